@@ -1,0 +1,42 @@
+//! ApiVersions (18): which APIs and versions a broker speaks; the first request on a connection.
+//! v1 throttle time; v2 the answer comes before throttling; v3 flexible, software name and features (KIP-511,
+//! KIP-584); v4 features may start at version 0; v5 cluster and node are checked (KIP-1242).
+//! Errors: UNSUPPORTED_VERSION (the answer then is a v0 body), INVALID_REQUEST, REBOOTSTRAP_REQUIRED.
+
+use super::ErrorCode;
+
+api! { ApiVersions = 18, 0..=5, flexible 3 }
+
+message! {
+    struct Request {
+        client_software_name: String [3..],
+        client_software_version: String [3..],
+        cluster_id: Option<String> [5..],
+        node_id: i32 [5..] = -1,
+    }
+    struct Response {
+        error_code: ErrorCode,
+        api_keys: Vec<ApiVersion>,
+        throttle_time_ms: i32 [1..],
+        supported_features: Vec<SupportedFeature> [3.., tag 0],
+        finalized_features_epoch: i64 [3.., tag 1] = -1,
+        finalized_features: Vec<FinalizedFeature> [3.., tag 2],
+        zk_migration_ready: bool [3.., tag 3],
+    }
+    /// The versions a broker speaks of one API.
+    struct ApiVersion {
+        api_key: i16,
+        min_version: i16,
+        max_version: i16,
+    }
+    struct SupportedFeature {
+        name: String,
+        min_version: i16,
+        max_version: i16,
+    }
+    struct FinalizedFeature {
+        name: String,
+        max_version_level: i16,
+        min_version_level: i16,
+    }
+}

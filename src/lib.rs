@@ -1,0 +1,10 @@
+//! klamm: Kafka's protocol, a client for it, and a small embedded cluster to test against.
+//!
+//! The layers, in the order bytes travel:
+//!
+//! * [`wire`]: bytes to values and back: cursors, varints, limits, the `message!` grammar.
+//! * [`api`]: one file per Kafka API, declared once, every version, both directions.
+
+#[macro_use]
+pub mod wire;
+pub mod api;

@@ -1,0 +1,150 @@
+//! The decoding cursor: a slice of a frame, the version, and how much memory may still be taken.
+
+use super::{Error, Reason};
+use bytes::{Buf, Bytes};
+
+/// Memory that decoding a message of `len` bytes may take: 64 times its size and 64 KiB.
+///
+/// The largest ratio of a valid message is below 40: arrays of structs with many empty strings, where one byte
+/// on the wire is 24 in memory and vectors grow by doubling.
+pub fn memory_limit(len: usize) -> usize {
+    len.saturating_mul(64).saturating_add(64 << 10)
+}
+
+/// Takes values off the front of a message body.
+pub struct Reader {
+    buf: Bytes,
+    end: usize,
+    budget: usize,
+    limit: usize,
+    unknown_tags: usize,
+    /// The message's version.
+    pub version: i16,
+    /// Whether this version has compact lengths and tagged fields.
+    pub flexible: bool,
+}
+
+impl Reader {
+    /// Starts at the first byte of a message body.
+    pub fn new(buf: Bytes, version: i16, flexible: bool) -> Self {
+        let limit = memory_limit(buf.len());
+        Self { end: buf.len(), buf, budget: limit, limit, unknown_tags: 0, version, flexible }
+    }
+
+    /// Bytes that are left.
+    pub fn left(&self) -> usize {
+        self.buf.len()
+    }
+
+    /// Bytes read since the start of the message.
+    pub fn offset(&self) -> usize {
+        self.end - self.buf.len()
+    }
+
+    /// Tagged fields that were dropped because nobody knows them.
+    pub fn unknown_tags(&self) -> usize {
+        self.unknown_tags
+    }
+
+    /// What is left, as a slice of the frame.
+    pub fn rest(&mut self) -> Bytes {
+        std::mem::take(&mut self.buf)
+    }
+
+    /// Refuses bytes that are left over.
+    pub fn finish(&self) -> Result<(), Error> {
+        match self.left() {
+            0 => Ok(()),
+            n => Err(Error::new(Reason::TrailingBytes(n), self.offset())),
+        }
+    }
+
+    /// The next `n` bytes, shared with the frame.
+    pub fn take(&mut self, n: usize) -> Result<Bytes, Error> {
+        if n > self.buf.len() {
+            return Err(Error::new(Reason::Length { length: n as i64, left: self.left() }, self.offset()));
+        }
+        Ok(self.buf.split_to(n))
+    }
+
+    #[inline]
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        match self.buf.first_chunk::<N>() {
+            Some(&bytes) => {
+                self.buf.advance(N);
+                Ok(bytes)
+            }
+            None => Err(Error::new(Reason::Truncated { wanted: N, left: self.left() }, self.offset())),
+        }
+    }
+
+    #[inline]
+    pub(super) fn charge(&mut self, n: usize) -> Result<(), Error> {
+        match self.budget.checked_sub(n) {
+            Some(left) => {
+                self.budget = left;
+                Ok(())
+            }
+            None => Err(Error::new(Reason::Budget { limit: self.limit }, self.offset())),
+        }
+    }
+
+    /// An unsigned 32-bit variable-length integer.
+    #[inline(never)]
+    pub fn uvarint(&mut self) -> Result<u32, Error> {
+        let mut data = &self.buf[..];
+        match super::varint::take_u64(&mut data, 32) {
+            Some(v) => {
+                let used = self.buf.len() - data.len();
+                self.buf.advance(used);
+                Ok(v as u32)
+            }
+            None if data.is_empty() => {
+                Err(Error::new(Reason::Truncated { wanted: 1, left: 0 }, self.end))
+            }
+            None => Err(Error::new(Reason::Varint, self.offset())),
+        }
+    }
+
+    /// A length or count; `None` is null. Flexible lengths are one more than they say, classic ones take 16 bits
+    /// for strings and 32 for the rest.
+    #[inline(never)]
+    pub(super) fn length(&mut self, wide: bool) -> Result<Option<usize>, Error> {
+        let at = self.offset();
+        let n = if self.flexible {
+            i64::from(self.uvarint()?) - 1
+        } else if wide {
+            i64::from(i32::from_be_bytes(self.array()?))
+        } else {
+            i64::from(i16::from_be_bytes(self.array()?))
+        };
+        match n {
+            -1 => Ok(None),
+            0.. => Ok(Some(n as usize)),
+            _ => Err(Error::new(Reason::NegativeLength(n), at)),
+        }
+    }
+
+    /// The tagged fields of a struct. `each` reads one into its field and says whether it knows the tag.
+    #[inline(never)]
+    pub fn tags(&mut self, each: &mut dyn FnMut(u32, &mut Self) -> Result<bool, Error>) -> Result<(), Error> {
+        if !self.flexible {
+            return Ok(());
+        }
+        for _ in 0..self.uvarint()? {
+            let (tag, len) = (self.uvarint()?, self.uvarint()? as usize);
+            let field = self.take(len)?;
+            let after = std::mem::replace(&mut self.buf, field);
+            let field_end = self.end - after.len();
+            let end = std::mem::replace(&mut self.end, field_end);
+            if each(tag, self)? {
+                self.finish()?;
+            } else {
+                self.unknown_tags += 1;
+            }
+            self.buf = after;
+            self.end = end;
+        }
+        Ok(())
+    }
+}
