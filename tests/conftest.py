@@ -1,0 +1,105 @@
+"""Fixtures that every test shares: the two brokers, topic names, and a summary of what ran against which.
+
+A test that takes `broker` runs twice: against the embedded dev broker ("dev") and against Apache Kafka ("real"). It is the same
+test on purpose: where the two differ, the dev broker is wrong. Both live for the whole run, so a test that stops, fills or
+reconfigures its broker starts one of its own (`klamm.testing.DevBroker`, `kafka_broker.RealKafka`), and topics get unique names.
+
+A machine that cannot run Kafka skips the real half; the summary counts every skip by its reason, so that none is silent.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka_broker import VERSION, KafkaUnavailable, RealKafka
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# PySpark starts its workers with the first `python3` it finds, which has no klamm.
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
+# A broker's fixture, and its name in the summary.
+BROKERS = {"dev": ("dev_broker", "the dev broker"), "real": ("real_kafka", f"Apache Kafka {VERSION}")}
+
+_topic_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A running broker: what a test needs to know of it."""
+
+    name: str
+    bootstrap_servers: str
+
+
+@pytest.fixture(scope="session")
+def dev_broker() -> Iterator[Broker]:
+    """Three nodes of the embedded broker."""
+    from klamm.testing import DevBroker
+
+    with DevBroker(brokers=3) as running:
+        yield Broker("dev", running.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def real_kafka() -> Iterator[Broker]:
+    """One node of Apache Kafka; skips where it cannot run."""
+    kafka = RealKafka()
+    try:
+        kafka.start()
+    except KafkaUnavailable as reason:
+        pytest.skip(f"real Kafka: {reason}")
+    try:
+        yield Broker("real", kafka.bootstrap_servers)
+    finally:
+        kafka.stop()
+
+
+@pytest.fixture(scope="session", params=BROKERS)
+def broker(request: pytest.FixtureRequest) -> Broker:
+    """Each of the two brokers in turn."""
+    running: Broker = request.getfixturevalue(BROKERS[request.param][0])
+    return running
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic name nobody else in this run has; it says which test it belongs to."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    return f"{name[:80].strip('-')}-{next(_topic_numbers)}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Note on each test which broker it runs against."""
+    for item in items:
+        chosen = item.callspec.params.get("broker") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+        for name, (fixture, _) in BROKERS.items():
+            if name == chosen or fixture in getattr(item, "fixturenames", ()):
+                item.user_properties.append(("broker", name))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests ran against which broker, and what was skipped, by reason."""
+    outcomes: dict[str, Counter[str]] = {name: Counter() for name in BROKERS}
+    reasons: Counter[str] = Counter()
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.getreports(outcome):
+            for key, name in report.user_properties:
+                if key == "broker":
+                    outcomes[name][outcome] += 1
+            if outcome == "skipped":
+                reasons[report.longrepr[2].removeprefix("Skipped: ")] += 1
+    terminalreporter.section("brokers and skips")
+    for name, (_, title) in BROKERS.items():
+        counted = ", ".join(f"{number} {outcome}" for outcome, number in outcomes[name].items())
+        terminalreporter.line(f"against {title}: {counted or 'no tests'}")
+    for reason, number in reasons.most_common():
+        terminalreporter.line(f"{number} SKIPPED: {reason}")

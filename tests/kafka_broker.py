@@ -1,0 +1,310 @@
+"""A real Apache Kafka on loopback: what klamm is held against.
+
+    with RealKafka() as kafka:
+        klamm.Producer(kafka.bootstrap_servers)
+
+One KRaft node (broker and controller in one JVM) runs from the artifacts on Maven Central, on free ports, with its data in a
+temporary directory that goes away with it. The jars are fetched by Maven once per version and kept outside the clone, in
+`$KLAMM_CACHE` or the user's cache directory. Whatever a machine lacks for that is a `KafkaUnavailable` with the reason in it,
+never a failure; a broker that does not start on a machine that has everything is a `RuntimeError` with the end of its log.
+
+The process cannot outlive the one that started it: see `_LAUNCHER`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from typing_extensions import Self
+
+HOST = "127.0.0.1"
+VERSION = "4.4.0"
+START_TIMEOUT = 60.0  # seconds; 2 to 4 on an idle machine
+MAVEN_TIMEOUT = 90.0  # below the time limit of the test that happens to ask first; what was fetched by then stays fetched
+PORT_ATTEMPTS = 3
+
+# A test broker is small: C1 alone starts 1 s sooner, and the serial collector needs no threads of its own. Benchmarks pass their own.
+SMALL_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+# Jars beside those that the published pom of a version names.
+EXTRA_ARTIFACTS = {
+    # The pom asks for kafka-tools-api 4.4.0, which was never published.
+    "4.4.0": ["org.apache.kafka:kafka-tools-api:4.3.1"],
+}
+LOGGING_ARTIFACT = "org.slf4j:slf4j-simple:1.7.36"  # without a binding nothing says why a broker did not start
+
+_SMALL_KAFKA = {
+    "num.network.threads": 2,
+    "num.io.threads": 4,
+    "group.initial.rebalance.delay.ms": 0,  # 3 s by default
+    "log.cleaner.dedupe.buffer.size": 4 << 20,  # 128 MiB of heap by default
+    # One node holds one copy of everything; 50 partitions of each internal topic would cost seconds.
+    "offsets.topic.replication.factor": 1,
+    "offsets.topic.num.partitions": 4,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.num.partitions": 4,
+    "transaction.state.log.min.isr": 1,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.num.partitions": 4,
+    "share.coordinator.state.topic.min.isr": 1,
+}
+
+# Python runs this, which asks Linux to kill it when its parent dies and then becomes the JVM: same process, so the wish holds
+# however the tests end, a SIGKILL included. A `preexec_fn` would do it in one step less, but may deadlock in a process with threads.
+_LAUNCHER = """
+import ctypes, os, signal, sys
+parent, *command = sys.argv[1:]
+if sys.platform == "linux":
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(parent):  # it died before we asked
+        sys.exit(1)
+os.execv(command[0], command)
+"""
+
+
+class KafkaUnavailable(Exception):  # noqa: N818 - not an error: the tests skip with it
+    """This machine cannot run a real Kafka; the message says why."""
+
+
+class RealKafka:
+    """Apache Kafka in a process of its own; a context manager, or `start()` and `stop()`.
+
+    Start it from a thread that lives as long as it should: Linux counts the end of the thread that forked as the parent's death.
+    """
+
+    def __init__(
+        self,
+        version: str = VERSION,
+        config: Mapping[str, object] | None = None,
+        jvm_options: Sequence[str] = SMALL_JVM,
+    ) -> None:
+        self.version = version
+        self.bootstrap_servers = ""
+        self._config = dict(config or {})
+        self._jvm_options = list(jvm_options)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The JVM's process id."""
+        if self._process is None:
+            raise RuntimeError("this broker is not running")
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Fetch the jars if need be, format a fresh log directory, and wait until the broker answers."""
+        java = _java()
+        jars = kafka_jars(self.version)
+        for attempt in range(1, PORT_ATTEMPTS + 1):
+            try:
+                self._launch([java, *self._jvm_options, "-cp", f"{jars}/*"])
+            except _PortTakenError:
+                self.stop()
+                if attempt == PORT_ATTEMPTS:
+                    raise
+            except BaseException:
+                self.stop()
+                raise
+            else:
+                return self
+        raise AssertionError("unreachable")
+
+    def stop(self) -> None:
+        """Kill the broker, wait for its end and delete its data. Nothing of a test broker is worth an orderly shutdown (up to 3 s)."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        if self._directory is not None:
+            self._directory.cleanup()
+            self._directory = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _launch(self, java: list[str]) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="klamm-kafka-", ignore_cleanup_errors=True)
+        home = Path(self._directory.name)
+        port, controller_port = _free_ports(2)
+        properties = home / "server.properties"
+        properties.write_text(_properties(self._config, home / "data", port, controller_port), encoding="utf-8")
+        log = home / "kafka.log"
+        java += [f"-Dkafka.logs.dir={home}", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+
+        format_storage = ["kafka.tools.StorageTool", "format", "--cluster-id", "a2xhbW0ta2xhbW0tMQ", "--config", str(properties)]
+        with log.open("wb") as out:
+            code = subprocess.run([*java, *format_storage], stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False).returncode
+            if code != 0:
+                raise RuntimeError(f"Kafka {self.version} could not format its log directory:\n{_tail(log)}")
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _LAUNCHER, str(os.getpid()), *java, "kafka.Kafka", str(properties)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,  # Ctrl+C is for the tests; they stop the broker when their clients are closed
+            )
+        self._wait_until_ready(port, log)
+        self.bootstrap_servers = f"{HOST}:{port}"
+
+    def _wait_until_ready(self, port: int, log: Path) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT
+        while _broker_count(port) == 0:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(0.05)
+                text = _tail(log)
+                taken = "Address already in use" in text or "BindException" in text
+                raise (_PortTakenError if taken else RuntimeError)(f"Kafka {self.version} ended while starting:\n{text}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"Kafka {self.version} is not ready after {START_TIMEOUT:.0f} s:\n{_tail(log)}")
+
+
+class _PortTakenError(RuntimeError):
+    """Somebody took a port between our look and the broker's."""
+
+
+def kafka_jars(version: str = VERSION) -> Path:
+    """The directory with the jars of a Kafka version, filled by Maven the first time."""
+    jars = _cache_directory() / "kafka" / version
+    if jars.exists():
+        return jars
+    jars.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(jars.parent / f"{version}.lock"):
+        if not jars.exists():  # else another process was faster
+            with tempfile.TemporaryDirectory(prefix=f"{version}-", dir=jars.parent) as scratch:
+                _copy_dependencies(version, Path(scratch))
+                (Path(scratch) / "jars").rename(jars)
+    return jars
+
+
+def _copy_dependencies(version: str, scratch: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise KafkaUnavailable("mvn is not installed (apt install maven, brew install maven)")
+    artifacts = [f"org.apache.kafka:kafka_2.13:{version}", LOGGING_ARTIFACT, *EXTRA_ARTIFACTS.get(version, [])]
+    (scratch / "pom.xml").write_text(_pom(artifacts), encoding="utf-8")
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=jars"]
+    try:
+        done = subprocess.run(
+            [maven, "-B", "-q", "-ntp", *goal],
+            cwd=scratch,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=MAVEN_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise KafkaUnavailable(f"mvn did not fetch Kafka {version} within {MAVEN_TIMEOUT:.0f} s; the next run continues") from None
+    if done.returncode != 0:
+        error = next((line for line in done.stdout.splitlines() if "[ERROR]" in line), done.stdout.strip() or "no message")
+        error = re.sub(r"\x1b\[[0-9;]*m", "", error).removeprefix("[ERROR]").strip()
+        raise KafkaUnavailable(f"mvn could not fetch Kafka {version}: {error[:300]}")
+
+
+def _pom(artifacts: list[str]) -> str:
+    dependencies = ""
+    for artifact in artifacts:
+        group, name, version = artifact.split(":")
+        dependencies += f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>\n"
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><packaging>pom</packaging>\n"
+        "<groupId>klamm</groupId><artifactId>test-broker</artifactId><version>1</version>\n"
+        f"<dependencies>\n{dependencies}</dependencies></project>\n"
+    )
+
+
+def _properties(config: dict[str, object], data: Path, port: int, controller_port: int) -> str:
+    entries: dict[str, object] = {
+        "node.id": 1,
+        "process.roles": "broker,controller",
+        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "log.dirs": data,
+        **_SMALL_KAFKA,
+        **config,
+    }
+    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in entries.items()}
+    return "".join(f"{key}={text}\n" for key, text in texts.items())
+
+
+def _broker_count(port: int) -> int:
+    """How many brokers a Metadata v0 answer lists; 0 while nobody answers. Every Kafka from 0.8 to 4.4 serves v0."""
+    api_key, api_version, correlation_id, client_id, topics = 3, 0, 1, b"klamm-tests", 0
+    body = struct.pack(f">hhih{len(client_id)}si", api_key, api_version, correlation_id, len(client_id), client_id, topics)
+    try:
+        with socket.create_connection((HOST, port), timeout=5) as connection, connection.makefile("rb") as answer:
+            connection.sendall(struct.pack(">i", len(body)) + body)
+            _size, _correlation_id, brokers = struct.unpack(">iii", answer.read(12))
+    except (OSError, struct.error):  # not listening yet, or hung up on us
+        return 0
+    return int(brokers)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports nobody listens on; held together while they are chosen, so that they differ."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if java is None:
+        raise KafkaUnavailable("java is not installed (17 or newer)")
+    return java
+
+
+def _cache_directory() -> Path:
+    if own := os.environ.get("KLAMM_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "klamm"
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")[-3000:]
+
+
+def main() -> None:
+    """Run a broker by hand until Ctrl+C: `python tests/kafka_broker.py [key=value ...]`."""
+    with RealKafka(config=dict(item.split("=", 1) for item in sys.argv[1:])) as kafka:
+        print(f"Apache Kafka {kafka.version} at {kafka.bootstrap_servers}, pid {kafka.pid}; Ctrl+C ends it", flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.pause()
+
+
+if __name__ == "__main__":
+    main()
