@@ -8,3 +8,6 @@
 #[macro_use]
 pub mod wire;
 pub mod api;
+pub mod compress;
+pub mod record;
+pub mod frame;

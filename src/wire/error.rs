@@ -69,6 +69,8 @@ pub enum Reason {
         /// The nearest name the message has, if any is near.
         nearest: Option<String>,
     },
+    /// Compressed data that its codec refuses.
+    Compression(String),
     /// Anything a format defines beyond lengths and types.
     Invalid(&'static str),
 }
@@ -91,6 +93,7 @@ impl fmt::Display for Reason {
                 write!(f, "has no field {name:?} in this version, did you mean {near:?}?")
             }
             Self::UnknownField { name, nearest: None } => write!(f, "has no field {name:?} in this version"),
+            Self::Compression(why) => f.write_str(why),
             Self::Invalid(why) => f.write_str(why),
         }
     }

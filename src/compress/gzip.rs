@@ -1,0 +1,26 @@
+//! gzip through flate2 on zlib-rs. Members follow each other; what follows the last one is ignored, as Java does.
+
+use super::read_bounded;
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
+use std::io::Write;
+
+const MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    let mut encoder = GzEncoder::new(out, Compression::default());
+    encoder.write_all(data).and_then(|()| encoder.finish().map(drop)).map_err(|e| e.to_string())
+}
+
+pub fn decompress(mut data: &[u8], limit: usize) -> Result<Vec<u8>, String> {
+    let mut out = Vec::new();
+    loop {
+        let mut member = GzDecoder::new(data);
+        read_bounded(&mut member, &mut out, limit)?;
+        data = member.into_inner();
+        if !data.starts_with(&MAGIC) {
+            return Ok(out);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Zstandard through the reference library. Frames may follow each other and skippable ones are skipped; no bytes at
+//! all read as no records.
+
+use super::read_bounded;
+use zstd::stream::read::Decoder;
+
+pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    zstd::stream::copy_encode(data, out, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(|e| e.to_string())
+}
+
+pub fn decompress(data: &[u8], limit: usize) -> Result<Vec<u8>, String> {
+    let mut out = Vec::new();
+    let decoder = Decoder::with_buffer(data).map_err(|e| e.to_string())?;
+    read_bounded(decoder, &mut out, limit)?;
+    Ok(out)
+}

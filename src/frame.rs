@@ -1,0 +1,97 @@
+//! Frames: every request and response is a big-endian int32 length and as many bytes.
+//!
+//! A frame is handed out as one `Bytes`, so that whatever is decoded from it can share it. The length is believed
+//! only up to a bound, and memory grows with what has arrived, not with what was promised.
+
+use bytes::{Bytes, BytesMut};
+use std::fmt;
+
+/// Frames larger than this are refused unless configured otherwise, bytes: Kafka's own `socket.request.max.bytes`.
+pub const DEFAULT_MAX_FRAME: usize = 100 << 20;
+
+/// A length that no peer speaking Kafka sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadLength {
+    /// The four bytes found where a length should be.
+    pub found: [u8; 4],
+    /// The bound.
+    pub max: usize,
+}
+
+impl fmt::Display for BadLength {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let length = i32::from_be_bytes(self.found);
+        write!(f, "frame length {length} is outside 0 to {} (bytes {:02x?})", self.max, self.found)
+    }
+}
+
+impl std::error::Error for BadLength {}
+
+/// Cuts a stream of bytes into frames.
+#[derive(Debug)]
+pub struct Frames {
+    buf: BytesMut,
+    max: usize,
+}
+
+impl Frames {
+    /// An empty stream whose frames have at most `max` bytes.
+    pub fn new(max: usize) -> Self {
+        Self { buf: BytesMut::new(), max }
+    }
+
+    /// The buffer that received bytes are appended to.
+    pub fn buffer(&mut self) -> &mut BytesMut {
+        &mut self.buf
+    }
+
+    /// Bytes of the frame that is arriving which are still missing, as far as its length is known.
+    pub fn missing(&self) -> usize {
+        match self.buf.first_chunk::<4>() {
+            Some(&length) => (u32::from_be_bytes(length) as usize).min(self.max) + 4 - self.buf.len().min(self.max + 4),
+            None => 4 - self.buf.len(),
+        }
+    }
+
+    /// The next whole frame, without its length.
+    pub fn next_frame(&mut self) -> Result<Option<Bytes>, BadLength> {
+        let Some(&found) = self.buf.first_chunk::<4>() else { return Ok(None) };
+        let length = usize::try_from(i32::from_be_bytes(found)).ok().filter(|n| *n <= self.max);
+        let Some(length) = length else { return Err(BadLength { found, max: self.max }) };
+        if self.buf.len() < 4 + length {
+            return Ok(None);
+        }
+        let mut frame = self.buf.split_to(4 + length).freeze();
+        Ok(Some(frame.split_off(4)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_out_whole_however_they_arrive() {
+        let wire = [0, 0, 0, 3, b'a', b'b', b'c', 0, 0, 0, 0, 0, 0, 0, 1, b'd'];
+        for step in 1..=wire.len() {
+            let mut frames = Frames::new(10);
+            let mut out = Vec::new();
+            for piece in wire.chunks(step) {
+                frames.buffer().extend_from_slice(piece);
+                while let Some(frame) = frames.next_frame().unwrap() {
+                    out.push(frame.to_vec());
+                }
+            }
+            assert_eq!(out, [b"abc".to_vec(), Vec::new(), b"d".to_vec()]);
+        }
+    }
+
+    #[test]
+    fn a_length_out_of_bounds_is_refused_before_its_bytes_arrive() {
+        for length in [11, -1, i32::MAX] {
+            let mut frames = Frames::new(10);
+            frames.buffer().extend_from_slice(&length.to_be_bytes());
+            assert!(frames.next_frame().is_err());
+        }
+    }
+}

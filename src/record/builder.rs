@@ -1,0 +1,159 @@
+//! Writing a batch: records are encoded where they will be sent from, once, and the header is filled in at the end.
+
+use super::{HEADER_SIZE, LOG_OVERHEAD, crc32c};
+use crate::compress::{self, Compression, compress};
+use crate::wire::varint::{len_i64, put_i32, put_i64};
+use bytes::Bytes;
+
+/// Who writes a batch: idempotent and transactional producers have an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Producer {
+    /// From InitProducerId; -1 for none.
+    pub id: i64,
+    /// The id's epoch; -1 for none.
+    pub epoch: i16,
+    /// Sequence number of the batch's first record; -1 for none.
+    pub base_sequence: i32,
+    /// Whether the batch is part of a transaction.
+    pub transactional: bool,
+}
+
+impl Producer {
+    /// A producer without an id.
+    pub const NONE: Self = Self { id: -1, epoch: -1, base_sequence: -1, transactional: false };
+}
+
+/// An upper bound of the bytes a record takes in a batch, for limits.
+pub fn max_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&str, Option<&[u8]>)]) -> usize {
+    // Size, attributes, both deltas, two lengths, header count: 5 + 1 + 10 + 5 + 5 + 5 + 5.
+    let headers: usize = headers.iter().map(|(k, v)| 10 + k.len() + v.map_or(0, <[u8]>::len)).sum();
+    36 + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + headers
+}
+
+/// What [`BatchBuilder::append`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The record's place in the batch, from 0.
+    pub index: i32,
+    /// Bytes it took.
+    pub size: usize,
+}
+
+/// A batch that is being filled.
+#[derive(Debug)]
+pub struct BatchBuilder {
+    buf: Vec<u8>,
+    count: i32,
+    base_timestamp: i64,
+    max_timestamp: i64,
+}
+
+/// A batch that is ready to send: offsets, producer and sequence may still be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// The batch.
+    pub data: Bytes,
+    /// How many records it holds.
+    pub count: i32,
+}
+
+impl BatchBuilder {
+    /// An empty batch with room for `capacity` bytes.
+    pub fn with_capacity(capacity: usize) -> Self {
+        let mut buf = Vec::with_capacity(capacity.max(HEADER_SIZE));
+        buf.resize(HEADER_SIZE, 0);
+        Self { buf, count: 0, base_timestamp: 0, max_timestamp: i64::MIN }
+    }
+
+    /// Bytes so far, header included.
+    pub fn size(&self) -> usize {
+        self.buf.len()
+    }
+
+    /// Records so far.
+    pub fn count(&self) -> i32 {
+        self.count
+    }
+
+    /// Appends a record; timestamps are milliseconds since 1970.
+    #[inline]
+    pub fn append(
+        &mut self,
+        timestamp: i64,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &[(&str, Option<&[u8]>)],
+    ) -> Appended {
+        if self.count == 0 {
+            self.base_timestamp = timestamp;
+        }
+        self.max_timestamp = self.max_timestamp.max(timestamp);
+        let (index, start) = (self.count, self.buf.len());
+        let timestamp_delta = timestamp.wrapping_sub(self.base_timestamp);
+        let mut size = 1 + len_i64(timestamp_delta) + len_i64(index.into()) + sized(key) + sized(value);
+        size += len_i64(headers.len() as i64);
+        for (k, v) in headers {
+            size += sized(Some(k.as_bytes())) + sized(*v);
+        }
+        let buf = &mut self.buf;
+        buf.reserve(size + 5);
+        put_i32(buf, size as i32);
+        buf.push(0);
+        put_i64(buf, timestamp_delta);
+        put_i32(buf, index);
+        put_sized(buf, key);
+        put_sized(buf, value);
+        put_i32(buf, headers.len() as i32);
+        for (k, v) in headers {
+            put_sized(buf, Some(k.as_bytes()));
+            put_sized(buf, *v);
+        }
+        self.count += 1;
+        Appended { index, size: self.buf.len() - start }
+    }
+
+    /// Compresses the records and fills in the header. The base offset is 0 and the leader epoch -1, which is what
+    /// a producer sends; the broker sets both.
+    pub fn seal(self, compression: Compression, producer: Producer) -> Result<Sealed, compress::Error> {
+        let Self { mut buf, count, base_timestamp, max_timestamp } = self;
+        if compression != Compression::None {
+            let mut packed = Vec::with_capacity(HEADER_SIZE + buf.len() / 2);
+            packed.resize(HEADER_SIZE, 0);
+            compress(compression, &buf[HEADER_SIZE..], &mut packed)?;
+            buf = packed;
+        }
+        let length = (buf.len() - LOG_OVERHEAD) as i32;
+        let attributes = compression.number() | i16::from(producer.transactional) << 4;
+        let mut put = |at: usize, bytes: &[u8]| buf[at..at + bytes.len()].copy_from_slice(bytes);
+        put(8, &length.to_be_bytes());
+        put(12, &(-1i32).to_be_bytes());
+        put(16, &[2]);
+        put(21, &attributes.to_be_bytes());
+        put(23, &(count - 1).to_be_bytes());
+        put(27, &base_timestamp.to_be_bytes());
+        put(35, &max_timestamp.to_be_bytes());
+        put(43, &producer.id.to_be_bytes());
+        put(51, &producer.epoch.to_be_bytes());
+        put(53, &producer.base_sequence.to_be_bytes());
+        put(57, &count.to_be_bytes());
+        let crc = crc32c(&buf[21..]);
+        buf[17..21].copy_from_slice(&crc.to_be_bytes());
+        Ok(Sealed { data: buf.into(), count })
+    }
+}
+
+#[inline]
+fn sized(bytes: Option<&[u8]>) -> usize {
+    bytes.map_or(1, |b| len_i64(b.len() as i64) + b.len())
+}
+
+#[inline]
+fn put_sized(buf: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    match bytes {
+        None => put_i32(buf, -1),
+        Some(b) => {
+            put_i32(buf, b.len() as i32);
+            buf.extend_from_slice(b);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What a log holds: record batches of magic 2 (KIP-98), read lazily and written in one pass.
+//!
+//! `batch` finds batches in what a broker sent, checks them and seals new ones; `view` walks the records of one
+//! without copying; `crc` is the checksum. Keys, values and headers are slices of the batch.
+
+mod batch;
+mod builder;
+mod crc;
+mod view;
+
+pub use batch::{Batch, Batches, Header, TimestampType, batches};
+pub use builder::{Appended, BatchBuilder, Producer, Sealed, max_record_size};
+pub use crc::crc32c;
+pub use view::{Headers, Record, RecordSet, View};
+
+/// Bytes of a magic-2 batch before its records.
+pub const HEADER_SIZE: usize = 61;
+/// Bytes before the part that the length field counts: base offset and length.
+pub const LOG_OVERHEAD: usize = 12;

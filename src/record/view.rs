@@ -1,0 +1,245 @@
+//! The records of one batch, lazily: a record is a handful of positions in the batch, its key, value and headers are
+//! slices taken when somebody looks.
+//!
+//! ```text
+//! size varint | attributes i8 | timestamp_delta varlong | offset_delta varint
+//! key_length varint, key | value_length varint, value | header_count varint, (length, key, length, value)*
+//! ```
+
+use super::batch::{Header, TimestampType};
+use crate::wire::varint::{take_i32, take_i64};
+use crate::wire::{Error, Reason};
+use bytes::Bytes;
+
+/// Where a record's parts lie in its [`RecordSet`]'s bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Offset in the partition.
+    pub offset: i64,
+    /// Milliseconds since 1970, -1 for none.
+    pub timestamp: i64,
+    key: Span,
+    value: Span,
+    headers: Span,
+}
+
+/// A start and a length; a negative length is null. Batches are below 2 GiB, so 32 bits do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    start: u32,
+    length: i32,
+}
+
+impl Span {
+    fn of(self, data: &[u8]) -> Option<&[u8]> {
+        let length = usize::try_from(self.length).ok()?;
+        data.get(self.start as usize..)?.get(..length)
+    }
+}
+
+impl Record {
+    /// The key in the set's bytes; `None` is null.
+    #[inline]
+    pub fn key<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
+        self.key.of(data)
+    }
+
+    /// The value in the set's bytes; `None` is null, a tombstone.
+    #[inline]
+    pub fn value<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
+        self.value.of(data)
+    }
+
+    /// The headers in the set's bytes.
+    #[inline]
+    pub fn headers<'a>(&self, data: &'a [u8]) -> Headers<'a> {
+        Headers { left: self.headers.length.max(0) as u32, data: data.get(self.headers.start as usize..).unwrap_or(&[]) }
+    }
+
+    /// How many headers there are.
+    pub fn header_count(&self) -> usize {
+        self.headers.length.max(0) as usize
+    }
+
+    /// Bytes of key and value.
+    pub fn payload_size(&self) -> usize {
+        self.key.length.max(0) as usize + self.value.length.max(0) as usize
+    }
+}
+
+/// A record with the bytes it lies in.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    data: &'a [u8],
+    /// Where its parts are.
+    pub record: Record,
+}
+
+impl<'a> View<'a> {
+    /// Offset in the partition.
+    pub fn offset(&self) -> i64 {
+        self.record.offset
+    }
+
+    /// Milliseconds since 1970, -1 for none.
+    pub fn timestamp(&self) -> i64 {
+        self.record.timestamp
+    }
+
+    /// The key; `None` is null.
+    pub fn key(&self) -> Option<&'a [u8]> {
+        self.record.key(self.data)
+    }
+
+    /// The value; `None` is null.
+    pub fn value(&self) -> Option<&'a [u8]> {
+        self.record.value(self.data)
+    }
+
+    /// The headers, in order; keys may repeat.
+    pub fn headers(&self) -> Headers<'a> {
+        self.record.headers(self.data)
+    }
+}
+
+/// A record's headers. They were checked when the record was read, so walking them cannot fail.
+#[derive(Clone, Debug)]
+pub struct Headers<'a> {
+    left: u32,
+    data: &'a [u8],
+}
+
+impl<'a> Iterator for Headers<'a> {
+    /// Key (bytes meant as UTF-8) and value, `None` for null.
+    type Item = (&'a [u8], Option<&'a [u8]>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let key = take_sized(&mut self.data)??;
+        let value = take_sized(&mut self.data)?;
+        Some((key, value))
+    }
+}
+
+/// A length and as many bytes; the outer `None` means cut off, the inner one null.
+fn take_sized<'a>(data: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+    let Ok(length) = usize::try_from(take_i32(data)?) else { return Some(None) };
+    let (bytes, rest) = data.split_at_checked(length)?;
+    *data = rest;
+    Some(Some(bytes))
+}
+
+/// The plain records of a batch, walked in order.
+#[derive(Clone, Debug)]
+pub struct RecordSet {
+    data: Bytes,
+    position: usize,
+    left: i32,
+    base_offset: i64,
+    base_timestamp: i64,
+    append_time: Option<i64>,
+}
+
+impl RecordSet {
+    pub(super) fn new(header: &Header, data: Bytes) -> Result<Self, Error> {
+        if header.count < 0 {
+            return Err(Error::new(Reason::NegativeLength(header.count.into()), 57));
+        }
+        Ok(Self {
+            data,
+            position: 0,
+            left: header.count,
+            base_offset: header.base_offset,
+            base_timestamp: header.base_timestamp,
+            append_time: (header.timestamp_type() == TimestampType::LogAppendTime).then_some(header.max_timestamp),
+        })
+    }
+
+    /// The bytes that records lie in.
+    pub fn data(&self) -> &Bytes {
+        &self.data
+    }
+
+    /// Records the batch says are left.
+    pub fn left(&self) -> usize {
+        self.left.max(0) as usize
+    }
+
+    /// The next record with its bytes.
+    #[inline]
+    pub fn next_view(&mut self) -> Option<Result<View<'_>, Error>> {
+        match self.next()? {
+            Ok(record) => Some(Ok(View { data: &self.data, record })),
+            Err(e) => Some(Err(e)),
+        }
+    }
+
+    #[inline]
+    fn read(&mut self) -> Option<Record> {
+        let mut rest = self.data.get(self.position..)?;
+        let size = usize::try_from(take_i32(&mut rest)?).ok()?;
+        let start = self.data.len() - rest.len();
+        let (body, after) = rest.split_at_checked(size)?;
+        let (_attributes, mut body) = body.split_first()?;
+        let timestamp_delta = take_i64(&mut body)?;
+        let offset_delta = take_i32(&mut body)?;
+        let end = start + size;
+        let sized = |body: &mut &[u8]| {
+            let length = take_i32(body)?;
+            let span = Span { start: (end - body.len()) as u32, length };
+            if length > 0 {
+                *body = body.get(length as usize..)?;
+            }
+            Some(span)
+        };
+        let key = sized(&mut body)?;
+        let value = sized(&mut body)?;
+        let count = take_i32(&mut body)?;
+        let headers = Span { start: (end - body.len()) as u32, length: count };
+        // A header takes two bytes at least.
+        if count < 0 || count as usize > body.len() / 2 {
+            return None;
+        }
+        for _ in 0..count {
+            take_sized(&mut body)??;
+            take_sized(&mut body)?;
+        }
+        if !body.is_empty() {
+            return None;
+        }
+        self.position = self.data.len() - after.len();
+        Some(Record {
+            offset: self.base_offset.wrapping_add(offset_delta.into()),
+            timestamp: self.append_time.unwrap_or_else(|| self.base_timestamp.wrapping_add(timestamp_delta)),
+            key,
+            value,
+            headers,
+        })
+    }
+
+    #[cold]
+    fn broken(&mut self, reason: Reason) -> Error {
+        self.left = 0;
+        Error::new(reason, super::HEADER_SIZE + self.position)
+    }
+}
+
+impl Iterator for RecordSet {
+    type Item = Result<Record, Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        let Some(record) = self.read() else {
+            return Some(Err(self.broken(Reason::Invalid("record is cut off or malformed"))));
+        };
+        self.left -= 1;
+        let surplus = self.data.len() - self.position;
+        if self.left == 0 && surplus > 0 {
+            return Some(Err(self.broken(Reason::TrailingBytes(surplus))));
+        }
+        Some(Ok(record))
+    }
+}
