@@ -1,10 +1,11 @@
 """Fixtures that every test shares: the two brokers, topic names, and a summary of what ran against which.
 
-A test that takes `broker` runs twice: against the embedded dev broker ("dev") and against Apache Kafka ("real"). It is the same
-test on purpose: where the two differ, the dev broker is wrong. Both live for the whole run, so a test that stops, fills or
-reconfigures its broker starts one of its own (`klamm.testing.DevBroker`, `kafka_broker.RealKafka`), and topics get unique names.
+A test that takes `broker` runs twice: against the embedded dev broker ("dev") and against Apache Kafka ("real"). It is
+the same test on purpose: where the two differ, the dev broker is wrong. Both live for the whole run, so a test that
+stops, fills or reconfigures its broker starts one of its own (`klamm.testing.DevBroker`, `kafka_broker.RealKafka`), and
+topics get unique names.
 
-A machine that cannot run Kafka skips the real half; the summary counts every skip by its reason, so that none is silent.
+A machine that cannot run Kafka skips the real half; the summary counts every skip by its reason, so none is silent.
 """
 
 from __future__ import annotations
@@ -80,7 +81,11 @@ def topic(request: pytest.FixtureRequest) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Note on each test which broker it runs against."""
     for item in items:
-        chosen = item.callspec.params.get("broker") if isinstance(item, pytest.Function) and hasattr(item, "callspec") else None
+        chosen = (
+            item.callspec.params.get("broker")
+            if isinstance(item, pytest.Function) and hasattr(item, "callspec")
+            else None
+        )
         for name, (fixture, _) in BROKERS.items():
             if name == chosen or fixture in getattr(item, "fixturenames", ()):
                 item.user_properties.append(("broker", name))

@@ -3,10 +3,11 @@
     with RealKafka() as kafka:
         klamm.Producer(kafka.bootstrap_servers)
 
-One KRaft node (broker and controller in one JVM) runs from the artifacts on Maven Central, on free ports, with its data in a
-temporary directory that goes away with it. The jars are fetched by Maven once per version and kept outside the clone, in
-`$KLAMM_CACHE` or the user's cache directory. Whatever a machine lacks for that is a `KafkaUnavailable` with the reason in it,
-never a failure; a broker that does not start on a machine that has everything is a `RuntimeError` with the end of its log.
+One KRaft node (broker and controller in one JVM) runs from the artifacts on Maven Central, on free ports, with its data
+in a temporary directory that goes away with it. The jars are fetched by Maven once per version and kept outside the
+clone, in `$KLAMM_CACHE` or the user's cache directory. Whatever a machine lacks for that is a `KafkaUnavailable` with
+the reason in it, never a failure; a broker that does not start though everything is there is a `RuntimeError` with the
+end of its log.
 
 The process cannot outlive the one that started it: see `_LAUNCHER`.
 """
@@ -36,10 +37,12 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 VERSION = "4.4.0"
 START_TIMEOUT = 60.0  # seconds; 2 to 4 on an idle machine
-MAVEN_TIMEOUT = 90.0  # below the time limit of the test that happens to ask first; what was fetched by then stays fetched
+MAVEN_TIMEOUT = (
+    90.0  # below the time limit of the test that happens to ask first; what was fetched by then stays fetched
+)
 PORT_ATTEMPTS = 3
 
-# A test broker is small: C1 alone starts 1 s sooner, and the serial collector needs no threads of its own. Benchmarks pass their own.
+# A test broker is small: C1 alone starts 1 s sooner, the serial collector needs no threads. Benchmarks pass their own.
 SMALL_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 # Jars beside those that the published pom of a version names.
@@ -65,8 +68,8 @@ _SMALL_KAFKA = {
     "share.coordinator.state.topic.min.isr": 1,
 }
 
-# Python runs this, which asks Linux to kill it when its parent dies and then becomes the JVM: same process, so the wish holds
-# however the tests end, a SIGKILL included. A `preexec_fn` would do it in one step less, but may deadlock in a process with threads.
+# Python runs this, which asks Linux to kill it when its parent dies and then becomes the JVM: same process, so the wish
+# holds however the tests end, a SIGKILL included. A `preexec_fn` would save a step, but may deadlock where threads run.
 _LAUNCHER = """
 import ctypes, os, signal, sys
 parent, *command = sys.argv[1:]
@@ -86,7 +89,7 @@ class KafkaUnavailable(Exception):  # noqa: N818 - not an error: the tests skip 
 class RealKafka:
     """Apache Kafka in a process of its own; a context manager, or `start()` and `stop()`.
 
-    Start it from a thread that lives as long as it should: Linux counts the end of the thread that forked as the parent's death.
+    Start it from a thread that lives as long as it should: to Linux, the end of the thread that forked is the parent's.
     """
 
     def __init__(
@@ -128,7 +131,7 @@ class RealKafka:
         raise AssertionError("unreachable")
 
     def stop(self) -> None:
-        """Kill the broker, wait for its end and delete its data. Nothing of a test broker is worth an orderly shutdown (up to 3 s)."""
+        """Kill the broker, wait for its end, delete its data: an orderly shutdown would take up to 3 s for nothing."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -152,9 +155,18 @@ class RealKafka:
         log = home / "kafka.log"
         java += [f"-Dkafka.logs.dir={home}", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
 
-        format_storage = ["kafka.tools.StorageTool", "format", "--cluster-id", "a2xhbW0ta2xhbW0tMQ", "--config", str(properties)]
+        format_storage = [
+            "kafka.tools.StorageTool",
+            "format",
+            "--cluster-id",
+            "a2xhbW0ta2xhbW0tMQ",
+            "--config",
+            str(properties),
+        ]
         with log.open("wb") as out:
-            code = subprocess.run([*java, *format_storage], stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False).returncode
+            code = subprocess.run(
+                [*java, *format_storage], stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False
+            ).returncode
             if code != 0:
                 raise RuntimeError(f"Kafka {self.version} could not format its log directory:\n{_tail(log)}")
             self._process = subprocess.Popen(
@@ -175,7 +187,9 @@ class RealKafka:
                 self._process.wait(0.05)
                 text = _tail(log)
                 taken = "Address already in use" in text or "BindException" in text
-                raise (_PortTakenError if taken else RuntimeError)(f"Kafka {self.version} ended while starting:\n{text}")
+                raise (_PortTakenError if taken else RuntimeError)(
+                    f"Kafka {self.version} ended while starting:\n{text}"
+                )
             if time.monotonic() > deadline:
                 raise RuntimeError(f"Kafka {self.version} is not ready after {START_TIMEOUT:.0f} s:\n{_tail(log)}")
 
@@ -218,9 +232,13 @@ def _copy_dependencies(version: str, scratch: Path) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise KafkaUnavailable(f"mvn did not fetch Kafka {version} within {MAVEN_TIMEOUT:.0f} s; the next run continues") from None
+        raise KafkaUnavailable(
+            f"mvn did not fetch Kafka {version} within {MAVEN_TIMEOUT:.0f} s; the next run continues"
+        ) from None
     if done.returncode != 0:
-        error = next((line for line in done.stdout.splitlines() if "[ERROR]" in line), done.stdout.strip() or "no message")
+        error = next(
+            (line for line in done.stdout.splitlines() if "[ERROR]" in line), done.stdout.strip() or "no message"
+        )
         error = re.sub(r"\x1b\[[0-9;]*m", "", error).removeprefix("[ERROR]").strip()
         raise KafkaUnavailable(f"mvn could not fetch Kafka {version}: {error[:300]}")
 
@@ -229,7 +247,8 @@ def _pom(artifacts: list[str]) -> str:
     dependencies = ""
     for artifact in artifacts:
         group, name, version = artifact.split(":")
-        dependencies += f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>\n"
+        coordinates = f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+        dependencies += f"<dependency>{coordinates}</dependency>\n"
     return (
         "<project><modelVersion>4.0.0</modelVersion><packaging>pom</packaging>\n"
         "<groupId>klamm</groupId><artifactId>test-broker</artifactId><version>1</version>\n"
@@ -256,7 +275,9 @@ def _properties(config: dict[str, object], data: Path, port: int, controller_por
 def _broker_count(port: int) -> int:
     """How many brokers a Metadata v0 answer lists; 0 while nobody answers. Every Kafka from 0.8 to 4.4 serves v0."""
     api_key, api_version, correlation_id, client_id, topics = 3, 0, 1, b"klamm-tests", 0
-    body = struct.pack(f">hhih{len(client_id)}si", api_key, api_version, correlation_id, len(client_id), client_id, topics)
+    body = struct.pack(
+        f">hhih{len(client_id)}si", api_key, api_version, correlation_id, len(client_id), client_id, topics
+    )
     try:
         with socket.create_connection((HOST, port), timeout=5) as connection, connection.makefile("rb") as answer:
             connection.sendall(struct.pack(">i", len(body)) + body)

@@ -1,0 +1,101 @@
+# klamm from a fresh clone: `make demo`, `make test`. `make` alone lists everything there is.
+#
+# Everything is built into .venv and target; nothing else is needed beyond what scripts/prerequisites.sh asks for.
+# Three passes over the crates and no more: release for the extension, and one dev profile that tests, clippy and docs share.
+
+PYTHON ?= python3
+# --locked: a build uses the versions that were tested. `make CARGO_FLAGS=` while changing dependencies.
+CARGO_FLAGS ?= --locked
+
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
+
+# One interpreter for every build of pyo3; it is compiled anew whenever this changes.
+export PYO3_PYTHON := $(abspath $(BIN)/python)
+
+# Two compilers, Spark or two brokers at a time are more than a small machine has memory for.
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help build demo test test-rust test-python check check-rust check-python check-docs fmt \
+	bench-peers bench-codec dev-broker clean needs-build needs-rust needs-everything
+
+help: ## this list
+	@echo 'make <target>'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo 'PYTHON=/path/to/python3 chooses the interpreter that .venv is made with.'
+
+demo: needs-everything build ## the main job, end to end; BOOTSTRAP=host:port takes a real cluster, INPUT=path (or -) other text
+	@exec $(BIN)/klamm demo $${BOOTSTRAP:+--bootstrap "$$BOOTSTRAP"} $${INPUT:+--input "$$INPUT"}
+
+build: needs-build $(VENV)/.built ## the extension, into .venv
+
+test: needs-everything test-rust test-python ## all tests, against the dev broker and Apache Kafka
+
+test-rust: needs-rust ## the Rust tests: codec, engine, simulation, import rules
+	@echo '==> Rust tests'
+	@cargo test $(CARGO_FLAGS)
+
+test-python: needs-everything build ## the Python tests; ARGS= goes to pytest
+	@echo '==> Python tests'
+	@$(BIN)/pytest $(ARGS)
+
+check: check-rust check-python check-docs ## formatting, lints, types, stubs, docs
+
+check-rust: needs-build $(VENV)/.installed
+	@echo '==> rustfmt and clippy, with and without the Python module'
+	@cargo fmt --check
+	@cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
+	@cargo clippy $(CARGO_FLAGS) --all-targets --features python -- -D warnings
+
+check-python: build
+	@echo '==> ruff, mypy, and the stub of the extension against the extension'
+	@$(BIN)/ruff format --check
+	@$(BIN)/ruff check
+	@$(BIN)/mypy
+	@$(BIN)/stubtest klamm._klamm --mypy-config-file pyproject.toml
+
+check-docs: needs-build $(VENV)/.installed
+	@echo '==> cargo doc'
+	@RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_FLAGS) --no-deps --features python
+
+fmt: $(VENV)/.installed ## format, and fix what can be fixed
+	@cargo fmt
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench-peers: needs-everything build ## klamm beside other clients, against Apache Kafka; ARGS= goes to benches/peers/run.py
+	@$(BIN)/python benches/peers/run.py $(ARGS)
+
+bench-codec: needs-rust ## the codec alone (criterion)
+	@cargo bench $(CARGO_FLAGS)
+
+dev-broker: build ## the embedded broker on a port, until Ctrl+C; ARGS= goes to `klamm dev-broker`
+	@exec $(BIN)/klamm dev-broker $(ARGS)
+
+clean: ## everything that was built (not the downloads in the user's cache)
+	rm -rf $(VENV) target dist
+	find python -name '*.so' -delete
+
+needs-everything:
+	@PYTHON='$(PYTHON)' scripts/prerequisites.sh
+
+needs-build:
+	@PYTHON='$(PYTHON)' scripts/prerequisites.sh python cargo cc
+
+needs-rust:
+	@scripts/prerequisites.sh cargo cc
+
+# pip before 25.1 has no --group. On a terminal pip shows its progress, elsewhere only what goes wrong.
+$(VENV)/.installed: pyproject.toml
+	@echo '==> Python packages for demo, tests and checks, into $(VENV) (about 700 MB, most of it Spark)'
+	@$(PYTHON) -m venv $(VENV)
+	@quiet=-q; [ ! -t 1 ] || quiet=; \
+	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1' </dev/null && \
+	$(BIN)/python -m pip install $$quiet --disable-pip-version-check --group dev </dev/null
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.installed $(SOURCES)
+	@echo '==> the extension module (cargo, release)'
+	@env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' $(BIN)/maturin develop --release $(CARGO_FLAGS) </dev/null
+	@touch $@
