@@ -8,6 +8,7 @@
 #[macro_use]
 pub mod wire;
 pub mod api;
+pub mod broker;
 pub mod compress;
-pub mod record;
 pub mod frame;
+pub mod record;

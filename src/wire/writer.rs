@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn parts_are_the_body_and_long_fields_are_not_copied() {
-        let fields = [Bytes::from(vec![1; 10]), Bytes::from(vec![2; 3]), Bytes::new(), Bytes::from(vec![3; 20])].to_vec();
+        let fields =
+            [Bytes::from(vec![1; 10]), Bytes::from(vec![2; 3]), Bytes::new(), Bytes::from(vec![3; 20])].to_vec();
         let mut plain = Writer::new(0, true);
         let mut sharing = Writer::new(0, true).sharing(10);
         fields.put(&mut plain);
