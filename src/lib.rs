@@ -11,3 +11,4 @@ pub mod api;
 pub mod compress;
 pub mod record;
 pub mod frame;
+pub mod net;
