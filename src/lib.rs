@@ -11,4 +11,5 @@ pub mod api;
 pub mod broker;
 pub mod compress;
 pub mod frame;
+pub mod net;
 pub mod record;

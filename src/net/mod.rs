@@ -1,0 +1,95 @@
+//! Sockets, readiness and wake-ups: moves bytes, knows no Kafka.
+//!
+//! One [`Poller`] belongs to one thread. Other threads reach that thread through a [`Wake`], which costs a system
+//! call only when the thread sleeps or is about to. Names are looked up on a thread of their own, because the system's
+//! resolver blocks.
+
+mod resolve;
+mod stream;
+
+pub use resolve::resolve;
+pub use stream::{Listener, Received, Stream};
+
+use mio::{Events, Poll, Token, Waker};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+const WAKE: Token = Token(usize::MAX);
+
+/// What happened to a socket.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// The number the socket was registered under.
+    pub token: usize,
+    /// There is something to read, or the end of it.
+    pub readable: bool,
+    /// There is room to write, or a connection attempt is over.
+    pub writable: bool,
+}
+
+/// Wakes the thread that waits in a [`Poller`].
+#[derive(Clone, Debug)]
+pub struct Wake(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    waker: Waker,
+    armed: AtomicBool,
+}
+
+impl Wake {
+    /// Ends the current or next wait; cheap if the thread is awake anyway.
+    pub fn wake(&self) {
+        if self.0.armed.swap(false, SeqCst) {
+            // The only errors are those of a descriptor that is gone together with its poller.
+            let _ = self.0.waker.wake();
+        }
+    }
+}
+
+/// Waits for sockets.
+#[derive(Debug)]
+pub struct Poller {
+    poll: Poll,
+    events: Events,
+    wake: Wake,
+}
+
+impl Poller {
+    /// A poller without sockets.
+    pub fn new() -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKE)?;
+        let wake = Wake(Arc::new(Shared { waker, armed: AtomicBool::new(false) }));
+        Ok(Self { poll, events: Events::with_capacity(256), wake })
+    }
+
+    /// The handle for other threads.
+    pub fn wake(&self) -> Wake {
+        self.wake.clone()
+    }
+
+    /// To be called before looking for work that other threads left: a [`Wake::wake`] from here on ends the wait.
+    pub fn arm(&self) {
+        self.wake.0.armed.store(true, SeqCst);
+    }
+
+    /// Waits for events, a wake-up or the timeout, whichever comes first, and appends the events to `out`.
+    pub fn wait(&mut self, timeout: Option<Duration>, out: &mut Vec<Event>) -> io::Result<()> {
+        // The kernel counts milliseconds; a shorter wait would spin.
+        let timeout = timeout.map(|t| if t.is_zero() { t } else { t.max(Duration::from_millis(1)) });
+        match self.poll.poll(&mut self.events, timeout) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            result => result?,
+        }
+        self.wake.0.armed.store(false, SeqCst);
+        out.extend(self.events.iter().filter(|e| e.token() != WAKE).map(|e| Event {
+            token: e.token().0,
+            readable: e.is_readable() || e.is_read_closed() || e.is_error(),
+            writable: e.is_writable() || e.is_write_closed() || e.is_error(),
+        }));
+        Ok(())
+    }
+}
