@@ -17,11 +17,13 @@ mod configs;
 mod group;
 mod handlers;
 mod idempotence;
+mod listener;
 mod log;
 mod state;
 mod topics;
 
 pub use cluster::{Cluster, Connection, Output};
+pub use listener::Broker;
 pub use state::Node;
 
 use std::time::Duration;

@@ -111,11 +111,10 @@ impl Topics {
         }
         // Metric names take '.' for '_', so Kafka allows only one of such a pair.
         let flat = |name: &str| name.replace('.', "_");
-        if name.contains(['.', '_']) {
-            if let Some(other) = self.names().find(|other| flat(other) == flat(name)) {
-                let message = format!("Topic '{name}' collides with existing topic: {other}");
-                return Err((ErrorCode::INVALID_TOPIC_EXCEPTION, message));
-            }
+        let mut similar = self.names().filter(|_| name.contains(['.', '_']));
+        if let Some(other) = similar.find(|other| flat(other) == flat(name)) {
+            let message = format!("Topic '{name}' collides with existing topic: {other}");
+            return Err((ErrorCode::INVALID_TOPIC_EXCEPTION, message));
         }
         Ok(())
     }

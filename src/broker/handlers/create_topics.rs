@@ -27,12 +27,9 @@ pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer
         };
         match plan {
             Ok(plan) => create(state, name, plan, request.validate_only),
-            Err(Refusal { code, message }) => TopicResult {
-                name,
-                error_code: code,
-                error_message: message,
-                ..TopicResult::default()
-            },
+            Err(Refusal { code, message }) => {
+                TopicResult { name, error_code: code, error_message: message, ..TopicResult::default() }
+            }
         }
     });
     let topics = topics.collect();
@@ -91,7 +88,9 @@ fn spread(state: &State, partitions: i32, factor: i16) -> Result<Vec<Vec<i32>>, 
     let invalid = |why| Err(Refusal::new(ErrorCode::INVALID_REPLICATION_FACTOR, why));
     let factor = match usize::try_from(factor) {
         Err(_) if factor == -1 => state.default_replication_factor(),
-        Err(_) | Ok(0) => return invalid("Replication factor must be larger than 0, or -1 to use the default value.".to_owned()),
+        Err(_) | Ok(0) => {
+            return invalid("Replication factor must be larger than 0, or -1 to use the default value.".to_owned());
+        }
         Ok(n) if n > nodes => {
             return invalid(format!(
                 "Unable to replicate the partition {n} time(s): The target replication factor of {n} cannot be reached \
@@ -121,7 +120,9 @@ fn assigned(state: &State, topic: &Topic) -> Result<Vec<Vec<i32>>, Refusal> {
     for a in &assignments {
         let distinct: HashSet<_> = a.broker_ids.iter().collect();
         if a.broker_ids.is_empty() || a.broker_ids.len() != factor || distinct.len() != factor {
-            return Err(invalid("Every partition needs the same number of replicas, at least one, on different brokers."));
+            return Err(invalid(
+                "Every partition needs the same number of replicas, at least one, on different brokers.",
+            ));
         }
         if !a.broker_ids.iter().all(|id| state.node(*id).is_some()) {
             return Err(invalid("A replica is assigned to a broker that does not exist."));

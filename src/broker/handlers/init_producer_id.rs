@@ -44,13 +44,12 @@ fn next(state: &mut State, context: &Context, id: &str, request: &Request) -> Re
         return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
     }
     let resumes = request.producer_id >= 0;
-    if let Some(last) = last.filter(|_| resumes) {
-        if request.producer_id != last.id || request.producer_epoch != last.epoch {
-            return Err(match context.version {
-                ..4 => ErrorCode::INVALID_PRODUCER_EPOCH,
-                _ => ErrorCode::PRODUCER_FENCED,
-            });
-        }
+    let claims = ProducerId { id: request.producer_id, epoch: request.producer_epoch };
+    if resumes && last.is_some_and(|last| last != claims) {
+        return Err(match context.version {
+            ..4 => ErrorCode::INVALID_PRODUCER_EPOCH,
+            _ => ErrorCode::PRODUCER_FENCED,
+        });
     }
     let given = match last {
         Some(ProducerId { id, epoch }) if epoch < LAST_EPOCH => ProducerId { id, epoch: epoch + 1 },

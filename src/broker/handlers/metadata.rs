@@ -31,12 +31,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             topic.topic_authorized_operations = TOPIC_OPERATIONS;
         }
     }
-    let brokers = state.nodes.iter().map(|n| Broker {
-        node_id: n.id,
-        host: n.host.clone(),
-        port: n.port.into(),
-        rack: None,
-    });
+    let brokers =
+        state.nodes.iter().map(|n| Broker { node_id: n.id, host: n.host.clone(), port: n.port.into(), rack: None });
     Answer::Reply(Response {
         brokers: brokers.collect(),
         cluster_id: Some(state.cluster_id.clone()),

@@ -22,11 +22,14 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let group = request.group_id.as_str();
     let topics = match request.topics {
         None => all(state, group),
-        Some(topics) => topics.into_iter().map(|topic| {
-            let fetch = |index: &i32| fetch(state, context, group, &topic.name, *index);
-            let partitions = topic.partition_indexes.iter().map(fetch).collect();
-            TopicResponse { name: topic.name, partitions }
-        }).collect(),
+        Some(topics) => topics
+            .into_iter()
+            .map(|topic| {
+                let fetch = |index: &i32| fetch(state, context, group, &topic.name, *index);
+                let partitions = topic.partition_indexes.iter().map(fetch).collect();
+                TopicResponse { name: topic.name, partitions }
+            })
+            .collect(),
     };
     Answer::Reply(Response { topics, ..Response::default() })
 }
@@ -49,23 +52,29 @@ fn fetch_group(state: &State, context: &Context, group: Group) -> GroupResponse 
         return GroupResponse { group_id, error_code: ErrorCode::NOT_COORDINATOR, ..GroupResponse::default() };
     }
     let topics = match group.topics {
-        None => all(state, &group_id).into_iter().map(|TopicResponse { name, partitions }| GroupTopicResponse {
-            topic_id: state.topics.get(&name).map_or_else(Default::default, |t| t.id),
-            name,
-            partitions,
-        }).collect(),
-        Some(topics) => topics.into_iter().map(|topic| {
-            let name = match context.version {
-                10.. => state.topics.name_of(topic.topic_id),
-                _ => Some(topic.name.as_str()),
-            };
-            let fetch = |index: &i32| match name {
-                Some(name) => fetch(state, context, &group_id, name, *index),
-                None => absent(*index, ErrorCode::UNKNOWN_TOPIC_ID),
-            };
-            let partitions = topic.partition_indexes.iter().map(fetch).collect();
-            GroupTopicResponse { name: topic.name, topic_id: topic.topic_id, partitions }
-        }).collect(),
+        None => all(state, &group_id)
+            .into_iter()
+            .map(|TopicResponse { name, partitions }| GroupTopicResponse {
+                topic_id: state.topics.get(&name).map_or_else(Default::default, |t| t.id),
+                name,
+                partitions,
+            })
+            .collect(),
+        Some(topics) => topics
+            .into_iter()
+            .map(|topic| {
+                let name = match context.version {
+                    10.. => state.topics.name_of(topic.topic_id),
+                    _ => Some(topic.name.as_str()),
+                };
+                let fetch = |index: &i32| match name {
+                    Some(name) => fetch(state, context, &group_id, name, *index),
+                    None => absent(*index, ErrorCode::UNKNOWN_TOPIC_ID),
+                };
+                let partitions = topic.partition_indexes.iter().map(fetch).collect();
+                GroupTopicResponse { name: topic.name, topic_id: topic.topic_id, partitions }
+            })
+            .collect(),
     };
     GroupResponse { group_id, topics, error_code: ErrorCode::NONE }
 }

@@ -62,7 +62,11 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 fn append(state: &mut State, context: &Context, name: &str, data: PartitionData, acks: i16) -> PartitionResponse {
     let State { topics, memory, woken, .. } = state;
     let Some(topic) = topics.get_mut(name) else {
-        let code = if valid_name(name).is_ok() { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION } else { ErrorCode::INVALID_TOPIC_EXCEPTION };
+        let code = if valid_name(name).is_ok() {
+            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+        } else {
+            ErrorCode::INVALID_TOPIC_EXCEPTION
+        };
         return failure(data.index, code.into());
     };
     let append_time = topic.configs.append_time.then_some(context.wall_ms);
