@@ -7,7 +7,7 @@
 //!
 //! A batch is copied once, on append, and patched there: base offset, leader epoch and, where the topic says so, the
 //! append time (the checksum covers only the last). A read gives whole batches and touches none of them. A read that
-//! spans slices gives the first one if it is at least half of what could be had, and otherwise copies.
+//! spans slices ends with the first one if that is worth an answer of its own, and is a copy of bounded size if not.
 
 use crate::api::ErrorCode;
 use crate::record::{Batch, Header, TimestampType, batches, crc32c};
@@ -20,6 +20,12 @@ const DECOMPRESS_LIMIT: usize = crate::compress::DEFAULT_LIMIT;
 const MIN_ROOM: usize = 64 << 10;
 const MAX_ROOM: usize = 4 << 20;
 
+/// A slice that is worth an answer of its own although there is more: copying the rest to it costs more than asking
+/// again.
+const MIN_SHORT: usize = 256 << 10;
+/// Bytes that are copied for one answer, unless its first batch is larger.
+const MAX_COPY: usize = 1 << 20;
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     base_offset: i64,
@@ -31,12 +37,6 @@ struct Entry {
 struct Sealed {
     position: u64,
     data: Bytes,
-}
-
-impl Sealed {
-    fn end(&self) -> u64 {
-        self.position + self.data.len() as u64
-    }
 }
 
 /// See the top of this file.
@@ -121,18 +121,28 @@ impl Log {
         if offset == self.end {
             return Ok(Slice::default());
         }
-        let index = self.entries.partition_point(|e| e.base_offset <= offset).saturating_sub(1);
-        let Some(from) = self.entries.get(index).map(|e| e.position) else { return Ok(Slice::default()) };
-        let last = from.saturating_add(limit as u64);
-        let mut to = self.size();
-        if to > last {
-            let beyond = self.entries.partition_point(|e| e.position <= last);
-            to = self.position(beyond.saturating_sub(1));
+        let index = self.index_of(offset);
+        let from = self.position(index);
+        let to = self.boundary(index, limit, at_least_one);
+        let available = (to - from) as usize;
+        if to > self.open_position {
+            self.seal();
         }
-        if to <= from && at_least_one {
-            to = self.position(index + 1);
-        }
-        Ok(Slice { data: self.slice(from, to), available: to.saturating_sub(from) as usize })
+        let first = self.sealed.partition_point(|s| s.position <= from).saturating_sub(1);
+        let Some(slice) = self.sealed.get(first).filter(|_| to > from) else { return Ok(Slice::default()) };
+        let start = (from - slice.position) as usize;
+        let here = slice.data.len() - start;
+        let data = if here >= available.min(MIN_SHORT) {
+            slice.data.slice(start..start + here.min(available))
+        } else {
+            self.copy(first, from, self.boundary(index, limit.min(MAX_COPY), at_least_one))
+        };
+        Ok(Slice { data, available })
+    }
+
+    /// The index of the batch that holds `offset`.
+    fn index_of(&self, offset: i64) -> usize {
+        self.entries.partition_point(|e| e.base_offset <= offset).saturating_sub(1)
     }
 
     /// Where the batch of an index starts; the end of the log behind the last one.
@@ -140,21 +150,20 @@ impl Log {
         self.entries.get(index).map_or(self.size(), |e| e.position)
     }
 
-    fn slice(&mut self, from: u64, to: u64) -> Bytes {
-        if to > self.open_position {
-            self.seal();
+    /// Where whole batches from an index on end that have at most `limit` bytes together.
+    fn boundary(&self, index: usize, limit: usize, at_least_one: bool) -> u64 {
+        let last = self.position(index).saturating_add(limit as u64);
+        if self.size() <= last {
+            return self.size();
         }
-        let first = self.sealed.partition_point(|s| s.position <= from).saturating_sub(1);
-        let Some(slice) = self.sealed.get(first).filter(|_| to > from) else { return Bytes::new() };
-        let start = (from - slice.position) as usize;
-        let (wanted, here) = (to - from, slice.end() - from);
-        if here >= wanted {
-            return slice.data.slice(start..start + wanted as usize);
-        }
-        if here >= wanted / 2 {
-            return slice.data.slice(start..);
-        }
-        let mut copy = BytesMut::with_capacity(wanted as usize);
+        let beyond = self.entries.partition_point(|e| e.position <= last);
+        let least = index + usize::from(at_least_one);
+        self.position(beyond.saturating_sub(1).max(least))
+    }
+
+    /// The bytes between two positions, from the slice `first` on.
+    fn copy(&self, first: usize, from: u64, to: u64) -> Bytes {
+        let mut copy = BytesMut::with_capacity(to.saturating_sub(from) as usize);
         for slice in self.sealed.iter().skip(first).take_while(|s| s.position < to) {
             let start = from.saturating_sub(slice.position) as usize;
             let end = (to - slice.position).min(slice.data.len() as u64) as usize;
@@ -172,8 +181,8 @@ impl Log {
     }
 
     fn batch(&mut self, index: usize) -> Option<Batch> {
-        let (from, to) = (self.position(index), self.position(index + 1));
-        batches(self.slice(from, to)).next()?.ok()
+        let offset = self.entries.get(index)?.base_offset;
+        batches(self.read(offset, 0, true).ok()?.data).next()?.ok()
     }
 
     /// The first record whose timestamp is at least `timestamp`; only the batch that holds it is opened.
@@ -202,8 +211,7 @@ impl Log {
 
     /// The leader epoch of the record at or after `offset`.
     pub fn epoch_at(&mut self, offset: i64) -> Option<i32> {
-        let index = self.entries.partition_point(|e| e.base_offset <= offset).saturating_sub(1);
-        self.batch(index).map(|b| b.header.partition_leader_epoch)
+        self.batch(self.index_of(offset)).map(|b| b.header.partition_leader_epoch)
     }
 }
 
@@ -298,9 +306,27 @@ mod tests {
         let all = log.read(0, usize::MAX, true).unwrap();
         assert_eq!(base_offsets(&all), [0, 1, 2, 3, 4]);
         assert_eq!(all.available, all.data.len());
-        assert_eq!(base_offsets(&log.read(1, all.data.len() / 5 * 2, true).unwrap()), [1], "half is shared");
         let one = log.read(2, 1, true).unwrap();
         assert_eq!(one.data.as_ptr(), log.sealed[2].data.as_ptr());
+    }
+
+    #[test]
+    fn a_read_over_large_slices_is_short_and_one_over_many_small_ones_is_bounded() {
+        let mut log = Log::default();
+        for _ in 0..60_000 {
+            append(&mut log, &[1], Compression::None, None);
+        }
+        log.seal();
+        let found = log.read(0, usize::MAX, true).unwrap();
+        assert!(found.data.len() < found.available && found.available == log.size() as usize);
+        let mut log = Log::default();
+        for _ in 0..20_000 {
+            append(&mut log, &[1], Compression::None, None);
+            log.seal();
+        }
+        let found = log.read(0, usize::MAX, true).unwrap();
+        assert!((MAX_COPY / 2..=MAX_COPY).contains(&found.data.len()));
+        assert_eq!(found.available, log.size() as usize);
     }
 
     #[test]
