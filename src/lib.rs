@@ -10,5 +10,6 @@ pub mod wire;
 pub mod api;
 pub mod compress;
 pub mod record;
+pub mod engine;
 pub mod frame;
 pub mod net;
