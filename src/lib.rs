@@ -10,6 +10,7 @@ pub mod wire;
 pub mod api;
 pub mod compress;
 pub mod record;
+pub mod client;
 pub mod engine;
 pub mod frame;
 pub mod net;
