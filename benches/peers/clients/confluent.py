@@ -1,8 +1,8 @@
 """confluent-kafka (librdkafka). The base that the others are compared with.
 
 Settings of its own: murmur2 like everybody else instead of its CRC-32; a queue bounded in bytes, since its default
-of 100,000 messages is full before the network is; a prefetch bounded in bytes, since it stops fetching at 100,000
-messages by default and then took four times as long; CRC checks on and read_uncommitted, as in every other client.
+of 100,000 messages is full before the network is; a prefetch bounded in bytes, since by default it stops at 100,000
+messages a partition and looks again a second later; CRC checks on and read_uncommitted, as in every other client.
 Without a delivery callback `poll(0)` has nothing to call; its documentation asks for it after each `produce`, so
 that is the first variant, and the second does it once in 10,000. The asyncio producer collects up to 1,000 records
 or one second and serves acknowledgements when polled, so a lone record is followed by `flush`, its quickest way.
