@@ -1,0 +1,6 @@
+//! klamm's Rust tests, one binary, so that they are linked once.
+
+mod layers;
+mod records;
+mod vectors;
+mod wire;
