@@ -10,9 +10,12 @@
 //! of a fetch is not an error: the broker cuts at the size it was asked for.
 
 use super::{HEADER_SIZE, LOG_OVERHEAD, RecordSet, crc32c};
-use crate::compress::{Compression, decompress};
+use crate::compress::{Compression, decompress_into};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
+
+/// Lengths below this, the batch's of magic 0, cannot be right whatever the magic number is.
+const MIN_LENGTH: i32 = 14;
 
 const TIMESTAMP_TYPE: i16 = 1 << 3;
 const TRANSACTIONAL: i16 = 1 << 4;
@@ -56,8 +59,10 @@ impl Header {
     pub fn parse(data: &[u8]) -> Result<Option<Self>, Error> {
         let (Some(length), Some([magic])) = (at(data, 8), at(data, 16)) else { return Ok(None) };
         let batch_length = i32::from_be_bytes(length);
-        let size = usize::try_from(batch_length).ok().filter(|n| *n >= 14).map(|n| n + LOG_OVERHEAD);
-        let Some(size) = size else {
+        // The magic number has to be in it, and the whole batch is smaller than 2 GiB: what says otherwise is not the
+        // front part of a batch that a larger fetch would bring whole.
+        let size = batch_length.checked_add(LOG_OVERHEAD as i32).filter(|_| batch_length >= MIN_LENGTH);
+        let Some(size) = size.and_then(|n| usize::try_from(n).ok()) else {
             return Err(Error::new(Reason::Length { length: batch_length.into(), left: data.len() }, 8));
         };
         if size > data.len() {
@@ -149,18 +154,20 @@ impl Batch {
         Err(Error::new(Reason::Invalid("checksum does not match the data"), 17))
     }
 
-    /// The records, decompressed to at most `limit` bytes if they are compressed.
+    /// The records, decompressed to at most `limit` bytes if they are compressed. What their codec refuses is an
+    /// error of the walk, after the records before it, as in the Java client.
     pub fn records(&self, limit: usize) -> Result<RecordSet, Error> {
         let body = self.data.slice(HEADER_SIZE.min(self.data.len())..);
-        let body = match self.header.compression() {
-            Some(Compression::None) => body,
-            Some(compression) => match decompress(compression, &body, limit) {
-                Ok(plain) => plain.into(),
-                Err(e) => return Err(Error::new(Reason::Compression(e.to_string()), HEADER_SIZE)),
-            },
-            None => return Err(Error::new(Reason::Invalid("no such compression"), 21)),
-        };
-        RecordSet::new(&self.header, body)
+        let compression = self.header.compression();
+        let compression = compression.ok_or_else(|| Error::new(Reason::Invalid("no such compression"), 21))?;
+        if compression == Compression::None {
+            return RecordSet::new(&self.header, body, None);
+        }
+        let mut plain = Vec::new();
+        // Positions of records have 31 bits.
+        let damage = decompress_into(compression, &body, limit.min(i32::MAX as usize), &mut plain).err();
+        let damage = damage.map(|e| Error::new(Reason::Compression(e.to_string()), HEADER_SIZE));
+        RecordSet::new(&self.header, plain.into(), damage)
     }
 }
 

@@ -59,10 +59,11 @@ impl Reader {
         }
     }
 
-    /// The next `n` bytes, shared with the frame.
-    pub fn take(&mut self, n: usize) -> Result<Bytes, Error> {
+    /// The next `n` bytes, shared with the frame. `at` is where the length was read, which is what is wrong if there
+    /// are not as many.
+    pub(super) fn take(&mut self, n: usize, at: usize) -> Result<Bytes, Error> {
         if n > self.buf.len() {
-            return Err(Error::new(Reason::Length { length: n as i64, left: self.left() }, self.offset()));
+            return Err(Error::new(Reason::Length { length: n as i64, left: self.left() }, at));
         }
         Ok(self.buf.split_to(n))
     }
@@ -132,8 +133,10 @@ impl Reader {
             return Ok(());
         }
         for _ in 0..self.uvarint()? {
-            let (tag, len) = (self.uvarint()?, self.uvarint()? as usize);
-            let field = self.take(len)?;
+            let tag = self.uvarint()?;
+            let at = self.offset();
+            let len = self.uvarint()? as usize;
+            let field = self.take(len, at)?;
             let after = std::mem::replace(&mut self.buf, field);
             let field_end = self.end - after.len();
             let end = std::mem::replace(&mut self.end, field_end);

@@ -193,7 +193,7 @@ fn every_reason_to_refuse_bytes_has_its_words() {
         ),
         (
             refused::<produce::Response>(10, b"\x01\0\0\0\0\x01\0\x02\x01\0".as_slice()),
-            "Produce response v10: nodeEndpoints: 1 bytes left over (at byte 9)",
+            "Produce response v10: 1 bytes left over (at byte 9)",
         ),
     ];
     for (found, expected) in refusals {
