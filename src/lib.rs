@@ -9,6 +9,6 @@
 pub mod wire;
 pub mod api;
 pub mod compress;
-pub mod record;
 pub mod frame;
 pub mod net;
+pub mod record;

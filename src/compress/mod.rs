@@ -3,6 +3,8 @@
 //! Rule: a compressed block says nothing that is believed before it is true: output grows as it comes and stops
 //! at a limit. A codec that is compiled out gives an error that names its feature.
 
+#![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 #[cfg(feature = "gzip")]
 mod gzip;
 #[cfg(feature = "lz4")]
@@ -50,7 +52,13 @@ impl Compression {
 
     /// The name in Kafka's configuration.
     pub fn name(self) -> &'static str {
-        ["none", "gzip", "snappy", "lz4", "zstd"][self as usize]
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
     }
 
     /// From the name in Kafka's configuration.

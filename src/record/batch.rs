@@ -13,9 +13,11 @@ use super::{HEADER_SIZE, LOG_OVERHEAD, RecordSet, crc32c};
 use crate::compress::{Compression, decompress_into};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
+use std::ops::RangeInclusive;
 
-/// Lengths below this, the batch's of magic 0, cannot be right whatever the magic number is.
-const MIN_LENGTH: i32 = 14;
+/// Lengths that can be true: a message of magic 0 takes 14 bytes, and a whole batch is smaller than 2 GiB. Others are
+/// no batch that is cut off, which a larger fetch would bring whole.
+const LENGTHS: RangeInclusive<i32> = 14..=i32::MAX - 12;
 
 const TIMESTAMP_TYPE: i16 = 1 << 3;
 const TRANSACTIONAL: i16 = 1 << 4;
@@ -59,10 +61,8 @@ impl Header {
     pub fn parse(data: &[u8]) -> Result<Option<Self>, Error> {
         let (Some(length), Some([magic])) = (at(data, 8), at(data, 16)) else { return Ok(None) };
         let batch_length = i32::from_be_bytes(length);
-        // The magic number has to be in it, and the whole batch is smaller than 2 GiB: what says otherwise is not the
-        // front part of a batch that a larger fetch would bring whole.
-        let size = batch_length.checked_add(LOG_OVERHEAD as i32).filter(|_| batch_length >= MIN_LENGTH);
-        let Some(size) = size.and_then(|n| usize::try_from(n).ok()) else {
+        let size = usize::try_from(batch_length).ok().filter(|_| LENGTHS.contains(&batch_length));
+        let Some(size) = size.map(|n| n + LOG_OVERHEAD) else {
             return Err(Error::new(Reason::Length { length: batch_length.into(), left: data.len() }, 8));
         };
         if size > data.len() {

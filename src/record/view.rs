@@ -53,7 +53,10 @@ impl Record {
     /// The headers in the set's bytes.
     #[inline]
     pub fn headers<'a>(&self, data: &'a [u8]) -> Headers<'a> {
-        Headers { left: self.headers.length.max(0) as u32, data: data.get(self.headers.start as usize..).unwrap_or(&[]) }
+        Headers {
+            left: self.headers.length.max(0) as u32,
+            data: data.get(self.headers.start as usize..).unwrap_or(&[]),
+        }
     }
 
     /// How many headers there are.
@@ -178,6 +181,7 @@ impl RecordSet {
     }
 
     #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "a batch, decompressed or not, is smaller than 2 GiB")]
     fn read(&mut self) -> Option<Record> {
         let mut rest = self.data.get(self.position..)?;
         let size = usize::try_from(take_i32(&mut rest)?).ok()?;

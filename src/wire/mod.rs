@@ -5,12 +5,16 @@
 //! is left before anything is read, and memory is charged to a budget; tagged fields nobody knows are dropped
 //! and counted, because a client never forwards a message.
 
+#![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 mod error;
 #[macro_use]
 mod message;
 mod reader;
 mod value;
+#[allow(clippy::cast_possible_truncation, reason = "low bits first is what the format is")]
 pub mod varint;
+#[allow(clippy::cast_possible_truncation, reason = "lengths are compared with their limit first")]
 mod writer;
 
 pub use error::{Error, Reason, Step};

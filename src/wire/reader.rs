@@ -94,15 +94,13 @@ impl Reader {
     #[inline(never)]
     pub fn uvarint(&mut self) -> Result<u32, Error> {
         let mut data = &self.buf[..];
-        match super::varint::take_u64(&mut data, 32) {
+        match super::varint::take_u32(&mut data) {
             Some(v) => {
                 let used = self.buf.len() - data.len();
                 self.buf.advance(used);
-                Ok(v as u32)
+                Ok(v)
             }
-            None if data.is_empty() => {
-                Err(Error::new(Reason::Truncated { wanted: 1, left: 0 }, self.end))
-            }
+            None if data.is_empty() => Err(Error::new(Reason::Truncated { wanted: 1, left: 0 }, self.end)),
             None => Err(Error::new(Reason::Varint, self.offset())),
         }
     }
@@ -121,8 +119,7 @@ impl Reader {
         };
         match n {
             -1 => Ok(None),
-            0.. => Ok(Some(n as usize)),
-            _ => Err(Error::new(Reason::NegativeLength(n), at)),
+            n => usize::try_from(n).map(Some).map_err(|_| Error::new(Reason::NegativeLength(n), at)),
         }
     }
 

@@ -21,7 +21,7 @@ struct Reading {
 fn read(data: Bytes, check_crc: bool) -> Reading {
     let mut reading = Reading::default();
     let mut walk = batches(data);
-    while let Some(batch) = walk.next() {
+    for batch in walk.by_ref() {
         reading.records = 0;
         let read = batch.and_then(|batch| {
             if check_crc {
@@ -135,7 +135,9 @@ fn disagreement(reading: &Reading, java: &Json) -> Option<String> {
     let records = if ok { reading.records } else { int(java, "records_before") };
     if (reading.trailing_bytes, reading.records) != (trailing, records) {
         let Reading { trailing_bytes, records: found, error, .. } = reading;
-        return Some(format!("{found} records and {trailing_bytes} bytes left, Java {records} and {trailing}: {error:?}"));
+        return Some(format!(
+            "{found} records and {trailing_bytes} bytes left, Java {records} and {trailing}: {error:?}"
+        ));
     }
     (reading.batches != expected(java)).then(|| format!("{:?} is not {}", reading.batches, java["batches"]))
 }
@@ -219,7 +221,8 @@ fn what_a_producer_can_write_is_written_byte_for_byte_as_java_does() {
         }
     }
     // What only a broker writes: gaps that compaction leaves, batches without records, control batches, its own time.
-    let brokers = ["gap", "edges", "empty-batch", "control", "v2-transaction", "log-append", "broker-stamped", "horizon"];
+    let brokers =
+        ["gap", "edges", "empty-batch", "control", "v2-transaction", "log-append", "broker-stamped", "horizon"];
     let missing: Vec<_> = unwritten.iter().filter(|id| !brokers.iter().any(|what| id.contains(what))).collect();
     assert!(missing.is_empty(), "{missing:?}");
     assert_eq!(written, 31);

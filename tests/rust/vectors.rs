@@ -46,6 +46,7 @@ pub fn hex(line: &Json, name: &str) -> Option<Bytes> {
 }
 
 /// A message body: what it belongs to, its bytes and its JSON form.
+#[derive(Clone)]
 pub struct Body {
     pub api: String,
     pub kind: String,
@@ -65,6 +66,7 @@ impl Body {
         }
     }
 
+    /// As an error names it.
     pub fn name(&self) -> String {
         format!("{} {} v{}", self.api, self.kind, self.version)
     }

@@ -54,14 +54,9 @@ fn a_byte_left_over_is_refused() {
     for body in vectors::bodies() {
         let longer = [&body.bytes[..], &[0]].concat();
         let error = (door(&body).decode)(body.version, longer.into()).unwrap_err();
-        let expected = format!("{}: 1 bytes left over (at byte {})", spoken(&body), body.bytes.len());
+        let expected = format!("{}: 1 bytes left over (at byte {})", body.name(), body.bytes.len());
         assert_eq!(error.to_string(), expected);
     }
-}
-
-/// How an error names the message.
-fn spoken(body: &Body) -> String {
-    format!("{} {} v{}", body.api, body.kind, body.version)
 }
 
 #[test]
@@ -163,7 +158,9 @@ fn an_error_names_the_message_the_field_the_reason_and_the_byte() {
     bytes.extend_from_slice(&[0; 13]);
     assert_eq!(
         refused::<api::fetch::Response>(12, bytes),
-        format!("Fetch response v12: responses[3].partitions[0].records: length 4096 exceeds the 17 bytes left (at byte {at})"),
+        format!(
+            "Fetch response v12: responses[3].partitions[0].records: length 4096 exceeds the 17 bytes left (at byte {at})"
+        ),
     );
 }
 
@@ -171,13 +168,22 @@ fn an_error_names_the_message_the_field_the_reason_and_the_byte() {
 fn every_reason_to_refuse_bytes_has_its_words() {
     use api::{delete_topics, find_coordinator, metadata, produce};
     let refusals = [
-        (refused::<metadata::Request>(99, b"".as_slice()), "Metadata request v99: no such version, known are 0 to 13 (at byte 0)"),
-        (refused::<metadata::Request>(0, b"\0\0".as_slice()), "Metadata request v0: topics: needs 4 bytes, 2 left (at byte 0)"),
+        (
+            refused::<metadata::Request>(99, b"".as_slice()),
+            "Metadata request v99: no such version, known are 0 to 13 (at byte 0)",
+        ),
+        (
+            refused::<metadata::Request>(0, b"\0\0".as_slice()),
+            "Metadata request v0: topics: needs 4 bytes, 2 left (at byte 0)",
+        ),
         (
             refused::<metadata::Request>(0, b"\xff\xff\xff\xff".as_slice()),
             "Metadata request v0: topics: is null, which this version does not allow (at byte 0)",
         ),
-        (refused::<metadata::Request>(0, b"\x80\0\0\0".as_slice()), "Metadata request v0: topics: length -2147483648 is negative (at byte 0)"),
+        (
+            refused::<metadata::Request>(0, b"\x80\0\0\0".as_slice()),
+            "Metadata request v0: topics: length -2147483648 is negative (at byte 0)",
+        ),
         (
             refused::<metadata::Request>(0, b"\0\0\0\x01\0\x05ab".as_slice()),
             "Metadata request v0: topics[0].name: length 5 exceeds the 2 bytes left (at byte 4)",
@@ -186,7 +192,10 @@ fn every_reason_to_refuse_bytes_has_its_words() {
             refused::<metadata::Request>(0, b"\x7f\xff\xff\xff\0\0".as_slice()),
             "Metadata request v0: topics: length 2147483647 exceeds the 2 bytes left (at byte 0)",
         ),
-        (refused::<find_coordinator::Request>(0, b"\0\x02\xff\xfe".as_slice()), "FindCoordinator request v0: key: is not UTF-8 (at byte 2)"),
+        (
+            refused::<find_coordinator::Request>(0, b"\0\x02\xff\xfe".as_slice()),
+            "FindCoordinator request v0: key: is not UTF-8 (at byte 2)",
+        ),
         (
             refused::<delete_topics::Request>(4, b"\x80\x80\x80\x80\x80\0".as_slice()),
             "DeleteTopics request v4: topicNames: variable-length integer is longer than its type (at byte 0)",
