@@ -10,10 +10,12 @@
 //! * [`engine`]: state machines without sockets, threads, locks or clocks.
 //! * [`net`]: sockets and wake-ups, without Kafka.
 //! * [`client`]: the two together: producer, consumer, admin.
+//! * [`broker`]: the embedded dev broker; it shares the codec with the client and nothing else.
 
 #[macro_use]
 pub mod wire;
 pub mod api;
+pub mod broker;
 pub mod client;
 pub mod compress;
 pub mod engine;

@@ -138,7 +138,7 @@ impl Wire for Option<Bytes> {
     fn put(&self, w: &mut Writer) {
         w.length(self.as_ref().map(Bytes::len), true);
         if let Some(b) = self {
-            w.buf.extend_from_slice(b);
+            w.bytes(b);
         }
     }
     #[inline(never)]
@@ -155,7 +155,7 @@ impl Wire for Bytes {
     #[inline(never)]
     fn put(&self, w: &mut Writer) {
         w.length(Some(self.len()), true);
-        w.buf.extend_from_slice(self);
+        w.bytes(self);
     }
     #[inline(never)]
     fn get(r: &mut Reader) -> Result<Self, Error> {
