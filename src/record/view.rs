@@ -53,7 +53,10 @@ impl Record {
     /// The headers in the set's bytes.
     #[inline]
     pub fn headers<'a>(&self, data: &'a [u8]) -> Headers<'a> {
-        Headers { left: self.headers.length.max(0) as u32, data: data.get(self.headers.start as usize..).unwrap_or(&[]) }
+        Headers {
+            left: self.headers.length.max(0) as u32,
+            data: data.get(self.headers.start as usize..).unwrap_or(&[]),
+        }
     }
 
     /// How many headers there are.
@@ -138,10 +141,12 @@ pub struct RecordSet {
     base_offset: i64,
     base_timestamp: i64,
     append_time: Option<i64>,
+    /// Why there are no more bytes than there are.
+    damage: Option<Error>,
 }
 
 impl RecordSet {
-    pub(super) fn new(header: &Header, data: Bytes) -> Result<Self, Error> {
+    pub(super) fn new(header: &Header, data: Bytes, damage: Option<Error>) -> Result<Self, Error> {
         if header.count < 0 {
             return Err(Error::new(Reason::NegativeLength(header.count.into()), 57));
         }
@@ -152,6 +157,7 @@ impl RecordSet {
             base_offset: header.base_offset,
             base_timestamp: header.base_timestamp,
             append_time: (header.timestamp_type() == TimestampType::LogAppendTime).then_some(header.max_timestamp),
+            damage,
         })
     }
 
@@ -175,6 +181,7 @@ impl RecordSet {
     }
 
     #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "a batch, decompressed or not, is smaller than 2 GiB")]
     fn read(&mut self) -> Option<Record> {
         let mut rest = self.data.get(self.position..)?;
         let size = usize::try_from(take_i32(&mut rest)?).ok()?;
@@ -220,7 +227,7 @@ impl RecordSet {
     #[cold]
     fn broken(&mut self, reason: Reason) -> Error {
         self.left = 0;
-        Error::new(reason, super::HEADER_SIZE + self.position)
+        self.damage.take().unwrap_or_else(|| Error::new(reason, super::HEADER_SIZE + self.position))
     }
 }
 
@@ -237,7 +244,7 @@ impl Iterator for RecordSet {
         };
         self.left -= 1;
         let surplus = self.data.len() - self.position;
-        if self.left == 0 && surplus > 0 {
+        if self.left == 0 && (surplus > 0 || self.damage.is_some()) {
             return Some(Err(self.broken(Reason::TrailingBytes(surplus))));
         }
         Some(Ok(record))

@@ -1,0 +1,7 @@
+//! klamm's Rust tests, one binary, so that they are linked once.
+
+mod hostile;
+mod layers;
+mod records;
+mod vectors;
+mod wire;
