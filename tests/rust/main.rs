@@ -3,5 +3,6 @@
 mod hostile;
 mod layers;
 mod records;
+mod sim;
 mod vectors;
 mod wire;
