@@ -1,7 +1,8 @@
 # klamm from a fresh clone: `make demo`, `make test`. `make` alone lists everything there is.
 #
 # Everything is built into .venv and target; nothing else is needed beyond what scripts/prerequisites.sh asks for.
-# Three passes over the crates and no more: release for the extension, and one dev profile that tests, clippy and docs share.
+# Three passes over the crates and no more: release for the extension, dev for the tests, and the metadata that clippy and
+# the documentation share.
 
 PYTHON ?= python3
 # --locked: a build uses the versions that were tested. `make CARGO_FLAGS=` while changing dependencies.
@@ -17,7 +18,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 # Two compilers, Spark or two brokers at a time are more than a small machine has memory for.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-rust check-python check-docs fmt \
+.PHONY: help build demo test test-rust test-python check check-format check-clippy check-python check-docs fmt \
 	bench-peers bench-codec dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
@@ -32,25 +33,28 @@ build: needs-build $(VENV)/.built ## the extension, into .venv
 
 test: needs-everything test-rust test-python ## all tests, against the dev broker and Apache Kafka
 
-test-rust: needs-rust ## the Rust tests: codec, engine, simulation, import rules
+test-rust: needs-rust ## the Rust tests: all but what needs Python
 	@echo '==> Rust tests'
-	@cargo test $(CARGO_FLAGS)
+	@cargo test $(CARGO_FLAGS) --features arrow
 
 test-python: needs-everything build ## the Python tests; ARGS= goes to pytest
 	@echo '==> Python tests'
 	@$(BIN)/pytest $(ARGS)
 
-check: check-rust check-python check-docs ## formatting, lints, types, stubs, docs
+check: check-format check-clippy check-python check-docs ## formatting, lints, types, stubs, docs
 
-check-rust: needs-build $(VENV)/.installed
-	@echo '==> rustfmt and clippy, with and without the Python module'
+check-format: $(VENV)/.installed
+	@echo '==> rustfmt and ruff format'
 	@cargo fmt --check
+	@$(BIN)/ruff format --check
+
+check-clippy: needs-build $(VENV)/.installed
+	@echo '==> clippy, without and with the Python module'
 	@cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
 	@cargo clippy $(CARGO_FLAGS) --all-targets --features python -- -D warnings
 
 check-python: build
 	@echo '==> ruff, mypy, and the stub of the extension against the extension'
-	@$(BIN)/ruff format --check
 	@$(BIN)/ruff check
 	@$(BIN)/mypy
 	@$(BIN)/stubtest klamm._klamm --mypy-config-file pyproject.toml

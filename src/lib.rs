@@ -9,6 +9,8 @@
 pub mod wire;
 pub mod api;
 pub mod compress;
+pub mod record;
+pub mod client;
+pub mod engine;
 pub mod frame;
 pub mod net;
-pub mod record;

@@ -153,7 +153,12 @@ class RealKafka:
         properties = home / "server.properties"
         properties.write_text(_properties(self._config, home / "data", port, controller_port), encoding="utf-8")
         log = home / "kafka.log"
-        java += [f"-Dkafka.logs.dir={home}", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        # The temporary directory is for the native codecs, which a killed JVM leaves behind.
+        java += [
+            f"-Dkafka.logs.dir={home}",
+            f"-Djava.io.tmpdir={home}",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        ]
 
         format_storage = [
             "kafka.tools.StorageTool",

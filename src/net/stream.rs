@@ -64,10 +64,8 @@ impl Stream {
             match self.tcp.read(scratch) {
                 Ok(0) => return Ok(Received::End),
                 Ok(n) => {
+                    // Readiness is reported once: a short read may hide the end of the stream behind it.
                     buf.extend_from_slice(scratch.get(..n).unwrap_or_default());
-                    if n < scratch.len() {
-                        return Ok(Received::Drained);
-                    }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Received::Drained),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

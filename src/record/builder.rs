@@ -142,6 +142,23 @@ impl BatchBuilder {
     }
 }
 
+/// The same batch from another producer, or under another sequence number: one copy and a new checksum.
+pub fn reseal(data: &[u8], producer: Producer) -> Bytes {
+    let mut buf = data.to_vec();
+    if let Some(fields) = buf.get_mut(43..57) {
+        let (id, rest) = fields.split_at_mut(8);
+        let (epoch, sequence) = rest.split_at_mut(2);
+        id.copy_from_slice(&producer.id.to_be_bytes());
+        epoch.copy_from_slice(&producer.epoch.to_be_bytes());
+        sequence.copy_from_slice(&producer.base_sequence.to_be_bytes());
+    }
+    let crc = buf.get(21..).map_or(0, crc32c);
+    if let Some(field) = buf.get_mut(17..21) {
+        field.copy_from_slice(&crc.to_be_bytes());
+    }
+    buf.into()
+}
+
 #[inline]
 fn sized(bytes: Option<&[u8]>) -> usize {
     bytes.map_or(1, |b| len_i64(b.len() as i64) + b.len())

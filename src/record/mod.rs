@@ -12,7 +12,7 @@ mod crc;
 mod view;
 
 pub use batch::{Batch, Batches, Header, TimestampType, batches};
-pub use builder::{Appended, BatchBuilder, Producer, Sealed, max_record_size};
+pub use builder::{Appended, BatchBuilder, Producer, Sealed, max_record_size, reseal};
 pub use crc::crc32c;
 pub use view::{Headers, Record, RecordSet, View};
 

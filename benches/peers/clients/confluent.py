@@ -1,0 +1,209 @@
+"""confluent-kafka (librdkafka). The base that the others are compared with.
+
+Settings of its own: murmur2 like everybody else instead of its CRC-32; a queue bounded in bytes, since its default
+of 100,000 messages is full before the network is; a prefetch bounded in bytes, since by default it stops at 100,000
+messages a partition and looks again a second later; CRC checks on and read_uncommitted, as in every other client.
+Without a delivery callback `poll(0)` has nothing to call; its documentation asks for it after each `produce`, so
+that is the first variant, and the second does it once in 10,000. The asyncio producer collects up to 1,000 records
+or one second and serves acknowledgements when polled, so a lone record is followed by `flush`, its quickest way.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.aio import AIOProducer
+
+import workload
+from meter import Meter, Turns
+from workload import POLL_RECORDS, WAIT_S, Job, Load
+
+NAME = "confluent-kafka"
+IMPORT = "import confluent_kafka"
+SHARE = 1.0
+
+
+def versions() -> str:
+    return f"{confluent_kafka.__version__}, librdkafka {confluent_kafka.libversion()[0]}"
+
+
+def producer_settings(job: Job, linger_ms: int = workload.LINGER_MS) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": job.bootstrap,
+        "acks": "all",
+        "compression.type": "none",
+        "enable.idempotence": job.idempotence,
+        "max.in.flight.requests.per.connection": workload.IN_FLIGHT,
+        "linger.ms": linger_ms,
+        "batch.size": workload.BATCH_BYTES,
+        "partitioner": "murmur2_random",
+        "queue.buffering.max.messages": 10_000_000,
+        "queue.buffering.max.kbytes": workload.UNSENT_BYTES >> 10,
+    }
+
+
+def open_producer(job: Job, load: Load) -> Producer:
+    producer = Producer(producer_settings(job))
+    for partition in range(workload.PARTITIONS):
+        producer.produce(job.topic, load.values[0], load.keys[0], partition)
+    producer.flush(WAIT_S)
+    return producer
+
+
+def produce(job: Job, load: Load, meter: Meter, polls: bool = True) -> int:
+    producer = open_producer(job, load)
+    send, poll, topic = producer.produce, producer.poll, job.topic
+    with meter:
+        for _ in range(job.passes):
+            for key, value in load.pairs:
+                try:
+                    send(topic, value, key)
+                except BufferError:
+                    wait_for_room(producer, lambda: send(topic, value, key))  # noqa: B023 (called at once)
+                if polls:
+                    poll(0)
+            poll(0)
+        producer.flush(WAIT_S)
+    return job.records
+
+
+def produce_rarely_polling(job: Job, load: Load, meter: Meter) -> int:
+    return produce(job, load, meter, polls=False)
+
+
+def produce_batch(job: Job, load: Load, meter: Meter) -> int:
+    producer = open_producer(job, load)
+    messages = [{"key": key, "value": value} for key, value in load.pairs]
+    with meter:
+        for _ in range(job.passes):
+            waiting = messages
+            while producer.produce_batch(job.topic, waiting) < len(waiting):
+                waiting = [message for message in waiting if message.pop("_error", None)]
+                producer.poll(0.01)
+            producer.poll(0)
+        producer.flush(WAIT_S)
+    return job.records
+
+
+def wait_for_room(producer: Producer, again: Callable[[], None]) -> None:
+    while True:
+        producer.poll(0.01)
+        try:
+            return again()
+        except BufferError:
+            continue
+
+
+def consume(job: Job, load: Load, meter: Meter) -> int:
+    consumer = open_consumer(job)
+    seen = size = 0
+    with meter:
+        assign(consumer, job)
+        while seen < job.records:
+            for message in consumer.consume(POLL_RECORDS, 1.0):
+                if message.error():
+                    raise RuntimeError(message.error())
+                size += len(message.value())
+                seen += 1
+    consumer.close()
+    if size != seen * workload.VALUE_BYTES:
+        raise RuntimeError(f"{size} bytes in {seen} records")
+    return seen
+
+
+def consume_arrow(job: Job, load: Load, meter: Meter) -> int:
+    """Do what its users do today: lists of fields, then arrays."""
+    import pyarrow as pa
+
+    consumer = open_consumer(job)
+    seen = 0
+    with meter:
+        assign(consumer, job)
+        while seen < job.records:
+            messages = consumer.consume(POLL_RECORDS, 1.0)
+            for message in messages:
+                if message.error():
+                    raise RuntimeError(message.error())
+            rows = pa.record_batch(
+                {
+                    "topic": pa.array([message.topic() for message in messages], pa.string()).dictionary_encode(),
+                    "partition": pa.array([message.partition() for message in messages], pa.int32()),
+                    "offset": pa.array([message.offset() for message in messages], pa.int64()),
+                    "timestamp": pa.array([message.timestamp()[1] for message in messages], pa.timestamp("ms", "UTC")),
+                    "key": pa.array([message.key() for message in messages], pa.binary()),
+                    "value": pa.array([message.value() for message in messages], pa.binary()),
+                }
+            )
+            seen += rows.num_rows
+    consumer.close()
+    return seen
+
+
+def open_consumer(job: Job) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": job.bootstrap,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "isolation.level": "read_uncommitted",
+            "check.crcs": True,
+            "fetch.min.bytes": workload.FETCH_MIN_BYTES,
+            "fetch.wait.max.ms": workload.FETCH_WAIT_MS,
+            "fetch.max.bytes": workload.FETCH_BYTES,
+            "max.partition.fetch.bytes": workload.PARTITION_FETCH_BYTES,
+            "queued.max.messages.kbytes": workload.PREFETCH_BYTES >> 10,
+            "queued.min.messages": 1_000_000,
+        }
+    )
+
+
+def assign(consumer: Consumer, job: Job) -> None:
+    consumer.assign([TopicPartition(job.topic, partition, 0) for partition in range(workload.PARTITIONS)])
+
+
+def latency(job: Job, load: Load, turns: Turns) -> None:
+    producer, now = Producer(producer_settings(job, linger_ms=0)), time.perf_counter_ns
+    key, value = load.pairs[0]
+    done: list[Any] = []
+
+    def delivered(error: Any, _message: Any) -> None:
+        done.append(error)
+
+    for count in turns:
+        for _ in range(count):
+            began = now()
+            producer.produce(job.topic, value, key, on_delivery=delivered)
+            while not done:
+                producer.poll(WAIT_S)
+            turns.samples.append(now() - began)
+            if (error := done.pop()) is not None:
+                raise RuntimeError(error)
+
+
+def latency_asyncio(job: Job, load: Load, turns: Turns) -> None:
+    async def run() -> None:
+        producer, now = AIOProducer(producer_settings(job, linger_ms=0)), time.perf_counter_ns
+        key, value = load.pairs[0]
+        while count := await asyncio.to_thread(turns.wait):
+            for _ in range(count):
+                began = now()
+                acknowledged = await producer.produce(job.topic, value, key)
+                await producer.flush()
+                await acknowledged
+                turns.samples.append(now() - began)
+        await producer.close()
+
+    asyncio.run(run())
+
+
+CASES = {
+    "produce-loop": {"produce, poll(0)": produce, "produce, poll(0) per 10,000": produce_rarely_polling},
+    "produce-bulk": {"produce_batch": produce_batch},
+    "consume-loop": {"consume": consume},
+    "consume-arrow": {"consume, pa.array": consume_arrow},
+    "latency": {"sync": latency, "asyncio": latency_asyncio},
+}

@@ -1,0 +1,148 @@
+"""klamm.
+
+Nothing but the common settings. Consume-loop iterates the consumer record by record, where the peers are given
+their batch calls. Arrow batches to send hold as many rows as the pool.
+"""
+
+import asyncio
+import importlib.metadata
+import time
+from typing import Any
+
+import pyarrow as pa
+
+import klamm
+import workload
+from meter import Meter, Turns
+from workload import ARROW_ROWS, WAIT_S, Job, Load
+
+NAME = "klamm"
+IMPORT = "import klamm"
+SHARE = 1.0
+
+
+def versions() -> str:
+    return f"{importlib.metadata.version('klamm')}, pyarrow {pa.__version__}"
+
+
+def producer_settings(job: Job, linger_ms: int = workload.LINGER_MS) -> dict[str, Any]:
+    return {
+        "acks": "all",
+        "compression_type": "none",
+        "enable_idempotence": job.idempotence,
+        "max_in_flight_requests_per_connection": workload.IN_FLIGHT,
+        "linger_ms": linger_ms,
+        "batch_size": workload.BATCH_BYTES,
+        "buffer_memory": workload.UNSENT_BYTES,
+    }
+
+
+def open_producer(job: Job, load: Load) -> klamm.Producer:
+    producer = klamm.Producer(job.bootstrap, **producer_settings(job))
+    for partition in range(workload.PARTITIONS):
+        producer.send(job.topic, load.values[0], load.keys[0], partition).result(WAIT_S)
+    return producer
+
+
+def produce(job: Job, load: Load, meter: Meter) -> int:
+    with open_producer(job, load) as producer:
+        send, topic = producer.send_nowait, job.topic
+        with meter:
+            for _ in range(job.passes):
+                for key, value in load.pairs:
+                    send(topic, value, key)
+            producer.flush(WAIT_S)
+    return job.records
+
+
+def produce_many(job: Job, load: Load, meter: Meter) -> int:
+    with open_producer(job, load) as producer, meter:
+        for _ in range(job.passes):
+            producer.send_many(job.topic, load.values, load.keys)
+        producer.flush(WAIT_S)
+    return job.records
+
+
+def produce_arrow(job: Job, load: Load, meter: Meter) -> int:
+    rows = pa.record_batch({"key": pa.array(load.keys, pa.binary()), "value": pa.array(load.values, pa.binary())})
+    with open_producer(job, load) as producer, meter:
+        for _ in range(job.passes):
+            producer.send_arrow(job.topic, rows)
+        producer.flush(WAIT_S)
+    return job.records
+
+
+def open_consumer(job: Job) -> klamm.Consumer:
+    return klamm.Consumer(
+        job.bootstrap,
+        check_crcs=True,
+        isolation_level="read_uncommitted",
+        fetch_min_bytes=workload.FETCH_MIN_BYTES,
+        fetch_max_wait_ms=workload.FETCH_WAIT_MS,
+        fetch_max_bytes=workload.FETCH_BYTES,
+        max_partition_fetch_bytes=workload.PARTITION_FETCH_BYTES,
+        queued_max_bytes=workload.PREFETCH_BYTES,
+    )
+
+
+def assign(consumer: klamm.Consumer, job: Job) -> None:
+    consumer.assign([klamm.TopicPartition(job.topic, partition, offset=0) for partition in range(workload.PARTITIONS)])
+
+
+def consume(job: Job, load: Load, meter: Meter) -> int:
+    seen = size = 0
+    with open_consumer(job) as consumer, meter:
+        assign(consumer, job)
+        for record in consumer:
+            size += len(record.value)
+            seen += 1
+            if seen == job.records:
+                break
+    if size != seen * workload.VALUE_BYTES:
+        raise RuntimeError(f"{size} bytes in {seen} records")
+    return seen
+
+
+def consume_arrow(job: Job, load: Load, meter: Meter) -> int:
+    seen = 0
+    with open_consumer(job) as consumer, meter:
+        assign(consumer, job)
+        for rows in consumer.arrow(max_rows=ARROW_ROWS, timeout=WAIT_S):
+            seen += rows.num_rows
+            if seen >= job.records:
+                break
+    return seen
+
+
+def latency(job: Job, load: Load, turns: Turns) -> None:
+    key, value = load.pairs[0]
+    now = time.perf_counter_ns
+    with klamm.Producer(job.bootstrap, **producer_settings(job, linger_ms=0)) as producer:
+        for count in turns:
+            for _ in range(count):
+                began = now()
+                producer.send(job.topic, value, key).result(WAIT_S)
+                turns.samples.append(now() - began)
+
+
+def latency_asyncio(job: Job, load: Load, turns: Turns) -> None:
+    async def run() -> None:
+        key, value = load.pairs[0]
+        now = time.perf_counter_ns
+        async with klamm.AsyncProducer(job.bootstrap, **producer_settings(job, linger_ms=0)) as producer:
+            while count := await asyncio.to_thread(turns.wait):
+                for _ in range(count):
+                    began = now()
+                    await producer.send(job.topic, value, key)
+                    turns.samples.append(now() - began)
+
+    asyncio.run(run())
+
+
+CASES = {
+    "produce-loop": {"send_nowait": produce},
+    "produce-bulk": {"send_many": produce_many, "send_arrow": produce_arrow},
+    "consume-loop": {"for record in consumer": consume},
+    "consume-arrow": {"arrow": consume_arrow},
+    "latency": {"sync": latency, "asyncio": latency_asyncio},
+}

@@ -1,0 +1,88 @@
+"""The raw socket: ready-made requests, answers hardly read. What the broker and the machine allow.
+
+Produce keeps five requests under way, each with one batch for every partition; fetch asks for all partitions and
+has one request under way, as Java's consumer does. Batches are built, and their CRCs computed, before the clock.
+"""
+
+import sys
+import time
+
+import raw
+from meter import Meter, Turns
+from workload import (
+    BATCH_BYTES,
+    FETCH_BYTES,
+    FETCH_WAIT_MS,
+    IN_FLIGHT,
+    PARTITION_FETCH_BYTES,
+    PARTITIONS,
+    POOL,
+    Job,
+    Load,
+)
+
+NAME = "raw socket"
+IMPORT = None
+SHARE = 1.0
+
+
+def versions() -> str:
+    return f"Python {sys.version.split()[0]} socket"
+
+
+def produce(job: Job, load: Load, meter: Meter) -> int:
+    per_batch = BATCH_BYTES // len(raw.record(POOL, *load.pairs[0]))
+    full, rest = divmod(job.records // PARTITIONS, per_batch)
+    frames = [ready_made(job, load, per_batch)] * full + [ready_made(job, load, rest)] * (rest > 0)
+    broker = raw.Broker(job.bootstrap)
+    warm_up(broker, job, load)
+    with meter:
+        for number, frame in enumerate(frames):
+            if number >= IN_FLIGHT:
+                broker.acknowledged()
+            broker.send(frame)
+        for _ in frames[-IN_FLIGHT:]:
+            broker.acknowledged()
+    broker.close()
+    return job.records
+
+
+def consume(job: Job, load: Load, meter: Meter) -> int:
+    broker, offsets, seen = raw.Broker(job.bootstrap), dict.fromkeys(range(PARTITIONS), 0), 0
+    with meter:
+        while seen < job.records:
+            broker.send(raw.fetch_request(job.topic, offsets, FETCH_WAIT_MS, FETCH_BYTES, PARTITION_FETCH_BYTES))
+            seen += raw.fetched(broker.answer(), offsets)
+    broker.close()
+    return seen
+
+
+def latency(job: Job, load: Load, turns: Turns) -> None:
+    broker, now = raw.Broker(job.bootstrap), time.perf_counter_ns
+    frame = raw.produce_request(job.topic, {0: raw.batch(load.pairs[:1])})
+    for count in turns:
+        for _ in range(count):
+            began = now()
+            broker.send(frame)
+            broker.acknowledged()
+            turns.samples.append(now() - began)
+    broker.close()
+
+
+def warm_up(broker: raw.Broker, job: Job, load: Load) -> None:
+    broker.send(ready_made(job, load, 1))
+    broker.acknowledged()
+
+
+def ready_made(job: Job, load: Load, size: int) -> bytes:
+    """Build a request with `size` records for every partition; the same records, since nothing hashes keys."""
+    return raw.produce_request(job.topic, dict.fromkeys(range(PARTITIONS), raw.batch(load.pairs[:size])))
+
+
+CASES = {
+    "produce-loop": {"ready-made batches": produce},
+    "produce-bulk": {"ready-made batches": produce},
+    "consume-loop": {"decodes nothing": consume},
+    "consume-arrow": {"decodes nothing": consume},
+    "latency": {"sync": latency},
+}

@@ -1,0 +1,77 @@
+"""How a client is measured from inside its own process: wall time, CPU, peak memory, and single round trips.
+
+CPU is user plus system time of the whole process, so that a client's background threads count. Peak memory is
+the kernel's high-water mark of resident memory, set back to the present when the timed section begins. Linux only.
+"""
+
+import gc
+import json
+import re
+import resource
+import sys
+import time
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+
+class Meter:
+    """A timed section: `with meter:` around it, once."""
+
+    def __init__(self) -> None:
+        self.result: dict[str, float] = {}
+
+    def __enter__(self) -> None:
+        gc.collect()
+        Path("/proc/self/clear_refs").write_text("5")
+        self.before_kb = resident_kb("VmRSS")
+        self.cpu = cpu_seconds()
+        self.began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        wall = time.perf_counter() - self.began
+        cpu = cpu_seconds() - self.cpu
+        self.result = {"wall_s": wall, "cpu_s": cpu, "peak_kb": resident_kb("VmHWM"), "before_kb": self.before_kb}
+
+
+class Turns:
+    """Round trips in turns: the driver writes how many, the client does them, the samples go back as one line.
+
+    Between turns the other clients have theirs, and this one keeps its connection and waits.
+    """
+
+    def __init__(self, commands: TextIO, answers: TextIO) -> None:
+        self.commands, self.answers = commands, answers
+        self.samples = array("q")
+        self.cpu = 0.0
+
+    def __iter__(self) -> Iterator[int]:
+        while count := self.wait():
+            yield count
+
+    def wait(self) -> int:
+        """Hand in the last turn's samples and wait for the next; 0 when there is none."""
+        print(
+            json.dumps(
+                {"ns": self.samples.tolist(), "cpu_s": cpu_seconds() - self.cpu, "peak_kb": resident_kb("VmHWM")}
+            ),
+            file=self.answers,
+            flush=True,
+        )
+        count = int(self.commands.readline() or 0)
+        self.samples = array("q")
+        self.cpu = cpu_seconds()
+        return count
+
+
+def cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def resident_kb(line: str) -> int:
+    found = re.search(rf"^{line}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    if not found:
+        sys.exit("this kernel reports no resident memory in /proc/self/status")
+    return int(found[1])

@@ -1,0 +1,164 @@
+"""The raw socket: the least that can be sent and read to move the same records.
+
+Produce v3 and Fetch v4, the oldest versions a Kafka 4 broker serves and the last without compact encodings.
+Requests are built before anything is timed; answers are read only as far as error codes and the next offset,
+which stands in the header of each batch. It knows no metadata, no retries and no groups: it talks to the one
+broker it is given, which must lead every partition.
+"""
+
+import socket
+import struct
+import time
+from collections.abc import Iterable, Iterator
+
+PRODUCE, FETCH = (0, 3), (1, 4)
+CORRELATION = 7
+
+BATCH = struct.Struct(">qiibIhiqqqhii")  # a magic-2 batch up to its records
+BEFORE_CRC = struct.Struct(">qiibI").size
+LAST_OFFSET_DELTA = struct.Struct(">i")
+
+
+def crc32c_of_byte(byte: int) -> int:
+    for _ in range(8):
+        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+    return byte
+
+
+CRC32C = [crc32c_of_byte(byte) for byte in range(256)]
+
+
+def crc32c(data: bytes) -> int:
+    table, crc = CRC32C, 0xFFFFFFFF
+    for byte in data:
+        crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def varint(number: int) -> bytes:
+    """Zigzag and seven bits a byte, for the sizes and deltas here: never negative."""
+    number, out = number << 1, bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def record(delta: int, key: bytes, value: bytes) -> bytes:
+    body = b"\0\0" + varint(delta) + varint(len(key)) + key + varint(len(value)) + value + b"\0"
+    return varint(len(body)) + body
+
+
+def batch(records: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """One uncompressed batch of (key, value) pairs, not idempotent, stamped with the time it is built."""
+    encoded = [record(delta, key, value) for delta, (key, value) in enumerate(records)]
+    body, now, last = b"".join(encoded), int(time.time() * 1000), len(encoded) - 1
+    fields = (0, last, now, now, -1, -1, -1, len(encoded))
+    length = BATCH.size - 12 + len(body)
+    unsigned = BATCH.pack(0, length, -1, 2, 0, *fields)[BEFORE_CRC:] + body
+    return struct.pack(">qiibI", 0, length, -1, 2, crc32c(unsigned)) + unsigned
+
+
+def string(text: str) -> bytes:
+    return struct.pack(">h", len(text)) + text.encode()
+
+
+def request(api: tuple[int, int], body: bytes) -> bytes:
+    frame = struct.pack(">hhi", *api, CORRELATION) + string("raw-socket") + body
+    return struct.pack(">i", len(frame)) + frame
+
+
+def produce_request(topic: str, batches: dict[int, bytes]) -> bytes:
+    parts = b"".join(struct.pack(">ii", index, len(data)) + data for index, data in batches.items())
+    return request(
+        PRODUCE, struct.pack(">hhii", -1, -1, 30_000, 1) + string(topic) + struct.pack(">i", len(batches)) + parts
+    )
+
+
+def fetch_request(topic: str, offsets: dict[int, int], wait_ms: int, max_bytes: int, partition_bytes: int) -> bytes:
+    parts = b"".join(struct.pack(">iqi", index, offset, partition_bytes) for index, offset in offsets.items())
+    return request(
+        FETCH,
+        struct.pack(">iiiibi", -1, wait_ms, 1, max_bytes, 0, 1)
+        + string(topic)
+        + struct.pack(">i", len(offsets))
+        + parts,
+    )
+
+
+class Broker:
+    """One connection and one buffer that every answer is read into."""
+
+    def __init__(self, bootstrap: str) -> None:
+        host, _, port = bootstrap.partition(",")[0].rpartition(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=60)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # With a timeout set, MSG_WAITALL would come back early: block, and let the kernel give up for us.
+        self.socket.settimeout(None)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 60, 0))
+        self.buffer = memoryview(bytearray(1 << 16))
+
+    def send(self, frame: bytes) -> None:
+        self.socket.sendall(frame)
+
+    def answer(self) -> memoryview:
+        """Read the body of the next answer, valid until the one after it."""
+        size = struct.unpack(">i", self.fill(4))[0]
+        if size > len(self.buffer):
+            self.buffer = memoryview(bytearray(size))
+        return self.fill(size)[4:]
+
+    def fill(self, size: int) -> memoryview:
+        if self.socket.recv_into(self.buffer, size, socket.MSG_WAITALL) != size:
+            raise ConnectionError("the broker closed the connection")
+        return self.buffer[:size]
+
+    def acknowledged(self) -> None:
+        """Read one Produce answer and hold it to success."""
+        body = self.answer()
+        for _, error, *_ in partitions(body, struct.Struct(">ihqq")):
+            check("Produce", error)
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def partitions(body: memoryview, fields: struct.Struct, start: int = 0) -> Iterator[tuple[int, ...]]:
+    """Walk the fixed-size partitions of an answer's only topic."""
+    name = struct.unpack_from(">h", body, start + 4)[0]
+    at = start + 6 + name
+    count = struct.unpack_from(">i", body, at)[0]
+    return fields.iter_unpack(body[at + 4 : at + 4 + count * fields.size])
+
+
+def fetched(body: memoryview, offsets: dict[int, int]) -> int:
+    """Move `offsets` past the whole batches of a Fetch answer and say how many records those hold."""
+    at = 10 + struct.unpack_from(">h", body, 8)[0]
+    count, records = struct.unpack_from(">i", body, at)[0], 0
+    at += 4
+    for _ in range(count):
+        index, error, _, _, aborted = struct.unpack_from(">ihqqi", body, at)
+        check("Fetch", error)
+        at += 26 + 16 * max(aborted, 0)
+        size = struct.unpack_from(">i", body, at)[0]
+        at += 4
+        end, step = at + size, at
+        while step + BATCH.size <= end:
+            base, length = struct.unpack_from(">qi", body, step)
+            if step + 12 + length > end:
+                break  # the broker cuts the last batch where the size limit falls
+            past = base + LAST_OFFSET_DELTA.unpack_from(body, step + 23)[0] + 1
+            records += past - offsets[index]
+            offsets[index] = past
+            step += 12 + length
+        at = end
+    return records
+
+
+def check(what: str, error: int) -> None:
+    if error:
+        raise RuntimeError(
+            f"{what}: the broker answered error code {error}"
+            + (" (not the leader: the raw socket needs a cluster of one broker)" if error == 6 else "")
+        )

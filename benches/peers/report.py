@@ -1,0 +1,222 @@
+"""The tables. Medians over rounds; every ratio is time per record divided by the base's, so below 1 is better.
+
+The bases are the raw socket of the same case and, figure by figure, the best row of confluent-kafka. For the bulk
+cases its loops over the same records stand as a base too: they are what its users have.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+RAW, PEER = "raw socket", "confluent-kafka"
+TITLES = {
+    "produce-loop": "produce, one call per record",
+    "produce-bulk": "produce in bulk",
+    "consume-loop": "consume, touching each value",
+    "consume-arrow": "consume to Arrow",
+    "latency": "one send and its acknowledgement, linger 0",
+    "import": "import",
+}
+LOOPS = {"produce-bulk": "produce-loop", "consume-arrow": "consume-loop"}
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One case, ready to print."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+
+
+def text(facts: dict[str, Any], results: list[Result]) -> str:
+    """For a terminal."""
+    lines = [f"{name}: {value}" for name, value in facts.items()]
+    for table in tables(results):
+        widths = [max(map(len, column)) for column in zip(table.header, *table.rows, strict=True)]
+        lines += ["", table.title]
+        for row in [table.header, *table.rows]:
+            cells = [
+                cell.ljust(width) if at < 2 else cell.rjust(width)
+                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+            lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join([*lines, *errors(results)])
+
+
+def markdown(facts: dict[str, Any], results: list[Result]) -> str:
+    """For README.md."""
+    lines = [f"- {name}: {value}" for name, value in facts.items()]
+    for table in tables(results):
+        lines += [
+            "",
+            f"**{table.title}**",
+            "",
+            line(table.header),
+            line(["---", "---", *["---:"] * (len(table.header) - 2)]),
+        ]
+        lines += [line(row) for row in table.rows]
+    return "\n".join([*lines, *errors(results)])
+
+
+def line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def errors(results: list[Result]) -> list[str]:
+    return [
+        f"\nFAILED {each['case']}, {each['client']}, {each['variant']}: {each['error']}"
+        for each in results
+        if "error" in each
+    ]
+
+
+def tables(results: list[Result]) -> list[Table]:
+    """Make a table per case that has results, in their order."""
+    makers = {"latency": latency, "import": imports}
+    return [makers.get(case, throughput)(case, results) for case in dict.fromkeys(each["case"] for each in results)]
+
+
+def throughput(case: str, results: list[Result]) -> Table:
+    peer_cases = (case, LOOPS.get(case, case))
+    rows = []
+    for (client, variant), runs in groups(results, case).items():
+        walls = [run["wall_s"] for run in runs]
+        wall, cpu = per_record(runs, "wall_s"), per_record(runs, "cpu_s")
+        rows.append(
+            [
+                client,
+                variant,
+                f"{runs[0]['records']:,}",
+                f"{statistics.median(walls):.2f}",
+                f"{min(walls):.2f}–{max(walls):.2f}",
+                f"{1e-3 / wall:,.0f}",
+                f"{cpu * 1e6:.3f}",
+                mebibytes(run["peak_kb"] for run in runs),
+                mebibytes(run["peak_kb"] - run["before_kb"] for run in runs),
+                ratio(wall, best(results, peer_cases, PEER, "wall_s")),
+                ratio(cpu, best(results, peer_cases, PEER, "cpu_s")),
+                ratio(wall, best(results, (case,), RAW, "wall_s")),
+                ratio(cpu, best(results, (case,), RAW, "cpu_s")),
+            ]
+        )
+    header = [
+        "client",
+        "how",
+        "records",
+        "wall s",
+        "min–max",
+        "k records/s",
+        "CPU µs/record",
+        "peak MiB",
+        "of it grown",
+        "wall ÷ confluent",
+        "CPU ÷ confluent",
+        "wall ÷ raw",
+        "CPU ÷ raw",
+    ]
+    note = "; ÷ confluent: the better of its bulk call and its loop" if case in LOOPS else ""
+    return Table(TITLES[case] + note, header, rows)
+
+
+def latency(case: str, results: list[Result]) -> Table:
+    peer, raw = base(results, case, PEER), base(results, case, RAW)
+    rows = []
+    for (client, variant), runs in groups(results, case).items():
+        count = len(runs[0]["ns"])
+        rows.append(
+            [
+                client,
+                variant,
+                f"{count:,}",
+                f"{percentile(runs, 50):.0f}",
+                f"{percentile(runs, 99):.0f}",
+                f"{runs[0]['cpu_s'] / count * 1e6:.0f}",
+                mebibytes(run["peak_kb"] for run in runs),
+                *(
+                    ratio(percentile(runs, rank), percentile(against, rank))
+                    for against in (peer, raw)
+                    for rank in (50, 99)
+                ),
+            ]
+        )
+    header = [
+        "client",
+        "how",
+        "sends",
+        "p50 µs",
+        "p99 µs",
+        "CPU µs/send",
+        "peak MiB",
+        "p50 ÷ confluent",
+        "p99 ÷ confluent",
+        "p50 ÷ raw",
+        "p99 ÷ raw",
+    ]
+    return Table(TITLES[case], header, rows)
+
+
+def imports(case: str, results: list[Result]) -> Table:
+    peer = milliseconds(base(results, case, PEER))
+    rows = []
+    for (client, variant), runs in groups(results, case).items():
+        took = [run["wall_s"] * 1e3 for run in runs]
+        rows.append(
+            [
+                client,
+                variant,
+                f"{milliseconds(runs):.1f}",
+                f"{min(took):.1f}–{max(took):.1f}",
+                mebibytes(run["peak_kb"] for run in runs),
+                ratio(milliseconds(runs), peer),
+            ]
+        )
+    return Table(TITLES[case], ["client", "how", "ms", "min–max", "peak MiB", "÷ confluent"], rows)
+
+
+def groups(results: list[Result], case: str) -> dict[tuple[str, str], list[Result]]:
+    """Sort the good measurements of a case by row, in the order of the first round."""
+    found: dict[tuple[str, str], list[Result]] = {}
+    for each in results:
+        if each["case"] == case and "error" not in each:
+            found.setdefault((each["client"], each["variant"]), []).append(each)
+    return found
+
+
+def base(results: list[Result], case: str, client: str) -> list[Result]:
+    """Find what a client's first variant did; nothing when it was not in the run."""
+    return next((runs for (name, _), runs in groups(results, case).items() if name == client), [])
+
+
+def best(results: list[Result], cases: Iterable[str], client: str, key: str) -> float:
+    """Find a client's lowest figure per record in some cases; 0 when it was not in the run."""
+    rows = [row for case in dict.fromkeys(cases) for row in groups(results, case).items()]
+    return min((per_record(runs, key) for (name, _), runs in rows if name == client), default=0.0)
+
+
+def per_record(runs: list[Result], key: str) -> float:
+    return statistics.median(run[key] / run["records"] for run in runs)
+
+
+def percentile(runs: list[Result], rank: int) -> float:
+    """In microseconds, over the round trips of all turns."""
+    return statistics.quantiles(runs[0]["ns"], n=100, method="inclusive")[rank - 1] / 1e3 if runs else 0.0
+
+
+def milliseconds(runs: list[Result]) -> float:
+    return statistics.median([run["wall_s"] * 1e3 for run in runs] or [0.0])
+
+
+def mebibytes(kibibytes: Iterable[int]) -> str:
+    return f"{statistics.median(kibibytes) / 1024:.0f}"
+
+
+def ratio(figure: float, against: float) -> str:
+    return f"{figure / against:.2f}" if against else "–"

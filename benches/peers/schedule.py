@@ -1,0 +1,252 @@
+"""Whose turn it is: the cases, their rounds, and the worker processes that do them.
+
+Between two measurements nothing runs but the broker. Topics are made before and counted after, never during.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workload import PARTITIONS, POOL, Job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Self
+
+    from topics import Topics
+
+CASES = ("produce-loop", "produce-bulk", "consume-loop", "consume-arrow", "latency", "import")
+WORKER = Path(__file__).resolve().with_name("worker.py")
+WORKER_S = 300  # a measurement that takes longer has failed
+TRIPS, COLD_TRIPS = 50, 10  # round trips a turn, after some that fill caches again and are not counted
+
+IMPORT = """\
+import resource, time
+began = time.perf_counter()
+{statement}
+print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured."""
+
+    records: int
+    rounds: int
+    turns: int  # in the latency case
+    imports: int
+
+
+class WorkerError(Exception):
+    """A measurement came to nothing; the message is the worker's last words."""
+
+
+class Schedule:
+    """The cases, one after the other; in each, every client once per round."""
+
+    def __init__(self, size: Size, peers: dict[str, Any], topics: Topics, bootstrap: str, *, idempotence: bool) -> None:
+        self.size = size
+        self.peers = peers
+        self.topics = topics
+        self.bootstrap = bootstrap
+        self.idempotence = idempotence
+        self.filled = ""  # the topic that consumers read
+
+    def run(self, case: str) -> list[Result]:
+        """Every client and variant that has the case, as one result a measurement."""
+        if case == "import":
+            return self.imports()
+        rows = [(client, variant) for client, peer in self.peers.items() for variant in peer["cases"].get(case, ())]
+        if not self.filled:
+            self.warm_up()
+        return self.latency(rows) if case == "latency" else self.throughput(case, rows)
+
+    def warm_up(self) -> None:
+        """Fill the consumers' topic and read it once, so that the broker's code is compiled and its pages are cached."""
+        self.filled = self.topics.create("filled")
+        for case, variant in (("produce-bulk", "ready-made batches"), ("consume-loop", "decodes nothing")):
+            progress(f"warming up the broker: {case}")
+            measure(self.job("raw", case, variant, self.filled, self.size.records))
+
+    def throughput(self, case: str, rows: list[tuple[str, str]]) -> list[Result]:
+        """Produce and consume cases: each measurement is a new process, and for producers a new topic."""
+        results = []
+        for number in range(self.size.rounds):
+            for client, variant in rotated(rows, number):
+                peer = self.peers[client]
+                progress(f"{case}, round {number + 1} of {self.size.rounds}: {peer['name']}, {variant}")
+                records = max(POOL, int(self.size.records * peer["share"]) // POOL * POOL)
+                result = {"case": case, "client": peer["name"], "variant": variant, "round": number}
+                try:
+                    if case.startswith("consume"):
+                        result |= measure(self.job(client, case, variant, self.filled, records))
+                    else:
+                        result |= self.produce(client, case, variant, records)
+                except WorkerError as problem:
+                    result["error"] = str(problem)
+                results.append(result)
+        return results
+
+    def produce(self, client: str, case: str, variant: str, records: int) -> Result:
+        topic = self.topics.create(case)
+        result = measure(self.job(client, case, variant, topic, records))
+        if (found := self.topics.count(topic) - PARTITIONS) != records:  # the warm-up wrote one to each partition
+            raise WorkerError(f"the topic holds {found:,} records instead of {records:,}")
+        self.topics.delete(topic)
+        return result
+
+    def latency(self, rows: list[tuple[str, str]]) -> list[Result]:
+        """Round trips: all clients stay connected and take short turns."""
+        topic = self.topics.create("latency")
+        results = []
+        with contextlib.ExitStack() as stack:
+            trips = []
+            for client, variant in rows:
+                name = self.peers[client]["name"]
+                result: Result = {"case": "latency", "client": name, "variant": variant, "ns": [], "cpu_s": 0.0}
+                results.append(result)
+                trips.append((stack.enter_context(Trips(self.job(client, "latency", variant, topic, 0))), result))
+            for number in range(-1, self.size.turns):  # the first turn connects and is not counted
+                progress(f"latency, turn {max(number + 1, 1)} of {self.size.turns}: {len(trips)} clients")
+                for worker, result in rotated(trips, number):
+                    if "error" not in result:
+                        try:
+                            worker.turn(result, counted=number >= 0)
+                        except WorkerError as problem:
+                            result["error"] = str(problem)
+        return results
+
+    def imports(self) -> list[Result]:
+        """`import` in a fresh interpreter, once uncounted so that bytecode and pages are cached."""
+        results = []
+        rows = [peer for peer in self.peers.values() if peer["import"]]
+        for number in range(-1, self.size.imports):
+            progress(f"import, round {max(number + 1, 1)} of {self.size.imports}")
+            for peer in rotated(rows, number):
+                program = IMPORT.format(statement=peer["import"])
+                done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+                wall, peak = done.stdout.split()
+                if number >= 0:
+                    results.append(
+                        {
+                            "case": "import",
+                            "client": peer["name"],
+                            "variant": peer["import"],
+                            "round": number,
+                            "wall_s": float(wall),
+                            "peak_kb": int(peak),
+                        }
+                    )
+        return results
+
+    def job(self, client: str, case: str, variant: str, topic: str, records: int) -> Job:
+        return Job(client, case, variant, self.bootstrap, topic, records, self.idempotence)
+
+
+class Trips:
+    """A latency worker that lives through all turns."""
+
+    def __init__(self, job: Job) -> None:
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed at exit
+        self.process = subprocess.Popen(
+            [sys.executable, WORKER, "measure", json.dumps(asdict(job))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+        )
+        self.ready = False
+
+    def turn(self, result: Result, *, counted: bool) -> None:
+        if not self.ready:
+            self.answer()  # the worker says once that it waits
+            self.ready = True
+        self.ask(COLD_TRIPS)
+        answer = self.ask(TRIPS)
+        if counted:
+            result["ns"] += answer["ns"]
+            result["cpu_s"] += answer["cpu_s"]
+            result["peak_kb"] = answer["peak_kb"]
+
+    def ask(self, count: int) -> Result:
+        with contextlib.suppress(BrokenPipeError):  # its answer will say why
+            self.process.stdin.write(f"{count}\n")
+            self.process.stdin.flush()
+        return self.answer()
+
+    def answer(self) -> Result:
+        with time_limit(self.process):
+            line = self.process.stdout.readline()
+        if not line:
+            raise WorkerError(last_words(self.errors))
+        return json.loads(line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+        self.errors.close()
+
+
+def worker(action: str, word: str) -> Result:
+    """Run `worker.py` to its end and read its answer."""
+    with tempfile.TemporaryFile("w+") as errors:
+        command = [sys.executable, WORKER, action, word]
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process:
+            try:
+                with time_limit(process):
+                    answer = process.stdout.read()
+                if process.wait() != 0:
+                    raise WorkerError(last_words(errors))
+            finally:
+                process.kill()
+    return json.loads(answer)
+
+
+def measure(job: Job) -> Result:
+    return worker("measure", json.dumps(asdict(job)))
+
+
+@contextlib.contextmanager
+def time_limit(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Kill the process, which ends any wait for its answer, when it takes too long."""
+    timer = threading.Timer(WORKER_S, process.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def last_words(errors: Any) -> str:
+    errors.seek(0)
+    lines = errors.read().strip().splitlines()
+    return lines[-1] if lines else f"ended without a word, or was ended after {WORKER_S} s"
+
+
+def rotated(rows: list[Any], by: int) -> list[Any]:
+    """Nobody always comes first, or always after the same round's slowest."""
+    by %= max(len(rows), 1)
+    return rows[by:] + rows[:by]
+
+
+def progress(text: str) -> None:
+    """One line that changes, on a terminal; silence in a pipe."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,50 @@
+"""One measurement in a process of its own, started by `run.py`.
+
+    worker.py describe CLIENT     what the client is and can do
+    worker.py measure JOB         run the job, a JSON object as `workload.Job`
+
+The answer is JSON on standard output; whatever a library prints goes to standard error.
+"""
+
+import importlib
+import json
+import os
+import sys
+
+from meter import Meter, Turns
+from workload import Job, Load
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    action, word = sys.argv[1:]
+    if action == "describe":
+        print(json.dumps(describe(word)), file=answers)
+        return
+    job = Job(**json.loads(word))
+    run = importlib.import_module(f"clients.{job.client}").CASES[job.case][job.variant]
+    if job.case == "latency":
+        run(job, Load(), Turns(sys.stdin, answers))
+        return
+    meter = Meter()
+    moved = run(job, Load(), meter)
+    print(json.dumps(meter.result | {"records": moved}), file=answers)
+
+
+def describe(client: str) -> dict[str, object]:
+    try:
+        module = importlib.import_module(f"clients.{client}")
+    except ImportError as problem:
+        return {"missing": str(problem)}
+    return {
+        "name": module.NAME,
+        "versions": module.versions(),
+        "import": module.IMPORT,
+        "share": module.SHARE,
+        "cases": {case: list(variants) for case, variants in module.CASES.items()},
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""The demo's result: read back from the result topic, compared with the disk, shown."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import klamm
+from klamm.cli.demo.corpus import Count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from klamm.cli.output import Output
+
+TOP_PACKAGES = 15
+TOP_IDENTIFIERS = 5
+SHOWN_DIFFERENCES = 10
+
+
+@dataclass(frozen=True)
+class Package:
+    """What the pipeline found in one package."""
+
+    count: Count
+    identifiers: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one stage did, and how fast."""
+
+    name: str
+    count: Count
+    seconds: float
+
+    def fields(self) -> dict[str, Any]:
+        """Describe the stage for JSON."""
+        rate = self.count.records / self.seconds if self.seconds else 0.0
+        return {
+            "stage": self.name,
+            "records": self.count.records,
+            "bytes": self.count.bytes,
+            "seconds": round(self.seconds, 3),
+            "records_per_second": round(rate),
+        }
+
+
+def read_packages(consumer: klamm.Consumer, topic: str) -> tuple[dict[str, Package], Count]:
+    """Read the result topic to its end: the last value of each key counts. Also returns what was read."""
+    partitions = [klamm.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
+    begin, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+    packages: dict[str, Package] = {}
+    read = Count()
+    bounded = [
+        klamm.TopicPartition(topic, each.partition, begin[each], end[each])
+        for each in partitions
+        if begin[each] < end[each]
+    ]
+    if not bounded:
+        return packages, read
+    consumer.assign(bounded)
+    for record in consumer:
+        value = record.value or b""
+        read += Count(1, len(value))
+        packages[(record.key or b"").decode("utf-8", "replace")] = parse_package(value)
+    return packages, read
+
+
+def parse_package(value: bytes) -> Package:
+    """Parse a value of the result topic."""
+    fields = json.loads(value)
+    return Package(Count(fields["lines"], fields["bytes"]), [str(name) for name in fields["identifiers"]])
+
+
+def differences(expected: Mapping[str, Count], found: Mapping[str, Package]) -> list[str]:
+    """Say where the pipeline's counts differ from the disk's; nothing means exact."""
+    lines = []
+    for package in sorted({*expected, *found}):
+        want = expected.get(package, Count())
+        got = found[package].count if package in found else Count()
+        if want != got:
+            lines.append(
+                f"{package}: {want.records:,} lines and {want.bytes:,} bytes on disk, "
+                f"{got.records:,} lines and {got.bytes:,} bytes from the pipeline"
+            )
+    return lines
+
+
+def show_packages(output: Output, packages: Mapping[str, Package]) -> None:
+    """Print the largest packages and the sum of all."""
+    ranked = sorted(packages.items(), key=lambda item: (-item[1].count.records, item[0]))
+    rows = [
+        (name, package.count.records, package.count.bytes, ", ".join(package.identifiers[:TOP_IDENTIFIERS]))
+        for name, package in ranked[:TOP_PACKAGES]
+    ]
+    total = total_of(packages)
+    rows.append((f"all {len(packages)} packages", total.records, total.bytes, ""))
+    output.table(("package", "lines", "bytes", "frequent identifiers"), rows)
+
+
+def show_stages(output: Output, stages: list[Stage]) -> None:
+    """Print what each stage did and how fast."""
+    rows = [
+        (each["stage"], each["records"], each["bytes"] / 1e6, each["seconds"], each["records_per_second"])
+        for each in (stage.fields() for stage in stages)
+    ]
+    output.table(("stage", "records", "MB", "seconds", "records/s"), rows)
+
+
+def show_verdict(output: Output, expected: Count, found: Count, wrong: list[str]) -> None:
+    """Say whether the counts are exact, and where not."""
+    if not wrong:
+        output.say(f"exact: {found.records:,} records and {found.bytes:,} bytes, as on disk")
+        return
+    output.say(
+        f"NOT exact: {expected.records:,} records and {expected.bytes:,} bytes on disk, "
+        f"{found.records:,} records and {found.bytes:,} bytes from the pipeline"
+    )
+    for line in wrong[:SHOWN_DIFFERENCES]:
+        output.say(f"  {line}")
+    if len(wrong) > SHOWN_DIFFERENCES:
+        output.say(f"  and {len(wrong) - SHOWN_DIFFERENCES} packages more")
+
+
+def total_of(packages: Mapping[str, Package]) -> Count:
+    """Sum all packages."""
+    return sum((package.count for package in packages.values()), Count())

@@ -1,0 +1,62 @@
+"""`klamm dev-broker`: the embedded broker as a program, until Ctrl+C or SIGTERM."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from klamm.cli.options import add_json, natural, positive
+
+if TYPE_CHECKING:
+    import argparse
+
+    from klamm.cli.options import Commands
+    from klamm.cli.output import Output
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "dev-broker",
+        help="run a small Kafka for development",
+        description="Run a small Kafka cluster in this process, in memory, for development and tests. It prints its "
+        "bootstrap address and runs until Ctrl+C or SIGTERM.",
+    )
+    parser.add_argument("--brokers", metavar="N", type=positive, default=1, help="nodes (default: 1)")
+    parser.add_argument(
+        "--partitions", metavar="N", type=positive, default=1, help="partitions of a new topic (default: 1)"
+    )
+    parser.add_argument("--no-auto-create", action="store_true", help="do not create topics that clients ask for")
+    parser.add_argument(
+        "--port", metavar="PORT", type=natural, default=0, help="port of the first node (default: a free one)"
+    )
+    add_json(parser, "print one object: bootstrap_servers, brokers")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Run the broker; being told to stop is its normal end."""
+    from klamm.testing import DevBroker
+
+    # Shells start background programs with SIGINT ignored; this one is meant to be started like that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with DevBroker(
+            brokers=args.brokers,
+            auto_create_topics=not args.no_auto_create,
+            default_partitions=args.partitions,
+            port=args.port,
+        ) as broker:
+            if args.json:
+                output.result({"bootstrap_servers": broker.bootstrap_servers, "brokers": args.brokers})
+            else:
+                output.say(broker.bootstrap_servers)
+            if sys.stderr.isatty():
+                print("Ctrl+C ends it", file=sys.stderr)
+            threading.Event().wait()
+    except KeyboardInterrupt:
+        pass
+    return 0

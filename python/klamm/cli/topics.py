@@ -1,0 +1,167 @@
+"""`klamm topics`: list, create, delete and describe topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import klamm
+from klamm.cli.clients import client_config
+from klamm.cli.options import add_connection, add_json, pair, positive
+
+if TYPE_CHECKING:
+    import argparse
+
+    from klamm.cli.options import Commands
+    from klamm.cli.output import Output
+
+BROKER_DEFAULT = -1
+"""CreateTopics takes -1 for "as the broker is set up" (Kafka 2.4 and later)."""
+
+
+def add(commands: Commands) -> None:
+    """Declare the command and its four parts."""
+    parser = commands.add_parser("topics", help="list, create, delete and describe topics", description=__doc__)
+    parts = parser.add_subparsers(title="what to do", metavar="ACTION", required=True)
+
+    part = parts.add_parser("list", help="print the names of all topics", description="Print the names of all topics.")
+    part.add_argument("--internal", action="store_true", help="the brokers' own topics too")
+    finish(part, list_topics, "print one object: topics")
+
+    part = parts.add_parser("create", help="create topics", description="Create topics.")
+    part.add_argument("topics", metavar="TOPIC", nargs="+")
+    part.add_argument(
+        "--partitions", metavar="N", type=positive, default=BROKER_DEFAULT, help="default: as the broker is set up"
+    )
+    part.add_argument(
+        "--replication-factor",
+        metavar="N",
+        type=positive,
+        default=BROKER_DEFAULT,
+        help="default: as the broker is set up",
+    )
+    part.add_argument(
+        "--config",
+        dest="settings",
+        metavar="KEY=VALUE",
+        type=pair,
+        action="append",
+        default=[],
+        help="a topic setting, as retention.ms=3600000; may be repeated",
+    )
+    finish(part, create, "print one object: created")
+
+    part = parts.add_parser("delete", help="delete topics", description="Delete topics and all their records.")
+    part.add_argument("topics", metavar="TOPIC", nargs="+")
+    finish(part, delete, "print one object: deleted")
+
+    part = parts.add_parser(
+        "describe",
+        help="print partitions, replicas and offsets",
+        description="Print the partitions of topics: leader, replicas, replicas in sync, first and next offset.",
+    )
+    part.add_argument("topics", metavar="TOPIC", nargs="*", help="default: all")
+    finish(part, describe, "print one object: topics with their partitions")
+
+
+def finish(parser: argparse.ArgumentParser, run: Any, json_text: str) -> None:
+    """Add what all four share."""
+    add_connection(parser)
+    add_json(parser, json_text)
+    parser.set_defaults(run=run)
+
+
+def list_topics(args: argparse.Namespace, output: Output) -> int:
+    """Print the names."""
+    with klamm.Admin(client_config(args)) as admin:
+        names = sorted(admin.list_topics(internal=args.internal))
+    if args.json:
+        output.result({"topics": names})
+    else:
+        for name in names:
+            output.say(name)
+    return 0
+
+
+def create(args: argparse.Namespace, output: Output) -> int:
+    """Create topics, all alike."""
+    new = klamm.NewTopic(
+        partitions=args.partitions, replication_factor=args.replication_factor, configs=dict(args.settings)
+    )
+    with klamm.Admin(client_config(args)) as admin:
+        admin.create_topics(dict.fromkeys(args.topics, new))
+    return report(output, "created", args.topics)
+
+
+def delete(args: argparse.Namespace, output: Output) -> int:
+    """Delete topics."""
+    with klamm.Admin(client_config(args)) as admin:
+        admin.delete_topics(args.topics)
+    return report(output, "deleted", args.topics)
+
+
+def report(output: Output, what: str, names: list[str]) -> int:
+    """Say which topics were changed."""
+    if output.json:
+        output.result({what: names})
+    else:
+        output.say(f"{what} {', '.join(names)}")
+    return 0
+
+
+def describe(args: argparse.Namespace, output: Output) -> int:
+    """Print the partitions of topics."""
+    config = client_config(args)
+    with klamm.Admin(config) as admin:
+        found = admin.describe_topics(args.topics or sorted(admin.list_topics()))
+    topics = [found[name] for name in args.topics or sorted(found)]
+    # Who has no leader has nobody to ask for offsets.
+    led = [
+        klamm.TopicPartition(topic.name, part.partition)
+        for topic in topics
+        for part in topic.partitions
+        if part.leader >= 0
+    ]
+    with klamm.Consumer(config) as consumer:
+        begin = consumer.beginning_offsets(led)
+        end = consumer.end_offsets(led)
+    described = [topic_fields(topic, begin, end) for topic in topics]
+    if args.json:
+        output.result({"topics": described})
+        return 0
+    rows = [
+        (
+            topic["name"],
+            str(part["partition"]),
+            "none" if part["leader"] < 0 else str(part["leader"]),
+            ", ".join(map(str, part["replicas"])),
+            ", ".join(map(str, part["isr"])),
+            part["begin_offset"],
+            part["end_offset"],
+        )
+        for topic in described
+        for part in topic["partitions"]
+    ]
+    output.table(("topic", "partition", "leader", "replicas", "isr", "begin", "end"), rows)
+    return 0
+
+
+def topic_fields(
+    topic: klamm.TopicDescription, begin: dict[klamm.TopicPartition, int], end: dict[klamm.TopicPartition, int]
+) -> dict[str, Any]:
+    """Describe a topic in JSON's types; a partition without a leader has no offsets."""
+    parts = {klamm.TopicPartition(topic.name, part.partition): part for part in topic.partitions}
+    return {
+        "name": topic.name,
+        "internal": topic.internal,
+        "partitions": [
+            {
+                "partition": part.partition,
+                "leader": part.leader,
+                "replicas": list(part.replicas),
+                "isr": list(part.isr),
+                "begin_offset": begin.get(each),
+                "end_offset": end.get(each),
+            }
+            for each, part in sorted(parts.items(), key=lambda item: item[0].partition)
+        ],
+    }

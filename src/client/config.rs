@@ -1,0 +1,451 @@
+//! The configuration keys: one table for parsing, checking, defaults and the reference page. Names are those of the
+//! Java client; librdkafka's are taken as aliases.
+
+use super::{Error, ErrorKind};
+use crate::compress::{Compression, DEFAULT_LIMIT};
+use crate::engine::NetworkConfig;
+use crate::engine::consumer::{ConsumerConfig, Reset};
+use crate::engine::producer::ProducerConfig;
+use crate::frame::DEFAULT_MAX_FRAME;
+use std::collections::{BTreeMap, hash_map::RandomState};
+use std::hash::{BuildHasher, Hasher};
+use std::time::Duration;
+
+/// What a client is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Sends records.
+    Producer,
+    /// Reads records.
+    Consumer,
+    /// Looks after topics and groups.
+    Admin,
+}
+
+/// A value as it comes from a caller. Text is read as whatever the key wants.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Text.
+    String(String),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// True or false.
+    Bool(bool),
+    /// Several texts.
+    List(Vec<String>),
+    /// Nothing: the default.
+    Null,
+}
+
+/// What a key's value may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// Texts, or one text with commas.
+    List,
+    /// A whole number within bounds.
+    Int(i64, i64),
+    /// True or false.
+    Bool,
+    /// One of these.
+    Choice(&'static [&'static str]),
+}
+
+/// One key.
+#[derive(Debug)]
+pub struct Key {
+    /// Kafka's name.
+    pub name: &'static str,
+    /// Other names for it, librdkafka's mostly.
+    pub aliases: &'static [&'static str],
+    /// What its value may be.
+    pub kind: Kind,
+    /// Its default as text; empty for none.
+    pub default: &'static str,
+    /// The clients that have it.
+    pub roles: &'static [Role],
+    /// What it does.
+    pub doc: &'static str,
+}
+
+impl Key {
+    /// What its value may be, in words.
+    pub fn allowed(&self) -> String {
+        match self.kind {
+            Kind::Text => "text".to_owned(),
+            Kind::List => "a list, or text with commas".to_owned(),
+            Kind::Int(min, i64::MAX) => format!("a whole number from {min}"),
+            Kind::Int(min, max) => format!("a whole number from {min} to {max}"),
+            Kind::Bool => "true or false".to_owned(),
+            Kind::Choice(names) => names.join(", "),
+        }
+    }
+}
+
+const ALL: &[Role] = &[Role::Producer, Role::Consumer, Role::Admin];
+const PRODUCER: &[Role] = &[Role::Producer];
+const CONSUMER: &[Role] = &[Role::Consumer];
+const MS: Kind = Kind::Int(0, i32::MAX as i64);
+const BYTES: Kind = Kind::Int(1, i64::MAX);
+
+macro_rules! keys {
+    ($($name:literal $(or $alias:literal)*: $kind:expr, $default:literal, $roles:expr, $doc:literal;)*) => {
+        /// Every key.
+        pub static KEYS: &[Key] = &[
+            $( Key { name: $name, aliases: &[$($alias),*], kind: $kind, default: $default, roles: $roles, doc: $doc }, )*
+        ];
+    };
+}
+
+keys! {
+    "bootstrap.servers" or "metadata.broker.list": Kind::List, "", ALL, "Brokers to get in by, host:port; the port is 9092 if left out.";
+    "client.id": Kind::Text, "klamm", ALL, "The client's name in the brokers' logs, metrics and quotas.";
+    "security.protocol": Kind::Choice(&["PLAINTEXT"]), "PLAINTEXT", ALL, "How connections are protected.";
+    "request.timeout.ms": Kind::Int(1, i32::MAX as i64), "30000", ALL, "How long a broker may take to answer a request.";
+    "default.api.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", ALL, "How long a call may take that names no timeout.";
+    "socket.connection.setup.timeout.ms": Kind::Int(1, i32::MAX as i64), "10000", ALL, "How long a connection may take to stand.";
+    "reconnect.backoff.ms": MS, "50", ALL, "First wait before connecting again; doubles with each failure.";
+    "reconnect.backoff.max.ms": MS, "1000", ALL, "Longest wait before connecting again.";
+    "retry.backoff.ms": MS, "100", ALL, "First wait before asking again; doubles with each failure.";
+    "retry.backoff.max.ms": MS, "1000", ALL, "Longest wait before asking again.";
+    "metadata.max.age.ms" or "topic.metadata.refresh.interval.ms": Kind::Int(1, i32::MAX as i64), "300000", ALL, "When what is known of the cluster is asked for again.";
+    "allow.auto.create.topics": Kind::Bool, "true", &[Role::Producer, Role::Consumer], "Whether using a topic may create it, if the broker does so.";
+    "acks" or "request.required.acks": Kind::Choice(&["all", "-1", "0", "1"]), "all", PRODUCER, "Who must have a record before it is acknowledged: all in-sync replicas, the leader (1), nobody (0).";
+    "linger.ms" or "queue.buffering.max.ms": MS, "0", PRODUCER, "How long a batch waits for more records. With 0 a lone record leaves at once, and batches grow while requests are in flight.";
+    "batch.size": Kind::Int(128, 1 << 30), "131072", PRODUCER, "A batch of this size is sent without waiting, bytes.";
+    "buffer.memory": BYTES, "67108864", PRODUCER, "Bytes of records that may wait or be in flight; sending waits when they are used up.";
+    "max.block.ms": MS, "60000", PRODUCER, "How long sending may wait for room in the buffer, and a record for its topic to be known.";
+    "max.request.size" or "message.max.bytes": Kind::Int(256, 1 << 30), "1048576", PRODUCER, "The largest request and record, bytes.";
+    "compression.type" or "compression.codec": Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]), "none", PRODUCER, "How batches are compressed.";
+    "delivery.timeout.ms" or "message.timeout.ms": Kind::Int(1, i32::MAX as i64), "120000", PRODUCER, "From sending to the outcome, retries included.";
+    "retries" or "message.send.max.retries": Kind::Int(0, i32::MAX as i64), "2147483647", PRODUCER, "How often a batch is tried again within delivery.timeout.ms.";
+    "enable.idempotence": Kind::Bool, "true", PRODUCER, "Whether the broker drops the duplicates of retries. Needs acks=all; off if acks is set otherwise and this is not.";
+    "max.in.flight.requests.per.connection" or "max.in.flight": Kind::Int(1, 1000), "5", PRODUCER, "Requests that may wait for an answer of one broker; at most 5 with idempotence.";
+    "partitioner": Kind::Choice(&["murmur2_random"]), "murmur2_random", PRODUCER, "Records with a key go by murmur2 of it, as with the Java client; those without stick to a partition for a batch.";
+    "group.id": Kind::Text, "", CONSUMER, "The group whose committed offsets are used.";
+    "auto.offset.reset": Kind::Choice(&["earliest", "latest", "none"]), "latest", CONSUMER, "Where to start without a committed offset, or when the offset is gone.";
+    "enable.auto.commit": Kind::Bool, "true", CONSUMER, "Whether offsets of records the reader is done with are committed in the background, if there is a group.";
+    "auto.commit.interval.ms": Kind::Int(1, i32::MAX as i64), "5000", CONSUMER, "How often they are.";
+    "fetch.min.bytes": Kind::Int(0, i32::MAX as i64), "1", CONSUMER, "Bytes the broker waits for before it answers.";
+    "fetch.max.wait.ms" or "fetch.wait.max.ms": MS, "500", CONSUMER, "How long it waits for them.";
+    "fetch.max.bytes": Kind::Int(1, i32::MAX as i64), "52428800", CONSUMER, "Bytes of one answer, about.";
+    "max.partition.fetch.bytes" or "fetch.message.max.bytes": Kind::Int(1, i32::MAX as i64), "1048576", CONSUMER, "Bytes of one partition in an answer, about.";
+    "queued.max.bytes": BYTES, "67108864", CONSUMER, "Bytes fetched ahead of the reader over all partitions, about.";
+    "max.poll.records": Kind::Int(1, i32::MAX as i64), "500", CONSUMER, "Records of one poll, at most.";
+    "check.crcs": Kind::Bool, "true", CONSUMER, "Whether checksums of batches are checked.";
+    "isolation.level": Kind::Choice(&["read_uncommitted", "read_committed"]), "read_uncommitted", CONSUMER, "Whether records of transactions that were given up or are undecided are kept back.";
+    "client.rack": Kind::Text, "", CONSUMER, "Where the client stands.";
+}
+
+/// A checked configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    role: Role,
+    values: BTreeMap<&'static str, Value>,
+}
+
+fn bad(message: String, hint: String) -> Error {
+    Error::new(ErrorKind::Config, message).with_hint(hint)
+}
+
+fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|k| k.name == name || k.aliases.contains(&name))
+}
+
+fn unknown(role: Role, name: &str) -> Error {
+    let keys = KEYS.iter().filter(|k| k.roles.contains(&role));
+    let names = keys.flat_map(|k| k.aliases.iter().copied().chain([k.name]));
+    let nearest = names.map(|n| (strsim::damerau_levenshtein(n, name), n)).min();
+    let hint = match (find(name), nearest) {
+        (Some(key), _) => {
+            let roles: Vec<String> = key.roles.iter().map(|r| format!("{r:?}").to_lowercase()).collect();
+            format!("it is a key of the {}", roles.join(" and "))
+        }
+        (None, Some((distance, near))) if distance <= near.len() / 3 => format!("did you mean {near:?}?"),
+        _ => "the reference page lists all keys".to_owned(),
+    };
+    bad(format!("unknown configuration key {name:?} for a {}", format!("{role:?}").to_lowercase()), hint)
+}
+
+fn check(key: &Key, value: Value) -> Result<Value, Error> {
+    let shown = match &value {
+        Value::String(s) => format!("{s:?}"),
+        Value::Int(n) => n.to_string(),
+        Value::Float(n) => n.to_string(),
+        Value::Bool(b) => b.to_string(),
+        Value::List(l) => format!("{l:?}"),
+        Value::Null => "nothing".to_owned(),
+    };
+    let wrong = || bad(format!("{} cannot be {shown}", key.name), format!("allowed: {}", key.allowed()));
+    match (key.kind, value) {
+        (Kind::Text, Value::String(s)) => Ok(Value::String(s)),
+        (Kind::List, Value::String(s)) => {
+            let items = s.split(',').map(|i| i.trim().to_owned()).filter(|i| !i.is_empty());
+            Ok(Value::List(items.collect()))
+        }
+        (Kind::List, Value::List(items)) => Ok(Value::List(items)),
+        (Kind::Int(min, max), value) => {
+            let n = match value {
+                Value::Int(n) => Some(n),
+                Value::String(s) => s.trim().parse().ok(),
+                Value::Float(n) if n.fract() == 0.0 && n.abs() < 1e15 => Some(n as i64),
+                _ => None,
+            };
+            n.filter(|n| (min..=max).contains(n)).map(Value::Int).ok_or_else(wrong)
+        }
+        (Kind::Bool, Value::Bool(b)) => Ok(Value::Bool(b)),
+        (Kind::Bool, Value::String(s)) => match s.trim().to_ascii_lowercase().as_str() {
+            "true" => Ok(Value::Bool(true)),
+            "false" => Ok(Value::Bool(false)),
+            _ => Err(wrong()),
+        },
+        (Kind::Choice(names), value) => {
+            let text = match value {
+                Value::String(s) => s,
+                Value::Int(n) => n.to_string(),
+                _ => return Err(wrong()),
+            };
+            let found = names.iter().find(|n| n.eq_ignore_ascii_case(text.trim()));
+            found.map(|n| Value::String((*n).to_owned())).ok_or_else(wrong)
+        }
+        _ => Err(wrong()),
+    }
+}
+
+impl Config {
+    /// Checks keys and values; the error names the key, the value, and what is allowed or was meant.
+    pub fn parse(role: Role, pairs: impl IntoIterator<Item = (String, Value)>) -> Result<Self, Error> {
+        let mut values = BTreeMap::new();
+        for (name, value) in pairs {
+            let key = find(&name).filter(|k| k.roles.contains(&role)).ok_or_else(|| unknown(role, &name))?;
+            if value != Value::Null {
+                values.insert(key.name, check(key, value)?);
+            }
+        }
+        let this = Self { role, values };
+        this.network()?;
+        match role {
+            Role::Producer => drop(this.producer()?),
+            Role::Consumer => drop(this.consumer()?),
+            Role::Admin => {}
+        }
+        Ok(this)
+    }
+
+    /// An error if the configuration is for another kind of client.
+    pub(super) fn expect(&self, role: Role) -> Result<(), Error> {
+        if self.role == role {
+            return Ok(());
+        }
+        Err(bad(format!("this is the configuration of a {:?}", self.role), format!("parse it for a {role:?}")))
+    }
+
+    fn text(&self, name: &'static str) -> String {
+        match self.values.get(name) {
+            Some(Value::String(s)) => s.clone(),
+            Some(Value::Int(n)) => n.to_string(),
+            _ => find(name).map_or_else(String::new, |k| k.default.to_owned()),
+        }
+    }
+
+    /// A number; the table's default is one by the test below.
+    fn int(&self, name: &'static str) -> i64 {
+        match self.values.get(name) {
+            Some(Value::Int(n)) => *n,
+            _ => self.text(name).parse().unwrap_or(0),
+        }
+    }
+
+    fn bool(&self, name: &'static str) -> bool {
+        match self.values.get(name) {
+            Some(Value::Bool(b)) => *b,
+            _ => self.text(name) == "true",
+        }
+    }
+
+    fn ms(&self, name: &'static str) -> Duration {
+        Duration::from_millis(self.int(name).unsigned_abs())
+    }
+
+    fn size(&self, name: &'static str) -> usize {
+        usize::try_from(self.int(name)).unwrap_or(usize::MAX)
+    }
+
+    fn i32(&self, name: &'static str) -> i32 {
+        i32::try_from(self.int(name)).unwrap_or(i32::MAX)
+    }
+
+    /// How long a call may take that names no timeout.
+    pub fn api_timeout(&self) -> Result<Duration, Error> {
+        Ok(self.ms("default.api.timeout.ms"))
+    }
+
+    /// Records of one poll, at most.
+    pub fn max_poll_records(&self) -> usize {
+        self.size("max.poll.records")
+    }
+
+    fn bootstrap(&self) -> Result<Vec<(String, u16)>, Error> {
+        let Some(Value::List(servers)) = self.values.get("bootstrap.servers") else {
+            return Err(bad("bootstrap.servers is missing".to_owned(), "give one broker at least, host:port".to_owned()));
+        };
+        let parse = |server: &String| {
+            let wrong = || bad(format!("bootstrap.servers has {server:?}"), "an address is host:port".to_owned());
+            let address = server.rsplit_once("://").map_or(server.as_str(), |(_, address)| address);
+            let (host, port) = match address.rsplit_once(':') {
+                // The colons of a bare IPv6 address are no port's.
+                Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+                    (host, port.parse().ok().filter(|p| *p > 0).ok_or_else(wrong)?)
+                }
+                _ => (address, 9092),
+            };
+            if host.is_empty() || host.contains(char::is_whitespace) { Err(wrong()) } else { Ok((host.to_owned(), port)) }
+        };
+        let addresses = servers.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+        if addresses.is_empty() {
+            return Err(bad("bootstrap.servers is empty".to_owned(), "give one broker at least, host:port".to_owned()));
+        }
+        Ok(addresses)
+    }
+
+    pub(super) fn network(&self) -> Result<NetworkConfig, Error> {
+        Ok(NetworkConfig {
+            bootstrap: self.bootstrap()?,
+            client_id: self.text("client.id"),
+            request_timeout: self.ms("request.timeout.ms"),
+            setup_timeout: self.ms("socket.connection.setup.timeout.ms"),
+            reconnect_backoff: (self.ms("reconnect.backoff.ms"), self.ms("reconnect.backoff.max.ms")),
+            retry_backoff: self.retry_backoff(),
+            metadata_max_age: self.ms("metadata.max.age.ms"),
+            allow_auto_topic_creation: self.role != Role::Admin && self.bool("allow.auto.create.topics"),
+            // An answer is at least as large as what was asked for, and one batch more.
+            max_frame: DEFAULT_MAX_FRAME.max(2 * self.size("fetch.max.bytes")),
+            seed: seed(),
+        })
+    }
+
+    pub(super) fn retry_backoff(&self) -> (Duration, Duration) {
+        (self.ms("retry.backoff.ms"), self.ms("retry.backoff.max.ms"))
+    }
+
+    pub(super) fn producer(&self) -> Result<ProducerConfig, Error> {
+        let acks = match self.text("acks").as_str() {
+            "0" => 0,
+            "1" => 1,
+            _ => -1,
+        };
+        let asked = self.values.contains_key("enable.idempotence");
+        let idempotent = self.bool("enable.idempotence") && (asked || acks == -1);
+        if idempotent && acks != -1 {
+            let hint = "set acks=all, or enable.idempotence=false".to_owned();
+            return Err(bad(format!("enable.idempotence needs acks=all, acks is {acks}"), hint));
+        }
+        let max_in_flight = self.size("max.in.flight.requests.per.connection");
+        if idempotent && max_in_flight > 5 {
+            let hint = "set it to 5 or less, or enable.idempotence=false".to_owned();
+            let message = format!("enable.idempotence needs max.in.flight.requests.per.connection of 5 or less, not {max_in_flight}");
+            return Err(bad(message, hint));
+        }
+        Ok(ProducerConfig {
+            acks,
+            linger: self.ms("linger.ms"),
+            batch_size: self.size("batch.size"),
+            buffer_memory: self.size("buffer.memory"),
+            max_request_size: self.size("max.request.size"),
+            compression: Compression::from_name(&self.text("compression.type")).unwrap_or_default(),
+            delivery_timeout: self.ms("delivery.timeout.ms"),
+            request_timeout: self.ms("request.timeout.ms"),
+            max_block: self.ms("max.block.ms"),
+            retry_backoff: self.retry_backoff(),
+            retries: u32::try_from(self.int("retries")).unwrap_or(u32::MAX),
+            idempotent,
+            max_in_flight,
+            seed: seed(),
+        })
+    }
+
+    pub(super) fn consumer(&self) -> Result<ConsumerConfig, Error> {
+        let group = Some(self.text("group.id")).filter(|g| !g.is_empty());
+        let auto = self.bool("enable.auto.commit") && group.is_some();
+        Ok(ConsumerConfig {
+            group,
+            reset: match self.text("auto.offset.reset").as_str() {
+                "earliest" => Reset::Earliest,
+                "latest" => Reset::Latest,
+                _ => Reset::None,
+            },
+            auto_commit: auto.then(|| self.ms("auto.commit.interval.ms")),
+            min_bytes: self.i32("fetch.min.bytes"),
+            max_wait: self.ms("fetch.max.wait.ms"),
+            max_bytes: self.i32("fetch.max.bytes"),
+            max_partition_bytes: self.i32("max.partition.fetch.bytes"),
+            prefetch_bytes: self.size("queued.max.bytes"),
+            check_crcs: self.bool("check.crcs"),
+            read_committed: self.text("isolation.level") == "read_committed",
+            rack: self.text("client.rack"),
+            retry_backoff: self.retry_backoff(),
+            request_timeout: self.ms("request.timeout.ms"),
+            api_timeout: self.ms("default.api.timeout.ms"),
+            decompress_limit: DEFAULT_LIMIT,
+        })
+    }
+}
+
+/// A seed that differs between clients; the standard library's hash keys are random for each process and count up.
+fn seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(role: Role, name: &str, value: &str) -> Result<Config, Error> {
+        let pair = |k: &str, v: &str| (k.to_owned(), Value::String(v.to_owned()));
+        Config::parse(role, [pair("bootstrap.servers", "localhost:1"), pair(name, value)])
+    }
+
+    #[test]
+    fn every_default_is_a_value_its_key_allows() {
+        for key in KEYS.iter().filter(|k| !k.default.is_empty()) {
+            check(key, Value::String(key.default.to_owned())).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest_one() {
+        let error = parse(Role::Producer, "linger.mss", "1").unwrap_err();
+        assert_eq!(error.hint(), Some("did you mean \"linger.ms\"?"));
+        let error = parse(Role::Consumer, "linger.ms", "1").unwrap_err();
+        assert_eq!(error.hint(), Some("it is a key of the producer"));
+    }
+
+    #[test]
+    fn a_bad_value_names_itself_and_what_is_allowed() {
+        let error = parse(Role::Producer, "acks", "al").unwrap_err();
+        assert_eq!(error.message(), "acks cannot be \"al\"");
+        assert_eq!(error.hint(), Some("allowed: all, -1, 0, 1"));
+        assert!(parse(Role::Producer, "linger.ms", "-1").is_err());
+        assert!(parse(Role::Producer, "queue.buffering.max.ms", "7").is_ok());
+    }
+
+    #[test]
+    fn idempotence_wants_all_acks_unless_it_is_not_asked_for() {
+        assert!(!parse(Role::Producer, "acks", "1").unwrap().producer().unwrap().idempotent);
+        assert!(parse(Role::Producer, "max.in.flight", "6").is_err());
+    }
+
+    #[test]
+    fn addresses_come_with_and_without_port() {
+        let of = |s: &str| {
+            Config::parse(Role::Admin, [("bootstrap.servers".to_owned(), Value::String(s.to_owned()))])
+                .and_then(|c| c.bootstrap())
+        };
+        let expected = [("a".to_owned(), 1), ("b".to_owned(), 9092), ("[::1]".to_owned(), 2)];
+        assert_eq!(of("a:1, b,PLAINTEXT://[::1]:2").unwrap(), expected);
+        assert!(of("a:x").is_err() && of(":1").is_err() && of("").is_err() && of("a:0").is_err());
+    }
+}

@@ -1,0 +1,321 @@
+//! The consumer as callers see it.
+
+use super::config::{Config, Role as ClientRole};
+use super::driver::{Serve, Shared};
+use super::producer::{OpTicket, op_ticket};
+use super::{Assigned, Error, Pending, Slice};
+use crate::engine::consumer::{self, Prepared, Token};
+use crate::engine::ops::{Committed, ListOffsets, Op, Output, Partitions};
+use crate::engine::{Answer, Cluster, ErrorKind, Outgoing, Role, Time, Wish};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+/// The consumer's machine and who waits for records.
+pub struct Machine {
+    consumer: consumer::Consumer<OpTicket>,
+    wakers: Vec<Waker>,
+}
+
+impl Machine {
+    fn is_ready(&self) -> bool {
+        self.consumer.is_ready() || self.consumer.is_finished()
+    }
+}
+
+impl Role for Machine {
+    type Token = Token;
+    type Packet = Outgoing<Token>;
+    type Prepared = Prepared;
+
+    fn pack(packet: Outgoing<Token>) -> Outgoing<Token> {
+        packet
+    }
+
+    fn prepare(answer: Answer<Token>) -> Prepared {
+        consumer::Consumer::<OpTicket>::prepare(answer)
+    }
+
+    fn handle_answer(&mut self, now: Time, answer: Prepared) {
+        self.consumer.handle_answer(now, answer);
+    }
+
+    fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
+        self.consumer.handle_cluster(now, cluster);
+    }
+
+    fn handle_unreachable(&mut self, now: Time, error: &Error) {
+        self.consumer.handle_unreachable(now, error);
+    }
+
+    fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
+        self.consumer.poll_send(now)
+    }
+
+    fn poll_wish(&mut self) -> Option<Wish> {
+        self.consumer.poll_wish()
+    }
+
+    fn next_timeout(&self, now: Time) -> Option<Time> {
+        self.consumer.next_timeout(now)
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.consumer.handle_timeout(now);
+    }
+}
+
+impl Serve for Machine {
+    type Done = (OpTicket, Result<Output, Error>);
+
+    fn poll_done(&mut self) -> Option<Self::Done> {
+        self.consumer.poll_done()
+    }
+
+    fn deliver((ticket, result): Self::Done, _shared: &Shared<Self>) {
+        ticket(result);
+    }
+
+    fn settle(&mut self, _shared: &Shared<Self>) {
+        if !self.wakers.is_empty() && self.is_ready() {
+            self.wakers.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    fn fail_all(&mut self, error: &Error) {
+        self.consumer.fail_all(error);
+    }
+}
+
+/// Reads records.
+pub struct Consumer {
+    shared: Arc<Shared<Machine>>,
+    group: Option<String>,
+    auto_commit: bool,
+    read_committed: bool,
+    api_timeout: Duration,
+    create_topics: bool,
+}
+
+type Partition = (String, i32);
+
+fn named(partitions: Vec<Partition>) -> Vec<(Arc<str>, i32)> {
+    partitions.into_iter().map(|(t, p)| (t.into(), p)).collect()
+}
+
+impl Consumer {
+    /// A consumer of nothing; nothing is connected before the first use.
+    pub fn new(config: &Config) -> Result<Self, Error> {
+        config.expect(ClientRole::Consumer)?;
+        let (role, network) = (config.consumer()?, config.network()?);
+        let (group, auto_commit) = (role.group.clone(), role.auto_commit.is_some());
+        let (read_committed, create_topics) = (role.read_committed, network.allow_auto_topic_creation);
+        let machine = Machine { consumer: consumer::Consumer::new(role), wakers: Vec::new() };
+        let shared = Shared::new(machine, network);
+        Ok(Self { shared, group, auto_commit, read_committed, api_timeout: config.api_timeout()?, create_topics })
+    }
+
+    fn change<R>(&self, f: impl FnOnce(Time, &mut consumer::Consumer<OpTicket>) -> Result<R, Error>) -> Result<R, Error> {
+        self.shared.check()?;
+        let result = f(self.shared.now(), &mut self.shared.role().consumer)?;
+        self.shared.wake()?;
+        Ok(result)
+    }
+
+    fn op<T: Send + 'static>(&self, op: impl Op + 'static, convert: fn(Output) -> Option<T>) -> Result<Pending<T>, Error> {
+        let (ticket, pending) = op_ticket(convert);
+        self.change(|now, c| {
+            c.start(now, Box::new(op), self.api_timeout, ticket);
+            Ok(())
+        })?;
+        Ok(pending)
+    }
+
+    /// Reads these partitions and no others.
+    pub fn assign(&self, assigned: Vec<Assigned>) -> Result<(), Error> {
+        self.change(|now, c| {
+            c.assign(now, assigned);
+            Ok(())
+        })
+    }
+
+    /// Reads every partition of these topics, also those that are added later.
+    pub fn subscribe(&self, topics: Vec<String>) -> Result<(), Error> {
+        self.change(|now, c| {
+            c.subscribe(now, topics);
+            Ok(())
+        })
+    }
+
+    /// What is assigned.
+    pub fn assignment(&self) -> Result<Vec<(Arc<str>, i32)>, Error> {
+        self.shared.check()?;
+        Ok(self.shared.role().consumer.assignment())
+    }
+
+    /// What is buffered, up to `max_records` and about `max_bytes`; never blocks. An error is given once, after the
+    /// records before it.
+    pub fn try_poll(&self, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
+        self.shared.check()?;
+        let slices = self.shared.role().consumer.poll_records(max_records, max_bytes)?;
+        if !slices.is_empty() {
+            // There is room to fetch more.
+            self.shared.wake()?;
+        }
+        Ok(slices)
+    }
+
+    /// Waits until [`Consumer::try_poll`] has something, or everything up to the ends was given out.
+    pub fn wait_for_records(&self, timeout: Duration) -> bool {
+        self.shared.wait_until(timeout, Machine::is_ready)
+    }
+
+    /// Wakes the waker when [`Consumer::wait_for_records`] would return.
+    pub fn on_records(&self, waker: Waker) {
+        let mut role = self.shared.role();
+        if role.is_ready() || self.shared.check().is_err() {
+            drop(role);
+            waker.wake();
+        } else {
+            role.wakers.push(waker);
+        }
+    }
+
+    /// Whether everything up to the end offsets was given out.
+    pub fn is_finished(&self) -> bool {
+        self.shared.role().consumer.is_finished()
+    }
+
+    /// Notes that the reader is done with a partition's records before an offset; auto commit commits no more.
+    pub fn finished_with(&self, topic: &str, partition: i32, next_offset: i64) {
+        self.shared.role().consumer.finished_with(topic, partition, next_offset);
+    }
+
+    /// Notes that the reader is done with everything given out.
+    pub fn finished_with_all(&self) {
+        self.shared.role().consumer.finished_with_all();
+    }
+
+    /// Reads on at an offset.
+    pub fn seek(&self, topic: &str, partition: i32, offset: i64) -> Result<(), Error> {
+        if offset < 0 {
+            return Err(Error::new(ErrorKind::Config, format!("cannot seek to offset {offset}"))
+                .with_hint("offsets count from 0; seek_to_beginning and seek_to_end name the ends"));
+        }
+        self.change(|_, c| c.seek(topic, partition, offset))
+    }
+
+    /// Reads on at a time, or at one of the special ones: -1 for the end, -2 for the start.
+    pub fn seek_to(&self, partitions: &[Partition], timestamp: i64) -> Result<(), Error> {
+        self.change(|now, c| c.seek_to(now, partitions, timestamp))
+    }
+
+    /// The next offset to give out of a partition, once it is known.
+    pub fn position(&self, topic: &str, partition: i32) -> Result<Pending<i64>, Error> {
+        let (ticket, pending) = op_ticket(|output| match output {
+            Output::Offsets(offsets) => offsets.first().copied().flatten().map(|(offset, _)| offset),
+            _ => None,
+        });
+        self.change(|_, c| c.position(topic, partition, ticket))?;
+        Ok(pending)
+    }
+
+    /// Stops giving out and fetching records of partitions; what is buffered stays.
+    pub fn pause(&self, partitions: &[Partition]) -> Result<(), Error> {
+        self.change(|_, c| c.set_paused(partitions, true))
+    }
+
+    /// Goes on with partitions.
+    pub fn resume(&self, partitions: &[Partition]) -> Result<(), Error> {
+        self.change(|_, c| c.set_paused(partitions, false))
+    }
+
+    /// What is paused.
+    pub fn paused(&self) -> Result<Vec<(Arc<str>, i32)>, Error> {
+        self.shared.check()?;
+        Ok(self.shared.role().consumer.paused())
+    }
+
+    /// Commits offsets, or everything given out so far.
+    pub fn commit(&self, offsets: Option<Vec<(String, i32, i64)>>) -> Result<Pending<()>, Error> {
+        let (ticket, pending) = op_ticket(|output| matches!(output, Output::Done).then_some(()));
+        let offsets = offsets.map(|o| o.into_iter().map(|(t, p, offset)| (t.into(), p, offset)).collect());
+        self.change(|now, c| {
+            c.commit(now, offsets, self.api_timeout, ticket);
+            Ok(())
+        })?;
+        Ok(pending)
+    }
+
+    /// The offsets the group committed.
+    pub fn committed(&self, partitions: Vec<Partition>) -> Result<Pending<Vec<Option<i64>>>, Error> {
+        let Some(group) = self.group.clone() else {
+            return Err(Error::new(ErrorKind::Config, "a consumer without group.id has no committed offsets")
+                .with_hint("give the consumer a group_id"));
+        };
+        self.op(Committed::new(group, named(partitions)), |output| match output {
+            Output::Committed(offsets) => Some(offsets),
+            _ => None,
+        })
+    }
+
+    /// The first offset at or after a time for each partition, with its timestamp; -1 asks for the end, -2 for the
+    /// start.
+    pub fn list_offsets(&self, wanted: Vec<(String, i32, i64)>) -> Result<Pending<Vec<Option<(i64, i64)>>>, Error> {
+        let wanted = wanted.into_iter().map(|(t, p, timestamp)| (t.into(), p, timestamp)).collect();
+        self.op(ListOffsets::new(wanted, self.read_committed), |output| match output {
+            Output::Offsets(offsets) => Some(offsets),
+            _ => None,
+        })
+    }
+
+    /// For each assigned partition, how many records the reader is behind, if that is known.
+    pub fn lag(&self) -> Result<Vec<((Arc<str>, i32), Option<i64>)>, Error> {
+        self.shared.check()?;
+        Ok(self.shared.role().consumer.lag())
+    }
+
+    /// The partitions of a topic.
+    pub fn partitions_for(&self, topic: &str) -> Result<Pending<Vec<i32>>, Error> {
+        self.op(Partitions::new(topic.to_owned(), self.create_topics), |output| match output {
+            Output::Partitions(p) => Some(p),
+            _ => None,
+        })
+    }
+
+    /// Why no broker was reachable when one was last tried, if that was so.
+    pub fn last_network_error(&self) -> Option<Error> {
+        self.shared.unreachable()
+    }
+
+    /// An error if the client is closed or was made before a fork.
+    pub fn check(&self) -> Result<(), Error> {
+        self.shared.check()
+    }
+
+    /// Commits what the reader is done with, if auto commit is on, and ends the client within the timeout.
+    pub fn close(&self, timeout: Duration) -> Result<(), Error> {
+        let deadline = Instant::now() + timeout;
+        let mut result = Ok(());
+        if self.auto_commit && self.shared.check().is_ok() {
+            let offsets = self.shared.role().consumer.uncommitted();
+            if !offsets.is_empty() {
+                let offsets = offsets.into_iter().map(|(t, p, o)| (t.to_string(), p, o)).collect();
+                let commit = self.commit(Some(offsets))?;
+                commit.wait(deadline.saturating_duration_since(Instant::now()));
+                result = commit.get().unwrap_or_else(|| {
+                    Err(Error::new(ErrorKind::Timeout, "offsets could not be committed before the close timeout")
+                        .with_hint("records since the last commit will be read again"))
+                });
+            }
+        }
+        self.shared.close();
+        result
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}

@@ -1,0 +1,393 @@
+//! The I/O thread: moves bytes between a [`Network`] and its sockets, and requests and answers between the network and
+//! the client's [`Role`].
+
+use super::fork::Birth;
+use super::pending::closed;
+use super::{Error, ErrorKind};
+use crate::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time};
+use crate::net::{Event, Poller, Received, Stream, Wake, resolve};
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// A role as a client uses it: with outcomes that are handed out outside of the lock.
+pub trait Serve: Role + Sized + 'static {
+    /// An outcome.
+    type Done: Send;
+    /// The next outcome.
+    fn poll_done(&mut self) -> Option<Self::Done>;
+    /// Hands it to whoever waits.
+    fn deliver(done: Self::Done, shared: &Shared<Self>);
+    /// Called with the lock held after anything may have changed.
+    fn settle(&mut self, _shared: &Shared<Self>) {}
+    /// Ends everything with an error.
+    fn fail_all(&mut self, error: &Error);
+}
+
+/// What callers and the I/O thread share.
+pub struct Shared<R: Serve> {
+    role: Mutex<R>,
+    changed: Condvar,
+    waiting: AtomicUsize,
+    start: Instant,
+    birth: Birth,
+    closed: AtomicBool,
+    unreachable: Mutex<Option<Error>>,
+    thread: Mutex<Option<(Wake, Option<JoinHandle<()>>)>>,
+    config: NetworkConfig,
+}
+
+impl<R: Serve> Shared<R> {
+    pub fn new(role: R, config: NetworkConfig) -> Arc<Self> {
+        Arc::new(Self {
+            role: Mutex::new(role),
+            changed: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            start: Instant::now(),
+            birth: Birth::now(),
+            closed: AtomicBool::new(false),
+            unreachable: Mutex::new(None),
+            thread: Mutex::new(None),
+            config,
+        })
+    }
+
+    pub fn now(&self) -> Time {
+        Time(u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    pub fn role(&self) -> MutexGuard<'_, R> {
+        self.role.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An error if the client cannot be used any more.
+    pub fn check(&self) -> Result<(), Error> {
+        self.birth.check()?;
+        if self.closed.load(SeqCst) { Err(closed()) } else { Ok(()) }
+    }
+
+    /// Why no broker was reachable when one was last tried, if that was so.
+    pub fn unreachable(&self) -> Option<Error> {
+        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until `ready` holds for the role, or the timeout; says whether it does.
+    pub fn wait_until(&self, timeout: Duration, ready: impl Fn(&R) -> bool) -> bool {
+        let deadline = Instant::now() + timeout.min(Duration::from_secs(1 << 30));
+        self.waiting.fetch_add(1, SeqCst);
+        let mut role = self.role();
+        let mut is_ready = ready(&role);
+        while !is_ready && !self.closed.load(SeqCst) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            role = self.changed.wait_timeout(role, left).unwrap_or_else(PoisonError::into_inner).0;
+            is_ready = ready(&role);
+        }
+        drop(role);
+        self.waiting.fetch_sub(1, SeqCst);
+        is_ready
+    }
+
+    fn notify(&self) {
+        if self.waiting.load(SeqCst) > 0 {
+            // A waiter between its check and its wait holds the lock; taking it once orders the two.
+            drop(self.role());
+            self.changed.notify_all();
+        }
+    }
+
+    /// Makes the I/O thread look for work; starts it at the first use.
+    pub fn wake(self: &Arc<Self>) -> Result<(), Error> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((wake, _)) = &*thread {
+            wake.wake();
+            return Ok(());
+        }
+        let start = || -> io::Result<(Wake, JoinHandle<()>)> {
+            let poller = Poller::new()?;
+            let wake = poller.wake();
+            let shared = self.clone();
+            let driver = Driver::new(shared, poller);
+            Ok((wake, Builder::new().name("klamm-io".to_owned()).spawn(move || driver.run())?))
+        };
+        let (wake, handle) =
+            start().map_err(|e| Error::new(ErrorKind::Network, format!("cannot start the I/O thread: {e}")))?;
+        *thread = Some((wake, Some(handle)));
+        Ok(())
+    }
+
+    /// Ends the I/O thread. What has no outcome by now gets an error.
+    pub fn close(&self) {
+        if self.birth.check().is_err() {
+            // The thread did not survive the fork, and its locks may be held for ever.
+            return;
+        }
+        self.closed.store(true, SeqCst);
+        let handle = match &mut *self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((wake, handle)) => {
+                wake.wake();
+                handle.take()
+            }
+            None => None,
+        };
+        match handle {
+            // An I/O thread that panicked has nothing left to say.
+            Some(handle) => drop(handle.join()),
+            None => self.end(),
+        }
+    }
+
+    fn end(&self) {
+        let mut done = Vec::new();
+        let mut role = self.role();
+        role.fail_all(&closed());
+        done.extend(std::iter::from_fn(|| role.poll_done()));
+        role.settle(self);
+        drop(role);
+        done.into_iter().for_each(|d| R::deliver(d, self));
+        self.notify();
+    }
+}
+
+type Resolved = (ConnectionId, io::Result<Vec<SocketAddr>>);
+
+struct Socket {
+    stream: Stream,
+    connected: bool,
+    /// Addresses to try if this one fails.
+    others: Vec<SocketAddr>,
+}
+
+struct Driver<R: Serve> {
+    shared: Arc<Shared<R>>,
+    poller: Poller,
+    network: Network<R::Token>,
+    sockets: HashMap<ConnectionId, Socket>,
+    resolved: Arc<Mutex<Vec<Resolved>>>,
+    resolving: Vec<ConnectionId>,
+    unread: Vec<ConnectionId>,
+    scratch: Box<[u8]>,
+}
+
+impl<R: Serve> Driver<R> {
+    fn new(shared: Arc<Shared<R>>, poller: Poller) -> Self {
+        Self {
+            network: Network::new(shared.config.clone()),
+            shared,
+            poller,
+            sockets: HashMap::new(),
+            resolved: Arc::default(),
+            resolving: Vec::new(),
+            unread: Vec::new(),
+            scratch: Stream::scratch(),
+        }
+    }
+
+    fn run(mut self) {
+        let mut events = Vec::new();
+        loop {
+            self.poller.arm();
+            if self.shared.closed.load(SeqCst) {
+                break;
+            }
+            while self.turn() {}
+            let now = self.shared.now();
+            let next = crate::engine::earliest(self.network.next_timeout(now), self.shared.role().next_timeout(now));
+            let timeout = next.map(|t| t.since(now));
+            let timeout = if self.unread.is_empty() { timeout } else { Some(Duration::ZERO) };
+            if let Err(e) = self.poller.wait(timeout, &mut events) {
+                let error = Error::new(ErrorKind::Network, format!("waiting for sockets failed: {e}"));
+                *self.shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                break;
+            }
+            self.take_resolved();
+            for connection in std::mem::take(&mut self.unread) {
+                self.receive(connection);
+            }
+            for event in events.drain(..) {
+                self.handle(event);
+            }
+        }
+        self.shared.closed.store(true, SeqCst);
+        self.shared.end();
+    }
+
+    /// One exchange between role and network; says whether there may be more to do.
+    fn turn(&mut self) -> bool {
+        let now = self.shared.now();
+        let mut packets = Vec::new();
+        let mut done = Vec::new();
+        let mut role = self.shared.role();
+        role.handle_timeout(now);
+        let wish = role.poll_wish();
+        packets.extend(std::iter::from_fn(|| role.poll_send(now)));
+        done.extend(std::iter::from_fn(|| role.poll_done()));
+        role.settle(&self.shared);
+        drop(role);
+        let mut changed = !done.is_empty();
+        done.into_iter().for_each(|d| R::deliver(d, &self.shared));
+
+        self.network.handle_timeout(now);
+        if let Some(wish) = wish {
+            self.network.wish(now, wish);
+        }
+        for packet in packets {
+            self.network.submit(now, R::pack(packet));
+        }
+        self.act();
+        let mut prepared = Vec::new();
+        while let Some(answer) = self.network.poll_answer() {
+            prepared.push(R::prepare(answer));
+        }
+        let (cluster, unreachable) = (self.network.poll_cluster(), self.network.poll_unreachable());
+        let more = !prepared.is_empty() || cluster.is_some();
+        if more || unreachable.is_some() {
+            let mut role = self.shared.role();
+            if let Some(cluster) = &cluster {
+                role.handle_cluster(now, cluster);
+                *self.shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            }
+            if let Some(error) = unreachable {
+                role.handle_unreachable(now, &error);
+                *self.shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+            prepared.into_iter().for_each(|p| role.handle_answer(now, p));
+            let done: Vec<R::Done> = std::iter::from_fn(|| role.poll_done()).collect();
+            role.settle(&self.shared);
+            drop(role);
+            done.into_iter().for_each(|d| R::deliver(d, &self.shared));
+            changed = true;
+        }
+        if changed {
+            self.shared.notify();
+        }
+        more
+    }
+
+    /// Does what the network wants done to its sockets.
+    fn act(&mut self) {
+        let mut written = Vec::new();
+        while let Some(action) = self.network.poll_action() {
+            match action {
+                Action::Connect(connection, host, port) => {
+                    let (resolved, wake) = (self.resolved.clone(), self.poller.wake());
+                    self.resolving.push(connection);
+                    resolve(&host, port, move |result| {
+                        resolved.lock().unwrap_or_else(PoisonError::into_inner).push((connection, result));
+                        wake.wake();
+                    });
+                    self.take_resolved();
+                }
+                Action::Send(connection, bytes) => {
+                    if let Some(socket) = self.sockets.get_mut(&connection) {
+                        socket.stream.queue(bytes);
+                        if written.last() != Some(&connection) {
+                            written.push(connection);
+                        }
+                    }
+                }
+                Action::Close(connection) => {
+                    self.resolving.retain(|c| *c != connection);
+                    self.close(connection);
+                }
+            }
+        }
+        for connection in written {
+            self.flush(connection);
+        }
+    }
+
+    fn take_resolved(&mut self) {
+        let resolved = std::mem::take(&mut *self.resolved.lock().unwrap_or_else(PoisonError::into_inner));
+        for (connection, result) in resolved {
+            let Some(at) = self.resolving.iter().position(|c| *c == connection) else { continue };
+            self.resolving.swap_remove(at);
+            match result {
+                Ok(addresses) => self.connect(connection, addresses, "host has no address".to_owned()),
+                Err(e) => self.lost(connection, Some(format!("host name cannot be resolved: {e}"))),
+            }
+        }
+    }
+
+    fn connect(&mut self, connection: ConnectionId, mut addresses: Vec<SocketAddr>, mut why: String) {
+        while !addresses.is_empty() {
+            let address = addresses.remove(0);
+            match Stream::connect(&self.poller, connection.0, address) {
+                Ok(stream) => {
+                    self.sockets.insert(connection, Socket { stream, connected: false, others: addresses });
+                    return;
+                }
+                Err(e) => why = e.to_string(),
+            }
+        }
+        self.lost(connection, Some(why));
+    }
+
+    fn handle(&mut self, event: Event) {
+        let connection = ConnectionId(event.token);
+        let Some(socket) = self.sockets.get_mut(&connection) else { return };
+        if !socket.connected {
+            match socket.stream.connected() {
+                Ok(false) => return,
+                Ok(true) => {
+                    socket.connected = true;
+                    self.network.handle_connected(self.shared.now(), connection);
+                    self.act();
+                }
+                Err(e) => {
+                    let others = std::mem::take(&mut socket.others);
+                    self.close(connection);
+                    return self.connect(connection, others, e.to_string());
+                }
+            }
+        }
+        if event.writable {
+            self.flush(connection);
+        }
+        if event.readable {
+            self.receive(connection);
+        }
+    }
+
+    fn flush(&mut self, connection: ConnectionId) {
+        let Some(socket) = self.sockets.get_mut(&connection).filter(|s| s.connected) else { return };
+        if let Err(e) = socket.stream.flush(&self.poller) {
+            // What the broker said before it hung up explains more than a failed write.
+            self.receive(connection);
+            self.lost(connection, Some(e.to_string()));
+        }
+    }
+
+    fn receive(&mut self, connection: ConnectionId) {
+        let Some(socket) = self.sockets.get_mut(&connection) else { return };
+        let Some(buffer) = self.network.buffer(connection) else { return };
+        let before = buffer.len();
+        let result = socket.stream.receive(&mut self.scratch, buffer);
+        if buffer.len() > before {
+            self.network.handle_received(self.shared.now(), connection);
+        }
+        match result {
+            Ok(Received::Drained) => {}
+            Ok(Received::More) => self.unread.push(connection),
+            Ok(Received::End) => self.lost(connection, None),
+            Err(e) => self.lost(connection, Some(e.to_string())),
+        }
+    }
+
+    fn lost(&mut self, connection: ConnectionId, why: Option<String>) {
+        self.close(connection);
+        self.network.handle_closed(self.shared.now(), connection, why);
+    }
+
+    fn close(&mut self, connection: ConnectionId) {
+        if let Some(socket) = self.sockets.remove(&connection) {
+            socket.stream.close(&self.poller);
+        }
+    }
+}

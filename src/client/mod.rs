@@ -1,0 +1,24 @@
+//! The client: machines from `engine` driven over sockets from `net`, one I/O thread for each client.
+//!
+//! Callers share a client with its I/O thread through one lock, which is held for microseconds; compression,
+//! checksums and decoding happen outside of it. A caller gets a [`Pending`] and waits for it as it likes: blocking, or
+//! through a [`std::task::Waker`]. The thread starts at the first use, not at import and not before a fork.
+
+#![allow(clippy::disallowed_methods, reason = "clocks, locks and threads belong here")]
+
+mod admin;
+pub mod config;
+mod consumer;
+mod driver;
+pub mod fork;
+mod pending;
+mod producer;
+
+pub use crate::engine::consumer::{Assigned, Slice};
+pub use crate::engine::ops::NewTopic;
+pub use crate::engine::{Cluster, Error, ErrorKind};
+pub use admin::Admin;
+pub use config::{Config, KEYS, Key, Role, Value};
+pub use consumer::Consumer;
+pub use pending::{Pending, Promise};
+pub use producer::{Appender, Failure, NewRecord, Producer, RecordMetadata};

@@ -1,0 +1,378 @@
+//! The producer as callers see it.
+
+use super::config::{Config, Role as ClientRole};
+use super::driver::{Serve, Shared};
+use super::{Error, ErrorKind, Pending, Promise};
+pub use crate::engine::producer::NewRecord;
+use crate::engine::ops::{OpToken, Ops, Output, Partitions};
+use crate::engine::producer::{self, Event, Packet};
+use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish, earliest};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, MutexGuard};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Kinds of failures that are kept apart until somebody asks; more are counted with the last.
+const MAX_FAILURES: usize = 100;
+
+/// Where a record ended up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordMetadata {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The partition.
+    pub partition: i32,
+    /// The offset; -1 if the broker did not say.
+    pub offset: i64,
+    /// The timestamp in the log, milliseconds since 1970.
+    pub timestamp: i64,
+}
+
+/// Records that nobody waits for and that were not acknowledged.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Why.
+    pub error: Error,
+    /// How many records.
+    pub count: u64,
+}
+
+type Ticket = Promise<RecordMetadata>;
+pub(super) type OpTicket = Box<dyn FnOnce(Result<Output, Error>) + Send>;
+
+/// Makes a pending value of an operation's output.
+pub(super) fn op_ticket<T: Send + 'static>(convert: fn(Output) -> Option<T>) -> (OpTicket, Pending<T>) {
+    let (promise, pending) = Pending::new();
+    let ticket = move |result: Result<Output, Error>| match result.map(convert) {
+        Ok(Some(value)) => promise.complete(Ok(value)),
+        // An operation gives one kind of output; another is dropped and reads as closed.
+        Ok(None) => drop(promise),
+        Err(e) => promise.complete(Err(e)),
+    };
+    (Box::new(ticket), pending)
+}
+
+/// The producer's machine and operations.
+pub struct Machine {
+    producer: producer::Producer<Ticket>,
+    ops: Ops<OpTicket>,
+    flushes: Vec<(u64, Promise<()>)>,
+    failures: Vec<Failure>,
+    failed: Arc<AtomicBool>,
+}
+
+pub enum Token {
+    Producer(producer::Token<Ticket>),
+    Op(OpToken),
+}
+
+pub enum ToSend {
+    Producer(Packet<Ticket>),
+    Op(Outgoing<OpToken>),
+}
+
+pub enum Done {
+    Event(Event<Ticket>),
+    Op(OpTicket, Result<Output, Error>),
+    Flushed(Promise<()>),
+}
+
+impl Role for Machine {
+    type Token = Token;
+    type Packet = ToSend;
+    type Prepared = Answer<Token>;
+
+    fn pack(packet: ToSend) -> Outgoing<Token> {
+        match packet {
+            ToSend::Op(o) => map_token(o, Token::Op),
+            ToSend::Producer(packet) => map_token(producer::Producer::pack(packet), Token::Producer),
+        }
+    }
+
+    fn prepare(answer: Answer<Token>) -> Answer<Token> {
+        answer
+    }
+
+    fn handle_answer(&mut self, now: Time, answer: Answer<Token>) {
+        let Answer { token, node, result } = answer;
+        match token {
+            Token::Producer(token) => self.producer.handle_answer(now, Answer { token, node, result }),
+            Token::Op(token) => self.ops.handle_answer(now, Answer { token, node, result }),
+        }
+    }
+
+    fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
+        self.producer.handle_cluster(now, cluster);
+        self.ops.handle_cluster(now, cluster);
+    }
+
+    fn handle_unreachable(&mut self, now: Time, error: &Error) {
+        self.producer.handle_unreachable(now, error);
+        self.ops.handle_unreachable(now, error);
+    }
+
+    fn poll_send(&mut self, now: Time) -> Option<ToSend> {
+        let packet = self.producer.poll_send(now).map(ToSend::Producer);
+        packet.or_else(|| self.ops.poll_send(now).map(ToSend::Op))
+    }
+
+    fn poll_wish(&mut self) -> Option<Wish> {
+        let (a, b) = (self.producer.poll_wish(), self.ops.poll_wish());
+        let (Some(mut a), Some(b)) = (a.clone(), b.clone()) else { return a.or(b) };
+        a.topics.extend(b.topics);
+        a.refresh |= b.refresh;
+        Some(a)
+    }
+
+    fn next_timeout(&self, now: Time) -> Option<Time> {
+        earliest(self.producer.next_timeout(now), self.ops.next_timeout(now))
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.producer.handle_timeout(now);
+        self.ops.handle_timeout(now);
+    }
+}
+
+fn map_token<A, B>(o: Outgoing<A>, f: impl FnOnce(A) -> B) -> Outgoing<B> {
+    let Outgoing { target, call, token, deadline, max_version } = o;
+    Outgoing { target, call, token: f(token), deadline, max_version }
+}
+
+impl Serve for Machine {
+    type Done = Done;
+
+    fn poll_done(&mut self) -> Option<Done> {
+        if let Some(event) = self.producer.poll_event() {
+            if let (Err(error), 1..) = (&event.result, event.untracked) {
+                self.note_failure(error, event.untracked);
+            }
+            return Some(Done::Event(event));
+        }
+        if let Some((ticket, result)) = self.ops.poll_done() {
+            return Some(Done::Op(ticket, result));
+        }
+        let at = self.flushes.iter().position(|(flush, _)| self.producer.is_flushed(*flush))?;
+        Some(Done::Flushed(self.flushes.swap_remove(at).1))
+    }
+
+    fn deliver(done: Done, _shared: &Shared<Self>) {
+        match done {
+            Done::Op(ticket, result) => ticket(result),
+            Done::Flushed(promise) => promise.complete(Ok(())),
+            Done::Event(event) => {
+                for d in event.deliveries {
+                    d.ticket.complete(event.result.clone().map(|(base_offset, append_time)| RecordMetadata {
+                        topic: event.topic.clone(),
+                        partition: event.partition,
+                        offset: if base_offset < 0 { -1 } else { base_offset + i64::from(d.index) },
+                        timestamp: if append_time < 0 { d.timestamp } else { append_time },
+                    }));
+                }
+            }
+        }
+    }
+
+    fn fail_all(&mut self, error: &Error) {
+        self.producer.fail_all(error);
+        self.ops.fail_all(error);
+    }
+}
+
+impl Machine {
+    fn note_failure(&mut self, error: &Error, count: u64) {
+        self.failed.store(true, Relaxed);
+        let same = |f: &&mut Failure| f.error.to_string() == error.to_string();
+        if let Some(known) = self.failures.iter_mut().find(same) {
+            known.count += count;
+        } else if self.failures.len() < MAX_FAILURES {
+            self.failures.push(Failure { error: error.clone(), count });
+        } else if let Some(last) = self.failures.last_mut() {
+            last.count += count;
+        }
+    }
+}
+
+fn wall_clock() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// A record's timestamp if the caller gave none.
+pub const NOW: i64 = i64::MIN;
+
+/// Sends records; shared by any number of threads.
+pub struct Producer {
+    shared: Arc<Shared<Machine>>,
+    failed: Arc<AtomicBool>,
+    max_block: Duration,
+    api_timeout: Duration,
+    create_topics: bool,
+}
+
+impl Producer {
+    /// A producer; nothing is connected before the first use.
+    pub fn new(config: &Config) -> Result<Self, Error> {
+        config.expect(ClientRole::Producer)?;
+        let failed = Arc::new(AtomicBool::new(false));
+        let role = config.producer()?;
+        let network = config.network()?;
+        let machine = Machine {
+            ops: Ops::new(role.retry_backoff),
+            flushes: Vec::new(),
+            failures: Vec::new(),
+            failed: failed.clone(),
+            producer: producer::Producer::new(role.clone()),
+        };
+        let create_topics = network.allow_auto_topic_creation;
+        let shared = Shared::new(machine, network);
+        Ok(Self { shared, failed, max_block: role.max_block, api_timeout: config.api_timeout()?, create_topics })
+    }
+
+    /// Sends a record and gives its outcome. Never blocks: a full buffer is an error of kind `BufferFull`.
+    pub fn send(&self, record: NewRecord<'_>) -> Result<Pending<RecordMetadata>, Error> {
+        let (promise, pending) = Pending::new();
+        self.batch()?.append(record, Some(promise))?;
+        Ok(pending)
+    }
+
+    /// Sends a record whose failure is reported by [`Producer::take_failures`]. Never blocks.
+    pub fn send_nowait(&self, record: NewRecord<'_>) -> Result<(), Error> {
+        self.batch()?.append(record, None)
+    }
+
+    /// Sends many records under one lock.
+    pub fn batch(&self) -> Result<Appender<'_>, Error> {
+        self.shared.check()?;
+        let role = self.shared.role();
+        Ok(Appender { shared: &self.shared, role: Some(role), now: self.shared.now(), wall: wall_clock(), wake: false })
+    }
+
+    /// How long a call may wait for room in the buffer.
+    pub fn max_block(&self) -> Duration {
+        self.max_block
+    }
+
+    /// Waits until a full buffer has room again; says whether it has.
+    pub fn wait_for_room(&self, timeout: Duration) -> bool {
+        self.shared.wait_until(timeout, |m| m.producer.has_room())
+    }
+
+    /// Done when everything sent before has its outcome.
+    pub fn flush(&self) -> Result<Pending<()>, Error> {
+        self.shared.check()?;
+        let mut role = self.shared.role();
+        let flush = role.producer.flush();
+        if role.producer.is_flushed(flush) {
+            return Ok(Pending::ready(Ok(())));
+        }
+        let (promise, pending) = Pending::new();
+        role.flushes.push((flush, promise));
+        drop(role);
+        self.shared.wake()?;
+        Ok(pending)
+    }
+
+    /// Records without an outcome.
+    pub fn outstanding(&self) -> u64 {
+        self.shared.role().producer.outstanding()
+    }
+
+    /// Whether [`Producer::take_failures`] gives something; costs next to nothing.
+    pub fn has_failures(&self) -> bool {
+        self.failed.load(Relaxed)
+    }
+
+    /// What failed of the records that nobody waits for, since the last call.
+    pub fn take_failures(&self) -> Vec<Failure> {
+        self.failed.store(false, Relaxed);
+        std::mem::take(&mut self.shared.role().failures)
+    }
+
+    /// The partitions of a topic.
+    pub fn partitions_for(&self, topic: &str) -> Result<Pending<Vec<i32>>, Error> {
+        self.shared.check()?;
+        let (ticket, pending) = op_ticket(|output| match output {
+            Output::Partitions(p) => Some(p),
+            _ => None,
+        });
+        let op = Box::new(Partitions::new(topic.to_owned(), self.create_topics));
+        self.shared.role().ops.start(self.shared.now(), op, self.api_timeout, ticket);
+        self.shared.wake()?;
+        Ok(pending)
+    }
+
+    /// Why no broker was reachable when one was last tried, if that was so.
+    pub fn last_network_error(&self) -> Option<Error> {
+        self.shared.unreachable()
+    }
+
+    /// An error if the client is closed or was made before a fork.
+    pub fn check(&self) -> Result<(), Error> {
+        self.shared.check()
+    }
+
+    /// Waits for what is outstanding, at most for the timeout, and ends the client. What has no outcome by then fails.
+    pub fn close(&self, timeout: Duration) -> Result<(), Error> {
+        let mut left = 0;
+        if self.shared.check().is_ok()
+            && let Ok(flush) = self.flush()
+            && !flush.wait(timeout)
+        {
+            left = self.outstanding();
+        }
+        self.shared.close();
+        if left == 0 {
+            return Ok(());
+        }
+        let message = format!("{left} records had no outcome when the producer was closed after {timeout:?}");
+        Err(Error::new(ErrorKind::Timeout, message).with_hint("close later, or wait for deliveries first"))
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+/// Appends records to a producer while it holds the producer's lock; the I/O thread is woken at the end.
+pub struct Appender<'a> {
+    shared: &'a Arc<Shared<Machine>>,
+    role: Option<MutexGuard<'a, Machine>>,
+    now: Time,
+    wall: i64,
+    wake: bool,
+}
+
+impl Appender<'_> {
+    /// Sends a record whose failure is reported by [`Producer::take_failures`]. Never blocks.
+    pub fn send_nowait(&mut self, record: NewRecord<'_>) -> Result<(), Error> {
+        self.append(record, None)
+    }
+
+    fn append(&mut self, mut record: NewRecord<'_>, ticket: Option<Ticket>) -> Result<(), Error> {
+        if record.timestamp == NOW {
+            record.timestamp = self.wall;
+        }
+        let Some(role) = &mut self.role else { return Ok(()) };
+        match role.producer.append(self.now, &record, ticket) {
+            Ok(wake) => {
+                self.wake |= wake;
+                Ok(())
+            }
+            Err(e) => {
+                self.wake = true;
+                Err(e)
+            }
+        }
+    }
+}
+
+impl Drop for Appender<'_> {
+    fn drop(&mut self) {
+        self.role = None;
+        if self.wake {
+            // The error of a thread that cannot be started comes with the next call that waits.
+            let _ = self.shared.wake();
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! A picture of the cluster: who the brokers are, who leads which partition.
+
+use super::Time;
+use crate::api::{ErrorCode, metadata};
+use crate::wire::Uuid;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// One broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broker {
+    /// Its id.
+    pub id: i32,
+    /// The host clients should use.
+    pub host: String,
+    /// The port clients should use.
+    pub port: u16,
+    /// Where it stands.
+    pub rack: Option<String>,
+}
+
+/// One partition of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// The broker that leads it; -1 while there is none.
+    pub leader: i32,
+    /// Counts leaders; -1 if the broker is too old to say.
+    pub leader_epoch: i32,
+    /// The brokers that keep copies.
+    pub replicas: Vec<i32>,
+    /// Those of them that are up to date.
+    pub isr: Vec<i32>,
+}
+
+/// One topic, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// Its id; zero if the broker is too old to say.
+    pub id: Uuid,
+    /// Why it cannot be used.
+    pub error: ErrorCode,
+    /// Whether it is the brokers' own.
+    pub internal: bool,
+    /// Its partitions, by number.
+    pub partitions: Vec<Partition>,
+}
+
+/// The cluster as last heard of.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// Its id, from Kafka 0.10.1 on.
+    pub id: Option<String>,
+    /// The broker that takes administrative requests; -1 if unknown.
+    pub controller: i32,
+    /// The brokers, by id.
+    pub brokers: BTreeMap<i32, Broker>,
+    /// The topics asked about, by name.
+    pub topics: HashMap<Arc<str>, Topic>,
+    /// Whether `topics` holds every topic there is.
+    pub complete: bool,
+    /// When this was heard.
+    pub heard: Time,
+}
+
+impl Cluster {
+    /// The picture after an answer. Topics that were not asked about stay as they were.
+    pub fn updated(&self, now: Time, response: metadata::Response, all: bool) -> Self {
+        let mut next = Self {
+            id: response.cluster_id.or_else(|| self.id.clone()),
+            controller: response.controller_id,
+            brokers: BTreeMap::new(),
+            topics: if all { HashMap::new() } else { self.topics.clone() },
+            complete: all,
+            heard: now,
+        };
+        for b in response.brokers {
+            let Ok(port) = u16::try_from(b.port) else { continue };
+            next.brokers.insert(b.node_id, Broker { id: b.node_id, host: b.host, port, rack: b.rack });
+        }
+        for t in response.topics {
+            let Some(name) = t.name else { continue };
+            let count = t.partitions.iter().map(|p| p.partition_index).max().map_or(0, |n| n.max(-1) as usize + 1);
+            let unknown = Partition { leader: -1, leader_epoch: -1, replicas: Vec::new(), isr: Vec::new() };
+            // A partition's number is below their count, unless the peer lies.
+            let mut partitions = vec![unknown; count.min(t.partitions.len())];
+            for p in t.partitions {
+                let Some(slot) = usize::try_from(p.partition_index).ok().and_then(|i| partitions.get_mut(i)) else {
+                    continue;
+                };
+                *slot = Partition {
+                    leader: p.leader_id,
+                    leader_epoch: p.leader_epoch,
+                    replicas: p.replica_nodes,
+                    isr: p.isr_nodes,
+                };
+            }
+            let topic = Topic { id: t.topic_id, error: t.error_code, internal: t.is_internal, partitions };
+            let topic = match self.topics.get(name.as_str()) {
+                Some(old) => topic.keep_newer_leaders(old),
+                None => topic,
+            };
+            next.topics.insert(name.into(), topic);
+        }
+        next
+    }
+
+    /// The leader of a partition, if it has one that is known.
+    pub fn leader(&self, topic: &str, partition: i32) -> Option<(i32, i32)> {
+        let p = self.topics.get(topic)?.partitions.get(usize::try_from(partition).ok()?)?;
+        self.brokers.contains_key(&p.leader).then_some((p.leader, p.leader_epoch))
+    }
+
+    /// `host:port` of a broker, for messages.
+    pub fn address(&self, node: i32) -> String {
+        self.brokers.get(&node).map_or_else(|| format!("id {node}"), |b| format!("{}:{}", b.host, b.port))
+    }
+}
+
+impl Topic {
+    /// A broker that lags behind may name a leader that is known to be gone (KIP-320): the newer epoch wins, unless the
+    /// topic was made anew.
+    fn keep_newer_leaders(mut self, old: &Self) -> Self {
+        if self.id == old.id {
+            for (new, old) in self.partitions.iter_mut().zip(&old.partitions) {
+                if new.leader_epoch >= 0 && new.leader_epoch < old.leader_epoch {
+                    *new = old.clone();
+                }
+            }
+        }
+        self
+    }
+}

@@ -1,0 +1,208 @@
+//! One assigned partition: where it stands, what is buffered, what may be given out.
+
+use super::fetched::Chunk;
+use super::{Slice, fetched};
+use crate::engine::{Error, Time};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Where reading starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// The group's committed offset has to be asked for.
+    Committed,
+    /// The offset of a time has to be asked for: a timestamp, or -1 for the end and -2 for the start.
+    At(i64),
+    /// Being asked for.
+    Asking,
+    /// Known.
+    Known,
+    /// Nowhere, until somebody seeks: what was asked for is gone and `auto.offset.reset` is none.
+    Lost,
+}
+
+/// The machine's part for one partition.
+#[derive(Debug)]
+pub struct Partition {
+    pub topic: Arc<str>,
+    pub partition: i32,
+    pub state: Position,
+    pub generation: u64,
+    /// The next offset to fetch.
+    pub fetch_offset: i64,
+    /// The next offset to give out.
+    pub position: i64,
+    /// Records before this offset are done with.
+    pub finished: i64,
+    /// The offset last committed.
+    pub committed: i64,
+    /// Reading ends here.
+    pub end: Option<i64>,
+    pub high_watermark: i64,
+    pub paused: bool,
+    pub fetching: bool,
+    pub retry_at: Time,
+    pub unknown_since: Option<Time>,
+    pub failures: u32,
+    pub buffered: usize,
+    queue: VecDeque<Chunk>,
+    error: Option<Error>,
+}
+
+impl Partition {
+    pub fn new(topic: Arc<str>, partition: i32, end: Option<i64>) -> Self {
+        Self {
+            topic,
+            partition,
+            state: Position::Committed,
+            generation: 0,
+            fetch_offset: 0,
+            position: 0,
+            finished: 0,
+            committed: -1,
+            end,
+            high_watermark: -1,
+            paused: false,
+            fetching: false,
+            retry_at: Time(0),
+            unknown_since: None,
+            failures: 0,
+            buffered: 0,
+            queue: VecDeque::new(),
+            error: None,
+        }
+    }
+
+    /// Starts over at a position; what was buffered or asked for before is thrown away.
+    pub fn restart(&mut self, state: Position) {
+        self.generation += 1;
+        self.queue.clear();
+        self.buffered = 0;
+        self.error = None;
+        self.state = state;
+        self.retry_at = Time(0);
+    }
+
+    /// Starts at an offset.
+    pub fn start_at(&mut self, offset: i64) {
+        self.restart(Position::Known);
+        self.fetch_offset = offset;
+        self.position = offset;
+        self.finished = offset;
+    }
+
+    /// Whether everything up to the end was given out.
+    pub fn is_finished(&self) -> bool {
+        self.state == Position::Known && self.end.is_some_and(|end| self.position >= end)
+    }
+
+    /// Whether there is something to give out: records or an error.
+    pub fn is_ready(&self) -> bool {
+        !self.paused && !self.is_finished() && (!self.queue.is_empty() || self.error.is_some())
+    }
+
+    /// Whether more may be fetched.
+    pub fn wants_more(&self, now: Time, max_buffered: usize) -> bool {
+        self.is_fetchable() && !self.fetching && self.retry_at <= now && self.buffered < max_buffered
+    }
+
+    /// Whether fetching makes sense at all.
+    pub fn is_fetchable(&self) -> bool {
+        let before_end = self.end.is_none_or(|end| self.fetch_offset < end);
+        self.state == Position::Known && !self.paused && self.error.is_none() && before_end
+    }
+
+    /// Takes in what was fetched.
+    pub fn buffer(&mut self, chunks: Vec<Chunk>, error: Option<Error>) {
+        for chunk in chunks {
+            self.fetch_offset = chunk.next_offset;
+            self.buffered += chunk.bytes;
+            // Batches without records are passed over once nothing before them waits.
+            if chunk.records.is_none() && self.queue.is_empty() {
+                self.position = chunk.next_offset;
+                self.finished = self.finished.max(self.position);
+                self.buffered -= chunk.bytes;
+            } else {
+                self.queue.push_back(chunk);
+            }
+        }
+        self.error = error;
+    }
+
+    /// Keeps an error for whoever polls next.
+    pub fn set_error(&mut self, error: Error) {
+        self.error = Some(error);
+    }
+
+    /// Gives the error out, once nothing before it waits.
+    pub fn take_error(&mut self) -> Option<Error> {
+        if self.queue.is_empty() && !self.paused { self.error.take() } else { None }
+    }
+
+    /// Gives out up to `max_records` records and about `max_bytes` of them, a slice for each batch.
+    pub fn take(&mut self, max_records: usize, max_bytes: usize, out: &mut Vec<Slice>) -> (usize, usize) {
+        let (mut count, mut bytes) = (0, 0);
+        while count < max_records && bytes < max_bytes && !self.is_finished() {
+            let Some(chunk) = self.queue.front_mut() else { break };
+            let mut records = Vec::new();
+            let mut broken = None;
+            let mut done = true;
+            if let Some(set) = &mut chunk.records {
+                records.reserve(set.left().min(max_records - count));
+                loop {
+                    if count == max_records || bytes >= max_bytes {
+                        done = set.left() == 0;
+                        break;
+                    }
+                    match set.next() {
+                        None => break,
+                        Some(Err(e)) => {
+                            broken = Some(e);
+                            break;
+                        }
+                        // Below the position: the start of a batch that was asked for in its middle.
+                        Some(Ok(r)) if r.offset < self.position => {}
+                        Some(Ok(r)) if self.end.is_some_and(|end| r.offset >= end) => break,
+                        Some(Ok(r)) => {
+                            self.position = r.offset + 1;
+                            count += 1;
+                            bytes += r.payload_size();
+                            records.push(r);
+                        }
+                    }
+                }
+            }
+            if !records.is_empty()
+                && let Some(set) = &chunk.records
+            {
+                out.push(Slice {
+                    topic: self.topic.clone(),
+                    partition: self.partition,
+                    timestamp_type: chunk.timestamp_type,
+                    data: set.data().clone(),
+                    records,
+                });
+            }
+            if let Some(e) = broken {
+                let asked = fetched::Asked {
+                    slot: 0,
+                    generation: self.generation,
+                    offset: self.position,
+                    topic: self.topic.clone(),
+                    id: crate::wire::Uuid::ZERO,
+                    partition: self.partition,
+                };
+                self.queue.clear();
+                self.buffered = 0;
+                self.fetch_offset = self.position;
+                self.error = Some(fetched::damaged(&asked, &[], &e));
+                break;
+            }
+            if done && let Some(chunk) = self.queue.pop_front() {
+                self.buffered = self.buffered.saturating_sub(chunk.bytes);
+                self.position = self.position.max(chunk.next_offset);
+            }
+        }
+        (count, bytes)
+    }
+}

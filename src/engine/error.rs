@@ -1,0 +1,191 @@
+//! What went wrong, whose fault it is, and what to do about it.
+
+use crate::api::ErrorCode;
+use std::fmt;
+use std::sync::Arc;
+
+/// Whose fault an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// A broker refused with an error code.
+    Broker,
+    /// A connection could not be made or was lost.
+    Network,
+    /// Time ran out before there was an outcome.
+    Timeout,
+    /// The configuration, or an argument of a call.
+    Config,
+    /// A peer sent something that is not Kafka's protocol, or data that is damaged.
+    Decode,
+    /// The broker did not accept who the client says it is.
+    Authentication,
+    /// Another client took over this one's identity.
+    Fenced,
+    /// The client is closed.
+    Closed,
+    /// The buffer of a producer is full.
+    BufferFull,
+    /// The client was made before a fork and cannot be used in the child.
+    Forked,
+}
+
+/// An error of a client.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    code: Option<ErrorCode>,
+    message: String,
+    hint: Option<String>,
+    topic: Option<Arc<str>>,
+    partition: Option<i32>,
+    broker: Option<String>,
+}
+
+impl Error {
+    /// An error with a message: lower case, no full stop, what was tried and why it failed.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Arc::new(Inner {
+            kind,
+            code: None,
+            message: message.into(),
+            hint: None,
+            topic: None,
+            partition: None,
+            broker: None,
+        }))
+    }
+
+    /// A broker's refusal of what was tried.
+    pub fn refused(code: ErrorCode, tried: impl fmt::Display) -> Self {
+        let kind = match code {
+            ErrorCode::PRODUCER_FENCED | ErrorCode::FENCED_INSTANCE_ID | ErrorCode::INVALID_PRODUCER_EPOCH => {
+                ErrorKind::Fenced
+            }
+            ErrorCode::SASL_AUTHENTICATION_FAILED => ErrorKind::Authentication,
+            _ => ErrorKind::Broker,
+        };
+        let mut error = Self::new(kind, format!("{tried}: {code}"));
+        error.inner().code = Some(code);
+        match hint_of(code) {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+
+    fn inner(&mut self) -> &mut Inner {
+        Arc::make_mut(&mut self.0)
+    }
+
+    /// The same error with advice.
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.inner().hint = Some(hint.into());
+        self
+    }
+
+    /// The same error about a topic's partition.
+    pub fn at(mut self, topic: &Arc<str>, partition: impl Into<Option<i32>>) -> Self {
+        let inner = self.inner();
+        inner.topic = Some(topic.clone());
+        inner.partition = partition.into();
+        self
+    }
+
+    /// The same error from a broker.
+    pub fn from_broker(mut self, broker: impl Into<String>) -> Self {
+        self.inner().broker = Some(broker.into());
+        self
+    }
+
+    /// Whose fault it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The broker's error code, if a broker refused.
+    pub fn code(&self) -> Option<ErrorCode> {
+        self.0.code
+    }
+
+    /// What was tried and why it failed.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// The topic it is about.
+    pub fn topic(&self) -> Option<&str> {
+        self.0.topic.as_deref()
+    }
+
+    /// The partition it is about.
+    pub fn partition(&self) -> Option<i32> {
+        self.0.partition
+    }
+
+    /// The broker it came from, `host:port`.
+    pub fn broker(&self) -> Option<&str> {
+        self.0.broker.as_deref()
+    }
+
+    /// Whether the same attempt may succeed later.
+    pub fn is_retriable(&self) -> bool {
+        match self.0.kind {
+            ErrorKind::Network | ErrorKind::Timeout => true,
+            ErrorKind::Broker => self.0.code.is_some_and(ErrorCode::is_retriable),
+            _ => false,
+        }
+    }
+}
+
+fn hint_of(code: ErrorCode) -> Option<&'static str> {
+    Some(match code {
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => {
+            "create the topic first, or check its name; the broker may not allow automatic creation"
+        }
+        ErrorCode::INVALID_TOPIC_EXCEPTION => {
+            "names have 1 to 249 characters out of a-z A-Z 0-9 . _ - and are not \".\" or \"..\""
+        }
+        ErrorCode::MESSAGE_TOO_LARGE => "send smaller records, or raise max.message.bytes of the topic",
+        ErrorCode::TOPIC_AUTHORIZATION_FAILED | ErrorCode::GROUP_AUTHORIZATION_FAILED => {
+            "ask for an ACL that allows this"
+        }
+        ErrorCode::OFFSET_OUT_OF_RANGE => {
+            "the offset was deleted or never written; seek, or set auto.offset.reset to earliest or latest"
+        }
+        ErrorCode::NOT_ENOUGH_REPLICAS | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND => {
+            "too few replicas are in sync for min.insync.replicas; check the brokers"
+        }
+        ErrorCode::TOPIC_ALREADY_EXISTS => "choose another name, or delete the topic first",
+        ErrorCode::INVALID_REPLICATION_FACTOR => "there may be fewer brokers than replicas asked for",
+        ErrorCode::CORRUPT_MESSAGE => "the data was damaged between client and disk; check the network and memory",
+        _ => return None,
+    })
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        if let Some(broker) = &self.0.broker {
+            write!(f, " (broker {broker})")?;
+        }
+        if let Some(hint) = &self.0.hint {
+            write!(f, "; hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,562 @@
+//! All connections of a client: where a request goes, what is known of the cluster, and how the client gets in.
+//!
+//! A peer is a broker of the cluster (its id) or an address of the bootstrap list (negative). Each has at most one
+//! connection: `Idle` → `Connecting` → `Up`, and after a failure `Waiting` until it may be tried again. A request for a
+//! broker waits for that broker's connection and fails with it; a request for any broker waits until one is reached
+//! or its time is over. When no broker of the cluster answers, the bootstrap list is tried again (KIP-899).
+
+use super::{
+    Answer, Backoff, Call, Cluster, Connection, Error, ErrorKind, Outgoing, Reply, Target, Time, Wish, earliest,
+};
+use crate::api::metadata;
+use bytes::{Bytes, BytesMut};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a network needs to know.
+#[derive(Clone, Debug)]
+pub struct NetworkConfig {
+    /// Where to get in.
+    pub bootstrap: Vec<(String, u16)>,
+    /// The name in the brokers' logs and quotas.
+    pub client_id: String,
+    /// How long a broker may take to answer.
+    pub request_timeout: Duration,
+    /// How long a connection may take to stand.
+    pub setup_timeout: Duration,
+    /// The first and the longest wait before connecting again.
+    pub reconnect_backoff: (Duration, Duration),
+    /// The first and the longest wait before asking for metadata again.
+    pub retry_backoff: (Duration, Duration),
+    /// When what is known of the cluster is asked for again.
+    pub metadata_max_age: Duration,
+    /// Whether asking about a topic may create it.
+    pub allow_auto_topic_creation: bool,
+    /// The largest answer, bytes.
+    pub max_frame: usize,
+    /// Seed of the jitter.
+    pub seed: u64,
+}
+
+/// A connection, from the attempt to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId(pub usize);
+
+/// What the network wants done to its sockets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Connect, and say how it ended.
+    Connect(ConnectionId, String, u16),
+    /// Send bytes.
+    Send(ConnectionId, Bytes),
+    /// Close, without saying so.
+    Close(ConnectionId),
+}
+
+enum Token<T> {
+    Metadata { all: bool },
+    Role(T),
+}
+
+enum Link<T> {
+    Idle,
+    Waiting(Time),
+    Connecting(ConnectionId, Time),
+    Up(ConnectionId, Box<Connection<Token<T>>>),
+}
+
+struct Peer<T> {
+    host: String,
+    port: u16,
+    link: Link<T>,
+    backoff: Backoff,
+    queue: VecDeque<Outgoing<T>>,
+    error: Option<Error>,
+}
+
+impl<T> Peer<T> {
+    fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    fn is_ready(&self) -> bool {
+        matches!(&self.link, Link::Up(_, c) if c.is_ready())
+    }
+}
+
+/// The machine.
+pub struct Network<T> {
+    config: NetworkConfig,
+    peers: BTreeMap<i32, Peer<T>>,
+    connections: HashMap<ConnectionId, i32>,
+    next_connection: usize,
+    cluster: Arc<Cluster>,
+    topics: BTreeSet<Arc<str>>,
+    all_topics: bool,
+    refresh_at: Option<Time>,
+    asking: bool,
+    metadata_backoff: Backoff,
+    waiting: VecDeque<Outgoing<T>>,
+    actions: VecDeque<Action>,
+    answers: VecDeque<Answer<T>>,
+    cluster_changed: bool,
+    unreachable: Option<Error>,
+}
+
+impl<T> Network<T> {
+    /// A network that knows only its bootstrap list.
+    pub fn new(config: NetworkConfig) -> Self {
+        let (first, max) = config.retry_backoff;
+        let mut this = Self {
+            metadata_backoff: Backoff::new(first, max, config.seed),
+            peers: BTreeMap::new(),
+            connections: HashMap::new(),
+            next_connection: 0,
+            cluster: Arc::new(Cluster { controller: -1, ..Cluster::default() }),
+            topics: BTreeSet::new(),
+            all_topics: false,
+            refresh_at: None,
+            asking: false,
+            waiting: VecDeque::new(),
+            actions: VecDeque::new(),
+            answers: VecDeque::new(),
+            cluster_changed: false,
+            unreachable: None,
+            config,
+        };
+        for (id, (host, port)) in (i32::MIN..).zip(this.config.bootstrap.clone()) {
+            this.add_peer(id, host, port);
+        }
+        this
+    }
+
+    fn add_peer(&mut self, id: i32, host: String, port: u16) {
+        let (first, max) = self.config.reconnect_backoff;
+        let backoff = Backoff::new(first, max, self.config.seed ^ u64::from(id.unsigned_abs()));
+        let peer = Peer { host, port, link: Link::Idle, backoff, queue: VecDeque::new(), error: None };
+        self.peers.insert(id, peer);
+    }
+
+    /// What is known of the cluster.
+    pub fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
+    }
+
+    /// Takes in what a role wants to know.
+    pub fn wish(&mut self, now: Time, wish: Wish) {
+        let mut due = wish.refresh || wish.all;
+        self.all_topics |= wish.all;
+        for topic in wish.topics {
+            due |= !self.cluster.topics.contains_key(&topic);
+            self.topics.insert(topic);
+        }
+        if due {
+            // Asked for again and again, a refresh keeps its distance to the one before.
+            let at = if self.metadata_backoff.failures() == 0 { now } else { now + self.metadata_backoff.next_wait() };
+            self.refresh_at = Some(self.refresh_at.map_or(at, |t| t.min(at)));
+        }
+        self.refresh_if_due(now);
+    }
+
+    fn refresh_if_due(&mut self, now: Time) {
+        if self.asking || self.refresh_at.is_none_or(|at| at > now) {
+            return;
+        }
+        let Some(id) = self.nearest() else {
+            self.reach_somebody(now);
+            return;
+        };
+        self.asking = true;
+        self.refresh_at = None;
+        let all = std::mem::take(&mut self.all_topics);
+        let named = |name: &Arc<str>| metadata::TopicRequest { name: Some(name.to_string()), ..Default::default() };
+        let request = metadata::Request {
+            topics: if all { None } else { Some(self.topics.iter().map(named).collect()) },
+            allow_auto_topic_creation: self.config.allow_auto_topic_creation,
+            ..Default::default()
+        };
+        let deadline = now + self.config.request_timeout;
+        self.send(now, id, Box::new(request), i16::MAX, deadline, Token::Metadata { all });
+    }
+
+    /// The ready peer with the least to do; brokers of the cluster before bootstrap addresses.
+    fn nearest(&self) -> Option<i32> {
+        let load = |(id, peer): (&i32, &Peer<T>)| match &peer.link {
+            Link::Up(_, c) if c.is_ready() => Some((*id < 0, c.in_flight(), *id)),
+            _ => None,
+        };
+        self.peers.iter().filter_map(load).min().map(|(_, _, id)| id)
+    }
+
+    /// Sees to it that a connection to some broker is being made.
+    fn reach_somebody(&mut self, now: Time) {
+        let under_way = |p: &Peer<T>| matches!(p.link, Link::Connecting(..) | Link::Up(..));
+        if self.peers.values().any(under_way) {
+            return;
+        }
+        // Brokers of the cluster first, then the bootstrap list; the one that failed least before.
+        let next = self
+            .peers
+            .iter()
+            .filter(|(_, p)| matches!(p.link, Link::Idle))
+            .min_by_key(|(id, p)| (p.backoff.failures(), **id < 0, **id));
+        if let Some(id) = next.map(|(id, _)| *id) {
+            self.connect(now, id);
+        }
+    }
+
+    fn connect(&mut self, now: Time, id: i32) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let connection = ConnectionId(self.next_connection);
+        self.next_connection += 1;
+        peer.link = Link::Connecting(connection, now + self.config.setup_timeout);
+        self.connections.insert(connection, id);
+        self.actions.push_back(Action::Connect(connection, peer.host.clone(), peer.port));
+    }
+
+    /// Takes a request; its answer comes out of [`Network::poll_answer`].
+    pub fn submit(&mut self, now: Time, outgoing: Outgoing<T>) {
+        let target = match outgoing.target {
+            Target::Controller if self.cluster.brokers.contains_key(&self.cluster.controller) => {
+                Target::Node(self.cluster.controller)
+            }
+            Target::Controller => Target::Any,
+            other => other,
+        };
+        if let Target::Node(id) = target {
+            self.submit_to(now, id, outgoing);
+        } else if let Some(id) = self.nearest() {
+            self.submit_to(now, id, outgoing);
+        } else {
+            self.waiting.push_back(outgoing);
+            self.reach_somebody(now);
+        }
+    }
+
+    fn submit_to(&mut self, now: Time, id: i32, outgoing: Outgoing<T>) {
+        let Some(peer) = self.peers.get_mut(&id) else {
+            let error = Error::new(ErrorKind::Network, format!("broker {id} is not in the cluster's metadata"));
+            self.answers.push_back(Answer { token: outgoing.token, node: id, result: Err(error) });
+            return;
+        };
+        if peer.is_ready() {
+            let Outgoing { call, token, deadline, max_version, .. } = outgoing;
+            return self.send(now, id, call, max_version, deadline, Token::Role(token));
+        }
+        peer.queue.push_back(outgoing);
+        if matches!(peer.link, Link::Idle) {
+            self.connect(now, id);
+        }
+    }
+
+    fn send(&mut self, now: Time, id: i32, call: Box<dyn Call>, max_version: i16, deadline: Time, token: Token<T>) {
+        let Some(Peer { link: Link::Up(connection, c), .. }) = self.peers.get_mut(&id) else { return };
+        let deadline = deadline.min(now + self.config.request_timeout);
+        let refused = c.send(&*call, max_version, deadline, token).err();
+        while let Some(bytes) = c.poll_send() {
+            self.actions.push_back(Action::Send(*connection, bytes));
+        }
+        self.collect(now, id);
+        if let Some((token, error)) = refused {
+            self.answer(now, id, token, Err(error));
+        }
+    }
+
+    /// Takes in that a connection stands.
+    pub fn handle_connected(&mut self, now: Time, connection: ConnectionId) {
+        let Some(id) = self.connections.get(&connection).copied() else { return };
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Link::Connecting(_, deadline) = peer.link else { return };
+        let timeout = deadline.since(now).max(Duration::from_millis(1));
+        let client_id = self.config.client_id.clone();
+        let mut c = Connection::new(now, peer.address(), client_id, self.config.max_frame, timeout);
+        while let Some(bytes) = c.poll_send() {
+            self.actions.push_back(Action::Send(connection, bytes));
+        }
+        peer.link = Link::Up(connection, Box::new(c));
+    }
+
+    /// The buffer that bytes received on a connection go to.
+    pub fn buffer(&mut self, connection: ConnectionId) -> Option<&mut BytesMut> {
+        let id = self.connections.get(&connection)?;
+        match &mut self.peers.get_mut(id)?.link {
+            Link::Up(_, c) => Some(c.buffer()),
+            _ => None,
+        }
+    }
+
+    /// Takes in that bytes were received.
+    pub fn handle_received(&mut self, now: Time, connection: ConnectionId) {
+        let Some(id) = self.connections.get(&connection).copied() else { return };
+        let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get_mut(&id) else { return };
+        let was_ready = c.is_ready();
+        let result = c.handle_received();
+        while let Some(bytes) = c.poll_send() {
+            self.actions.push_back(Action::Send(connection, bytes));
+        }
+        let became_ready = !was_ready && c.is_ready();
+        self.collect(now, id);
+        if let Err(error) = result {
+            self.actions.push_back(Action::Close(connection));
+            self.lose(now, id, &error);
+        } else if became_ready {
+            self.handle_ready(now, id);
+        }
+    }
+
+    fn handle_ready(&mut self, now: Time, id: i32) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.backoff.reset();
+        peer.error = None;
+        let queued = std::mem::take(&mut peer.queue);
+        for outgoing in queued {
+            self.submit(now, Outgoing { target: Target::Node(id), ..outgoing });
+        }
+        for outgoing in std::mem::take(&mut self.waiting) {
+            self.submit(now, outgoing);
+        }
+        self.refresh_if_due(now);
+    }
+
+    /// Takes in that a connection attempt failed or a connection ended; `error` is `None` if the peer just closed it.
+    pub fn handle_closed(&mut self, now: Time, connection: ConnectionId, error: Option<String>) {
+        let Some(id) = self.connections.get(&connection).copied() else { return };
+        let Some(peer) = self.peers.get(&id) else { return };
+        let error = match (&peer.link, error) {
+            (Link::Up(_, c), None) => c.closed_by_peer(),
+            (Link::Up(..), Some(why)) => Error::new(ErrorKind::Network, format!("connection lost: {why}")),
+            (_, why) => {
+                let why = why.unwrap_or_else(|| "closed".to_owned());
+                let error = Error::new(ErrorKind::Network, format!("cannot connect: {why}"));
+                error.with_hint(if id < 0 {
+                    "check that the broker runs and that bootstrap.servers names its address"
+                } else {
+                    "the cluster advertises this address; check advertised.listeners of the broker"
+                })
+            }
+        };
+        self.lose(now, id, &error);
+    }
+
+    /// Ends a peer's connection: what is in flight and what waits for it fails.
+    fn lose(&mut self, now: Time, id: i32, error: &Error) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let error = error.clone().from_broker(peer.address());
+        match std::mem::replace(&mut peer.link, Link::Waiting(now + peer.backoff.next_wait())) {
+            Link::Connecting(connection, _) => {
+                self.connections.remove(&connection);
+            }
+            Link::Up(connection, mut c) => {
+                self.connections.remove(&connection);
+                c.fail(&error);
+                while let Some((token, result)) = c.poll_answer() {
+                    self.answer(now, id, token, result);
+                }
+            }
+            Link::Idle | Link::Waiting(_) => {}
+        }
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.error = Some(error.clone());
+        for outgoing in std::mem::take(&mut peer.queue) {
+            self.answers.push_back(Answer { token: outgoing.token, node: id, result: Err(error.clone()) });
+        }
+        // Whoever led something there may have moved.
+        self.wish(now, Wish { refresh: id >= 0, ..Wish::default() });
+        if !self.waiting.is_empty() || self.refresh_at.is_some() {
+            self.reach_somebody(now);
+        }
+        self.note_unreachable();
+    }
+
+    /// If every peer failed, says so once for this round of attempts.
+    fn note_unreachable(&mut self) {
+        if self.peers.values().any(|p| p.error.is_none()) {
+            return;
+        }
+        let mut errors: Vec<&Error> = self.peers.values().filter_map(|p| p.error.as_ref()).collect();
+        errors.dedup_by_key(|e| e.to_string());
+        let Some(first) = errors.first() else { return };
+        let list: Vec<String> =
+            errors.iter().map(|e| format!("{} ({})", e.message(), e.broker().unwrap_or_default())).collect();
+        let error = Error::new(first.kind(), format!("no broker can be reached: {}", list.join(", ")));
+        self.unreachable = Some(match first.hint() {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        });
+    }
+
+    fn collect(&mut self, now: Time, id: i32) {
+        while let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get_mut(&id) {
+            let Some((token, result)) = c.poll_answer() else { return };
+            self.answer(now, id, token, result);
+        }
+    }
+
+    fn answer(&mut self, now: Time, id: i32, token: Token<T>, result: Result<Reply, Error>) {
+        match token {
+            Token::Role(token) => {
+                let address = || self.peers.get(&id).map_or_else(String::new, Peer::address);
+                let result = result.map_err(|e| if e.broker().is_none() { e.from_broker(address()) } else { e });
+                self.answers.push_back(Answer { token, node: id, result });
+            }
+            Token::Metadata { all } => {
+                self.asking = false;
+                match result.and_then(Reply::decode) {
+                    Ok(response) => self.handle_metadata(now, response, all),
+                    Err(_) => {
+                        self.all_topics |= all;
+                        self.refresh_at = Some(now + self.metadata_backoff.next_wait());
+                    }
+                }
+            }
+        }
+    }
+
+    fn handle_metadata(&mut self, now: Time, response: metadata::Response, all: bool) {
+        let cluster = self.cluster.updated(now, response, all);
+        let unsettled = self.topics.iter().any(|name| {
+            cluster.topics.get(name).is_none_or(|t| {
+                t.error.is_retriable() || t.partitions.iter().any(|p| !cluster.brokers.contains_key(&p.leader))
+            })
+        });
+        let wait = if unsettled || cluster.brokers.is_empty() {
+            self.metadata_backoff.next_wait()
+        } else {
+            self.metadata_backoff.reset();
+            self.config.metadata_max_age
+        };
+        self.refresh_at = Some(self.refresh_at.unwrap_or(Time::NEVER).min(now + wait));
+        for b in cluster.brokers.values() {
+            let moved = self.peers.get(&b.id).is_some_and(|p| (&p.host, p.port) != (&b.host, b.port));
+            if moved {
+                let error = Error::new(ErrorKind::Network, "broker moved to another address");
+                self.drop_peer(now, b.id, &error);
+            }
+            if !self.peers.contains_key(&b.id) {
+                self.add_peer(b.id, b.host.clone(), b.port);
+                self.adopt_bootstrap(b.id);
+            }
+        }
+        let gone: Vec<i32> =
+            self.peers.keys().filter(|id| **id >= 0 && !cluster.brokers.contains_key(id)).copied().collect();
+        for id in gone {
+            self.drop_peer(now, id, &Error::new(ErrorKind::Network, "broker left the cluster"));
+        }
+        self.cluster = Arc::new(cluster);
+        self.cluster_changed = true;
+    }
+
+    /// A bootstrap connection to the same address serves the broker from now on.
+    fn adopt_bootstrap(&mut self, id: i32) {
+        let Some((host, port)) = self.peers.get(&id).map(|p| (p.host.clone(), p.port)) else { return };
+        let ready = self.peers.iter_mut().find(|(b, p)| **b < 0 && p.port == port && p.host == host && p.is_ready());
+        let Some((_, bootstrap)) = ready else { return };
+        let link = std::mem::replace(&mut bootstrap.link, Link::Idle);
+        if let (Link::Up(connection, _), Some(peer)) = (&link, self.peers.get_mut(&id)) {
+            self.connections.insert(*connection, id);
+            peer.link = link;
+        }
+    }
+
+    fn drop_peer(&mut self, now: Time, id: i32, error: &Error) {
+        if let Some(Peer { link: Link::Connecting(c, _) | Link::Up(c, _), .. }) = self.peers.get(&id) {
+            self.actions.push_back(Action::Close(*c));
+        }
+        self.lose(now, id, error);
+        self.peers.remove(&id);
+    }
+
+    /// What to do to the sockets next.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The next answer.
+    pub fn poll_answer(&mut self) -> Option<Answer<T>> {
+        self.answers.pop_front()
+    }
+
+    /// The cluster, if it changed since the last call.
+    pub fn poll_cluster(&mut self) -> Option<Arc<Cluster>> {
+        std::mem::take(&mut self.cluster_changed).then(|| self.cluster.clone())
+    }
+
+    /// Why no broker can be reached, if that became so since the last call.
+    pub fn poll_unreachable(&mut self) -> Option<Error> {
+        self.unreachable.take()
+    }
+
+    /// When, after now, [`Network::handle_timeout`] has something to do.
+    pub fn next_timeout(&self, now: Time) -> Option<Time> {
+        let mut next = self.refresh_at.filter(|t| *t > now && !self.asking);
+        let mut at = |time: Time| next = earliest(next, Some(time).filter(|t| *t > now));
+        for peer in self.peers.values() {
+            match &peer.link {
+                Link::Idle => {}
+                Link::Waiting(until) => at(*until),
+                Link::Connecting(_, deadline) => at(*deadline),
+                Link::Up(_, c) => c.next_timeout().into_iter().for_each(&mut at),
+            }
+            peer.queue.iter().for_each(|o| at(o.deadline));
+        }
+        self.waiting.iter().for_each(|o| at(o.deadline));
+        next
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let ids: Vec<i32> = self.peers.keys().copied().collect();
+        for id in ids {
+            let Some(peer) = self.peers.get_mut(&id) else { continue };
+            match &peer.link {
+                Link::Waiting(until) if *until <= now => {
+                    peer.link = Link::Idle;
+                    if !peer.queue.is_empty() {
+                        self.connect(now, id);
+                    }
+                }
+                Link::Connecting(connection, deadline) if *deadline <= now => {
+                    self.actions.push_back(Action::Close(*connection));
+                    let error = Error::new(ErrorKind::Network, "connection was not made in time")
+                        .with_hint("check the address, firewalls, and socket.connection.setup.timeout.ms");
+                    self.lose(now, id, &error);
+                }
+                Link::Up(connection, c) => {
+                    if let Err(error) = c.handle_timeout(now) {
+                        self.actions.push_back(Action::Close(*connection));
+                        self.lose(now, id, &error);
+                    }
+                }
+                _ => {}
+            }
+            self.expire(now, id);
+        }
+        let (late, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|o| o.deadline <= now);
+        self.waiting = waiting;
+        self.give_up(late, -1);
+        self.refresh_if_due(now);
+        if !self.waiting.is_empty() {
+            self.reach_somebody(now);
+        }
+    }
+
+    fn expire(&mut self, now: Time, id: i32) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if peer.queue.iter().any(|o| o.deadline <= now) {
+            let (late, queue) = std::mem::take(&mut peer.queue).into_iter().partition(|o| o.deadline <= now);
+            peer.queue = queue;
+            self.give_up(late, id);
+        }
+    }
+
+    fn give_up(&mut self, late: VecDeque<Outgoing<T>>, node: i32) {
+        let why = self.peers.values().find_map(|p| p.error.clone());
+        for outgoing in late {
+            let error = why.clone().unwrap_or_else(|| {
+                Error::new(ErrorKind::Timeout, format!("no broker could be asked for {} in time", outgoing.call.api().name))
+            });
+            self.answers.push_back(Answer { token: outgoing.token, node, result: Err(error) });
+        }
+    }
+}

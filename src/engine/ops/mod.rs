@@ -1,0 +1,304 @@
+//! Everything that is asked once and answered once: offsets, commits, topics. An operation may take several requests
+//! to several brokers; what fails for a passing reason is tried again until its time is over.
+//!
+//! Each operation is an [`Op`]: `step` sends what is still missing, `take` takes one reply in, `output` is there when
+//! nothing is missing. Retries, back-off, deadlines and metadata are this file's.
+
+mod group;
+mod offsets;
+mod topics;
+
+pub use group::{Commit, Committed};
+pub use offsets::ListOffsets;
+pub use topics::{CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
+
+use super::{Answer, Backoff, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Role, Target, Time, Wish};
+use crate::api::{ErrorCode, Request};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a topic may be unknown to the brokers before that is an error: a topic that was just created is known to
+/// all of them well within a second.
+pub const UNKNOWN_TOPIC_GRACE: Duration = Duration::from_secs(5);
+
+/// What an operation gives.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Nothing but success.
+    Done,
+    /// For each partition asked about, an offset and its timestamp (-1 for none), or `None` if no record is that late.
+    Offsets(Vec<Option<(i64, i64)>>),
+    /// For each partition asked about, the offset committed.
+    Committed(Vec<Option<i64>>),
+    /// Brokers and topics.
+    Cluster(Arc<Cluster>),
+    /// Partition numbers.
+    Partitions(Vec<i32>),
+}
+
+/// What an operation may do while it runs.
+pub struct Cx<'a> {
+    /// The time.
+    pub now: Time,
+    /// What is known of the cluster.
+    pub cluster: &'a Arc<Cluster>,
+    wish: &'a mut Wish,
+    sent: Vec<(Target, Box<dyn Call>, u32, i16)>,
+}
+
+impl Cx<'_> {
+    /// Sends a request; `part` comes back with the reply.
+    pub fn send(&mut self, target: Target, request: impl Request, part: u32) {
+        self.send_at_most(target, request, part, i16::MAX);
+    }
+
+    /// Sends a request in at most a version.
+    pub fn send_at_most(&mut self, target: Target, request: impl Request, part: u32, max_version: i16) {
+        self.sent.push((target, Box::new(request), part, max_version));
+    }
+
+    /// Asks for topics to be known.
+    pub fn want_topic(&mut self, topic: &Arc<str>) {
+        self.wish.topics.insert(topic.clone());
+    }
+
+    /// Says that what is known of the cluster is stale.
+    pub fn refresh(&mut self) {
+        self.wish.refresh = true;
+    }
+}
+
+/// One operation.
+pub trait Op: Send {
+    /// What it does, for messages: `list offsets`.
+    fn name(&self) -> &'static str;
+    /// Sends what is still missing.
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error>;
+    /// Takes a reply in. A retriable error is tried again, any other ends the operation.
+    fn take(&mut self, cx: &mut Cx<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error>;
+    /// The result, when nothing is missing.
+    fn output(&mut self) -> Option<Output>;
+}
+
+struct Running<T> {
+    op: Box<dyn Op>,
+    ticket: T,
+    started: Time,
+    deadline: Time,
+    backoff: Backoff,
+    /// When to step again; `None` while replies are outstanding.
+    next_step: Option<Time>,
+    outstanding: usize,
+    error: Option<Error>,
+}
+
+/// Which request of which operation a reply belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpToken {
+    op: u64,
+    part: u32,
+}
+
+/// Runs operations. `T` is what the caller knows an operation by.
+pub struct Ops<T> {
+    running: BTreeMap<u64, Running<T>>,
+    next: u64,
+    cluster: Arc<Cluster>,
+    wish: Wish,
+    outbox: VecDeque<Outgoing<OpToken>>,
+    done: VecDeque<(T, Result<Output, Error>)>,
+    backoff: (Duration, Duration),
+    unreachable: Option<Error>,
+}
+
+impl<T> Ops<T> {
+    /// A machine without operations; `backoff` is the first and the longest wait between tries.
+    pub fn new(backoff: (Duration, Duration)) -> Self {
+        Self {
+            running: BTreeMap::new(),
+            next: 0,
+            cluster: Arc::default(),
+            wish: Wish::default(),
+            outbox: VecDeque::new(),
+            done: VecDeque::new(),
+            backoff,
+            unreachable: None,
+        }
+    }
+
+    /// Starts an operation that ends within `timeout`.
+    pub fn start(&mut self, now: Time, op: Box<dyn Op>, timeout: Duration, ticket: T) {
+        let id = self.next;
+        self.next += 1;
+        let backoff = Backoff::new(self.backoff.0, self.backoff.1, now.0 ^ id.rotate_left(32));
+        let deadline = now + timeout;
+        let running =
+            Running { op, ticket, started: now, deadline, backoff, next_step: Some(now), outstanding: 0, error: None };
+        self.running.insert(id, running);
+        if self.cluster.brokers.is_empty() {
+            self.wish.refresh = true;
+        }
+        self.step(now, id);
+    }
+
+    /// Whether nothing runs.
+    pub fn is_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Ends every operation with an error.
+    pub fn fail_all(&mut self, error: &Error) {
+        let running = std::mem::take(&mut self.running);
+        self.done.extend(running.into_values().map(|r| (r.ticket, Err(error.clone()))));
+    }
+
+    /// The next operation that ended.
+    pub fn poll_done(&mut self) -> Option<(T, Result<Output, Error>)> {
+        self.done.pop_front()
+    }
+
+    fn with<R>(&mut self, now: Time, id: u64, f: impl FnOnce(&mut dyn Op, &mut Cx<'_>) -> R) -> Option<R> {
+        let running = self.running.get_mut(&id)?;
+        let mut cx = Cx { now, cluster: &self.cluster, wish: &mut self.wish, sent: Vec::new() };
+        let result = f(&mut *running.op, &mut cx);
+        for (target, call, part, max_version) in cx.sent {
+            running.outstanding += 1;
+            let token = OpToken { op: id, part };
+            self.outbox.push_back(Outgoing { target, call, token, deadline: running.deadline, max_version });
+        }
+        Some(result)
+    }
+
+    fn step(&mut self, now: Time, id: u64) {
+        let result = self.with(now, id, |op, cx| op.step(cx));
+        self.settle(now, id, result);
+    }
+
+    fn settle(&mut self, now: Time, id: u64, result: Option<Result<(), Error>>) {
+        let (Some(result), Some(running)) = (result, self.running.get_mut(&id)) else { return };
+        if let Err(error) = result {
+            let unknown = error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+            let patient = !unknown || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
+            if !(error.is_retriable() && patient) {
+                return self.finish(id, Err(error));
+            }
+            self.wish.refresh = true;
+            running.error = Some(error);
+        }
+        if let Some(output) = running.op.output() {
+            return self.finish(id, Ok(output));
+        }
+        running.next_step = (running.outstanding == 0).then(|| now + running.backoff.next_wait());
+    }
+
+    fn finish(&mut self, id: u64, result: Result<Output, Error>) {
+        if let Some(running) = self.running.remove(&id) {
+            self.done.push_back((running.ticket, result));
+        }
+    }
+}
+
+impl<T: Send> Role for Ops<T> {
+    type Token = OpToken;
+    type Packet = Outgoing<OpToken>;
+    type Prepared = Answer<OpToken>;
+
+    fn pack(packet: Outgoing<OpToken>) -> Outgoing<OpToken> {
+        packet
+    }
+
+    fn prepare(answer: Answer<OpToken>) -> Answer<OpToken> {
+        answer
+    }
+
+    fn handle_answer(&mut self, now: Time, answer: Answer<OpToken>) {
+        let OpToken { op: id, part } = answer.token;
+        let Some(running) = self.running.get_mut(&id) else { return };
+        running.outstanding -= 1;
+        let result = match answer.result {
+            Ok(reply) => self.with(now, id, |op, cx| op.take(cx, part, answer.node, reply)),
+            Err(error) => Some(Err(error)),
+        };
+        self.settle(now, id, result);
+    }
+
+    fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
+        self.cluster = cluster.clone();
+        self.unreachable = None;
+        let waiting: Vec<u64> = self.running.iter().filter(|(_, r)| r.outstanding == 0).map(|(id, _)| *id).collect();
+        for id in waiting {
+            self.step(now, id);
+        }
+    }
+
+    fn handle_unreachable(&mut self, _now: Time, error: &Error) {
+        self.unreachable = Some(error.clone());
+    }
+
+    fn poll_send(&mut self, _now: Time) -> Option<Outgoing<OpToken>> {
+        self.outbox.pop_front()
+    }
+
+    fn poll_wish(&mut self) -> Option<Wish> {
+        (self.wish != Wish::default()).then(|| std::mem::take(&mut self.wish))
+    }
+
+    fn next_timeout(&self, now: Time) -> Option<Time> {
+        let times = self.running.values().flat_map(|r| [Some(r.deadline), r.next_step]).flatten();
+        times.filter(|t| *t > now).min()
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        let due = |r: &Running<T>| r.deadline <= now || r.next_step.is_some_and(|t| t <= now);
+        let ids: Vec<u64> = self.running.iter().filter(|(_, r)| due(r)).map(|(id, _)| *id).collect();
+        for id in ids {
+            let Some(running) = self.running.get_mut(&id) else { continue };
+            if running.deadline > now {
+                self.step(now, id);
+                continue;
+            }
+            let seconds = running.deadline.since(running.started).as_secs_f64();
+            let why = running.error.take().or_else(|| self.unreachable.clone());
+            let error = match why {
+                // Never having reached anybody is what the user has to know, not that time ran out meanwhile.
+                Some(e) if e.kind() != ErrorKind::Broker => e,
+                Some(e) => {
+                    let message = format!("{} did not succeed in {seconds} s: {}", running.op.name(), e.message());
+                    Error::new(ErrorKind::Timeout, message).with_hint(e.hint().unwrap_or("check the brokers"))
+                }
+                None => Error::new(ErrorKind::Timeout, format!("{} got no answer in {seconds} s", running.op.name())),
+            };
+            self.finish(id, Err(error));
+        }
+    }
+}
+
+/// Groups items by the broker that leads their partition; those without a leader are asked about.
+fn by_leader<'a>(
+    cx: &mut Cx<'_>,
+    items: impl Iterator<Item = (usize, &'a Arc<str>, i32)>,
+) -> Result<BTreeMap<i32, Vec<usize>>, Error> {
+    let mut leaders: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
+    for (i, topic, partition) in items {
+        match cx.cluster.leader(topic, partition) {
+            Some((leader, _)) => leaders.entry(leader).or_default().push(i),
+            None => {
+                let known = cx.cluster.topics.get(topic);
+                cx.want_topic(topic);
+                cx.refresh();
+                let Some(known) = known else { continue };
+                let missing = usize::try_from(partition).is_ok_and(|p| p >= known.partitions.len());
+                let code = if known.error.is_error() {
+                    known.error
+                } else if missing {
+                    ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+                } else {
+                    ErrorCode::LEADER_NOT_AVAILABLE
+                };
+                return Err(Error::refused(code, format!("{topic}-{partition}")).at(topic, partition));
+            }
+        }
+    }
+    Ok(leaders)
+}

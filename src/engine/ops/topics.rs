@@ -1,0 +1,233 @@
+//! Topics: create, delete, describe.
+
+use super::{Cx, Op, Output};
+use crate::api::{ErrorCode, create_topics, delete_topics, metadata};
+use crate::engine::{Cluster, Error, Reply, Target, Time};
+use std::sync::Arc;
+
+/// A topic to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTopic {
+    /// Its name.
+    pub name: String,
+    /// How many partitions; -1 for the brokers' default (Kafka 2.4).
+    pub partitions: i32,
+    /// How many copies of each; -1 for the brokers' default (Kafka 2.4).
+    pub replication_factor: i16,
+    /// Settings that differ from the brokers'.
+    pub configs: Vec<(String, String)>,
+}
+
+/// CreateTopics.
+pub struct CreateTopics {
+    topics: Vec<NewTopic>,
+    validate_only: bool,
+    done: bool,
+}
+
+impl CreateTopics {
+    /// Creates topics, or only checks that they could be.
+    pub fn new(topics: Vec<NewTopic>, validate_only: bool) -> Self {
+        let done = topics.is_empty();
+        Self { topics, validate_only, done }
+    }
+}
+
+fn refused(code: ErrorCode, what: String, why: Option<String>, topic: &str) -> Error {
+    let why = why.filter(|w| !w.is_empty());
+    Error::refused(code, why.map_or_else(|| what.clone(), |w| format!("{what}: {w}"))).at(&topic.into(), None)
+}
+
+impl Op for CreateTopics {
+    fn name(&self) -> &'static str {
+        "create topics"
+    }
+
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        if self.done {
+            return Ok(());
+        }
+        if cx.cluster.brokers.is_empty() {
+            cx.refresh();
+            return Ok(());
+        }
+        let config = |(name, value): &(String, String)| create_topics::Config {
+            name: name.clone(),
+            value: Some(value.clone()),
+        };
+        let topic = |t: &NewTopic| create_topics::Topic {
+            name: t.name.clone(),
+            num_partitions: t.partitions,
+            replication_factor: t.replication_factor,
+            assignments: Vec::new(),
+            configs: t.configs.iter().map(config).collect(),
+        };
+        let topics = self.topics.iter().map(topic).collect();
+        let request = create_topics::Request { topics, timeout_ms: 30_000, validate_only: self.validate_only };
+        cx.send(Target::Controller, request, 0);
+        Ok(())
+    }
+
+    fn take(&mut self, _cx: &mut Cx<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+        let response: create_topics::Response = reply.decode()?;
+        let mut failed = None;
+        for t in response.topics {
+            match t.error_code.check() {
+                // What a try before this one created is not created again.
+                Ok(()) => self.topics.retain(|new| new.name != t.name),
+                Err(code) => {
+                    failed = Some(refused(code, format!("create topic {:?}", t.name), t.error_message, &t.name));
+                }
+            }
+        }
+        self.done = failed.is_none();
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn output(&mut self) -> Option<Output> {
+        self.done.then_some(Output::Done)
+    }
+}
+
+/// DeleteTopics.
+pub struct DeleteTopics {
+    topics: Vec<String>,
+    done: bool,
+}
+
+impl DeleteTopics {
+    /// Deletes topics by name.
+    pub fn new(topics: Vec<String>) -> Self {
+        let done = topics.is_empty();
+        Self { topics, done }
+    }
+}
+
+impl Op for DeleteTopics {
+    fn name(&self) -> &'static str {
+        "delete topics"
+    }
+
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        if self.done {
+            return Ok(());
+        }
+        if cx.cluster.brokers.is_empty() {
+            cx.refresh();
+            return Ok(());
+        }
+        let named = |name: &String| delete_topics::Topic { name: Some(name.clone()), ..Default::default() };
+        let request = delete_topics::Request {
+            topics: self.topics.iter().map(named).collect(),
+            topic_names: self.topics.clone(),
+            timeout_ms: 30_000,
+        };
+        cx.send(Target::Controller, request, 0);
+        Ok(())
+    }
+
+    fn take(&mut self, _cx: &mut Cx<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+        let response: delete_topics::Response = reply.decode()?;
+        let mut failed = None;
+        for t in response.responses {
+            let name = t.name.unwrap_or_default();
+            match t.error_code.check() {
+                Ok(()) => self.topics.retain(|n| *n != name),
+                Err(code) => failed = Some(refused(code, format!("delete topic {name:?}"), t.error_message, &name)),
+            }
+        }
+        self.done = failed.is_none();
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn output(&mut self) -> Option<Output> {
+        self.done.then_some(Output::Done)
+    }
+}
+
+fn ask(cx: &mut Cx<'_>, topics: Option<&[String]>, create: bool) {
+    let named = |name: &String| metadata::TopicRequest { name: Some(name.clone()), ..Default::default() };
+    let request = metadata::Request {
+        topics: topics.map(|names| names.iter().map(named).collect()),
+        allow_auto_topic_creation: create,
+        ..Default::default()
+    };
+    cx.send(Target::Any, request, 0);
+}
+
+fn read(now: Time, reply: Reply, all: bool) -> Result<Cluster, Error> {
+    let response: metadata::Response = reply.decode()?;
+    response.error_code.check().map_err(|code| Error::refused(code, "describe the cluster"))?;
+    Ok(Cluster::default().updated(now, response, all))
+}
+
+/// Metadata of some topics or all of them, fresh from a broker.
+pub struct Describe {
+    topics: Option<Vec<String>>,
+    found: Option<Arc<Cluster>>,
+}
+
+impl Describe {
+    /// Asks about topics; `None` for all.
+    pub fn new(topics: Option<Vec<String>>) -> Self {
+        Self { topics, found: None }
+    }
+}
+
+impl Op for Describe {
+    fn name(&self) -> &'static str {
+        "describe the cluster"
+    }
+
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        ask(cx, self.topics.as_deref(), false);
+        Ok(())
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+        self.found = Some(Arc::new(read(cx.now, reply, self.topics.is_none())?));
+        Ok(())
+    }
+
+    fn output(&mut self) -> Option<Output> {
+        self.found.take().map(Output::Cluster)
+    }
+}
+
+/// The partitions of one topic, once it has leaders.
+pub struct Partitions {
+    topic: String,
+    create: bool,
+    found: Option<Vec<i32>>,
+}
+
+impl Partitions {
+    /// Asks about a topic; `create` lets the broker make it.
+    pub fn new(topic: String, create: bool) -> Self {
+        Self { topic, create, found: None }
+    }
+}
+
+impl Op for Partitions {
+    fn name(&self) -> &'static str {
+        "look up a topic's partitions"
+    }
+
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        ask(cx, Some(std::slice::from_ref(&self.topic)), self.create);
+        Ok(())
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+        let cluster = read(cx.now, reply, false)?;
+        let Some(topic) = cluster.topics.get(self.topic.as_str()) else { return Ok(()) };
+        let name: Arc<str> = self.topic.as_str().into();
+        topic.error.check().map_err(|code| Error::refused(code, format!("topic {name:?}")).at(&name, None))?;
+        self.found = Some((0..topic.partitions.len() as i32).collect());
+        Ok(())
+    }
+
+    fn output(&mut self) -> Option<Output> {
+        self.found.take().map(Output::Partitions)
+    }
+}

@@ -1,0 +1,226 @@
+//! Where records gather: the topic they are for, the partition they go to, the batch they are encoded into.
+
+use super::batch::{Batch, Delivery, Partition};
+use super::partitioner::{Sticky, partition_of};
+use super::{Event, Producer};
+use crate::api::ErrorCode;
+use crate::engine::{Error, ErrorKind, Time};
+use crate::record::{HEADER_SIZE, max_record_size};
+use crate::wire::Uuid;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Room a batch starts with; it grows to `batch.size`.
+const FIRST_CAPACITY: usize = 16 << 10;
+
+/// A record to send.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRecord<'a> {
+    /// The topic.
+    pub topic: &'a str,
+    /// The partition, or `None` to have one chosen.
+    pub partition: Option<i32>,
+    /// Milliseconds since 1970.
+    pub timestamp: i64,
+    /// The key; `None` is null.
+    pub key: Option<&'a [u8]>,
+    /// The value; `None` is null, a tombstone.
+    pub value: Option<&'a [u8]>,
+    /// Headers, in order.
+    pub headers: &'a [(&'a str, Option<&'a [u8]>)],
+}
+
+/// A record whose topic is not known yet.
+struct Waiting<D> {
+    partition: Option<i32>,
+    timestamp: i64,
+    key: Option<Box<[u8]>>,
+    value: Option<Box<[u8]>>,
+    headers: Vec<(Box<str>, Option<Box<[u8]>>)>,
+    ticket: Option<D>,
+    since: Time,
+    bytes: usize,
+    generation: u64,
+}
+
+/// One topic's records.
+pub struct Topic<D> {
+    pub name: Arc<str>,
+    pub id: Uuid,
+    pub partitions: Vec<Partition<D>>,
+    sticky: Sticky,
+    waiting: VecDeque<Waiting<D>>,
+}
+
+impl<D> Topic<D> {
+    /// When the oldest record came that waits for the topic to be known.
+    pub fn waiting_since(&self) -> Option<Time> {
+        self.waiting.front().map(|w| w.since)
+    }
+}
+
+/// Kafka's rule for topic names, checked here because a broker would only say that it does not know the topic.
+fn check_name(topic: &str) -> Result<(), Error> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if (1..=249).contains(&topic.len()) && topic.chars().all(legal) && topic != "." && topic != ".." {
+        return Ok(());
+    }
+    Err(Error::refused(ErrorCode::INVALID_TOPIC_EXCEPTION, format!("produce to topic {topic:?}")))
+}
+
+impl<D> Producer<D> {
+    fn topic_index(&mut self, name: &str) -> Result<usize, Error> {
+        if let Some(index) = self.by_name.get(name) {
+            return Ok(*index);
+        }
+        check_name(name)?;
+        let (index, name): (usize, Arc<str>) = (self.topics.len(), name.into());
+        let sticky = Sticky::new(self.config.seed.wrapping_add(index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let topic = Topic { name: name.clone(), id: Uuid::ZERO, partitions: Vec::new(), sticky, waiting: VecDeque::new() };
+        self.topics.push(topic);
+        self.by_name.insert(name.clone(), index);
+        self.wish.topics.insert(name);
+        Ok(index)
+    }
+
+    /// Takes a record; its outcome comes as an [`Event`] with the ticket. Fails at once, giving the ticket's record no
+    /// outcome, if the buffer is full or the record can never be sent. Says whether the network has something to do.
+    pub fn append(&mut self, now: Time, record: &NewRecord<'_>, ticket: Option<D>) -> Result<bool, Error> {
+        let topic = self.topic_index(record.topic)?;
+        let bound = max_record_size(record.key, record.value, record.headers);
+        if bound + HEADER_SIZE > self.config.max_request_size {
+            let max = self.config.max_request_size;
+            let tried = format!("produce a record of up to {bound} bytes to topic {:?}, max.request.size is {max}", record.topic);
+            return Err(Error::refused(ErrorCode::MESSAGE_TOO_LARGE, tried)
+                .with_hint("send smaller records, or raise max.request.size and the topic's max.message.bytes"));
+        }
+        if self.memory + bound > self.config.buffer_memory {
+            if bound > self.config.buffer_memory {
+                let message = format!("a record of {bound} bytes never fits buffer.memory ({})", self.config.buffer_memory);
+                return Err(Error::new(ErrorKind::Config, message));
+            }
+            self.pressure = true;
+            let message = format!("buffer.memory ({} bytes) is used up by records that wait", self.config.buffer_memory);
+            return Err(Error::new(ErrorKind::BufferFull, message)
+                .with_hint("wait for deliveries, or raise buffer.memory"));
+        }
+        let Some(t) = self.topics.get_mut(topic) else { return Ok(false) };
+        if t.partitions.is_empty() {
+            let owned = |b: Option<&[u8]>| b.map(Box::from);
+            t.waiting.push_back(Waiting {
+                partition: record.partition,
+                timestamp: record.timestamp,
+                key: owned(record.key),
+                value: owned(record.value),
+                headers: record.headers.iter().map(|(k, v)| (Box::from(*k), owned(*v))).collect(),
+                ticket,
+                since: now,
+                bytes: bound,
+                generation: self.generation,
+            });
+            self.memory += bound;
+            *self.outstanding.entry(self.generation).or_default() += 1;
+            return Ok(t.waiting.len() == 1);
+        }
+        self.append_to(now, topic, record, ticket)
+    }
+
+    fn append_to(&mut self, now: Time, topic: usize, record: &NewRecord<'_>, ticket: Option<D>) -> Result<bool, Error> {
+        let Some(t) = self.topics.get_mut(topic) else { return Ok(false) };
+        let count = t.partitions.len();
+        let (partition, sticks) = match (record.partition, record.key) {
+            (Some(p), _) => match usize::try_from(p).ok().filter(|p| *p < count) {
+                Some(p) => (p, false),
+                None => {
+                    let message = format!("topic {:?} has partitions 0 to {}, not {p}", t.name, count - 1);
+                    return Err(Error::new(ErrorKind::Config, message).at(&t.name, p));
+                }
+            },
+            (None, Some(key)) => (partition_of(key, count), false),
+            (None, None) => (t.sticky.partition(count), true),
+        };
+        let Some(p) = t.partitions.get_mut(partition) else { return Ok(false) };
+        let bound = max_record_size(record.key, record.value, record.headers);
+        let mut ready = false;
+        if p.open.as_mut().and_then(|b| b.builder()).is_some_and(|b| b.size() + bound > self.config.batch_size) {
+            p.close_open();
+            ready = true;
+        }
+        let fresh = p.open.is_none();
+        let generation = self.generation;
+        let open = p.open.get_or_insert_with(|| {
+            let mut batch = Batch::new(now, generation, FIRST_CAPACITY.min(self.config.batch_size));
+            batch.bytes = HEADER_SIZE;
+            self.memory += HEADER_SIZE;
+            batch
+        });
+        let Some(builder) = open.builder() else { return Ok(false) };
+        let appended = builder.append(record.timestamp, record.key, record.value, record.headers);
+        open.count += 1;
+        open.bytes += appended.size;
+        let generation = open.generation;
+        if let Some(ticket) = ticket {
+            open.deliveries.push(Delivery { index: appended.index, timestamp: record.timestamp, ticket });
+        }
+        self.memory += appended.size;
+        *self.outstanding.entry(generation).or_default() += 1;
+        if sticks {
+            t.sticky.sent(appended.size, self.config.batch_size);
+        }
+        if fresh {
+            self.active.insert((topic, partition));
+        }
+        Ok(ready || fresh)
+    }
+
+    /// Takes over what the cluster says of a topic, and sends what waited for it.
+    pub(super) fn settle_topic(&mut self, now: Time, topic: usize) {
+        let Some(t) = self.topics.get_mut(topic) else { return };
+        let Some(known) = self.cluster.topics.get(&t.name) else { return };
+        if known.error.is_error() || known.partitions.is_empty() {
+            return;
+        }
+        t.id = known.id;
+        // Partitions are added, never removed; a topic made anew with fewer answers for the rest with an error.
+        let count = known.partitions.len().max(t.partitions.len());
+        t.partitions.resize_with(count, Partition::default);
+        for w in std::mem::take(&mut t.waiting) {
+            self.release(w.bytes, w.generation, 1);
+            let Some(name) = self.topics.get(topic).map(|t| t.name.clone()) else { return };
+            let headers: Vec<(&str, Option<&[u8]>)> = w.headers.iter().map(|(k, v)| (&**k, v.as_deref())).collect();
+            let record = NewRecord {
+                topic: &name,
+                partition: w.partition,
+                timestamp: w.timestamp,
+                key: w.key.as_deref(),
+                value: w.value.as_deref(),
+                headers: &headers,
+            };
+            // The delivery's time counts from the call, not from the topic's arrival.
+            let bad = record.partition.filter(|p| usize::try_from(*p).is_ok_and(|p| p >= count) || *p < 0);
+            if let Some(p) = bad {
+                let message = format!("topic {name:?} has partitions 0 to {}, not {p}", count - 1);
+                self.refuse(topic, w.ticket, w.timestamp, &Error::new(ErrorKind::Config, message));
+            } else if let Err(e) = self.append_to(w.since.min(now), topic, &record, w.ticket) {
+                debug_assert!(false, "a checked record was refused: {e}");
+            }
+        }
+    }
+
+    fn refuse(&mut self, topic: usize, ticket: Option<D>, timestamp: i64, error: &Error) {
+        let Some(t) = self.topics.get(topic) else { return };
+        let untracked = u64::from(ticket.is_none());
+        let deliveries = ticket.into_iter().map(|ticket| Delivery { index: 0, timestamp, ticket }).collect();
+        let result = Err(error.clone().at(&t.name, None));
+        self.events.push_back(Event { topic: t.name.clone(), partition: -1, deliveries, untracked, result });
+    }
+
+    /// Fails the records that wait for a topic.
+    pub(super) fn fail_waiting(&mut self, topic: usize, error: &Error) {
+        let Some(t) = self.topics.get_mut(topic) else { return };
+        for w in std::mem::take(&mut t.waiting) {
+            self.release(w.bytes, w.generation, 1);
+            self.refuse(topic, w.ticket, w.timestamp, error);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Batches on their way: open (being filled), queued (waiting to be sent, again perhaps), in flight.
+
+use crate::compress::Compression;
+use crate::engine::{Error, ErrorKind, Time};
+use crate::record::{BatchBuilder, Producer, reseal};
+use bytes::Bytes;
+use std::collections::VecDeque;
+
+/// A record whose outcome somebody waits for.
+#[derive(Debug)]
+pub struct Delivery<D> {
+    /// Its place in the batch.
+    pub index: i32,
+    /// Its timestamp, milliseconds since 1970.
+    pub timestamp: i64,
+    /// Who waits.
+    pub ticket: D,
+}
+
+#[derive(Debug)]
+enum Data {
+    Open(BatchBuilder),
+    Sealed(Bytes),
+}
+
+/// A batch of one partition.
+#[derive(Debug)]
+pub struct Batch<D> {
+    data: Option<Data>,
+    /// Records in it.
+    pub count: i32,
+    /// Those whose outcome somebody waits for.
+    pub deliveries: Vec<Delivery<D>>,
+    /// Memory it is charged with.
+    pub bytes: usize,
+    /// When its first record came.
+    pub created: Time,
+    /// Which flush waits for it.
+    pub generation: u64,
+    /// Who it was sent as, once it was.
+    pub producer: Option<Producer>,
+    /// How often it was sent.
+    pub attempts: u32,
+    /// Why the last attempt failed.
+    pub error: Option<Error>,
+}
+
+impl<D> Batch<D> {
+    /// An empty batch.
+    pub fn new(now: Time, generation: u64, capacity: usize) -> Self {
+        Self {
+            data: Some(Data::Open(BatchBuilder::with_capacity(capacity))),
+            count: 0,
+            deliveries: Vec::new(),
+            bytes: 0,
+            created: now,
+            generation,
+            producer: None,
+            attempts: 0,
+            error: None,
+        }
+    }
+
+    /// The builder, while the batch was never sent.
+    pub fn builder(&mut self) -> Option<&mut BatchBuilder> {
+        match &mut self.data {
+            Some(Data::Open(builder)) => Some(builder),
+            _ => None,
+        }
+    }
+
+    /// Bytes on the wire, before compression.
+    pub fn size(&self) -> usize {
+        match &self.data {
+            Some(Data::Open(builder)) => builder.size(),
+            Some(Data::Sealed(data)) => data.len(),
+            None => 0,
+        }
+    }
+
+    /// The bytes to send as `producer`: compresses and checksums the first time, and again under another identity.
+    pub fn seal(&mut self, compression: Compression, producer: Producer) -> Result<Bytes, Error> {
+        let data = match self.data.take() {
+            Some(Data::Sealed(data)) if self.producer == Some(producer) => data,
+            Some(Data::Sealed(data)) => reseal(&data, producer),
+            Some(Data::Open(builder)) => match builder.seal(compression, producer) {
+                Ok(sealed) => sealed.data,
+                Err(e) => return Err(Error::new(ErrorKind::Config, format!("records cannot be compressed: {e}"))),
+            },
+            None => Bytes::new(),
+        };
+        self.producer = Some(producer);
+        self.data = Some(Data::Sealed(data.clone()));
+        Ok(data)
+    }
+}
+
+/// What a partition has to send.
+#[derive(Debug)]
+pub struct Partition<D> {
+    /// The batch being filled.
+    pub open: Option<Batch<D>>,
+    /// Batches to send, in order.
+    pub queue: VecDeque<Batch<D>>,
+    /// Batches in flight.
+    pub in_flight: usize,
+    /// The sequence number of the next batch that was never sent.
+    pub next_sequence: i32,
+    /// Not before this time, after a failure.
+    pub retry_at: Time,
+    /// After a failure batches go one at a time until one succeeds, so that they stay in order.
+    pub recovering: bool,
+}
+
+impl<D> Default for Partition<D> {
+    fn default() -> Self {
+        let queue = VecDeque::new();
+        Self { open: None, queue, in_flight: 0, next_sequence: 0, retry_at: Time(0), recovering: false }
+    }
+}
+
+impl<D> Partition<D> {
+    /// Whether there is nothing to send.
+    pub fn is_idle(&self) -> bool {
+        self.open.is_none() && self.queue.is_empty()
+    }
+
+    /// Closes the open batch.
+    pub fn close_open(&mut self) {
+        self.queue.extend(self.open.take());
+    }
+
+    /// Puts a batch that failed back where its sequence number belongs.
+    pub fn requeue(&mut self, batch: Batch<D>) {
+        // Sequence numbers wrap; batches waiting at once are far closer together than half the range.
+        let before = |other: &Batch<D>| match (other.producer, batch.producer) {
+            (Some(a), Some(b)) => a.base_sequence.wrapping_sub(b.base_sequence) < 0,
+            (Some(_), None) => true,
+            _ => false,
+        };
+        let at = self.queue.iter().position(|other| !before(other)).unwrap_or(self.queue.len());
+        self.queue.insert(at, batch);
+        self.recovering = true;
+    }
+}

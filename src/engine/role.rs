@@ -1,0 +1,80 @@
+//! What a client is for, as seen from the network: a machine that wants requests sent and topics known.
+
+use super::{Call, Cluster, Error, Reply, Time};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The broker of this id.
+    Node(i32),
+    /// The controller; any broker while it is unknown.
+    Controller,
+    /// Whichever broker is nearest at hand.
+    Any,
+}
+
+/// A request on its way out. The token comes back with the answer.
+pub struct Outgoing<T> {
+    /// Where it goes.
+    pub target: Target,
+    /// What is asked.
+    pub call: Box<dyn Call>,
+    /// What the answer is matched with.
+    pub token: T,
+    /// When to give up.
+    pub deadline: Time,
+    /// The newest version to use, because of what the request's fields hold.
+    pub max_version: i16,
+}
+
+/// The end of a request, exactly one for each.
+pub struct Answer<T> {
+    /// The request's token.
+    pub token: T,
+    /// The broker it went to, if it got that far; -1 otherwise.
+    pub node: i32,
+    /// The broker's reply, or why there is none.
+    pub result: Result<Reply, Error>,
+}
+
+/// What a role wants to know about the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// Topics to keep knowing, in addition to those wished for before.
+    pub topics: BTreeSet<Arc<str>>,
+    /// Whether every topic is wanted, once.
+    pub all: bool,
+    /// Whether what is known is stale.
+    pub refresh: bool,
+}
+
+/// A machine that a [`super::Network`] serves.
+pub trait Role: Send {
+    /// What a request's answer is matched with.
+    type Token: Send;
+    /// A request before the work that needs no access to the machine: compression, checksums.
+    type Packet: Send;
+    /// An answer after the work that needs no access to the machine: decoding, checksums, decompression.
+    type Prepared: Send;
+
+    /// Makes a request of a packet, outside of any lock.
+    fn pack(packet: Self::Packet) -> Outgoing<Self::Token>;
+    /// Does an answer's work, outside of any lock.
+    fn prepare(answer: Answer<Self::Token>) -> Self::Prepared;
+    /// Takes an answer in.
+    fn handle_answer(&mut self, now: Time, answer: Self::Prepared);
+    /// Takes a new picture of the cluster in.
+    fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>);
+    /// Takes in that no broker at all can be reached, and why.
+    fn handle_unreachable(&mut self, now: Time, error: &Error);
+    /// The next request to send.
+    fn poll_send(&mut self, now: Time) -> Option<Self::Packet>;
+    /// What the role wants to know, once.
+    fn poll_wish(&mut self) -> Option<Wish>;
+    /// When, after now, [`Role::handle_timeout`] or [`Role::poll_send`] has something to do.
+    fn next_timeout(&self, now: Time) -> Option<Time>;
+    /// Does what is due.
+    fn handle_timeout(&mut self, now: Time);
+}

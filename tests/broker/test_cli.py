@@ -1,0 +1,242 @@
+"""The command `klamm` against both brokers, as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+
+import pytest
+
+from cli_process import interrupt, klamm, started
+
+LINES = b"plain\nkey:with key\n\xff\xfe:\x00binary\r\n\nlast without newline"
+
+
+@pytest.fixture
+def filled(broker, topic):
+    """A topic of one partition that holds `LINES`; a function that runs a command on its cluster."""
+
+    def run(*arguments, **options):
+        return klamm(*arguments, "-b", broker.bootstrap_servers, **options)
+
+    assert run("topics", "create", topic, "--partitions", "1").returncode == 0
+    assert run("produce", topic, stdin=LINES).returncode == 0
+    return run
+
+
+def objects(result):
+    """Parse what a command printed, one JSON object a line."""
+    assert result.returncode == 0, result.stderr.decode()
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_lines_arrive_byte_for_byte(filled, topic):
+    assert filled("consume", topic, "-e").stdout == LINES + b"\n"
+
+
+def test_json_carries_bytes_exactly(filled, topic):
+    records = objects(filled("consume", topic, "--exit", "--json"))
+    assert [record["offset"] for record in records] == list(range(5))
+    assert [record["value"] for record in records] == [
+        "plain",
+        "key:with key",
+        "//46AGJpbmFyeQ0=",
+        "",
+        "last without newline",
+    ]
+    assert [record.get("value_encoding") for record in records] == [None, None, "base64", None, None]
+    assert all(record["key"] is None and record["topic"] == topic and record["partition"] == 0 for record in records)
+
+
+def test_keys_headers_and_null_values_arrive(filled, topic):
+    sent = filled(
+        "produce",
+        topic,
+        "--key-separator",
+        ":",
+        "--header",
+        "a=1",
+        "--header",
+        "b=",
+        "--null-value",
+        "gone",
+        "--json",
+        stdin=b"k:v\nk:gone\n",
+    )
+    assert objects(sent)[0] | {"seconds": 0} == {"topic": topic, "records": 2, "bytes": 5, "seconds": 0}
+    records = objects(filled("consume", topic, "--from", "-2", "-e", "--json"))
+    assert [(record["key"], record["value"]) for record in records] == [("k", "v"), ("k", None)]
+    assert records[0]["headers"] == [{"name": "a", "value": "1"}, {"name": "b", "value": ""}]
+
+
+def test_keys_arrive_from_many_files(filled, topic, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_bytes(
+            b"".join(b"%s%d\tvalue %d\n" % (name.encode(), number, number) for number in range(5000))
+        )
+    sent = filled(
+        "produce",
+        topic,
+        str(tmp_path / "a"),
+        "--key-separator",
+        r"\t",
+        "--compression",
+        "lz4",
+        str(tmp_path / "b"),
+        "--json",
+    )
+    assert objects(sent)[0]["records"] == 10_000
+    read = filled("consume", topic, "--from", "5", "-e", "--format", r"%k\t%v\n").stdout
+    assert read == (tmp_path / "a").read_bytes() + (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "offsets"),
+    [
+        (("--from", "earliest", "--to", "end"), [0, 1, 2, 3, 4]),
+        (("--from", "3", "-e"), [3, 4]),
+        (("--from", "-2", "-e"), [3, 4]),
+        (("--from", "1", "--to", "3"), [1, 2]),
+        (("--from", "1", "--max", "2"), [1, 2]),
+        (("--from", "latest", "-e"), []),
+        (("--from", "@0", "-e"), [0, 1, 2, 3, 4]),
+        (("--from", "@2100-01-01", "-e"), []),
+        (("--to", "@2100-01-01T00:00:00Z"), [0, 1, 2, 3, 4]),
+    ],
+)
+def test_a_range_is_what_was_asked_for(filled, topic, arguments, offsets):
+    result = filled("consume", topic, *arguments, "--format", r"%o\n")
+    assert result.returncode == 0, result.stderr.decode()
+    assert [int(line) for line in result.stdout.split()] == offsets
+
+
+def test_a_partition_that_is_not_there_is_an_error(filled, topic):
+    result = filled("consume", topic, "--partition", "4", "-e")
+    assert (result.returncode, result.stderr) == (
+        1,
+        f"klamm: topic '{topic}' has no partition 4\n  it has 0\n".encode(),
+    )
+
+
+def test_topics_are_created_listed_described_and_deleted(broker, topic):
+    def run(*arguments):
+        return klamm("topics", *arguments, "-b", broker.bootstrap_servers)
+
+    assert objects(run("create", topic, "--partitions", "3", "--config", "retention.ms=3600000", "--json")) == [
+        {"created": [topic]}
+    ]
+    assert topic in objects(run("list", "--json"))[0]["topics"]
+    assert topic in run("list").stdout.decode().splitlines()
+    described = objects(run("describe", topic, "--json"))[0]["topics"][0]
+    assert (described["name"], described["internal"]) == (topic, False)
+    for number, part in enumerate(described["partitions"]):
+        assert (part["partition"], part["begin_offset"], part["end_offset"]) == (number, 0, 0)
+        assert part["leader"] in part["replicas"]
+        assert part["isr"] == part["replicas"]
+    table = run("describe", topic).stdout.decode().splitlines()
+    assert table[0].split() == ["topic", "partition", "leader", "replicas", "isr", "begin", "end"]
+    assert len(table) == 4
+    assert run("delete", topic).stdout.decode() == f"deleted {topic}\n"
+    assert topic not in objects(run("list", "--json"))[0]["topics"]
+
+
+def test_describe_shows_offsets(filled, topic):
+    (part,) = objects(filled("topics", "describe", topic, "--json"))[0]["topics"][0]["partitions"]
+    assert (part["begin_offset"], part["end_offset"]) == (0, 5)
+
+
+def test_a_topic_that_exists_is_one_line(filled, topic):
+    result = filled("topics", "create", topic)
+    assert result.returncode == 1
+    assert_one_error(result.stderr, topic)
+
+
+def test_consuming_an_unknown_topic_is_an_error_and_creates_nothing(broker, topic):
+    result = klamm("consume", topic, "-e", "-b", broker.bootstrap_servers)
+    assert result.returncode == 1
+    assert_one_error(result.stderr, topic)
+    assert topic not in klamm("topics", "list", "-b", broker.bootstrap_servers).stdout.decode().split()
+
+
+def test_an_unknown_setting_is_one_line(broker, topic):
+    result = klamm("consume", topic, "-b", broker.bootstrap_servers, "-X", "fetch.min.byte=1")
+    assert result.returncode == 1
+    assert_one_error(result.stderr, "fetch.min.byte")
+
+
+@pytest.mark.usefixtures("filled")
+def test_ctrl_c_ends_a_consumer_within_a_second(broker, topic):
+    with started("consume", topic, "-b", broker.bootstrap_servers) as process:
+        assert process.stdout.readline() == b"plain\n"
+        code, seconds, printed = interrupt(process)
+    assert (code, printed) == (130, b"")
+    assert seconds < 1
+
+
+def test_ctrl_c_ends_a_producer_that_waits_for_lines(broker, filled, topic):
+    with started("produce", topic, "-b", broker.bootstrap_servers) as process:
+        process.stdin.write(b"typed\n")
+        process.stdin.flush()
+        # Arrived: so it is the next line that the producer waits for.
+        assert filled("consume", topic, "--from", "5", "--max", "1").stdout == b"typed\n"
+        code, seconds, printed = interrupt(process)
+    assert (code, printed) == (130, b"")
+    assert seconds < 1
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_consumer_ends_when_nobody_reads_it(broker, topic):
+    with started("consume", topic, "-b", broker.bootstrap_servers) as process:
+        assert process.stdout.readline() == b"plain\n"
+        process.stdout.close()
+        assert process.wait(timeout=30) == 0
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_dev_broker_serves_until_it_is_told_to_stop(number):
+    with started("dev-broker", "--brokers", "2", "--partitions", "3", "--json") as process:
+        announced = json.loads(process.stdout.readline())
+        servers = announced["bootstrap_servers"]
+        assert announced["brokers"] == 2
+        assert klamm("produce", "auto", "-b", servers, stdin=b"x\n").returncode == 0
+        described = objects(klamm("topics", "describe", "auto", "-b", servers, "--json"))[0]["topics"][0]
+        assert len(described["partitions"]) == 3
+        code, _, printed = interrupt(process, number)
+    assert (code, printed) == (0, b"")
+
+
+def test_the_dev_broker_prints_its_address_alone():
+    with started("dev-broker", "--no-auto-create") as process:
+        servers = process.stdout.readline().decode().strip()
+        result = klamm("produce", "absent", "-b", servers, "-X", "max.block.ms=500", stdin=b"x\n")
+        assert result.returncode == 1
+        assert_one_error(result.stderr, "absent")
+        assert interrupt(process)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("produce", "t", "-X", "max.block.ms=500"),
+        ("consume", "t", "-X", "default.api.timeout.ms=500"),
+        ("topics", "list", "-X", "default.api.timeout.ms=500"),
+    ],
+)
+def test_nothing_listening_is_one_typed_line(arguments):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        result = klamm(*arguments, "-b", address, stdin=b"x\n", timeout=30)
+    assert result.returncode == 1
+    assert_one_error(result.stderr, address)
+
+
+def assert_one_error(printed: bytes, *names: str) -> None:
+    """Hold an error against its form: one line that names what was tried, and perhaps a hint."""
+    message, *hint = printed.decode().splitlines()
+    assert message.startswith("klamm: ")
+    assert all(name in message for name in names), message
+    assert len(hint) <= 1
+    assert all(line.startswith("  ") for line in hint)

@@ -1,0 +1,285 @@
+"""The command line without a broker: arguments, positions, formats, lines, errors."""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+import pytest
+from klamm.errors import KafkaError
+
+from klamm.cli import main, parse
+from klamm.cli.clients import client_config, closing
+from klamm.cli.lines import split_lines
+from klamm.cli.options import pair
+from klamm.cli.output import CommandError, Output, print_error
+from klamm.cli.positions import Kind, Position, parse_position, place
+from klamm.cli.produce import Batch, split_keys
+from klamm.cli.record_format import parse_format, record_fields, render_json, render_value
+
+
+@dataclass
+class Row:
+    """The fields of a record, without a broker to get one from."""
+
+    key: bytes | None = b"k"
+    value: bytes | None = b"v"
+    topic: str = "t"
+    partition: int = 3
+    offset: int = 42
+    timestamp_ms: int = 1_700_000_000_000
+    headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("earliest", Position(Kind.EARLIEST)),
+        ("latest", Position(Kind.LATEST)),
+        ("end", Position(Kind.LATEST)),
+        ("0", Position(Kind.OFFSET, 0)),
+        ("1500", Position(Kind.OFFSET, 1500)),
+        ("-10", Position(Kind.LAST, 10)),
+        ("@1700000000000", Position(Kind.TIME, 1_700_000_000_000)),
+        ("@2026-05-01T12:00:00Z", Position(Kind.TIME, 1_777_636_800_000)),
+        ("@2026-05-01T14:00:00.250+02:00", Position(Kind.TIME, 1_777_636_800_250)),
+    ],
+)
+def test_a_position_has_five_forms(text, position):
+    assert parse_position(text) == position
+    assert parse(["consume", "t", "--from", text]).start == position
+    assert parse(["consume", "t", f"--to={text}"]).stop == position
+
+
+@pytest.mark.parametrize("text", ["", "-", "@", "first", "1.5", "+1", "--1", "@yesterday", "@12:00", "\u0663"])
+def test_anything_else_is_no_position(text):
+    with pytest.raises(argparse.ArgumentTypeError):
+        parse_position(text)
+
+
+@pytest.mark.parametrize(
+    ("position", "offset"),
+    [
+        (Position(Kind.EARLIEST), 10),
+        (Position(Kind.LATEST), 20),
+        (Position(Kind.OFFSET, 15), 15),
+        (Position(Kind.OFFSET, 3), 10),
+        (Position(Kind.OFFSET, 99), 20),
+        (Position(Kind.LAST, 4), 16),
+        (Position(Kind.LAST, 99), 10),
+    ],
+)
+def test_a_place_lies_within_what_the_partition_holds(position, offset):
+    assert place(position, begin=10, end=20) == offset
+
+
+def test_a_time_without_a_later_record_is_the_end():
+    assert place(Position(Kind.TIME, 5), begin=10, end=20, at_time=None) == 20
+    assert place(Position(Kind.TIME, 5), begin=10, end=20, at_time=12) == 12
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("%k=%v", b"k=v"),
+        (r"%t/%p@%o\n", b"t/3@42\n"),
+        (r"%T\t%h\r\0", b"1700000000000\ta=1,b=\r\0"),
+        (r"100%% \\ \x41\x00", b"100% \\ A\0"),
+        ("é", "é".encode()),
+        ("", b""),
+    ],
+)
+def test_a_format_writes_a_record(text, written):
+    assert parse_format(text)(Row(headers=[("a", b"1"), ("b", None)])) == written
+
+
+@pytest.mark.parametrize("text", ["%", "%z", "tail %", "\\", r"\q", r"\x4"])
+def test_an_unknown_directive_is_an_error(text):
+    with pytest.raises(argparse.ArgumentTypeError):
+        parse_format(text)
+
+
+def test_null_key_and_value_write_nothing():
+    row = Row(key=None, value=None)
+    assert parse_format("%k|%v")(row) == b"|"
+    assert render_value(row) == b"\n"
+
+
+def test_values_are_written_byte_for_byte():
+    assert render_value(Row(value=b"\xff\r\0")) == b"\xff\r\0\n"
+
+
+def test_json_has_text_as_text():
+    row = Row(key="schlüssel".encode(), value=b'line\n"2"')
+    fields = json.loads(render_json(row))
+    assert (fields["key"], fields["value"]) == ("schlüssel", 'line\n"2"')
+    assert not any(name.endswith("_encoding") for name in fields)
+    assert render_json(row).count(b"\n") == 1
+
+
+def test_json_has_other_bytes_as_base64_and_says_so():
+    fields = record_fields(Row(key=b"\xff\x00", value=None, headers=[("h", b"\xfe"), ("n", None)]))
+    assert (fields["key"], fields["key_encoding"]) == ("/wA=", "base64")
+    assert fields["value"] is None
+    assert fields["headers"] == [
+        {"name": "h", "value": "/g==", "value_encoding": "base64"},
+        {"name": "n", "value": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "lines"),
+    [
+        ([], []),
+        ([b"\n"], [b""]),
+        ([b"a\nb"], [b"a", b"b"]),
+        ([b"a\nb\n"], [b"a", b"b"]),
+        ([b"a\r\n\xff\0\n\n"], [b"a\r", b"\xff\0", b""]),
+        ([b"a", b"b", b"\nc", b"\n"], [b"ab", b"c"]),
+        ([b"a", b"\n", b"\n", b"b"], [b"a", b"", b"b"]),
+    ],
+)
+def test_lines_are_what_stands_between_newlines(chunks, lines):
+    assert [line for batch in split_lines(chunks) for line in batch] == lines
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory():
+    read = []
+
+    def endless():
+        while True:
+            read.append(1)
+            yield b"x" * 100
+
+    with pytest.raises(CommandError, match="longer than 1,000 bytes"):
+        list(split_lines(endless(), limit=1000))
+    assert len(read) == 11
+
+
+def test_the_key_ends_at_the_first_separator():
+    batch = split_keys([b"k:v:w", b":v", b"k:", b"none", b""], b":")
+    assert batch == Batch([b"v:w", b"v", b"", b"none", b""], [b"k", b"", b"k", None, None])
+
+
+def test_without_a_separator_there_are_no_keys():
+    assert split_keys([b"k:v"], None) == Batch([b"k:v"], None)
+
+
+def test_a_separator_may_be_a_tab_or_any_text():
+    assert parse(["produce", "t", "--key-separator", r"\t"]).key_separator == b"\t"
+    assert parse(["produce", "t", "--key-separator", "=>"]).key_separator == b"=>"
+
+
+def test_headers_repeat_and_keep_their_order():
+    args = parse(["produce", "t", "--header", "a=1", "--header", "a=x=y", "--header", "b="])
+    assert args.headers == [("a", b"1"), ("a", b"x=y"), ("b", b"")]
+
+
+@pytest.mark.parametrize("text", ["", "a", "=v"])
+def test_a_pair_needs_a_name_and_a_sign(text):
+    with pytest.raises(argparse.ArgumentTypeError):
+        pair(text)
+
+
+def test_files_may_stand_around_options():
+    args = parse(["produce", "t", "a", "-b", "h:1", "b", "-"])
+    assert (args.topic, args.files) == ("t", ["a", "b", "-"])
+
+
+def test_any_setting_can_be_given_and_wins():
+    args = parse(["produce", "t", "-b", "h:1", "--acks", "1", "-X", "acks=all", "-X", "sasl.password=a=b"])
+    config = client_config(args, acks=args.acks, compression_type=args.compression)
+    assert config == {"bootstrap.servers": "h:1", "acks": "all", "sasl.password": "a=b"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "nonsense",
+        "topics",
+        "topics list extra",
+        "produce",
+        "produce t --acks 2",
+        "produce t --key-separator=",
+        "produce t f --unknown",
+        "consume t --from nowhere",
+        "consume t --format %z",
+        "consume t --json --format %v",
+        "consume t --max 0",
+        "consume t --partition -1",
+        "dev-broker --brokers 0",
+        "demo extra",
+    ],
+)
+def test_wrong_usage_exits_2_and_says_what_is_wrong(line, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(line.split())
+    assert stopped.value.code == 2
+    assert "error: " in capsys.readouterr().err
+
+
+def test_a_missing_file_is_one_line(tmp_path, capsys):
+    assert main(["produce", "t", str(tmp_path / "none.txt")]) == 1
+    assert capsys.readouterr().err == f"klamm: {tmp_path / 'none.txt'}: No such file or directory\n"
+
+
+def test_an_error_is_one_line_and_its_hint_another(capsys):
+    error = KafkaError("tried this\n  there")
+    error.hint = "do that"
+    print_error(error)
+    assert capsys.readouterr().err == "klamm: tried this there\n  do that\n"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="ExceptionGroup came with Python 3.11")
+def test_of_many_errors_the_first_is_printed_and_the_rest_counted(capsys):
+    group = builtins.ExceptionGroup
+    print_error(group("all", [group("some", [KafkaError("a"), KafkaError("b")]), KafkaError("c")]))
+    assert capsys.readouterr().err.startswith("klamm: a (and 2 more)\n")
+
+
+def test_a_table_in_a_pipe_is_plain_and_aligned(capsys):
+    Output().table(("name", "lines", "mb"), [("a", 12345, 1.5), ("long", 7, 22.25)])
+    assert capsys.readouterr().out == "name   lines     mb\na     12,345   1.50\nlong       7  22.25\n"
+
+
+def test_with_json_what_is_for_people_goes_to_standard_error(capsys):
+    output = Output(json=True)
+    output.say("working")
+    output.result({"é": 1})
+    assert capsys.readouterr() == ('{"é": 1}\n', "working\n")
+
+
+class Client:
+    """A client whose close fails, to see what is reported."""
+
+    def __init__(self):
+        self.closed = []
+
+    def close(self, timeout=None):
+        self.closed.append(timeout)
+        raise KafkaError("not all was sent")
+
+
+def test_a_failure_is_reported_before_what_closing_finds():
+    client = Client()
+    with pytest.raises(KeyboardInterrupt), closing(client):
+        raise KeyboardInterrupt
+    assert client.closed == [0.5]
+
+
+def test_after_success_closing_may_take_its_time_and_fail():
+    client = Client()
+    with pytest.raises(KafkaError, match="not all"), closing(client):
+        pass
+    assert client.closed == [None]
+
+
+def test_help_loads_nothing_slow():
+    program = "import sys, klamm.cli; klamm.cli.build_parser(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout.split()
+    assert not {"rich", "pyarrow", "pyspark", "asyncio", "subprocess", "tempfile"} & set(loaded)
