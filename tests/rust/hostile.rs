@@ -248,6 +248,8 @@ fn mutated_batches_neither_panic_nor_decompress_beyond_the_limit() {
             let Ok(set) = batch.records(LIMIT) else { break };
             assert!(set.data().len() <= LIMIT.max(batch.data.len()));
             let data = set.data().clone();
+            let most = set.size_hint().1.unwrap();
+            assert!(most <= data.len() / 7 + 1 && set.clone().count() <= most);
             for record in set.map_while(Result::ok) {
                 let headers = record.headers(&data).count();
                 assert_eq!(headers, record.header_count());
