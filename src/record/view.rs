@@ -166,7 +166,7 @@ impl RecordSet {
         &self.data
     }
 
-    /// Records the batch says are left.
+    /// Records the batch says are left; a peer's word, so reserve by [`Iterator::size_hint`] instead.
     pub fn left(&self) -> usize {
         self.left.max(0) as usize
     }
@@ -231,8 +231,17 @@ impl RecordSet {
     }
 }
 
+/// Bytes of the smallest record: its seven fields without key, value or headers.
+const SMALLEST: usize = 7;
+
 impl Iterator for RecordSet {
     type Item = Result<Record, Error>;
+
+    /// Never more than the bytes have room for, and the error that ends the walk.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let room = self.data.len().saturating_sub(self.position) / SMALLEST;
+        (0, Some(self.left().min(room + 1)))
+    }
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {

@@ -4,5 +4,6 @@ mod broker;
 mod hostile;
 mod layers;
 mod records;
+mod sim;
 mod vectors;
 mod wire;

@@ -148,7 +148,7 @@ impl Partition {
             let mut broken = None;
             let mut done = true;
             if let Some(set) = &mut chunk.records {
-                records.reserve(set.left().min(max_records - count));
+                records.reserve(set.size_hint().1.unwrap_or(0).min(max_records - count));
                 loop {
                     if count == max_records || bytes >= max_bytes {
                         done = set.left() == 0;
