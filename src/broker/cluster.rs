@@ -81,7 +81,9 @@ impl Cluster {
 
     /// A frame arrived, without its length.
     pub fn handle(&mut self, now: Time, connection: Connection, frame: Bytes) {
-        let Some(client) = self.clients.get_mut(&connection) else { return };
+        let Some(client) = self.clients.get_mut(&connection) else {
+            return;
+        };
         client.queue.push_back(frame);
         self.run(now, connection);
         self.settle(now);
@@ -116,7 +118,9 @@ impl Cluster {
             if client.parked.is_some() {
                 return;
             }
-            let Some(frame) = client.queue.pop_front() else { return };
+            let Some(frame) = client.queue.pop_front() else {
+                return;
+            };
             let context = Context::new(now, self.start_ms, client.node, connection);
             match handlers::handle(&mut self.state, context, frame) {
                 Outcome::Reply(parts) => self.outputs.push_back(Output::Reply { connection, parts }),
@@ -141,10 +145,16 @@ impl Cluster {
     }
 
     fn resume(&mut self, now: Time, connection: Connection, expired: bool) {
-        let Some(client) = self.clients.get_mut(&connection) else { return };
-        let Some(parked) = &mut client.parked else { return };
+        let Some(client) = self.clients.get_mut(&connection) else {
+            return;
+        };
+        let Some(parked) = &mut client.parked else {
+            return;
+        };
         parked.context.move_to(now, self.start_ms);
-        let Some(parts) = handlers::resume(&mut self.state, parked, expired) else { return };
+        let Some(parts) = handlers::resume(&mut self.state, parked, expired) else {
+            return;
+        };
         self.deadlines.remove(&(parked.deadline, connection));
         handlers::forget(&mut self.state, connection, parked);
         client.parked = None;

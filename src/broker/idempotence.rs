@@ -59,7 +59,9 @@ impl Producers {
 
     /// Judges a batch. Batches without a producer id are always new.
     pub fn check(&self, header: &Header) -> Result<Verdict, (ErrorCode, String)> {
-        let Some(producer) = self.0.get(&header.producer_id) else { return Ok(Verdict::New) };
+        let Some(producer) = self.0.get(&header.producer_id) else {
+            return Ok(Verdict::New);
+        };
         let (id, epoch, first) = (header.producer_id, header.producer_epoch, header.base_sequence);
         if epoch < producer.epoch {
             let message = format!("epoch {epoch} of producer {id} is older than {}", producer.epoch);

@@ -40,7 +40,7 @@ pub struct Broker {
 
 impl Broker {
     /// Starts a cluster; when this returns, every node accepts connections.
-    pub fn start(options: &Options) -> io::Result<Self> {
+    pub fn start(options: Options) -> io::Result<Self> {
         if options.nodes == 0 || options.default_partitions < 1 {
             let why = "a cluster needs at least one node and topics at least one partition";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
@@ -64,7 +64,7 @@ impl Broker {
         let seed = RandomState::new().hash_one(start_ms);
         let (wake, stopping) = (poller.wake(), Arc::new(AtomicBool::new(false)));
         let server = Server {
-            cluster: Cluster::new(options, nodes, start_ms, seed),
+            cluster: Cluster::new(&options, nodes, start_ms, seed),
             start: Instant::now(),
             stopping: stopping.clone(),
             scratch: Stream::scratch(),
@@ -87,7 +87,9 @@ impl Broker {
 
     /// Closes every socket and ends the thread. Stopping again does nothing.
     pub fn stop(&mut self) {
-        let Some(thread) = self.thread.take() else { return };
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
         // A forked child has the object but not the thread, and waiting for it would never end.
         if process::id() == self.pid {
             self.stopping.store(true, Ordering::SeqCst);
@@ -185,7 +187,9 @@ impl Server {
     }
 
     fn accept(&mut self, listener: usize) {
-        let Some(socket) = self.listeners.get(listener) else { return };
+        let Some(socket) = self.listeners.get(listener) else {
+            return;
+        };
         loop {
             let token = self.next_token;
             match socket.accept(&self.poller, token) {
@@ -212,7 +216,9 @@ impl Server {
         let mut has_read = false;
         loop {
             self.handle_frames(token);
-            let Some(peer) = self.peers.get_mut(&token) else { return Ok(()) };
+            let Some(peer) = self.peers.get_mut(&token) else {
+                return Ok(());
+            };
             peer.stream.flush(&self.poller)?;
             if !peer.stream.is_flushed() {
                 return Ok(()); // a writable event brings us back
@@ -269,7 +275,9 @@ impl Server {
         while let Some(output) = self.cluster.poll_send() {
             let (Output::Reply { connection, .. } | Output::Close { connection }) = output;
             let token = connection.0 as usize;
-            let Some(peer) = self.peers.get_mut(&token) else { continue };
+            let Some(peer) = self.peers.get_mut(&token) else {
+                continue;
+            };
             match output {
                 Output::Reply { parts, .. } => {
                     for part in parts {

@@ -129,7 +129,9 @@ impl Log {
             self.seal();
         }
         let first = self.sealed.partition_point(|s| s.position <= from).saturating_sub(1);
-        let Some(slice) = self.sealed.get(first).filter(|_| to > from) else { return Ok(Slice::default()) };
+        let Some(slice) = self.sealed.get(first).filter(|_| to > from) else {
+            return Ok(Slice::default());
+        };
         let start = (from - slice.position) as usize;
         let here = slice.data.len() - start;
         let data = if here >= available.min(MIN_SHORT) {
@@ -190,7 +192,9 @@ impl Log {
         let first = self.entries.partition_point(|e| e.max_timestamp < timestamp);
         // A header may promise a larger timestamp than its records have, so the walk goes on.
         for index in first..self.entries.len() {
-            let Some(batch) = self.batch(index) else { return Err(ErrorCode::CORRUPT_MESSAGE) };
+            let Some(batch) = self.batch(index) else {
+                return Err(ErrorCode::CORRUPT_MESSAGE);
+            };
             if batch.header.max_timestamp < timestamp {
                 continue;
             }

@@ -164,7 +164,9 @@ fn unknown(role: Role, name: &str) -> Error {
             let roles: Vec<String> = key.roles.iter().map(|r| format!("{r:?}").to_lowercase()).collect();
             format!("it is a key of the {}", roles.join(" and "))
         }
-        (None, Some((distance, near))) if distance <= near.len() / 3 => format!("did you mean {near:?}?"),
+        (None, Some((distance, near))) if distance <= near.len() / 3 => {
+            format!("did you mean {near:?}?")
+        }
         _ => "the reference page lists all keys".to_owned(),
     };
     bad(format!("unknown configuration key {name:?} for a {}", format!("{role:?}").to_lowercase()), hint)
@@ -228,8 +230,8 @@ impl Config {
         let this = Self { role, values };
         this.network()?;
         match role {
-            Role::Producer => drop(this.producer()?),
-            Role::Consumer => drop(this.consumer()?),
+            Role::Producer => this.producer().map(|_| ())?,
+            Role::Consumer => this.consumer().map(|_| ())?,
             Role::Admin => {}
         }
         Ok(this)
@@ -290,7 +292,10 @@ impl Config {
 
     fn bootstrap(&self) -> Result<Vec<(String, u16)>, Error> {
         let Some(Value::List(servers)) = self.values.get("bootstrap.servers") else {
-            return Err(bad("bootstrap.servers is missing".to_owned(), "give one broker at least, host:port".to_owned()));
+            return Err(bad(
+                "bootstrap.servers is missing".to_owned(),
+                "give one broker at least, host:port".to_owned(),
+            ));
         };
         let parse = |server: &String| {
             let wrong = || bad(format!("bootstrap.servers has {server:?}"), "an address is host:port".to_owned());
@@ -302,7 +307,11 @@ impl Config {
                 }
                 _ => (address, 9092),
             };
-            if host.is_empty() || host.contains(char::is_whitespace) { Err(wrong()) } else { Ok((host.to_owned(), port)) }
+            if host.is_empty() || host.contains(char::is_whitespace) {
+                Err(wrong())
+            } else {
+                Ok((host.to_owned(), port))
+            }
         };
         let addresses = servers.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
@@ -346,7 +355,9 @@ impl Config {
         let max_in_flight = self.size("max.in.flight.requests.per.connection");
         if idempotent && max_in_flight > 5 {
             let hint = "set it to 5 or less, or enable.idempotence=false".to_owned();
-            let message = format!("enable.idempotence needs max.in.flight.requests.per.connection of 5 or less, not {max_in_flight}");
+            let message = format!(
+                "enable.idempotence needs max.in.flight.requests.per.connection of 5 or less, not {max_in_flight}"
+            );
             return Err(bad(message, hint));
         }
         Ok(ProducerConfig {

@@ -3,8 +3,8 @@
 use super::config::{Config, Role as ClientRole};
 use super::driver::{Serve, Shared};
 use super::{Error, ErrorKind, Pending, Promise};
-pub use crate::engine::producer::NewRecord;
 use crate::engine::ops::{OpToken, Ops, Output, Partitions};
+pub use crate::engine::producer::NewRecord;
 use crate::engine::producer::{self, Event, Packet};
 use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish, earliest};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -117,7 +117,9 @@ impl Role for Machine {
 
     fn poll_wish(&mut self) -> Option<Wish> {
         let (a, b) = (self.producer.poll_wish(), self.ops.poll_wish());
-        let (Some(mut a), Some(b)) = (a.clone(), b.clone()) else { return a.or(b) };
+        let (Some(mut a), Some(b)) = (a.clone(), b.clone()) else {
+            return a.or(b);
+        };
         a.topics.extend(b.topics);
         a.refresh |= b.refresh;
         Some(a)
@@ -353,7 +355,9 @@ impl Appender<'_> {
         if record.timestamp == NOW {
             record.timestamp = self.wall;
         }
-        let Some(role) = &mut self.role else { return Ok(()) };
+        let Some(role) = &mut self.role else {
+            return Ok(());
+        };
         match role.producer.append(self.now, &record, ticket) {
             Ok(wake) => {
                 self.wake |= wake;

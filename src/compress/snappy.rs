@@ -39,7 +39,9 @@ fn stream(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let Some(framed) = data.strip_prefix(&MAGIC) else {
         return block(data, out, limit);
     };
-    let Some(mut rest) = framed.get(VERSION.len()..) else { return Err("stream header is cut off".to_owned()) };
+    let Some(mut rest) = framed.get(VERSION.len()..) else {
+        return Err("stream header is cut off".to_owned());
+    };
     while !rest.is_empty() {
         // Streams may follow each other.
         if let Some(next) = rest.strip_prefix(&MAGIC) {

@@ -119,7 +119,13 @@ impl<T> Connection<T> {
         // Both fields are short constants, so they fit their length fields.
         if let Ok((parts, correlation_id)) = self.encode(&request, version) {
             self.outbox.extend(parts);
-            self.in_flight.push_back(InFlight { correlation_id, api: &api_versions::API, version, deadline, token: None });
+            self.in_flight.push_back(InFlight {
+                correlation_id,
+                api: &api_versions::API,
+                version,
+                deadline,
+                token: None,
+            });
         }
     }
 
@@ -140,7 +146,9 @@ impl<T> Connection<T> {
             Error::refused(ErrorCode::UNSUPPORTED_VERSION, format!("{} on {}", api.name, self.address))
                 .with_hint(format!("this needs version {min} to {}, the broker has {theirs}", max.min(api.max_stable)))
         };
-        let Some(&(low, high)) = self.versions.get(&api.key) else { return Err(unsupported("none".to_owned())) };
+        let Some(&(low, high)) = self.versions.get(&api.key) else {
+            return Err(unsupported("none".to_owned()));
+        };
         let version = high.min(api.max_stable).min(max);
         if version < low.max(min) {
             return Err(unsupported(format!("{low} to {high}")));
@@ -238,8 +246,10 @@ impl<T> Connection<T> {
     /// What the peer's silent end of the connection means in this state.
     pub fn closed_by_peer(&self) -> Error {
         match self.state {
-            State::Negotiating => Error::new(ErrorKind::Network, "connection closed before the broker said its versions")
-                .with_hint("is this a TLS or SASL listener, or a broker before 0.10?"),
+            State::Negotiating => {
+                Error::new(ErrorKind::Network, "connection closed before the broker said its versions")
+                    .with_hint("is this a TLS or SASL listener, or a broker before 0.10?")
+            }
             _ => Error::new(ErrorKind::Network, "connection closed by the broker"),
         }
     }

@@ -59,7 +59,9 @@ fn at<const N: usize>(data: &[u8], offset: usize) -> Option<[u8; N]> {
 impl Header {
     /// The header of the batch that `data` starts with; `None` if the batch is cut off.
     pub fn parse(data: &[u8]) -> Result<Option<Self>, Error> {
-        let (Some(length), Some([magic])) = (at(data, 8), at(data, 16)) else { return Ok(None) };
+        let (Some(length), Some([magic])) = (at(data, 8), at(data, 16)) else {
+            return Ok(None);
+        };
         let batch_length = i32::from_be_bytes(length);
         let size = usize::try_from(batch_length).ok().filter(|_| LENGTHS.contains(&batch_length));
         let Some(size) = size.map(|n| n + LOG_OVERHEAD) else {

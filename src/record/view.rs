@@ -126,7 +126,9 @@ impl<'a> Iterator for Headers<'a> {
 
 /// A length and as many bytes; the outer `None` means cut off, the inner one null.
 fn take_sized<'a>(data: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
-    let Ok(length) = usize::try_from(take_i32(data)?) else { return Some(None) };
+    let Ok(length) = usize::try_from(take_i32(data)?) else {
+        return Some(None);
+    };
     let (bytes, rest) = data.split_at_checked(length)?;
     *data = rest;
     Some(Some(bytes))

@@ -110,7 +110,9 @@ impl Wire for Option<String> {
     #[inline(never)]
     fn get(r: &mut Reader) -> Result<Self, Error> {
         let at = r.offset();
-        let Some(n) = r.length(false)? else { return Ok(None) };
+        let Some(n) = r.length(false)? else {
+            return Ok(None);
+        };
         let bytes = r.take(n, at)?;
         let at = r.offset() - n;
         match std::str::from_utf8(&bytes) {
@@ -173,7 +175,9 @@ impl<T: Wire> Wire for Option<Vec<T>> {
     }
     fn get(r: &mut Reader) -> Result<Self, Error> {
         let at = r.offset();
-        let Some(n) = r.length(true)? else { return Ok(None) };
+        let Some(n) = r.length(true)? else {
+            return Ok(None);
+        };
         // Every element takes a byte at least.
         if n > r.left() {
             return Err(Error::new(Reason::Length { length: n as i64, left: r.left() }, at));

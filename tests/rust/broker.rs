@@ -802,7 +802,7 @@ fn connect(broker: &Broker, node: usize) -> TcpStream {
 
 #[test]
 fn a_cluster_listens_answers_and_stops() {
-    let mut broker = Broker::start(&Options { nodes: 3, ..Options::default() }).unwrap();
+    let mut broker = Broker::start(Options { nodes: 3, ..Options::default() }).unwrap();
     let mut clients: Vec<_> = (0..3).map(|node| connect(&broker, node)).collect();
     let ports: Vec<_> = broker.addresses().iter().map(|a| i32::from(a.port())).collect();
     for client in &mut clients {
@@ -817,7 +817,7 @@ fn a_cluster_listens_answers_and_stops() {
 
 #[test]
 fn large_answers_arrive_whole_through_a_small_window() {
-    let broker = Broker::start(&Options::default()).unwrap();
+    let broker = Broker::start(Options::default()).unwrap();
     let mut client = connect(&broker, 0);
     let named = metadata::TopicRequest { name: Some("t".to_owned()), ..Default::default() };
     ask(&mut client, 12, &metadata::Request { topics: Some(vec![named]), ..Default::default() });
@@ -841,7 +841,7 @@ fn large_answers_arrive_whole_through_a_small_window() {
 
 #[test]
 fn a_long_poll_is_answered_over_a_socket_by_another_connection_and_by_time() {
-    let broker = Broker::start(&Options::default()).unwrap();
+    let broker = Broker::start(Options::default()).unwrap();
     let (mut reader, mut writer) = (connect(&broker, 0), connect(&broker, 0));
     let named = metadata::TopicRequest { name: Some("t".to_owned()), ..Default::default() };
     ask(&mut writer, 12, &metadata::Request { topics: Some(vec![named]), ..Default::default() });
@@ -857,7 +857,7 @@ fn a_long_poll_is_answered_over_a_socket_by_another_connection_and_by_time() {
 
 #[test]
 fn a_frame_too_long_or_malformed_closes_the_socket() {
-    let broker = Broker::start(&Options::default()).unwrap();
+    let broker = Broker::start(Options::default()).unwrap();
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &(101u32 << 20).to_be_bytes(), &[0, 0, 0, 1, 9]] {
         let mut client = connect(&broker, 0);
         client.write_all(bytes).unwrap();
@@ -869,9 +869,9 @@ fn a_frame_too_long_or_malformed_closes_the_socket() {
 
 #[test]
 fn a_port_that_is_taken_is_an_error_that_names_it() {
-    let broker = Broker::start(&Options::default()).unwrap();
+    let broker = Broker::start(Options::default()).unwrap();
     let port = broker.addresses()[0].port();
-    let error = Broker::start(&Options { port, ..Options::default() }).unwrap_err();
+    let error = Broker::start(Options { port, ..Options::default() }).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
     assert!(error.to_string().contains(&port.to_string()));
 }

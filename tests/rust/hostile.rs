@@ -160,7 +160,9 @@ fn smallest(value: &Value) -> Value {
 fn swollen(value: &Value, n: usize) -> Vec<Value> {
     match value {
         Value::List(items) => {
-            let Some(item) = items.first() else { return Vec::new() };
+            let Some(item) = items.first() else {
+                return Vec::new();
+            };
             let within = swollen(item, n).into_iter().map(|item| Value::List(vec![item]));
             within.chain([Value::List(vec![smallest(item); n])]).collect()
         }

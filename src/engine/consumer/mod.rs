@@ -239,7 +239,9 @@ impl<T: Send> Consumer<T> {
 
     fn take_subscribed(&mut self, now: Time) {
         for topic in self.subscribed.clone() {
-            let Some(known) = self.cluster.topics.get(&topic) else { continue };
+            let Some(known) = self.cluster.topics.get(&topic) else {
+                continue;
+            };
             let patient = now.since(self.subscribed_at) < UNKNOWN_TOPIC_GRACE && known.error.is_retriable();
             if known.error.is_error() {
                 if !patient && self.error.is_none() {
@@ -313,7 +315,9 @@ impl<T: Send> Consumer<T> {
 
     fn answer_positions(&mut self) {
         for (ticket, slot, generation) in std::mem::take(&mut self.positions) {
-            let Some(p) = self.partitions.get(slot) else { continue };
+            let Some(p) = self.partitions.get(slot) else {
+                continue;
+            };
             match p.state {
                 Position::Known => self.done.push_back((ticket, Ok(Output::Offsets(vec![Some((p.position, -1))])))),
                 Position::Lost => {
@@ -376,7 +380,9 @@ impl<T: Send> Consumer<T> {
     }
 
     fn auto_commit(&mut self, now: Time) {
-        let (Some(interval), Some(group)) = (self.config.auto_commit, self.config.group.clone()) else { return };
+        let (Some(interval), Some(group)) = (self.config.auto_commit, self.config.group.clone()) else {
+            return;
+        };
         let due = *self.next_commit.get_or_insert(now + interval);
         if now < due || self.committing {
             return;
@@ -412,7 +418,9 @@ impl<T: Send> Consumer<T> {
         let n = self.partitions.len();
         for i in 0..n {
             let slot = (self.turn + i) % n;
-            let Some(p) = self.partitions.get_mut(slot).filter(|p| !p.paused) else { continue };
+            let Some(p) = self.partitions.get_mut(slot).filter(|p| !p.paused) else {
+                continue;
+            };
             if records >= max_records || bytes >= max_bytes {
                 self.turn = slot;
                 break;
@@ -422,9 +430,8 @@ impl<T: Send> Consumer<T> {
             bytes += b;
         }
         if out.is_empty() {
-            if let Some(error) = self.error.take().or_else(|| self.partitions.iter_mut().find_map(Partition::take_error)) {
-                return Err(error);
-            }
+            let error = self.error.take().or_else(|| self.partitions.iter_mut().find_map(Partition::take_error));
+            return error.map_or(Ok(out), Err);
         }
         Ok(out)
     }
@@ -518,7 +525,9 @@ impl<T: Send> Consumer<T> {
         };
         let reset = self.reset_position();
         for ((slot, generation), offset) in slots.iter().zip(offsets) {
-            let Some(p) = self.partitions.get_mut(*slot).filter(|p| p.generation == *generation) else { continue };
+            let Some(p) = self.partitions.get_mut(*slot).filter(|p| p.generation == *generation) else {
+                continue;
+            };
             match (offset, asked) {
                 (Some(offset), _) => p.start_at(offset),
                 (None, Position::Committed) => p.state = reset,
@@ -533,7 +542,9 @@ impl<T: Send> Consumer<T> {
         let Fetched { asked, code, high_watermark, chunks, error } = fetched;
         let reset = self.reset_position();
         let (first, max) = self.config.retry_backoff;
-        let Some(p) = self.partitions.get_mut(asked.slot) else { return };
+        let Some(p) = self.partitions.get_mut(asked.slot) else {
+            return;
+        };
         p.fetching = false;
         if p.generation != asked.generation {
             return;
@@ -673,7 +684,9 @@ impl<T: Send> Role for Consumer<T> {
                 self.fetching.remove(&node);
                 let (first, max) = self.config.retry_backoff;
                 for asked in asked {
-                    let Some(p) = self.partitions.get_mut(asked.slot) else { continue };
+                    let Some(p) = self.partitions.get_mut(asked.slot) else {
+                        continue;
+                    };
                     p.fetching = false;
                     p.failures += 1;
                     p.retry_at = now + first.saturating_mul(1 << (p.failures - 1).min(16)).min(max);

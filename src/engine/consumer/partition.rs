@@ -143,7 +143,9 @@ impl Partition {
     pub fn take(&mut self, max_records: usize, max_bytes: usize, out: &mut Vec<Slice>) -> (usize, usize) {
         let (mut count, mut bytes) = (0, 0);
         while count < max_records && bytes < max_bytes && !self.is_finished() {
-            let Some(chunk) = self.queue.front_mut() else { break };
+            let Some(chunk) = self.queue.front_mut() else {
+                break;
+            };
             let mut records = Vec::new();
             let mut broken = None;
             let mut done = true;

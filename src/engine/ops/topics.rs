@@ -51,10 +51,8 @@ impl Op for CreateTopics {
             cx.refresh();
             return Ok(());
         }
-        let config = |(name, value): &(String, String)| create_topics::Config {
-            name: name.clone(),
-            value: Some(value.clone()),
-        };
+        let config =
+            |(name, value): &(String, String)| create_topics::Config { name: name.clone(), value: Some(value.clone()) };
         let topic = |t: &NewTopic| create_topics::Topic {
             name: t.name.clone(),
             num_partitions: t.partitions,
@@ -220,7 +218,9 @@ impl Op for Partitions {
 
     fn take(&mut self, cx: &mut Cx<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         let cluster = read(cx.now, reply, false)?;
-        let Some(topic) = cluster.topics.get(self.topic.as_str()) else { return Ok(()) };
+        let Some(topic) = cluster.topics.get(self.topic.as_str()) else {
+            return Ok(());
+        };
         let name: Arc<str> = self.topic.as_str().into();
         topic.error.check().map_err(|code| Error::refused(code, format!("topic {name:?}")).at(&name, None))?;
         self.found = Some((0..topic.partitions.len() as i32).collect());

@@ -76,7 +76,8 @@ impl<D> Producer<D> {
         check_name(name)?;
         let (index, name): (usize, Arc<str>) = (self.topics.len(), name.into());
         let sticky = Sticky::new(self.config.seed.wrapping_add(index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let topic = Topic { name: name.clone(), id: Uuid::ZERO, partitions: Vec::new(), sticky, waiting: VecDeque::new() };
+        let topic =
+            Topic { name: name.clone(), id: Uuid::ZERO, partitions: Vec::new(), sticky, waiting: VecDeque::new() };
         self.topics.push(topic);
         self.by_name.insert(name.clone(), index);
         self.wish.topics.insert(name);
@@ -90,21 +91,29 @@ impl<D> Producer<D> {
         let bound = max_record_size(record.key, record.value, record.headers);
         if bound + HEADER_SIZE > self.config.max_request_size {
             let max = self.config.max_request_size;
-            let tried = format!("produce a record of up to {bound} bytes to topic {:?}, max.request.size is {max}", record.topic);
+            let tried = format!(
+                "produce a record of up to {bound} bytes to topic {:?}, max.request.size is {max}",
+                record.topic
+            );
             return Err(Error::refused(ErrorCode::MESSAGE_TOO_LARGE, tried)
                 .with_hint("send smaller records, or raise max.request.size and the topic's max.message.bytes"));
         }
         if self.memory + bound > self.config.buffer_memory {
             if bound > self.config.buffer_memory {
-                let message = format!("a record of {bound} bytes never fits buffer.memory ({})", self.config.buffer_memory);
+                let message =
+                    format!("a record of {bound} bytes never fits buffer.memory ({})", self.config.buffer_memory);
                 return Err(Error::new(ErrorKind::Config, message));
             }
             self.pressure = true;
-            let message = format!("buffer.memory ({} bytes) is used up by records that wait", self.config.buffer_memory);
-            return Err(Error::new(ErrorKind::BufferFull, message)
-                .with_hint("wait for deliveries, or raise buffer.memory"));
+            let message =
+                format!("buffer.memory ({} bytes) is used up by records that wait", self.config.buffer_memory);
+            return Err(
+                Error::new(ErrorKind::BufferFull, message).with_hint("wait for deliveries, or raise buffer.memory")
+            );
         }
-        let Some(t) = self.topics.get_mut(topic) else { return Ok(false) };
+        let Some(t) = self.topics.get_mut(topic) else {
+            return Ok(false);
+        };
         if t.partitions.is_empty() {
             let owned = |b: Option<&[u8]>| b.map(Box::from);
             t.waiting.push_back(Waiting {
@@ -126,7 +135,9 @@ impl<D> Producer<D> {
     }
 
     fn append_to(&mut self, now: Time, topic: usize, record: &NewRecord<'_>, ticket: Option<D>) -> Result<bool, Error> {
-        let Some(t) = self.topics.get_mut(topic) else { return Ok(false) };
+        let Some(t) = self.topics.get_mut(topic) else {
+            return Ok(false);
+        };
         let count = t.partitions.len();
         let (partition, sticks) = match (record.partition, record.key) {
             (Some(p), _) => match usize::try_from(p).ok().filter(|p| *p < count) {
@@ -139,7 +150,9 @@ impl<D> Producer<D> {
             (None, Some(key)) => (partition_of(key, count), false),
             (None, None) => (t.sticky.partition(count), true),
         };
-        let Some(p) = t.partitions.get_mut(partition) else { return Ok(false) };
+        let Some(p) = t.partitions.get_mut(partition) else {
+            return Ok(false);
+        };
         let bound = max_record_size(record.key, record.value, record.headers);
         let mut ready = false;
         if p.open.as_mut().and_then(|b| b.builder()).is_some_and(|b| b.size() + bound > self.config.batch_size) {
@@ -154,7 +167,9 @@ impl<D> Producer<D> {
             self.memory += HEADER_SIZE;
             batch
         });
-        let Some(builder) = open.builder() else { return Ok(false) };
+        let Some(builder) = open.builder() else {
+            return Ok(false);
+        };
         let appended = builder.append(record.timestamp, record.key, record.value, record.headers);
         open.count += 1;
         open.bytes += appended.size;
@@ -175,8 +190,12 @@ impl<D> Producer<D> {
 
     /// Takes over what the cluster says of a topic, and sends what waited for it.
     pub(super) fn settle_topic(&mut self, now: Time, topic: usize) {
-        let Some(t) = self.topics.get_mut(topic) else { return };
-        let Some(known) = self.cluster.topics.get(&t.name) else { return };
+        let Some(t) = self.topics.get_mut(topic) else {
+            return;
+        };
+        let Some(known) = self.cluster.topics.get(&t.name) else {
+            return;
+        };
         if known.error.is_error() || known.partitions.is_empty() {
             return;
         }
@@ -186,7 +205,9 @@ impl<D> Producer<D> {
         t.partitions.resize_with(count, Partition::default);
         for w in std::mem::take(&mut t.waiting) {
             self.release(w.bytes, w.generation, 1);
-            let Some(name) = self.topics.get(topic).map(|t| t.name.clone()) else { return };
+            let Some(name) = self.topics.get(topic).map(|t| t.name.clone()) else {
+                return;
+            };
             let headers: Vec<(&str, Option<&[u8]>)> = w.headers.iter().map(|(k, v)| (&**k, v.as_deref())).collect();
             let record = NewRecord {
                 topic: &name,
@@ -208,7 +229,9 @@ impl<D> Producer<D> {
     }
 
     fn refuse(&mut self, topic: usize, ticket: Option<D>, timestamp: i64, error: &Error) {
-        let Some(t) = self.topics.get(topic) else { return };
+        let Some(t) = self.topics.get(topic) else {
+            return;
+        };
         let untracked = u64::from(ticket.is_none());
         let deliveries = ticket.into_iter().map(|ticket| Delivery { index: 0, timestamp, ticket }).collect();
         let result = Err(error.clone().at(&t.name, None));
@@ -217,7 +240,9 @@ impl<D> Producer<D> {
 
     /// Fails the records that wait for a topic.
     pub(super) fn fail_waiting(&mut self, topic: usize, error: &Error) {
-        let Some(t) = self.topics.get_mut(topic) else { return };
+        let Some(t) = self.topics.get_mut(topic) else {
+            return;
+        };
         for w in std::mem::take(&mut t.waiting) {
             self.release(w.bytes, w.generation, 1);
             self.refuse(topic, w.ticket, w.timestamp, error);
