@@ -710,6 +710,16 @@ fn what_is_not_kafka_closes_the_connection() {
 }
 
 #[test]
+fn bytes_after_a_request_are_ignored_as_kafka_does() {
+    let mut world = World::with_topic();
+    // librdkafka 2.16: a count of four bytes where null takes one.
+    let body = [0, 0, 0, 0, 1, 0, 0];
+    world.cluster.handle(world.now, Connection(1), frame(&metadata::API, 13, 1, &body));
+    let (_, answer) = world.receive::<metadata::Request>(1, 13).unwrap();
+    assert_eq!(answer.topics.len(), 1);
+}
+
+#[test]
 fn api_versions_answers_a_version_from_the_future() {
     let mut world = World::with_topic();
     world.cluster.handle(world.now, Connection(1), frame(&api_versions::API, 99, 8, b"whatever it holds"));

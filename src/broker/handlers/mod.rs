@@ -108,12 +108,8 @@ serve! {
 pub(super) fn handle(state: &mut State, mut context: Context, frame: Bytes) -> Outcome {
     let mut reader = Reader::new(frame, 0, false);
     let known = |key| SERVED.iter().find(|api| api.key == key).copied();
-    let Ok(header) = RequestHeader::get(&mut reader, known) else {
-        return Outcome::Close;
-    };
-    let Some(api) = known(header.api_key) else {
-        return Outcome::Close;
-    };
+    let Ok(header) = RequestHeader::get(&mut reader, known) else { return Outcome::Close };
+    let Some(api) = known(header.api_key) else { return Outcome::Close };
     context.version = header.api_version;
     context.correlation_id = header.correlation_id;
     if (api.min..=api.max_stable).contains(&header.api_version) {
@@ -143,9 +139,10 @@ pub(super) fn forget(state: &mut State, connection: Connection, parked: &Parked)
 }
 
 fn answer<R: Request>(context: Context, body: Bytes, handle: impl FnOnce(R) -> Answer<R::Response>) -> Outcome {
-    let Ok(request) = api::decode::<R>(context.version, body) else {
-        return Outcome::Close;
-    };
+    // Bytes left over are ignored, as Kafka does: librdkafka 2.16 writes three too many in a flexible Metadata request
+    // for all topics.
+    let mut reader = Reader::new(body, context.version, R::API.is_flexible(context.version));
+    let Ok(request) = R::get(&mut reader) else { return Outcome::Close };
     match handle(request) {
         Answer::Reply(response) => reply(context, &response),
         Answer::Silent => Outcome::Silent,
