@@ -8,9 +8,13 @@
 #[macro_use]
 pub mod wire;
 pub mod api;
-pub mod compress;
-pub mod record;
+#[cfg(feature = "arrow")]
+pub mod arrow;
 pub mod client;
+pub mod compress;
 pub mod engine;
 pub mod frame;
 pub mod net;
+#[cfg(feature = "python")]
+mod py;
+pub mod record;

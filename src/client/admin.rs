@@ -72,7 +72,11 @@ impl Admin {
     }
 
     /// Brokers, controller and topics; `None` for all topics.
-    pub fn describe(&self, topics: Option<Vec<String>>, timeout: Option<Duration>) -> Result<Pending<Arc<Cluster>>, Error> {
+    pub fn describe(
+        &self,
+        topics: Option<Vec<String>>,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<Arc<Cluster>>, Error> {
         self.op(Describe::new(topics), timeout, |output| match output {
             Output::Cluster(cluster) => Some(cluster),
             _ => None,

@@ -290,7 +290,10 @@ impl Config {
 
     fn bootstrap(&self) -> Result<Vec<(String, u16)>, Error> {
         let Some(Value::List(servers)) = self.values.get("bootstrap.servers") else {
-            return Err(bad("bootstrap.servers is missing".to_owned(), "give one broker at least, host:port".to_owned()));
+            return Err(bad(
+                "bootstrap.servers is missing".to_owned(),
+                "give one broker at least, host:port".to_owned(),
+            ));
         };
         let parse = |server: &String| {
             let wrong = || bad(format!("bootstrap.servers has {server:?}"), "an address is host:port".to_owned());
@@ -302,7 +305,11 @@ impl Config {
                 }
                 _ => (address, 9092),
             };
-            if host.is_empty() || host.contains(char::is_whitespace) { Err(wrong()) } else { Ok((host.to_owned(), port)) }
+            if host.is_empty() || host.contains(char::is_whitespace) {
+                Err(wrong())
+            } else {
+                Ok((host.to_owned(), port))
+            }
         };
         let addresses = servers.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
@@ -346,7 +353,9 @@ impl Config {
         let max_in_flight = self.size("max.in.flight.requests.per.connection");
         if idempotent && max_in_flight > 5 {
             let hint = "set it to 5 or less, or enable.idempotence=false".to_owned();
-            let message = format!("enable.idempotence needs max.in.flight.requests.per.connection of 5 or less, not {max_in_flight}");
+            let message = format!(
+                "enable.idempotence needs max.in.flight.requests.per.connection of 5 or less, not {max_in_flight}"
+            );
             return Err(bad(message, hint));
         }
         Ok(ProducerConfig {

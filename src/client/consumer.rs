@@ -115,14 +115,21 @@ impl Consumer {
         Ok(Self { shared, group, auto_commit, read_committed, api_timeout: config.api_timeout()?, create_topics })
     }
 
-    fn change<R>(&self, f: impl FnOnce(Time, &mut consumer::Consumer<OpTicket>) -> Result<R, Error>) -> Result<R, Error> {
+    fn change<R>(
+        &self,
+        f: impl FnOnce(Time, &mut consumer::Consumer<OpTicket>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         self.shared.check()?;
         let result = f(self.shared.now(), &mut self.shared.role().consumer)?;
         self.shared.wake()?;
         Ok(result)
     }
 
-    fn op<T: Send + 'static>(&self, op: impl Op + 'static, convert: fn(Output) -> Option<T>) -> Result<Pending<T>, Error> {
+    fn op<T: Send + 'static>(
+        &self,
+        op: impl Op + 'static,
+        convert: fn(Output) -> Option<T>,
+    ) -> Result<Pending<T>, Error> {
         let (ticket, pending) = op_ticket(convert);
         self.change(|now, c| {
             c.start(now, Box::new(op), self.api_timeout, ticket);

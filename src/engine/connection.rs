@@ -116,7 +116,13 @@ impl<T> Connection<T> {
         // Both fields are short constants, so they fit their length fields.
         if let Ok((frame, correlation_id)) = self.encode(&request, version) {
             self.outbox.push_back(frame);
-            self.in_flight.push_back(InFlight { correlation_id, api: &api_versions::API, version, deadline, token: None });
+            self.in_flight.push_back(InFlight {
+                correlation_id,
+                api: &api_versions::API,
+                version,
+                deadline,
+                token: None,
+            });
         }
     }
 
@@ -235,8 +241,10 @@ impl<T> Connection<T> {
     /// What the peer's silent end of the connection means in this state.
     pub fn closed_by_peer(&self) -> Error {
         match self.state {
-            State::Negotiating => Error::new(ErrorKind::Network, "connection closed before the broker said its versions")
-                .with_hint("is this a TLS or SASL listener, or a broker before 0.10?"),
+            State::Negotiating => {
+                Error::new(ErrorKind::Network, "connection closed before the broker said its versions")
+                    .with_hint("is this a TLS or SASL listener, or a broker before 0.10?")
+            }
             _ => Error::new(ErrorKind::Network, "connection closed by the broker"),
         }
     }

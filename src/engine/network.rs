@@ -554,7 +554,10 @@ impl<T> Network<T> {
         let why = self.peers.values().find_map(|p| p.error.clone());
         for outgoing in late {
             let error = why.clone().unwrap_or_else(|| {
-                Error::new(ErrorKind::Timeout, format!("no broker could be asked for {} in time", outgoing.call.api().name))
+                Error::new(
+                    ErrorKind::Timeout,
+                    format!("no broker could be asked for {} in time", outgoing.call.api().name),
+                )
             });
             self.answers.push_back(Answer { token: outgoing.token, node, result: Err(error) });
         }

@@ -53,7 +53,10 @@ impl Record {
     /// The headers in the set's bytes.
     #[inline]
     pub fn headers<'a>(&self, data: &'a [u8]) -> Headers<'a> {
-        Headers { left: self.headers.length.max(0) as u32, data: data.get(self.headers.start as usize..).unwrap_or(&[]) }
+        Headers {
+            left: self.headers.length.max(0) as u32,
+            data: data.get(self.headers.start as usize..).unwrap_or(&[]),
+        }
     }
 
     /// How many headers there are.

@@ -133,9 +133,15 @@ macro_rules! on_wire {
 #[macro_export]
 #[doc(hidden)]
 macro_rules! on_tag {
-    ($version:expr, [tag $t:literal], $tag:ident => $body:expr) => { { let $tag = $t; $body } };
+    ($version:expr, [tag $t:literal], $tag:ident => $body:expr) => {{
+        let $tag = $t;
+        $body
+    }};
     ($version:expr, [$range:expr, tag $t:literal], $tag:ident => $body:expr) => {
-        if ($range).contains(&$version) { let $tag = $t; $body }
+        if ($range).contains(&$version) {
+            let $tag = $t;
+            $body
+        }
     };
     ($version:expr, $other:tt, $tag:ident => $body:expr) => {};
 }
@@ -161,10 +167,14 @@ macro_rules! in_version {
 #[doc(hidden)]
 macro_rules! check_null {
     ($version:expr, [null $n:expr], $field:expr, $action:expr) => {
-        if $field.is_none() && !($n).contains(&$version) { $action }
+        if $field.is_none() && !($n).contains(&$version) {
+            $action
+        }
     };
     ($version:expr, [$range:expr, null $n:expr], $field:expr, $action:expr) => {
-        if $field.is_none() && !($n).contains(&$version) { $action }
+        if $field.is_none() && !($n).contains(&$version) {
+            $action
+        }
     };
     ($version:expr, $other:tt, $field:expr, $action:expr) => {};
 }
@@ -173,6 +183,10 @@ macro_rules! check_null {
 #[macro_export]
 #[doc(hidden)]
 macro_rules! or_default {
-    () => { Default::default() };
-    ($e:expr) => { $e };
+    () => {
+        Default::default()
+    };
+    ($e:expr) => {
+        $e
+    };
 }

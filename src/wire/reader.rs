@@ -99,9 +99,7 @@ impl Reader {
                 self.buf.advance(used);
                 Ok(v as u32)
             }
-            None if data.is_empty() => {
-                Err(Error::new(Reason::Truncated { wanted: 1, left: 0 }, self.end))
-            }
+            None if data.is_empty() => Err(Error::new(Reason::Truncated { wanted: 1, left: 0 }, self.end)),
             None => Err(Error::new(Reason::Varint, self.offset())),
         }
     }

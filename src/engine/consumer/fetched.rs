@@ -58,8 +58,10 @@ pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<Vec<Fetch
     response.error_code.check().map_err(|code| Error::refused(code, "fetch"))?;
     let mut all = Vec::with_capacity(asked.len());
     for asked in asked {
-        let mut of_topic =
-            response.responses.iter_mut().filter(|t| if t.topic_id.is_zero() { *t.topic == *asked.topic } else { t.topic_id == asked.id });
+        let mut of_topic = response
+            .responses
+            .iter_mut()
+            .filter(|t| if t.topic_id.is_zero() { *t.topic == *asked.topic } else { t.topic_id == asked.id });
         let found = of_topic.find_map(|t| t.partitions.iter_mut().find(|p| p.partition_index == asked.partition));
         all.push(match found {
             Some(p) => read_partition(asked, checks, p),
@@ -74,13 +76,8 @@ fn read_partition(asked: Asked, checks: Checks, p: &mut fetch::PartitionResponse
     aborted.sort_by_key(|t| t.first_offset);
     let mut aborted = aborted.into_iter().peekable();
     let mut aborting = HashSet::new();
-    let mut fetched = Fetched {
-        code: p.error_code,
-        high_watermark: p.high_watermark,
-        chunks: Vec::new(),
-        error: None,
-        asked,
-    };
+    let mut fetched =
+        Fetched { code: p.error_code, high_watermark: p.high_watermark, chunks: Vec::new(), error: None, asked };
     for batch in batches(p.records.take().unwrap_or_default()) {
         let batch = match batch.and_then(|b| if checks.crcs { b.check_crc().map(|()| b) } else { Ok(b) }) {
             Ok(batch) => batch,
@@ -125,9 +122,9 @@ fn read_partition(asked: Asked, checks: Checks, p: &mut fetch::PartitionResponse
 pub fn damaged(asked: &Asked, before: &[Chunk], e: &wire::Error) -> Error {
     let offset = before.last().map_or(asked.offset, |c| c.next_offset);
     let message = format!("batch at offset {offset} of {}-{} is damaged: {e}", asked.topic, asked.partition);
-    Error::new(ErrorKind::Decode, message)
-        .at(&asked.topic, asked.partition)
-        .with_hint(format!("seek past it, or check the broker's disk; check.crcs=false reads what can be read from {offset}"))
+    Error::new(ErrorKind::Decode, message).at(&asked.topic, asked.partition).with_hint(format!(
+        "seek past it, or check the broker's disk; check.crcs=false reads what can be read from {offset}"
+    ))
 }
 
 /// Whether a control batch ends a transaction that was given up: its record's key is a version and a type, both int16,

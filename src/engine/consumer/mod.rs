@@ -422,7 +422,9 @@ impl<T: Send> Consumer<T> {
             bytes += b;
         }
         if out.is_empty() {
-            if let Some(error) = self.error.take().or_else(|| self.partitions.iter_mut().find_map(Partition::take_error)) {
+            if let Some(error) =
+                self.error.take().or_else(|| self.partitions.iter_mut().find_map(Partition::take_error))
+            {
                 return Err(error);
             }
         }

@@ -65,7 +65,9 @@ impl Op for ListOffsets {
         for topic in response.topics {
             for p in topic.partitions {
                 let index = asked.iter().copied().find(|i| {
-                    self.items.get(*i).is_some_and(|item| *item.topic == *topic.name && item.partition == p.partition_index)
+                    self.items
+                        .get(*i)
+                        .is_some_and(|item| *item.topic == *topic.name && item.partition == p.partition_index)
                 });
                 let Some(item) = index.and_then(|i| self.items.get_mut(i)) else { continue };
                 if let Err(code) = p.error_code.check() {

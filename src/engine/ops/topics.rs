@@ -51,10 +51,8 @@ impl Op for CreateTopics {
             cx.refresh();
             return Ok(());
         }
-        let config = |(name, value): &(String, String)| create_topics::Config {
-            name: name.clone(),
-            value: Some(value.clone()),
-        };
+        let config =
+            |(name, value): &(String, String)| create_topics::Config { name: name.clone(), value: Some(value.clone()) };
         let topic = |t: &NewTopic| create_topics::Topic {
             name: t.name.clone(),
             num_partitions: t.partitions,

@@ -76,7 +76,8 @@ impl<D> Producer<D> {
         check_name(name)?;
         let (index, name): (usize, Arc<str>) = (self.topics.len(), name.into());
         let sticky = Sticky::new(self.config.seed.wrapping_add(index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let topic = Topic { name: name.clone(), id: Uuid::ZERO, partitions: Vec::new(), sticky, waiting: VecDeque::new() };
+        let topic =
+            Topic { name: name.clone(), id: Uuid::ZERO, partitions: Vec::new(), sticky, waiting: VecDeque::new() };
         self.topics.push(topic);
         self.by_name.insert(name.clone(), index);
         self.wish.topics.insert(name);
@@ -90,19 +91,25 @@ impl<D> Producer<D> {
         let bound = max_record_size(record.key, record.value, record.headers);
         if bound + HEADER_SIZE > self.config.max_request_size {
             let max = self.config.max_request_size;
-            let tried = format!("produce a record of up to {bound} bytes to topic {:?}, max.request.size is {max}", record.topic);
+            let tried = format!(
+                "produce a record of up to {bound} bytes to topic {:?}, max.request.size is {max}",
+                record.topic
+            );
             return Err(Error::refused(ErrorCode::MESSAGE_TOO_LARGE, tried)
                 .with_hint("send smaller records, or raise max.request.size and the topic's max.message.bytes"));
         }
         if self.memory + bound > self.config.buffer_memory {
             if bound > self.config.buffer_memory {
-                let message = format!("a record of {bound} bytes never fits buffer.memory ({})", self.config.buffer_memory);
+                let message =
+                    format!("a record of {bound} bytes never fits buffer.memory ({})", self.config.buffer_memory);
                 return Err(Error::new(ErrorKind::Config, message));
             }
             self.pressure = true;
-            let message = format!("buffer.memory ({} bytes) is used up by records that wait", self.config.buffer_memory);
-            return Err(Error::new(ErrorKind::BufferFull, message)
-                .with_hint("wait for deliveries, or raise buffer.memory"));
+            let message =
+                format!("buffer.memory ({} bytes) is used up by records that wait", self.config.buffer_memory);
+            return Err(
+                Error::new(ErrorKind::BufferFull, message).with_hint("wait for deliveries, or raise buffer.memory")
+            );
         }
         let Some(t) = self.topics.get_mut(topic) else { return Ok(false) };
         if t.partitions.is_empty() {

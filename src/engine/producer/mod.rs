@@ -233,8 +233,13 @@ impl<D> Producer<D> {
         let Some(t) = self.topics.get(topic) else { return };
         let result = result.map_err(|e| e.at(&t.name, partition as i32));
         let untracked = batch.count as u64 - batch.deliveries.len() as u64;
-        let event =
-            Event { topic: t.name.clone(), partition: partition as i32, deliveries: batch.deliveries, untracked, result };
+        let event = Event {
+            topic: t.name.clone(),
+            partition: partition as i32,
+            deliveries: batch.deliveries,
+            untracked,
+            result,
+        };
         self.events.push_back(event);
     }
 
@@ -394,9 +399,9 @@ impl<D> Producer<D> {
 
     fn handle_identity(&mut self, now: Time, result: Result<Reply, Error>) {
         let tried = "get a producer id";
-        let result = result.and_then(Reply::decode::<init_producer_id::Response>).and_then(|r| {
-            r.error_code.check().map(|()| r).map_err(|code| Error::refused(code, tried))
-        });
+        let result = result
+            .and_then(Reply::decode::<init_producer_id::Response>)
+            .and_then(|r| r.error_code.check().map(|()| r).map_err(|code| Error::refused(code, tried)));
         match result {
             Ok(r) => self.identity.known(r.producer_id, r.producer_epoch),
             Err(e) => {
@@ -445,7 +450,8 @@ impl<D> Producer<D> {
             let Some(t) = self.topics.get(topic) else { continue };
             let Some(since) = t.waiting_since() else { continue };
             let code = self.cluster.topics.get(&t.name).map_or(ErrorCode::NONE, |known| known.error);
-            let unknown = code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && now >= since + UNKNOWN_TOPIC_GRACE.min(limit);
+            let unknown =
+                code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && now >= since + UNKNOWN_TOPIC_GRACE.min(limit);
             if unknown || (code.is_error() && !code.is_retriable()) {
                 let error = Error::refused(code, format!("produce to topic {:?}", t.name));
                 self.fail_waiting(topic, &error);
