@@ -3,8 +3,7 @@
 use super::config;
 use super::error::{no_pickle, raise};
 use super::pending::{Origin, Pending, bounded};
-use crate::api::ErrorCode;
-use crate::client::{self, NewTopic, Role};
+use crate::client::{self, Error, NewTopic, Role};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::sync::Arc;
@@ -58,20 +57,26 @@ impl AdminCore {
         Ok(Pending::new("answer about the topics", self.origin(), pending, |py, ()| Ok(py.None())))
     }
 
-    /// `(cluster id, controller, brokers, topics)`; the topics asked for, or all of them.
+    /// `(cluster id, controller, brokers, topics)`; the topics asked for, all of which have to be there, or all there are.
     #[pyo3(name = "_describe", signature = (topics, timeout))]
     fn describe(&self, py: Python<'_>, topics: Option<Vec<String>>, timeout: Option<f64>) -> PyResult<Pending> {
+        let asked = topics.is_some();
         let pending = self.client.describe(topics, timeout.map(|t| bounded(Some(t)))).map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("answer about the cluster", self.origin(), pending, |py, cluster| {
+        Ok(Pending::new("answer about the cluster", self.origin(), pending, move |py, cluster| {
             let brokers = cluster.brokers.values().map(|b| (b.id, b.host.as_str(), b.port, b.rack.as_deref()));
+            let brokers = PyList::new(py, brokers.collect::<Vec<_>>())?;
             let mut topics = Vec::with_capacity(cluster.topics.len());
             for (name, topic) in &cluster.topics {
-                if topic.error == ErrorCode::NONE {
-                    let partitions = topic.partitions.iter().map(|p| (p.leader, &p.replicas[..], &p.isr[..]));
-                    topics.push((&**name, topic.internal, PyList::new(py, partitions.collect::<Vec<_>>())?));
+                if topic.error.is_error() {
+                    if asked {
+                        let error = Error::refused(topic.error, format!("describe topic {name:?}")).at(name, None);
+                        return Err(raise(py, &error));
+                    }
+                    continue;
                 }
+                let partitions = topic.partitions.iter().map(|p| (p.leader, &p.replicas[..], &p.isr[..]));
+                topics.push((&**name, topic.internal, PyList::new(py, partitions.collect::<Vec<_>>())?));
             }
-            let brokers = PyList::new(py, brokers.collect::<Vec<_>>())?;
             let answer = (cluster.id.as_deref(), cluster.controller, brokers, topics);
             let answer: Bound<'_, PyTuple> = answer.into_pyobject(py)?;
             Ok(answer.into_any().unbind())

@@ -9,7 +9,7 @@ use super::arrow::{ArrowBatch, ArrowColumns};
 use super::config;
 use super::error::{no_pickle, raise};
 use super::event_loop::{self, Ready};
-use super::pending::{Deadline, Origin, Pending, bounded, wait_for};
+use super::pending::{Deadline, Origin, Pending, wait_for};
 use super::producer::list;
 use super::record::{Part, Record, Records};
 use crate::client::{self, Assigned, Role, Slice};
@@ -18,6 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A partition as Python names it.
 type Place = (String, i32);
@@ -27,6 +28,8 @@ type Place = (String, i32);
 pub(super) struct ConsumerCore {
     client: Arc<client::Consumer>,
     servers: String,
+    /// Records of one poll, at most.
+    most: usize,
     taken: Mutex<Taken>,
 }
 
@@ -272,15 +275,26 @@ impl ConsumerCore {
 #[pymethods]
 impl ConsumerCore {
     #[new]
-    #[pyo3(signature = (bootstrap_servers=None, **config))]
+    #[pyo3(signature = (bootstrap_servers=None, group_id=None, topics=None, **config))]
     fn new(
         py: Python<'_>,
         bootstrap_servers: Option<&Bound<'_, PyAny>>,
+        group_id: Option<&str>,
+        topics: Option<&Bound<'_, PyAny>>,
         config: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let (config, servers) = config::parse(py, Role::Consumer, bootstrap_servers, config)?;
+        let keywords = config.cloned().unwrap_or_else(|| PyDict::new(py));
+        if let Some(group_id) = group_id {
+            keywords.set_item("group_id", group_id)?;
+        }
+        let (config, servers) = config::parse(py, Role::Consumer, bootstrap_servers, Some(&keywords))?;
+        let most = config.max_poll_records();
         let client = client::Consumer::new(&config).map_err(|e| raise(py, &e))?;
-        Ok(Self { client: Arc::new(client), servers, taken: Mutex::default() })
+        let this = Self { client: Arc::new(client), servers, most, taken: Mutex::default() };
+        if let Some(topics) = topics.filter(|t| !t.is_none()) {
+            this.subscribe(py, topics)?;
+        }
+        Ok(this)
     }
 
     /// The iterator of `for record in consumer`.
@@ -307,8 +321,9 @@ impl ConsumerCore {
     /// At most so many records of what is here; None at the end of a bounded assignment. Waits up to `timeout` seconds
     /// for the first.
     #[pyo3(name = "_poll", signature = (timeout, max_records))]
-    fn poll(&self, py: Python<'_>, timeout: Option<f64>, max_records: usize) -> PyResult<Option<Records>> {
+    fn poll(&self, py: Python<'_>, timeout: Option<f64>, max_records: Option<usize>) -> PyResult<Option<Records>> {
         self.check(py)?;
+        let max_records = max_records.unwrap_or(self.most);
         self.taken().finish(&self.client, true);
         let records = self.gather(py, max_records, POLL_BYTES)?;
         if records.len() > 0 || max_records == 0 {
@@ -349,9 +364,14 @@ impl ConsumerCore {
         Ok(())
     }
 
-    #[pyo3(name = "_subscribe", signature = (topics))]
-    fn subscribe(&self, py: Python<'_>, topics: Vec<String>) -> PyResult<()> {
-        self.check(py)?;
+    /// Reads every partition of these topics, also those that are added later.
+    #[pyo3(signature = (topics))]
+    fn subscribe(&self, py: Python<'_>, topics: &Bound<'_, PyAny>) -> PyResult<()> {
+        // A text is a sequence of texts, too.
+        let topics = match topics.extract::<String>() {
+            Ok(topic) => vec![topic],
+            Err(_) => topics.extract::<Vec<String>>()?,
+        };
         self.client.subscribe(topics).map_err(|e| raise(py, &e))?;
         self.leave();
         Ok(())
@@ -483,11 +503,24 @@ impl ConsumerCore {
     /// Ends the client. `handled`: the last record given out was handled, too.
     #[pyo3(name = "_close", signature = (timeout, handled))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>, handled: bool) -> PyResult<()> {
-        if self.check(py).is_ok() {
-            self.taken().finish(&self.client, handled);
+        if self.client.check().is_err() {
+            return Ok(());
         }
-        let timeout = bounded(timeout);
-        py.detach(|| self.client.close(timeout)).map_err(|e| raise(py, &e))
+        self.taken().finish(&self.client, handled);
+        let commit = self.client.commit_finished().map_err(|e| raise(py, &e))?;
+        let waited = commit.as_ref().map_or(Ok(true), |c| wait_for(py, Deadline::after(timeout), |slice| c.wait(slice)));
+        let closed = py.detach(|| self.client.close(Duration::ZERO));
+        if waited? && let Some(result) = commit.and_then(|c| c.get()) {
+            return result.map_err(|e| raise(py, &e));
+        }
+        closed.map_err(|e| raise(py, &e))
+    }
+
+    /// Whether every partition with an end has reached it.
+    #[pyo3(name = "_is_finished")]
+    fn is_finished(&self, py: Python<'_>) -> PyResult<bool> {
+        self.check(py)?;
+        Ok(self.taken().chunks.is_empty() && self.client.is_finished())
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {

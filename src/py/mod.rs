@@ -19,6 +19,9 @@ mod record;
 /// What `import klamm._klamm` finds.
 #[pyo3::pymodule(gil_used = false)]
 mod _klamm {
+    use pyo3::prelude::*;
+    use pyo3::types::{PyDict, PyModule};
+
     #[pymodule_export]
     use super::admin::AdminCore;
     #[pymodule_export]
@@ -27,8 +30,6 @@ mod _klamm {
     use super::config::config_keys;
     #[pymodule_export]
     use super::consumer::{ConsumerCore, RecordIterator};
-    #[pymodule_export]
-    use super::error::after_fork_in_child;
     #[pymodule_export]
     use super::error::error_codes;
     #[pymodule_export]
@@ -43,4 +44,16 @@ mod _klamm {
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_init]
+    fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let os = module.py().import("os")?;
+        // Windows has no fork.
+        if os.hasattr("register_at_fork")? {
+            let hook = PyDict::new(module.py());
+            hook.set_item("after_in_child", wrap_pyfunction!(super::error::after_fork_in_child, module)?)?;
+            os.call_method("register_at_fork", (), Some(&hook))?;
+        }
+        Ok(())
+    }
 }

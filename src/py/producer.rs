@@ -10,11 +10,12 @@ use super::config;
 use super::error::{argument, exception, no_pickle, raise};
 use super::event_loop;
 use super::octets::{Header, Headers, Octets, optional_bytes};
-use super::pending::{Deadline, Origin, Pending, bounded, wait_for};
+use super::pending::{Deadline, Origin, Pending, wait_for};
 use crate::client::{self, Error, ErrorKind, Failure, NOW, NewRecord, Role};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The core of a producer.
 #[pyclass(subclass, frozen, module = "klamm._klamm")]
@@ -129,6 +130,9 @@ impl ProducerCore {
         let (value, key, headers) = parts(value, key, headers)?;
         let headers = headers.parts()?;
         let record = || record(topic, &value, &key, partition, timestamp_ms, &headers);
+        if self.on_error.is_some() {
+            self.report(py)?;
+        }
         self.when_room(py, || self.client.send_nowait(record()))
     }
 
@@ -272,8 +276,17 @@ impl ProducerCore {
     /// Ends the client; what is not sent by then is lost.
     #[pyo3(name = "_close", signature = (timeout))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let timeout = bounded(timeout);
-        py.detach(|| self.client.close(timeout)).map_err(|e| raise(py, &e))
+        let Ok(flush) = self.client.flush() else { return Ok(()) };
+        let waited = wait_for(py, Deadline::after(timeout), |slice| flush.wait(slice));
+        let left = self.client.outstanding();
+        // It gives an error if something is left, which is said better below.
+        let _ = py.detach(|| self.client.close(Duration::ZERO));
+        if waited? || left == 0 {
+            return Ok(());
+        }
+        let seconds = timeout.unwrap_or_default();
+        let message = format!("{left} records had no outcome when the producer was closed after {seconds} s");
+        Err(exception(py, "KafkaTimeoutError", &message, Some("close later, or flush first")))
     }
 
     /// Records without an outcome; none if the client cannot be used any more.
@@ -335,7 +348,7 @@ impl ProducerCore {
 
     /// Takes what failed from the client and tells `on_error`.
     fn report(&self, py: Python<'_>) -> PyResult<()> {
-        if self.client.check().is_err_and(|e| e.kind() == ErrorKind::Forked) || !self.client.has_failures() {
+        if !self.client.has_failures() || self.client.check().is_err_and(|e| e.kind() == ErrorKind::Forked) {
             return Ok(());
         }
         let failures = self.client.take_failures();

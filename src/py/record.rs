@@ -275,6 +275,11 @@ impl Records {
 
 #[pymethods]
 impl Records {
+    #[new]
+    fn empty() -> Self {
+        Self::new(Vec::new())
+    }
+
     fn __len__(&self) -> usize {
         self.length
     }
