@@ -55,9 +55,13 @@ impl Frames {
 
     /// The next whole frame, without its length.
     pub fn next_frame(&mut self) -> Result<Option<Bytes>, BadLength> {
-        let Some(&found) = self.buf.first_chunk::<4>() else { return Ok(None) };
+        let Some(&found) = self.buf.first_chunk::<4>() else {
+            return Ok(None);
+        };
         let length = usize::try_from(i32::from_be_bytes(found)).ok().filter(|n| *n <= self.max);
-        let Some(length) = length else { return Err(BadLength { found, max: self.max }) };
+        let Some(length) = length else {
+            return Err(BadLength { found, max: self.max });
+        };
         if self.buf.len() < 4 + length {
             return Ok(None);
         }

@@ -1,15 +1,25 @@
 //! klamm: Kafka's protocol, a client for it, and a small embedded cluster to test against.
 //!
-//! The layers, in the order bytes travel:
+//! The layers, in the order bytes travel; each uses only those above it, and a test holds them to that:
 //!
 //! * [`wire`]: bytes to values and back: cursors, varints, limits, the `message!` grammar.
+//! * [`frame`]: the int32 length before every request and response.
 //! * [`api`]: one file per Kafka API, declared once, every version, both directions.
+//! * [`compress`]: gzip, snappy, lz4, zstd, with bounded output.
+//! * [`record`]: what a log holds: batches, their checks, lazy records.
+//! * [`engine`]: state machines without sockets, threads, locks or clocks.
+//! * [`net`]: sockets and wake-ups, without Kafka.
+//! * [`client`]: the two together: producer, consumer, admin.
+//! * [`broker`]: the embedded dev broker; it shares the codec with the client and nothing else.
+//! * `arrow` (feature `arrow`): record batches as Arrow columns, and back.
+//! * `py` (feature `python`): the extension module; it converts, waits and raises.
 
 #[macro_use]
 pub mod wire;
 pub mod api;
 #[cfg(feature = "arrow")]
 pub mod arrow;
+pub mod broker;
 pub mod client;
 pub mod compress;
 pub mod engine;

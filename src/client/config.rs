@@ -164,7 +164,9 @@ fn unknown(role: Role, name: &str) -> Error {
             let roles: Vec<String> = key.roles.iter().map(|r| format!("{r:?}").to_lowercase()).collect();
             format!("it is a key of the {}", roles.join(" and "))
         }
-        (None, Some((distance, near))) if distance <= near.len() / 3 => format!("did you mean {near:?}?"),
+        (None, Some((distance, near))) if distance <= near.len() / 3 => {
+            format!("did you mean {near:?}?")
+        }
         _ => "the reference page lists all keys".to_owned(),
     };
     bad(format!("unknown configuration key {name:?} for a {}", format!("{role:?}").to_lowercase()), hint)
@@ -228,8 +230,8 @@ impl Config {
         let this = Self { role, values };
         this.network()?;
         match role {
-            Role::Producer => drop(this.producer()?),
-            Role::Consumer => drop(this.consumer()?),
+            Role::Producer => this.producer().map(|_| ())?,
+            Role::Consumer => this.consumer().map(|_| ())?,
             Role::Admin => {}
         }
         Ok(this)

@@ -306,7 +306,9 @@ impl<R: Serve> Driver<R> {
     fn take_resolved(&mut self) {
         let resolved = std::mem::take(&mut *self.resolved.lock().unwrap_or_else(PoisonError::into_inner));
         for (connection, result) in resolved {
-            let Some(at) = self.resolving.iter().position(|c| *c == connection) else { continue };
+            let Some(at) = self.resolving.iter().position(|c| *c == connection) else {
+                continue;
+            };
             self.resolving.swap_remove(at);
             match result {
                 Ok(addresses) => self.connect(connection, addresses, "host has no address".to_owned()),
@@ -331,7 +333,9 @@ impl<R: Serve> Driver<R> {
 
     fn handle(&mut self, event: Event) {
         let connection = ConnectionId(event.token);
-        let Some(socket) = self.sockets.get_mut(&connection) else { return };
+        let Some(socket) = self.sockets.get_mut(&connection) else {
+            return;
+        };
         if !socket.connected {
             match socket.stream.connected() {
                 Ok(false) => return,
@@ -356,7 +360,9 @@ impl<R: Serve> Driver<R> {
     }
 
     fn flush(&mut self, connection: ConnectionId) {
-        let Some(socket) = self.sockets.get_mut(&connection).filter(|s| s.connected) else { return };
+        let Some(socket) = self.sockets.get_mut(&connection).filter(|s| s.connected) else {
+            return;
+        };
         if let Err(e) = socket.stream.flush(&self.poller) {
             // What the broker said before it hung up explains more than a failed write.
             self.receive(connection);
@@ -365,8 +371,12 @@ impl<R: Serve> Driver<R> {
     }
 
     fn receive(&mut self, connection: ConnectionId) {
-        let Some(socket) = self.sockets.get_mut(&connection) else { return };
-        let Some(buffer) = self.network.buffer(connection) else { return };
+        let Some(socket) = self.sockets.get_mut(&connection) else {
+            return;
+        };
+        let Some(buffer) = self.network.buffer(connection) else {
+            return;
+        };
         let before = buffer.len();
         let result = socket.stream.receive(&mut self.scratch, buffer);
         if buffer.len() > before {

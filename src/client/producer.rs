@@ -119,7 +119,9 @@ impl Role for Machine {
 
     fn poll_wish(&mut self) -> Option<Wish> {
         let (a, b) = (self.producer.poll_wish(), self.ops.poll_wish());
-        let (Some(mut a), Some(b)) = (a.clone(), b.clone()) else { return a.or(b) };
+        let (Some(mut a), Some(b)) = (a.clone(), b.clone()) else {
+            return a.or(b);
+        };
         a.topics.extend(b.topics);
         a.refresh |= b.refresh;
         Some(a)
@@ -373,7 +375,9 @@ impl Appender<'_> {
         if record.timestamp == NOW {
             record.timestamp = self.wall;
         }
-        let Some(role) = &mut self.role else { return Ok(()) };
+        let Some(role) = &mut self.role else {
+            return Ok(());
+        };
         match role.producer.append(self.now, &record, ticket) {
             Ok(wake) => {
                 self.wake |= wake;

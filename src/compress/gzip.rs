@@ -13,14 +13,13 @@ pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     encoder.write_all(data).and_then(|()| encoder.finish().map(drop)).map_err(|e| e.to_string())
 }
 
-pub fn decompress(mut data: &[u8], limit: usize) -> Result<Vec<u8>, String> {
-    let mut out = Vec::new();
+pub fn decompress(mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
     loop {
         let mut member = GzDecoder::new(data);
-        read_bounded(&mut member, &mut out, limit)?;
+        read_bounded(&mut member, out, limit)?;
         data = member.into_inner();
         if !data.starts_with(&MAGIC) {
-            return Ok(out);
+            return Ok(());
         }
     }
 }

@@ -3,6 +3,8 @@
 //! Rule: a compressed block says nothing that is believed before it is true: output grows as it comes and stops
 //! at a limit. A codec that is compiled out gives an error that names its feature.
 
+#![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 #[cfg(feature = "gzip")]
 mod gzip;
 #[cfg(feature = "lz4")]
@@ -50,7 +52,13 @@ impl Compression {
 
     /// The name in Kafka's configuration.
     pub fn name(self) -> &'static str {
-        ["none", "gzip", "snappy", "lz4", "zstd"][self as usize]
+        match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        }
     }
 
     /// From the name in Kafka's configuration.
@@ -99,18 +107,30 @@ pub fn compress(compression: Compression, data: &[u8], out: &mut Vec<u8>) -> Res
 }
 
 /// Decompresses `data`; more than `limit` bytes of output are refused.
-#[allow(unused_variables)]
 pub fn decompress(compression: Compression, data: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
+    let mut out = Vec::new();
+    decompress_into(compression, data, limit, &mut out)?;
+    Ok(out)
+}
+
+/// Decompresses `data` onto the end of `out`, which may hold `limit` bytes in all. After an error, `out` has what
+/// came before it.
+#[allow(unused_variables)]
+pub fn decompress_into(compression: Compression, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Error> {
     match compression {
-        Compression::None => Ok(data.to_vec()),
+        Compression::None if data.len() > limit.saturating_sub(out.len()) => Err(too_large(limit)),
+        Compression::None => {
+            out.extend_from_slice(data);
+            Ok(())
+        }
         #[cfg(feature = "gzip")]
-        Compression::Gzip => gzip::decompress(data, limit),
+        Compression::Gzip => gzip::decompress(data, limit, out),
         #[cfg(feature = "snappy")]
-        Compression::Snappy => snappy::decompress(data, limit),
+        Compression::Snappy => snappy::decompress(data, limit, out),
         #[cfg(feature = "lz4")]
-        Compression::Lz4 => lz4::decompress(data, limit),
+        Compression::Lz4 => lz4::decompress(data, limit, out),
         #[cfg(feature = "zstd")]
-        Compression::Zstd => zstd::decompress(data, limit),
+        Compression::Zstd => zstd::decompress(data, limit, out),
         #[allow(unreachable_patterns)]
         other => Err(missing(other)),
     }
@@ -122,13 +142,28 @@ fn missing(compression: Compression) -> String {
     format!("this build has no such codec, build with feature `{}`", compression.name())
 }
 
+/// Bytes asked of a decoder at a time, as Kafka's Java client asks them of zstd: the piece in which a decoder finds
+/// its stream broken is lost.
+#[allow(dead_code)]
+const PIECE: usize = 16 << 10;
+
 /// Reads a decoder to its end into `out`, no further than `limit` bytes in all.
 #[allow(dead_code)]
-fn read_bounded(decoder: impl Read, out: &mut Vec<u8>, limit: usize) -> Result<(), String> {
-    let room = limit.saturating_sub(out.len()) as u64;
-    // One byte more than allowed tells "exactly at the limit" from "beyond it".
-    let read = decoder.take(room + 1).read_to_end(out).map_err(|e| e.to_string())?;
-    if read as u64 > room { Err(too_large(limit)) } else { Ok(()) }
+fn read_bounded(mut decoder: impl Read, out: &mut Vec<u8>, limit: usize) -> Result<(), String> {
+    loop {
+        let start = out.len();
+        // One byte more than allowed tells "exactly at the limit" from "beyond it".
+        out.resize(start + PIECE.min(limit.saturating_sub(start).saturating_add(1)), 0);
+        let read = decoder.read(out.get_mut(start..).unwrap_or_default());
+        out.truncate(start + read.as_ref().copied().unwrap_or(0));
+        if read.map_err(|e| e.to_string())? == 0 {
+            return Ok(());
+        }
+        if out.len() > limit {
+            out.truncate(limit);
+            return Err(too_large(limit));
+        }
+    }
 }
 
 #[allow(dead_code)]

@@ -9,29 +9,39 @@ const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
 const VERSION: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
 /// Input bytes in a block, as the xerial library's default.
 const BLOCK: usize = 32 << 10;
+/// Kafka's Java client reads a stream in pieces of this size, across blocks, and loses the one in which it breaks.
+const PIECE: usize = 2 << 10;
 
 pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&VERSION);
-    let mut encoder = Encoder::new();
+    let (mut encoder, mut packed) = (Encoder::new(), vec![0; max_compress_len(data.len().min(BLOCK))]);
     for block in data.chunks(BLOCK) {
-        let start = out.len();
-        out.resize(start + 4 + max_compress_len(block.len()), 0);
-        let (length, body) = out[start..].split_at_mut(4);
-        let n = encoder.compress(block, body).map_err(|e| e.to_string())?;
-        length.copy_from_slice(&(n as u32).to_be_bytes());
-        out.truncate(start + 4 + n);
+        let n = encoder.compress(block, &mut packed).map_err(|e| e.to_string())?;
+        let length = u32::try_from(n).map_err(|e| e.to_string())?;
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(packed.get(..n).unwrap_or_default());
     }
     Ok(())
 }
 
-pub fn decompress(data: &[u8], limit: usize) -> Result<Vec<u8>, String> {
-    let mut out = Vec::new();
+pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
+    let start = out.len();
+    let result = stream(data, limit, out);
+    if result.is_err() {
+        let good = out.len().saturating_sub(start) / PIECE * PIECE;
+        out.truncate(start + good);
+    }
+    result
+}
+
+fn stream(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let Some(framed) = data.strip_prefix(&MAGIC) else {
-        block(data, &mut out, limit)?;
-        return Ok(out);
+        return block(data, out, limit);
     };
-    let Some(mut rest) = framed.get(VERSION.len()..) else { return Err("stream header is cut off".to_owned()) };
+    let Some(mut rest) = framed.get(VERSION.len()..) else {
+        return Err("stream header is cut off".to_owned());
+    };
     while !rest.is_empty() {
         // Streams may follow each other.
         if let Some(next) = rest.strip_prefix(&MAGIC) {
@@ -44,21 +54,24 @@ pub fn decompress(data: &[u8], limit: usize) -> Result<Vec<u8>, String> {
             return Err(format!("block of {length} bytes exceeds the {} left", after.len()));
         }
         let (body, after) = after.split_at(length);
-        block(body, &mut out, limit)?;
+        block(body, out, limit)?;
         rest = after;
     }
-    Ok(out)
+    Ok(())
 }
 
 fn block(data: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), String> {
     let length = decompress_len(data).map_err(|e| e.to_string())?;
-    // A block that claims more than 64 times its size is a lie: a copy of 64 bytes takes 2.
-    if length > data.len().saturating_mul(64) || length > limit.saturating_sub(out.len()) {
+    // No element of a block takes less than a byte or gives more than 64.
+    if length > data.len().saturating_mul(64) {
+        return Err(format!("block of {} bytes cannot hold {length}", data.len()));
+    }
+    if length > limit.saturating_sub(out.len()) {
         return Err(too_large(limit));
     }
     let start = out.len();
     out.resize(start + length, 0);
-    let n = Decoder::new().decompress(data, &mut out[start..]).map_err(|e| e.to_string())?;
-    out.truncate(start + n);
-    Ok(())
+    let written = Decoder::new().decompress(data, out.get_mut(start..).unwrap_or_default());
+    out.truncate(start + written.as_ref().copied().unwrap_or(0));
+    written.map(drop).map_err(|e| e.to_string())
 }

@@ -8,9 +8,7 @@ pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     zstd::stream::copy_encode(data, out, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(|e| e.to_string())
 }
 
-pub fn decompress(data: &[u8], limit: usize) -> Result<Vec<u8>, String> {
-    let mut out = Vec::new();
+pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let decoder = Decoder::with_buffer(data).map_err(|e| e.to_string())?;
-    read_bounded(decoder, &mut out, limit)?;
-    Ok(out)
+    read_bounded(decoder, out, limit)
 }

@@ -74,7 +74,9 @@ impl Cluster {
             heard: now,
         };
         for b in response.brokers {
-            let Ok(port) = u16::try_from(b.port) else { continue };
+            let Ok(port) = u16::try_from(b.port) else {
+                continue;
+            };
             next.brokers.insert(b.node_id, Broker { id: b.node_id, host: b.host, port, rack: b.rack });
         }
         for t in response.topics {

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// The version ApiVersions is first asked in. An older broker answers UNSUPPORTED_VERSION and is asked again in v0.
 const FIRST_API_VERSIONS: i16 = 4;
 
+/// Byte fields from this size on are sent from where they lie; below it one copy is cheaper than one more piece.
+const SHARED_FROM: usize = 4 << 10;
+
 /// A request body without its type.
 pub trait Call: Send {
     /// The API.
@@ -114,8 +117,13 @@ impl<T> Connection<T> {
             ..Default::default()
         };
         // Both fields are short constants, so they fit their length fields.
+<<<<<<< HEAD
         if let Ok((frame, correlation_id)) = self.encode(&request, version) {
             self.outbox.push_back(frame);
+=======
+        if let Ok((parts, correlation_id)) = self.encode(&request, version) {
+            self.outbox.extend(parts);
+>>>>>>> main
             self.in_flight.push_back(InFlight {
                 correlation_id,
                 api: &api_versions::API,
@@ -143,7 +151,9 @@ impl<T> Connection<T> {
             Error::refused(ErrorCode::UNSUPPORTED_VERSION, format!("{} on {}", api.name, self.address))
                 .with_hint(format!("this needs version {min} to {}, the broker has {theirs}", max.min(api.max_stable)))
         };
-        let Some(&(low, high)) = self.versions.get(&api.key) else { return Err(unsupported("none".to_owned())) };
+        let Some(&(low, high)) = self.versions.get(&api.key) else {
+            return Err(unsupported("none".to_owned()));
+        };
         let version = high.min(api.max_stable).min(max);
         if version < low.max(min) {
             return Err(unsupported(format!("{low} to {high}")));
@@ -157,11 +167,11 @@ impl<T> Connection<T> {
             Ok(version) => version,
             Err(e) => return Err((token, e)),
         };
-        let (frame, correlation_id) = match self.encode(call, version) {
+        let (parts, correlation_id) = match self.encode(call, version) {
             Ok(encoded) => encoded,
             Err(e) => return Err((token, e)),
         };
-        self.outbox.push_back(frame);
+        self.outbox.extend(parts);
         if call.is_answered() {
             let api = call.api();
             self.in_flight.push_back(InFlight { correlation_id, api, version, deadline, token: Some(token) });
@@ -272,23 +282,23 @@ impl<T> Connection<T> {
         }
     }
 
-    fn encode(&mut self, call: &dyn Call, version: i16) -> Result<(Bytes, i32), Error> {
+    fn encode(&mut self, call: &dyn Call, version: i16) -> Result<(Vec<Bytes>, i32), Error> {
         let api = call.api();
         let correlation_id = self.next_correlation_id;
         let client_id = Some(self.client_id.clone());
-        let mut w = Writer::new(version, api.is_flexible(version));
+        let mut w = Writer::new(version, api.is_flexible(version)).sharing(SHARED_FROM);
         w.buf.extend_from_slice(&[0; 4]);
         RequestHeader { api_key: api.key, api_version: version, correlation_id, client_id }.put(api, &mut w);
         call.put(&mut w);
-        let mut frame = w.finish().map_err(|e| {
+        let length = (w.size() - 4) as u32;
+        if let Some(field) = w.buf.first_chunk_mut() {
+            *field = length.to_be_bytes();
+        }
+        let parts = w.parts().map_err(|e| {
             let e = e.of(api.name, "request", version);
             Error::new(ErrorKind::Config, format!("cannot be sent: {e}"))
         })?;
-        let length = (frame.len() - 4) as u32;
-        if let Some(field) = frame.first_chunk_mut() {
-            *field = length.to_be_bytes();
-        }
         self.next_correlation_id = correlation_id.wrapping_add(1) & i32::MAX;
-        Ok((frame.into(), correlation_id))
+        Ok((parts, correlation_id))
     }
 }

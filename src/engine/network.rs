@@ -207,7 +207,9 @@ impl<T> Network<T> {
     }
 
     fn connect(&mut self, now: Time, id: i32) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
         let connection = ConnectionId(self.next_connection);
         self.next_connection += 1;
         peer.link = Link::Connecting(connection, now + self.config.setup_timeout);
@@ -251,7 +253,9 @@ impl<T> Network<T> {
     }
 
     fn send(&mut self, now: Time, id: i32, call: Box<dyn Call>, max_version: i16, deadline: Time, token: Token<T>) {
-        let Some(Peer { link: Link::Up(connection, c), .. }) = self.peers.get_mut(&id) else { return };
+        let Some(Peer { link: Link::Up(connection, c), .. }) = self.peers.get_mut(&id) else {
+            return;
+        };
         let deadline = deadline.min(now + self.config.request_timeout);
         let refused = c.send(&*call, max_version, deadline, token).err();
         while let Some(bytes) = c.poll_send() {
@@ -265,9 +269,15 @@ impl<T> Network<T> {
 
     /// Takes in that a connection stands.
     pub fn handle_connected(&mut self, now: Time, connection: ConnectionId) {
-        let Some(id) = self.connections.get(&connection).copied() else { return };
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        let Link::Connecting(_, deadline) = peer.link else { return };
+        let Some(id) = self.connections.get(&connection).copied() else {
+            return;
+        };
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
+        let Link::Connecting(_, deadline) = peer.link else {
+            return;
+        };
         let timeout = deadline.since(now).max(Duration::from_millis(1));
         let client_id = self.config.client_id.clone();
         let mut c = Connection::new(now, peer.address(), client_id, self.config.max_frame, timeout);
@@ -288,8 +298,12 @@ impl<T> Network<T> {
 
     /// Takes in that bytes were received.
     pub fn handle_received(&mut self, now: Time, connection: ConnectionId) {
-        let Some(id) = self.connections.get(&connection).copied() else { return };
-        let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get_mut(&id) else { return };
+        let Some(id) = self.connections.get(&connection).copied() else {
+            return;
+        };
+        let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get_mut(&id) else {
+            return;
+        };
         let was_ready = c.is_ready();
         let result = c.handle_received();
         while let Some(bytes) = c.poll_send() {
@@ -306,7 +320,9 @@ impl<T> Network<T> {
     }
 
     fn handle_ready(&mut self, now: Time, id: i32) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
         peer.backoff.reset();
         peer.error = None;
         let queued = std::mem::take(&mut peer.queue);
@@ -321,8 +337,12 @@ impl<T> Network<T> {
 
     /// Takes in that a connection attempt failed or a connection ended; `error` is `None` if the peer just closed it.
     pub fn handle_closed(&mut self, now: Time, connection: ConnectionId, error: Option<String>) {
-        let Some(id) = self.connections.get(&connection).copied() else { return };
-        let Some(peer) = self.peers.get(&id) else { return };
+        let Some(id) = self.connections.get(&connection).copied() else {
+            return;
+        };
+        let Some(peer) = self.peers.get(&id) else {
+            return;
+        };
         let error = match (&peer.link, error) {
             (Link::Up(_, c), None) => c.closed_by_peer(),
             (Link::Up(..), Some(why)) => Error::new(ErrorKind::Network, format!("connection lost: {why}")),
@@ -341,7 +361,9 @@ impl<T> Network<T> {
 
     /// Ends a peer's connection: what is in flight and what waits for it fails.
     fn lose(&mut self, now: Time, id: i32, error: &Error) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
         let error = error.clone().from_broker(peer.address());
         match std::mem::replace(&mut peer.link, Link::Waiting(now + peer.backoff.next_wait())) {
             Link::Connecting(connection, _) => {
@@ -356,7 +378,9 @@ impl<T> Network<T> {
             }
             Link::Idle | Link::Waiting(_) => {}
         }
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
         peer.error = Some(error.clone());
         for outgoing in std::mem::take(&mut peer.queue) {
             self.answers.push_back(Answer { token: outgoing.token, node: id, result: Err(error.clone()) });
@@ -388,7 +412,9 @@ impl<T> Network<T> {
 
     fn collect(&mut self, now: Time, id: i32) {
         while let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get_mut(&id) {
-            let Some((token, result)) = c.poll_answer() else { return };
+            let Some((token, result)) = c.poll_answer() else {
+                return;
+            };
             self.answer(now, id, token, result);
         }
     }
@@ -449,7 +475,9 @@ impl<T> Network<T> {
 
     /// A bootstrap connection to the same address serves the broker from now on.
     fn adopt_bootstrap(&mut self, id: i32) {
-        let Some((host, port)) = self.peers.get(&id).map(|p| (p.host.clone(), p.port)) else { return };
+        let Some((host, port)) = self.peers.get(&id).map(|p| (p.host.clone(), p.port)) else {
+            return;
+        };
         let ready = self.peers.iter_mut().find(|(b, p)| **b < 0 && p.port == port && p.host == host && p.is_ready());
         let Some((_, bootstrap)) = ready else { return };
         let link = std::mem::replace(&mut bootstrap.link, Link::Idle);
@@ -508,7 +536,9 @@ impl<T> Network<T> {
     pub fn handle_timeout(&mut self, now: Time) {
         let ids: Vec<i32> = self.peers.keys().copied().collect();
         for id in ids {
-            let Some(peer) = self.peers.get_mut(&id) else { continue };
+            let Some(peer) = self.peers.get_mut(&id) else {
+                continue;
+            };
             match &peer.link {
                 Link::Waiting(until) if *until <= now => {
                     peer.link = Link::Idle;
@@ -542,7 +572,9 @@ impl<T> Network<T> {
     }
 
     fn expire(&mut self, now: Time, id: i32) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
         if peer.queue.iter().any(|o| o.deadline <= now) {
             let (late, queue) = std::mem::take(&mut peer.queue).into_iter().partition(|o| o.deadline <= now);
             peer.queue = queue;

@@ -27,6 +27,9 @@ pub struct Event {
     pub readable: bool,
     /// There is room to write, or a connection attempt is over.
     pub writable: bool,
+    /// The peer closed its side or the connection broke. There will be no other event, so what is read after this one
+    /// has to be read to its end even if a read comes short.
+    pub ended: bool,
 }
 
 /// Wakes the thread that waits in a [`Poller`].
@@ -89,6 +92,7 @@ impl Poller {
             token: e.token().0,
             readable: e.is_readable() || e.is_read_closed() || e.is_error(),
             writable: e.is_writable() || e.is_write_closed() || e.is_error(),
+            ended: e.is_read_closed() || e.is_error(),
         }));
         Ok(())
     }

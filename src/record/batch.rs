@@ -10,9 +10,14 @@
 //! of a fetch is not an error: the broker cuts at the size it was asked for.
 
 use super::{HEADER_SIZE, LOG_OVERHEAD, RecordSet, crc32c};
-use crate::compress::{Compression, decompress};
+use crate::compress::{Compression, decompress_into};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
+use std::ops::RangeInclusive;
+
+/// Lengths that can be true: a message of magic 0 takes 14 bytes, and a whole batch is smaller than 2 GiB. Others are
+/// no batch that is cut off, which a larger fetch would bring whole.
+const LENGTHS: RangeInclusive<i32> = 14..=i32::MAX - 12;
 
 const TIMESTAMP_TYPE: i16 = 1 << 3;
 const TRANSACTIONAL: i16 = 1 << 4;
@@ -54,10 +59,12 @@ fn at<const N: usize>(data: &[u8], offset: usize) -> Option<[u8; N]> {
 impl Header {
     /// The header of the batch that `data` starts with; `None` if the batch is cut off.
     pub fn parse(data: &[u8]) -> Result<Option<Self>, Error> {
-        let (Some(length), Some([magic])) = (at(data, 8), at(data, 16)) else { return Ok(None) };
+        let (Some(length), Some([magic])) = (at(data, 8), at(data, 16)) else {
+            return Ok(None);
+        };
         let batch_length = i32::from_be_bytes(length);
-        let size = usize::try_from(batch_length).ok().filter(|n| *n >= 14).map(|n| n + LOG_OVERHEAD);
-        let Some(size) = size else {
+        let size = usize::try_from(batch_length).ok().filter(|_| LENGTHS.contains(&batch_length));
+        let Some(size) = size.map(|n| n + LOG_OVERHEAD) else {
             return Err(Error::new(Reason::Length { length: batch_length.into(), left: data.len() }, 8));
         };
         if size > data.len() {
@@ -149,18 +156,20 @@ impl Batch {
         Err(Error::new(Reason::Invalid("checksum does not match the data"), 17))
     }
 
-    /// The records, decompressed to at most `limit` bytes if they are compressed.
+    /// The records, decompressed to at most `limit` bytes if they are compressed. What their codec refuses is an
+    /// error of the walk, after the records before it, as in the Java client.
     pub fn records(&self, limit: usize) -> Result<RecordSet, Error> {
         let body = self.data.slice(HEADER_SIZE.min(self.data.len())..);
-        let body = match self.header.compression() {
-            Some(Compression::None) => body,
-            Some(compression) => match decompress(compression, &body, limit) {
-                Ok(plain) => plain.into(),
-                Err(e) => return Err(Error::new(Reason::Compression(e.to_string()), HEADER_SIZE)),
-            },
-            None => return Err(Error::new(Reason::Invalid("no such compression"), 21)),
-        };
-        RecordSet::new(&self.header, body)
+        let compression = self.header.compression();
+        let compression = compression.ok_or_else(|| Error::new(Reason::Invalid("no such compression"), 21))?;
+        if compression == Compression::None {
+            return RecordSet::new(&self.header, body, None);
+        }
+        let mut plain = Vec::new();
+        // Positions of records have 31 bits.
+        let damage = decompress_into(compression, &body, limit.min(i32::MAX as usize), &mut plain).err();
+        let damage = damage.map(|e| Error::new(Reason::Compression(e.to_string()), HEADER_SIZE));
+        RecordSet::new(&self.header, plain.into(), damage)
     }
 }
 

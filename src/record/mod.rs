@@ -3,7 +3,10 @@
 //! `batch` finds batches in what a broker sent, checks them and seals new ones; `view` walks the records of one
 //! without copying; `crc` is the checksum. Keys, values and headers are slices of the batch.
 
+#![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 mod batch;
+#[allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "our own data, kept far below 2 GiB")]
 mod builder;
 mod crc;
 mod view;

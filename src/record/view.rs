@@ -126,7 +126,9 @@ impl<'a> Iterator for Headers<'a> {
 
 /// A length and as many bytes; the outer `None` means cut off, the inner one null.
 fn take_sized<'a>(data: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
-    let Ok(length) = usize::try_from(take_i32(data)?) else { return Some(None) };
+    let Ok(length) = usize::try_from(take_i32(data)?) else {
+        return Some(None);
+    };
     let (bytes, rest) = data.split_at_checked(length)?;
     *data = rest;
     Some(Some(bytes))
@@ -141,10 +143,12 @@ pub struct RecordSet {
     base_offset: i64,
     base_timestamp: i64,
     append_time: Option<i64>,
+    /// Why there are no more bytes than there are.
+    damage: Option<Error>,
 }
 
 impl RecordSet {
-    pub(super) fn new(header: &Header, data: Bytes) -> Result<Self, Error> {
+    pub(super) fn new(header: &Header, data: Bytes, damage: Option<Error>) -> Result<Self, Error> {
         if header.count < 0 {
             return Err(Error::new(Reason::NegativeLength(header.count.into()), 57));
         }
@@ -155,6 +159,7 @@ impl RecordSet {
             base_offset: header.base_offset,
             base_timestamp: header.base_timestamp,
             append_time: (header.timestamp_type() == TimestampType::LogAppendTime).then_some(header.max_timestamp),
+            damage,
         })
     }
 
@@ -163,7 +168,7 @@ impl RecordSet {
         &self.data
     }
 
-    /// Records the batch says are left.
+    /// Records the batch says are left; a peer's word, so reserve by [`Iterator::size_hint`] instead.
     pub fn left(&self) -> usize {
         self.left.max(0) as usize
     }
@@ -178,6 +183,7 @@ impl RecordSet {
     }
 
     #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "a batch, decompressed or not, is smaller than 2 GiB")]
     fn read(&mut self) -> Option<Record> {
         let mut rest = self.data.get(self.position..)?;
         let size = usize::try_from(take_i32(&mut rest)?).ok()?;
@@ -223,12 +229,21 @@ impl RecordSet {
     #[cold]
     fn broken(&mut self, reason: Reason) -> Error {
         self.left = 0;
-        Error::new(reason, super::HEADER_SIZE + self.position)
+        self.damage.take().unwrap_or_else(|| Error::new(reason, super::HEADER_SIZE + self.position))
     }
 }
 
+/// Bytes of the smallest record: its seven fields without key, value or headers.
+const SMALLEST: usize = 7;
+
 impl Iterator for RecordSet {
     type Item = Result<Record, Error>;
+
+    /// Never more than the bytes have room for, and the error that ends the walk.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let room = self.data.len().saturating_sub(self.position) / SMALLEST;
+        (0, Some(self.left().min(room + 1)))
+    }
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -240,7 +255,7 @@ impl Iterator for RecordSet {
         };
         self.left -= 1;
         let surplus = self.data.len() - self.position;
-        if self.left == 0 && surplus > 0 {
+        if self.left == 0 && (surplus > 0 || self.damage.is_some()) {
             return Some(Err(self.broken(Reason::TrailingBytes(surplus))));
         }
         Some(Ok(record))

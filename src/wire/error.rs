@@ -79,7 +79,9 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated { wanted, left } => write!(f, "needs {wanted} bytes, {left} left"),
-            Self::Length { length, left } => write!(f, "length {length} exceeds the {left} bytes left"),
+            Self::Length { length, left } => {
+                write!(f, "length {length} exceeds the {left} bytes left")
+            }
             Self::NegativeLength(length) => write!(f, "length {length} is negative"),
             Self::Null => f.write_str("is null, which this version does not allow"),
             Self::NotUtf8 => f.write_str("is not UTF-8"),

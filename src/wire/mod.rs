@@ -5,13 +5,17 @@
 //! is left before anything is read, and memory is charged to a budget; tagged fields nobody knows are dropped
 //! and counted, because a client never forwards a message.
 
+#![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 mod error;
 #[macro_use]
 mod message;
 mod reader;
 mod uuid;
 mod value;
+#[allow(clippy::cast_possible_truncation, reason = "low bits first is what the format is")]
 pub mod varint;
+#[allow(clippy::cast_possible_truncation, reason = "lengths are compared with their limit first")]
 mod writer;
 
 pub use error::{Error, Reason, Step};
@@ -93,9 +97,12 @@ impl Wire for Option<String> {
     }
     #[inline(never)]
     fn get(r: &mut Reader) -> Result<Self, Error> {
-        let Some(n) = r.length(false)? else { return Ok(None) };
         let at = r.offset();
-        let bytes = r.take(n)?;
+        let Some(n) = r.length(false)? else {
+            return Ok(None);
+        };
+        let bytes = r.take(n, at)?;
+        let at = r.offset() - n;
         match std::str::from_utf8(&bytes) {
             Ok(s) => Ok(Some(s.to_owned())),
             Err(_) => Err(Error::new(Reason::NotUtf8, at)),
@@ -121,13 +128,14 @@ impl Wire for Option<Bytes> {
     fn put(&self, w: &mut Writer) {
         w.length(self.as_ref().map(Bytes::len), true);
         if let Some(b) = self {
-            w.buf.extend_from_slice(b);
+            w.bytes(b);
         }
     }
     #[inline(never)]
     fn get(r: &mut Reader) -> Result<Self, Error> {
+        let at = r.offset();
         match r.length(true)? {
-            Some(n) => r.take(n).map(Some),
+            Some(n) => r.take(n, at).map(Some),
             None => Ok(None),
         }
     }
@@ -137,7 +145,7 @@ impl Wire for Bytes {
     #[inline(never)]
     fn put(&self, w: &mut Writer) {
         w.length(Some(self.len()), true);
-        w.buf.extend_from_slice(self);
+        w.bytes(self);
     }
     #[inline(never)]
     fn get(r: &mut Reader) -> Result<Self, Error> {
@@ -155,14 +163,22 @@ impl<T: Wire> Wire for Option<Vec<T>> {
     }
     fn get(r: &mut Reader) -> Result<Self, Error> {
         let at = r.offset();
-        let Some(n) = r.length(true)? else { return Ok(None) };
+        let Some(n) = r.length(true)? else {
+            return Ok(None);
+        };
         // Every element takes a byte at least.
         if n > r.left() {
             return Err(Error::new(Reason::Length { length: n as i64, left: r.left() }, at));
         }
         let mut items = Vec::new();
         for i in 0..n {
-            r.charge(2 * size_of::<T>())?; // a growing vector may hold twice what it needs
+            if items.len() == items.capacity() {
+                // Grown by hand: `push` alone would give a vector of one element room for four, unpaid. Twice the room,
+                // because both the old and the new one are held while the elements move.
+                let more = items.len().clamp(1, n - i);
+                r.charge(more.saturating_mul(2 * size_of::<T>()))?;
+                items.reserve_exact(more);
+            }
             match T::get(r) {
                 Ok(item) => items.push(item),
                 Err(e) => return Err(e.within(Step::Index(i))),

@@ -5,8 +5,8 @@ use bytes::{Buf, Bytes};
 
 /// Memory that decoding a message of `len` bytes may take: 64 times its size and 64 KiB.
 ///
-/// The largest ratio of a valid message is below 40: arrays of structs with many empty strings, where one byte
-/// on the wire is 24 in memory and vectors grow by doubling.
+/// The largest ratio of a valid message is 53, an OffsetFetch request v8 of groups without names: an empty string is
+/// one byte on the wire and 24 in memory, and a vector that grows holds its elements twice.
 pub fn memory_limit(len: usize) -> usize {
     len.saturating_mul(64).saturating_add(64 << 10)
 }
@@ -59,10 +59,11 @@ impl Reader {
         }
     }
 
-    /// The next `n` bytes, shared with the frame.
-    pub fn take(&mut self, n: usize) -> Result<Bytes, Error> {
+    /// The next `n` bytes, shared with the frame. `at` is where the length was read, which is what is wrong if there
+    /// are not as many.
+    pub(super) fn take(&mut self, n: usize, at: usize) -> Result<Bytes, Error> {
         if n > self.buf.len() {
-            return Err(Error::new(Reason::Length { length: n as i64, left: self.left() }, self.offset()));
+            return Err(Error::new(Reason::Length { length: n as i64, left: self.left() }, at));
         }
         Ok(self.buf.split_to(n))
     }
@@ -93,11 +94,11 @@ impl Reader {
     #[inline(never)]
     pub fn uvarint(&mut self) -> Result<u32, Error> {
         let mut data = &self.buf[..];
-        match super::varint::take_u64(&mut data, 32) {
+        match super::varint::take_u32(&mut data) {
             Some(v) => {
                 let used = self.buf.len() - data.len();
                 self.buf.advance(used);
-                Ok(v as u32)
+                Ok(v)
             }
             None if data.is_empty() => Err(Error::new(Reason::Truncated { wanted: 1, left: 0 }, self.end)),
             None => Err(Error::new(Reason::Varint, self.offset())),
@@ -118,8 +119,7 @@ impl Reader {
         };
         match n {
             -1 => Ok(None),
-            0.. => Ok(Some(n as usize)),
-            _ => Err(Error::new(Reason::NegativeLength(n), at)),
+            n => usize::try_from(n).map(Some).map_err(|_| Error::new(Reason::NegativeLength(n), at)),
         }
     }
 
@@ -130,8 +130,10 @@ impl Reader {
             return Ok(());
         }
         for _ in 0..self.uvarint()? {
-            let (tag, len) = (self.uvarint()?, self.uvarint()? as usize);
-            let field = self.take(len)?;
+            let tag = self.uvarint()?;
+            let at = self.offset();
+            let len = self.uvarint()? as usize;
+            let field = self.take(len, at)?;
             let after = std::mem::replace(&mut self.buf, field);
             let field_end = self.end - after.len();
             let end = std::mem::replace(&mut self.end, field_end);

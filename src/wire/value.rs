@@ -152,7 +152,9 @@ impl<T: Reflect> Reflect for Vec<T> {
         Value::List(self.iter().map(|v| v.to_value(version)).collect())
     }
     fn from_value(value: Value, version: i16) -> Result<Self, Error> {
-        let Value::List(items) = value else { return Err(type_error("a list", &value)) };
+        let Value::List(items) = value else {
+            return Err(type_error("a list", &value));
+        };
         items
             .into_iter()
             .enumerate()

@@ -67,6 +67,12 @@ pub fn take_u64(data: &mut &[u8], bits: u32) -> Option<u64> {
     }
 }
 
+/// Takes an unsigned 32-bit integer off the front of `data`; bits beyond 32 of a fifth byte are dropped.
+#[inline]
+pub fn take_u32(data: &mut &[u8]) -> Option<u32> {
+    take_u64(data, 32).map(|v| v as u32)
+}
+
 /// Takes a zigzag 32-bit integer off the front of `data`.
 #[inline]
 pub fn take_i32(data: &mut &[u8]) -> Option<i32> {
@@ -77,7 +83,7 @@ pub fn take_i32(data: &mut &[u8]) -> Option<i32> {
         *data = rest;
         return Some(i32::from(byte >> 1) ^ -i32::from(byte & 1));
     }
-    let v = take_u64(data, 32)? as u32;
+    let v = take_u32(data)?;
     Some((v >> 1) as i32 ^ -((v & 1) as i32))
 }
 

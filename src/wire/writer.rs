@@ -1,6 +1,7 @@
 //! The encoding cursor: a growing buffer, the version, and the first thing that could not be written.
 
 use super::{Error, Reason, Step, varint};
+use bytes::Bytes;
 
 /// Appends values to a message body.
 #[derive(Default)]
@@ -12,20 +13,58 @@ pub struct Writer {
     /// Whether this version has compact lengths and tagged fields.
     pub flexible: bool,
     error: Option<Error>,
+    shared: Option<Shared>,
+}
+
+/// Long byte fields that are sent from where they lie, and where in the buffer they belong.
+struct Shared {
+    from: usize,
+    slices: Vec<(usize, Bytes)>,
 }
 
 impl Writer {
     /// Starts an empty body.
     pub fn new(version: i16, flexible: bool) -> Self {
-        Self { buf: Vec::new(), version, flexible, error: None }
+        Self { buf: Vec::new(), version, flexible, error: None, shared: None }
+    }
+
+    /// The same writer, which does not copy byte fields of at least `from` bytes (tagged fields excepted): the
+    /// message is then [`Self::parts`].
+    pub fn sharing(mut self, from: usize) -> Self {
+        self.shared = Some(Shared { from, slices: Vec::new() });
+        self
+    }
+
+    /// Bytes of the body so far, shared ones included.
+    pub fn size(&self) -> usize {
+        let shared = self.shared.iter().flat_map(|s| &s.slices).map(|(_, slice)| slice.len());
+        self.buf.len() + shared.sum::<usize>()
     }
 
     /// The body, or the first value that has no form in this version.
     pub fn finish(self) -> Result<Vec<u8>, Error> {
+        debug_assert!(self.shared.is_none(), "a sharing writer ends in parts");
         match self.error {
             None => Ok(self.buf),
             Some(e) => Err(e),
         }
+    }
+
+    /// The body in pieces that follow one another, or the first value that has no form in this version.
+    pub fn parts(self) -> Result<Vec<Bytes>, Error> {
+        if let Some(e) = self.error {
+            return Err(e);
+        }
+        let mut parts = Vec::new();
+        let (mut own, mut done) = (Bytes::from(self.buf), 0);
+        for (at, slice) in self.shared.into_iter().flat_map(|s| s.slices) {
+            parts.push(own.split_to(at - done));
+            parts.push(slice);
+            done = at;
+        }
+        parts.push(own);
+        parts.retain(|part| !part.is_empty());
+        Ok(parts)
     }
 
     /// Remembers the first error; writing goes on, so that no call site has to check.
@@ -48,6 +87,13 @@ impl Writer {
     #[inline(never)]
     pub fn uvarint(&mut self, v: u32) {
         varint::put_u32(&mut self.buf, v);
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &Bytes) {
+        match &mut self.shared {
+            Some(shared) if bytes.len() >= shared.from => shared.slices.push((self.buf.len(), bytes.clone())),
+            _ => self.buf.extend_from_slice(bytes),
+        }
     }
 
     #[inline(never)]
@@ -93,5 +139,25 @@ impl Tags {
     pub fn finish(self, w: &mut Writer) {
         w.uvarint(self.count);
         w.buf.extend_from_slice(&self.body);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Wire;
+
+    #[test]
+    fn parts_are_the_body_and_long_fields_are_not_copied() {
+        let fields =
+            [Bytes::from(vec![1; 10]), Bytes::from(vec![2; 3]), Bytes::new(), Bytes::from(vec![3; 20])].to_vec();
+        let mut plain = Writer::new(0, true);
+        let mut sharing = Writer::new(0, true).sharing(10);
+        fields.put(&mut plain);
+        fields.put(&mut sharing);
+        assert_eq!(sharing.size(), plain.size());
+        let parts = sharing.parts().unwrap();
+        assert_eq!(parts.concat(), plain.finish().unwrap());
+        assert_eq!(parts[1].as_ptr(), fields[0].as_ptr());
     }
 }

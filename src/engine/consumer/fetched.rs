@@ -130,7 +130,9 @@ pub fn damaged(asked: &Asked, before: &[Chunk], e: &wire::Error) -> Error {
 /// Whether a control batch ends a transaction that was given up: its record's key is a version and a type, both int16,
 /// and 0 is the type for abort.
 fn is_abort(batch: &Batch, limit: usize) -> bool {
-    let Ok(mut records) = batch.records(limit) else { return false };
+    let Ok(mut records) = batch.records(limit) else {
+        return false;
+    };
     match records.next_view() {
         Some(Ok(view)) => view.key().and_then(|k| k.get(2..4)) == Some(&[0, 0]),
         _ => false,

@@ -143,12 +143,14 @@ impl Partition {
     pub fn take(&mut self, max_records: usize, max_bytes: usize, out: &mut Vec<Slice>) -> (usize, usize) {
         let (mut count, mut bytes) = (0, 0);
         while count < max_records && bytes < max_bytes && !self.is_finished() {
-            let Some(chunk) = self.queue.front_mut() else { break };
+            let Some(chunk) = self.queue.front_mut() else {
+                break;
+            };
             let mut records = Vec::new();
             let mut broken = None;
             let mut done = true;
             if let Some(set) = &mut chunk.records {
-                records.reserve(set.left().min(max_records - count));
+                records.reserve(set.size_hint().1.unwrap_or(0).min(max_records - count));
                 loop {
                     if count == max_records || bytes >= max_bytes {
                         done = set.left() == 0;

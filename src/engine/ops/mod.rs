@@ -176,7 +176,9 @@ impl<T> Ops<T> {
     }
 
     fn settle(&mut self, now: Time, id: u64, result: Option<Result<(), Error>>) {
-        let (Some(result), Some(running)) = (result, self.running.get_mut(&id)) else { return };
+        let (Some(result), Some(running)) = (result, self.running.get_mut(&id)) else {
+            return;
+        };
         if let Err(error) = result {
             let unknown = error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
             let patient = !unknown || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
@@ -214,7 +216,9 @@ impl<T: Send> Role for Ops<T> {
 
     fn handle_answer(&mut self, now: Time, answer: Answer<OpToken>) {
         let OpToken { op: id, part } = answer.token;
-        let Some(running) = self.running.get_mut(&id) else { return };
+        let Some(running) = self.running.get_mut(&id) else {
+            return;
+        };
         running.outstanding -= 1;
         let result = match answer.result {
             Ok(reply) => self.with(now, id, |op, cx| op.take(cx, part, answer.node, reply)),
@@ -253,7 +257,9 @@ impl<T: Send> Role for Ops<T> {
         let due = |r: &Running<T>| r.deadline <= now || r.next_step.is_some_and(|t| t <= now);
         let ids: Vec<u64> = self.running.iter().filter(|(_, r)| due(r)).map(|(id, _)| *id).collect();
         for id in ids {
-            let Some(running) = self.running.get_mut(&id) else { continue };
+            let Some(running) = self.running.get_mut(&id) else {
+                continue;
+            };
             if running.deadline > now {
                 self.step(now, id);
                 continue;

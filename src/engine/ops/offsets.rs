@@ -69,7 +69,9 @@ impl Op for ListOffsets {
                         .get(*i)
                         .is_some_and(|item| *item.topic == *topic.name && item.partition == p.partition_index)
                 });
-                let Some(item) = index.and_then(|i| self.items.get_mut(i)) else { continue };
+                let Some(item) = index.and_then(|i| self.items.get_mut(i)) else {
+                    continue;
+                };
                 if let Err(code) = p.error_code.check() {
                     let what = format!("list offsets of {}-{}", item.topic, item.partition);
                     failed = Some(Error::refused(code, what).at(&item.topic, item.partition));

@@ -218,7 +218,9 @@ impl Op for Partitions {
 
     fn take(&mut self, cx: &mut Cx<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         let cluster = read(cx.now, reply, false)?;
-        let Some(topic) = cluster.topics.get(self.topic.as_str()) else { return Ok(()) };
+        let Some(topic) = cluster.topics.get(self.topic.as_str()) else {
+            return Ok(());
+        };
         let name: Arc<str> = self.topic.as_str().into();
         topic.error.check().map_err(|code| Error::refused(code, format!("topic {name:?}")).at(&name, None))?;
         self.found = Some((0..topic.partitions.len() as i32).collect());

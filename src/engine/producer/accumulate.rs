@@ -111,7 +111,9 @@ impl<D> Producer<D> {
                 Error::new(ErrorKind::BufferFull, message).with_hint("wait for deliveries, or raise buffer.memory")
             );
         }
-        let Some(t) = self.topics.get_mut(topic) else { return Ok(false) };
+        let Some(t) = self.topics.get_mut(topic) else {
+            return Ok(false);
+        };
         if t.partitions.is_empty() {
             let owned = |b: Option<&[u8]>| b.map(Box::from);
             t.waiting.push_back(Waiting {
@@ -133,7 +135,9 @@ impl<D> Producer<D> {
     }
 
     fn append_to(&mut self, now: Time, topic: usize, record: &NewRecord<'_>, ticket: Option<D>) -> Result<bool, Error> {
-        let Some(t) = self.topics.get_mut(topic) else { return Ok(false) };
+        let Some(t) = self.topics.get_mut(topic) else {
+            return Ok(false);
+        };
         let count = t.partitions.len();
         let (partition, sticks) = match (record.partition, record.key) {
             (Some(p), _) => match usize::try_from(p).ok().filter(|p| *p < count) {
@@ -146,7 +150,9 @@ impl<D> Producer<D> {
             (None, Some(key)) => (partition_of(key, count), false),
             (None, None) => (t.sticky.partition(count), true),
         };
-        let Some(p) = t.partitions.get_mut(partition) else { return Ok(false) };
+        let Some(p) = t.partitions.get_mut(partition) else {
+            return Ok(false);
+        };
         let bound = max_record_size(record.key, record.value, record.headers);
         let mut ready = false;
         if p.open.as_mut().and_then(|b| b.builder()).is_some_and(|b| b.size() + bound > self.config.batch_size) {
@@ -161,7 +167,9 @@ impl<D> Producer<D> {
             self.memory += HEADER_SIZE;
             batch
         });
-        let Some(builder) = open.builder() else { return Ok(false) };
+        let Some(builder) = open.builder() else {
+            return Ok(false);
+        };
         let appended = builder.append(record.timestamp, record.key, record.value, record.headers);
         open.count += 1;
         open.bytes += appended.size;
@@ -182,8 +190,12 @@ impl<D> Producer<D> {
 
     /// Takes over what the cluster says of a topic, and sends what waited for it.
     pub(super) fn settle_topic(&mut self, now: Time, topic: usize) {
-        let Some(t) = self.topics.get_mut(topic) else { return };
-        let Some(known) = self.cluster.topics.get(&t.name) else { return };
+        let Some(t) = self.topics.get_mut(topic) else {
+            return;
+        };
+        let Some(known) = self.cluster.topics.get(&t.name) else {
+            return;
+        };
         if known.error.is_error() || known.partitions.is_empty() {
             return;
         }
@@ -193,7 +205,9 @@ impl<D> Producer<D> {
         t.partitions.resize_with(count, Partition::default);
         for w in std::mem::take(&mut t.waiting) {
             self.release(w.bytes, w.generation, 1);
-            let Some(name) = self.topics.get(topic).map(|t| t.name.clone()) else { return };
+            let Some(name) = self.topics.get(topic).map(|t| t.name.clone()) else {
+                return;
+            };
             let headers: Vec<(&str, Option<&[u8]>)> = w.headers.iter().map(|(k, v)| (&**k, v.as_deref())).collect();
             let record = NewRecord {
                 topic: &name,
@@ -215,7 +229,9 @@ impl<D> Producer<D> {
     }
 
     fn refuse(&mut self, topic: usize, ticket: Option<D>, timestamp: i64, error: &Error) {
-        let Some(t) = self.topics.get(topic) else { return };
+        let Some(t) = self.topics.get(topic) else {
+            return;
+        };
         let untracked = u64::from(ticket.is_none());
         let deliveries = ticket.into_iter().map(|ticket| Delivery { index: 0, timestamp, ticket }).collect();
         let result = Err(error.clone().at(&t.name, None));
@@ -224,7 +240,9 @@ impl<D> Producer<D> {
 
     /// Fails the records that wait for a topic.
     pub(super) fn fail_waiting(&mut self, topic: usize, error: &Error) {
-        let Some(t) = self.topics.get_mut(topic) else { return };
+        let Some(t) = self.topics.get_mut(topic) else {
+            return;
+        };
         for w in std::mem::take(&mut t.waiting) {
             self.release(w.bytes, w.generation, 1);
             self.refuse(topic, w.ticket, w.timestamp, error);

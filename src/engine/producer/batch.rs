@@ -85,7 +85,9 @@ impl<D> Batch<D> {
             Some(Data::Sealed(data)) => reseal(&data, producer),
             Some(Data::Open(builder)) => match builder.seal(compression, producer) {
                 Ok(sealed) => sealed.data,
-                Err(e) => return Err(Error::new(ErrorKind::Config, format!("records cannot be compressed: {e}"))),
+                Err(e) => {
+                    return Err(Error::new(ErrorKind::Config, format!("records cannot be compressed: {e}")));
+                }
             },
             None => Bytes::new(),
         };

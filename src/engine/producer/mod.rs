@@ -215,7 +215,9 @@ impl<D> Producer<D> {
             self.fail_waiting(topic, error);
         }
         for (topic, partition) in std::mem::take(&mut self.active) {
-            let Some(p) = self.partition(topic, partition) else { continue };
+            let Some(p) = self.partition(topic, partition) else {
+                continue;
+            };
             p.close_open();
             for batch in std::mem::take(&mut p.queue) {
                 self.settle(topic, partition, batch, Err(error.clone()));
@@ -230,7 +232,9 @@ impl<D> Producer<D> {
     /// A record's end: memory and flushes are told, the outcome goes out.
     fn settle(&mut self, topic: usize, partition: usize, batch: Batch<D>, result: Result<(i64, i64), Error>) {
         self.release(batch.bytes, batch.generation, batch.count as u64);
-        let Some(t) = self.topics.get(topic) else { return };
+        let Some(t) = self.topics.get(topic) else {
+            return;
+        };
         let result = result.map_err(|e| e.at(&t.name, partition as i32));
         let untracked = batch.count as u64 - batch.deliveries.len() as u64;
         let event = Event {
@@ -417,12 +421,16 @@ impl<D> Producer<D> {
     fn expire(&mut self, now: Time) {
         let limit = self.config.delivery_timeout;
         for (topic, partition) in self.active.clone() {
-            let Some(p) = self.partition(topic, partition) else { continue };
+            let Some(p) = self.partition(topic, partition) else {
+                continue;
+            };
             if p.open.as_ref().is_some_and(|b| b.created + limit <= now) {
                 p.close_open();
             }
             while let Some(p) = self.partition(topic, partition) {
-                let Some(batch) = p.queue.pop_front_if(|b| b.created + limit <= now) else { break };
+                let Some(batch) = p.queue.pop_front_if(|b| b.created + limit <= now) else {
+                    break;
+                };
                 let error = self.timed_out("delivery.timeout.ms", limit, batch.error.clone());
                 self.fail(topic, partition, batch, error);
             }
@@ -447,8 +455,12 @@ impl<D> Producer<D> {
     fn expire_waiting(&mut self, now: Time) {
         let limit = self.config.max_block.min(self.config.delivery_timeout);
         for topic in 0..self.topics.len() {
-            let Some(t) = self.topics.get(topic) else { continue };
-            let Some(since) = t.waiting_since() else { continue };
+            let Some(t) = self.topics.get(topic) else {
+                continue;
+            };
+            let Some(since) = t.waiting_since() else {
+                continue;
+            };
             let code = self.cluster.topics.get(&t.name).map_or(ErrorCode::NONE, |known| known.error);
             let unknown =
                 code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && now >= since + UNKNOWN_TOPIC_GRACE.min(limit);
@@ -548,8 +560,12 @@ impl<D: Send> Role for Producer<D> {
         let (mut size, mut deadline) = (0, now + self.config.request_timeout);
         let led: Vec<(usize, usize)> = self.active.iter().copied().collect();
         for (topic, partition) in led {
-            let Some(t) = self.topics.get_mut(topic) else { continue };
-            let Some(p) = t.partitions.get_mut(partition) else { continue };
+            let Some(t) = self.topics.get_mut(topic) else {
+                continue;
+            };
+            let Some(p) = t.partitions.get_mut(partition) else {
+                continue;
+            };
             let leader = self.cluster.leader(&t.name, partition as i32);
             let held = p.retry_at > now || (p.recovering && p.in_flight > 0);
             if held || leader.is_none_or(|(leader, _)| leader != node) {
@@ -559,7 +575,9 @@ impl<D: Send> Role for Producer<D> {
                 p.close_open();
             }
             let room = self.config.max_request_size.saturating_sub(size);
-            let Some(batch) = p.queue.pop_front_if(|b| flights.is_empty() || b.size() <= room) else { continue };
+            let Some(batch) = p.queue.pop_front_if(|b| flights.is_empty() || b.size() <= room) else {
+                continue;
+            };
             let producer = match batch.producer {
                 Some(producer) => producer,
                 None => {
@@ -595,7 +613,9 @@ impl<D: Send> Role for Producer<D> {
             self.identity.next_timeout().into_iter().for_each(&mut at);
         }
         for (topic, partition) in &self.active {
-            let Some(p) = self.topics.get(*topic).and_then(|t| t.partitions.get(*partition)) else { continue };
+            let Some(p) = self.topics.get(*topic).and_then(|t| t.partitions.get(*partition)) else {
+                continue;
+            };
             if let Some(open) = &p.open {
                 at(open.created + self.config.linger);
                 at(open.created + limit);

@@ -1,0 +1,115 @@
+"""Columns of the source and the sink, in Spark's types and in Arrow's.
+
+The source has exactly the columns of Spark's own Kafka connector, all nullable. Spark compares the
+first Arrow batch of a task with its schema to the letter, so the Arrow types are spelt out here:
+plain `binary` and `utf8` with 32-bit offsets, timestamps in microseconds and UTC. A schema that the
+user gives chooses columns; what is not chosen is not built.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from klamm.errors import ConfigError
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+
+_SOURCE: dict[str, tuple[DataType, pa.DataType]] = {
+    "key": (BinaryType(), pa.binary()),
+    "value": (BinaryType(), pa.binary()),
+    "topic": (StringType(), pa.utf8()),
+    "partition": (IntegerType(), pa.int32()),
+    "offset": (LongType(), pa.int64()),
+    "timestamp": (TimestampType(), pa.timestamp("us", tz="UTC")),
+    "timestampType": (IntegerType(), pa.int32()),
+    "headers": (
+        HEADERS,
+        pa.list_(pa.field("element", pa.struct([pa.field("key", pa.utf8()), pa.field("value", pa.binary())]))),
+    ),
+}
+
+_TEXT = (StringType(), BinaryType())
+_SINK: dict[str, tuple[DataType, ...]] = {
+    "key": _TEXT,
+    "value": _TEXT,
+    "topic": (StringType(),),
+    "partition": (IntegerType(),),
+    "headers": (HEADERS,),
+    "timestamp": (TimestampType(),),
+}
+
+
+def source_schema(include_headers: bool) -> StructType:
+    """Build the schema of a read."""
+    return StructType(
+        [
+            StructField(name, spark_type)
+            for name, (spark_type, _) in _SOURCE.items()
+            if include_headers or name != "headers"
+        ]
+    )
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Translate the schema of a read, after checking that its columns are some of the source's."""
+    fields = []
+    for field in schema.fields:
+        if field.name not in _SOURCE:
+            near = difflib.get_close_matches(field.name, _SOURCE, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(_SOURCE)}"
+            raise ConfigError(f"the source has no column '{field.name}'; {hint}")
+        spark_type, arrow_type = _SOURCE[field.name]
+        if not _same(field.dataType, spark_type):
+            raise ConfigError(
+                f"column '{field.name}' is {spark_type.simpleString()} in the source; the schema "
+                f"given asks for {field.dataType.simpleString()}: read it as it is and cast it then"
+            )
+        fields.append(pa.field(field.name, arrow_type))
+    return pa.schema(fields)
+
+
+def sink_columns(schema: StructType, topic: str | None) -> list[str]:
+    """Choose the columns a write uses, after checking them as Spark's connector does.
+
+    Other columns are left alone, as they are there.
+    """
+    types = {field.name: field.dataType for field in schema.fields}
+    if "value" not in types:
+        raise ConfigError("Required attribute 'value' not found.")
+    if topic is None and "topic" not in types:
+        raise ConfigError(
+            "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."
+        )
+    for name, allowed in _SINK.items():
+        if name in types and not any(_same(types[name], one) for one in allowed):
+            expected = " or ".join(one.simpleString().upper() for one in allowed)
+            raise ConfigError(f"{name} attribute type must be a {expected}, got {types[name].simpleString().upper()}")
+    return [name for name in _SINK if name in types and (name != "topic" or topic is None)]
+
+
+def _same(one: DataType, other: DataType) -> bool:
+    """Equal but for nullability."""
+    if isinstance(one, ArrayType) and isinstance(other, ArrayType):
+        return _same(one.elementType, other.elementType)
+    if isinstance(one, StructType) and isinstance(other, StructType):
+        return one.fieldNames() == other.fieldNames() and all(
+            _same(a.dataType, b.dataType) for a, b in zip(one.fields, other.fields, strict=True)
+        )
+    if isinstance(one, StringType) and isinstance(other, StringType):
+        return True  # whatever the collation: the bytes are the same
+    return one == other

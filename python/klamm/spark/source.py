@@ -1,0 +1,72 @@
+"""The data source `klamm`: where Spark's calls arrive, and nothing more.
+
+Options are parsed in every method, since Spark makes and pickles this object on its own terms and
+must find it as plain as it left it.
+"""
+
+# typing.override is there from Python 3.12 on.
+# mypy: disable-error-code="explicit-override"
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from klamm.errors import ConfigError
+from pyspark.sql.datasource import DataSource
+
+from klamm.spark import clients
+from klamm.spark.options import read_options, write_options
+from klamm.spark.read import ADMISSION_CONTROL, KlammReader, KlammStreamReader
+from klamm.spark.schema import source_schema
+from klamm.spark.write import KlammStreamWriter, KlammWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from klamm.spark.options import WriteOptions
+
+log = logging.getLogger("klamm.spark")
+
+
+class KlammDataSource(DataSource):
+    """`spark.read.format("klamm")`, and the same for readStream, write and writeStream."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what stands in `format(...)`."""
+        return "klamm"
+
+    def schema(self) -> StructType:
+        """Describe the rows, which also checks the options before anything runs."""
+        options = read_options(self.options)
+        clients.check_consumer(options.config)
+        return source_schema(options.include_headers)
+
+    def reader(self, schema: StructType) -> KlammReader:
+        """Make the reader of a batch query."""
+        options = read_options(self.options, streaming=False)
+        if options.max_offsets_per_trigger is not None:
+            log.warning("option 'maxOffsetsPerTrigger' does nothing in a batch read")
+        return KlammReader(options, schema)
+
+    def streamReader(self, schema: StructType) -> KlammStreamReader:
+        """Make the reader of a streaming query."""
+        options = read_options(self.options, streaming=True)
+        if options.max_offsets_per_trigger is not None and not ADMISSION_CONTROL:
+            raise ConfigError("option 'maxOffsetsPerTrigger' needs Spark 4.2 or newer")
+        return KlammStreamReader(options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> KlammWriter:
+        """Make the writer of a batch query."""
+        return KlammWriter(self._write_options(), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> KlammStreamWriter:  # noqa: ARG002
+        """Make the writer of a streaming query."""
+        # In output mode complete Spark asks to overwrite; the newest row of a key stands for it.
+        return KlammStreamWriter(self._write_options(), schema)
+
+    def _write_options(self) -> WriteOptions:
+        options = write_options(self.options)
+        clients.check_producer(options.config)
+        return options

@@ -1,0 +1,41 @@
+//! ApiVersions v0 to v5: exactly what is served, without features.
+//!
+//! A version that is not served is answered in v0 with UNSUPPORTED_VERSION and the versions of ApiVersions itself, so
+//! that the client can ask again (KIP-511). Left out: features, which nothing served so far depends on.
+
+use super::{Answer, Context, SERVED};
+use crate::api::api_versions::{API, ApiVersion, Request, Response};
+use crate::api::{ErrorCode, Info};
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let software = [&request.client_software_name, &request.client_software_version];
+    let other_cluster = request.cluster_id.is_some_and(|id| id != state.cluster_id);
+    let other_node = request.node_id >= 0 && request.node_id != context.node;
+    let error_code = if context.version >= 3 && !software.into_iter().all(|s| is_software(s)) {
+        ErrorCode::INVALID_REQUEST
+    } else if other_cluster || other_node {
+        ErrorCode::REBOOTSTRAP_REQUIRED
+    } else {
+        ErrorCode::NONE
+    };
+    let api_keys = if error_code.is_error() { Vec::new() } else { SERVED.iter().map(|api| version(api)).collect() };
+    Answer::Reply(Response { error_code, api_keys, ..Response::default() })
+}
+
+/// The answer to a version nobody here knows.
+pub(super) fn unsupported() -> Response {
+    Response { error_code: ErrorCode::UNSUPPORTED_VERSION, api_keys: vec![version(&API)], ..Response::default() }
+}
+
+fn version(api: &Info) -> ApiVersion {
+    ApiVersion { api_key: api.key, min_version: api.min, max_version: api.max_stable }
+}
+
+/// Letters and digits, with `-` and `.` between them: what Kafka takes as a software name or version.
+fn is_software(name: &str) -> bool {
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    ends(name.chars().next())
+        && ends(name.chars().next_back())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.'))
+}

@@ -1,0 +1,132 @@
+//! CreateTopics v0 to v7: on any node, at once.
+//!
+//! The messages are close to Kafka's, since people search for them. The timeout is not needed; quotas and policies
+//! are left out, but for a bound on the number of partitions.
+
+use super::{Answer, Context, Refusal};
+use crate::api::ErrorCode;
+use crate::api::create_topics::{ConfigResult, ReplicaAssignment, Request, Response, Topic, TopicResult};
+use crate::broker::configs::{Configs, Listed};
+use crate::broker::state::State;
+use std::collections::{HashMap, HashSet};
+
+/// Where a config's value comes from: set for the topic, or the default.
+const SOURCE_TOPIC: i8 = 1;
+const SOURCE_DEFAULT: i8 = 5;
+
+pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+    let mut times: HashMap<String, usize> = HashMap::new();
+    for topic in &request.topics {
+        *times.entry(topic.name.clone()).or_default() += 1;
+    }
+    let topics = request.topics.into_iter().map(|topic| {
+        let name = topic.name.clone();
+        let plan = match times.get(&name) {
+            Some(2..) => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Duplicate topic name.")),
+            _ => plan(state, topic),
+        };
+        match plan {
+            Ok(plan) => create(state, name, plan, request.validate_only),
+            Err(Refusal { code, message }) => {
+                TopicResult { name, error_code: code, error_message: message, ..TopicResult::default() }
+            }
+        }
+    });
+    let topics = topics.collect();
+    Answer::Reply(Response { topics, ..Response::default() })
+}
+
+/// A topic that can be made.
+struct Plan {
+    replicas: Vec<Vec<i32>>,
+    configs: Configs,
+}
+
+fn create(state: &mut State, name: String, plan: Plan, validate_only: bool) -> TopicResult {
+    let topic_id = if validate_only { Default::default() } else { state.new_uuid() };
+    let configs = plan.configs.list().map(|Listed { name, value, is_default }| ConfigResult {
+        name: name.to_owned(),
+        value: Some(value.to_owned()),
+        read_only: false,
+        config_source: if is_default { SOURCE_DEFAULT } else { SOURCE_TOPIC },
+        is_sensitive: false,
+    });
+    let result = TopicResult {
+        topic_id,
+        error_message: None,
+        num_partitions: i32::try_from(plan.replicas.len()).unwrap_or(i32::MAX),
+        replication_factor: plan.replicas.first().map_or(-1, |r| i16::try_from(r.len()).unwrap_or(i16::MAX)),
+        configs: Some(configs.collect()),
+        name,
+        ..TopicResult::default()
+    };
+    if !validate_only {
+        state.topics.create(&result.name, topic_id, plan.replicas, plan.configs);
+    }
+    result
+}
+
+fn plan(state: &State, topic: Topic) -> Result<Plan, Refusal> {
+    state.topics.check_name(&topic.name).map_err(|(code, message)| Refusal::new(code, message))?;
+    let replicas = match topic.assignments.is_empty() {
+        true => spread(state, topic.num_partitions, topic.replication_factor)?,
+        false => assigned(state, &topic)?,
+    };
+    let given = topic.configs.iter().map(|c| (c.name.as_str(), c.value.as_deref()));
+    let configs = Configs::parse(given).map_err(|why| Refusal::new(ErrorCode::INVALID_CONFIG, why))?;
+    Ok(Plan { replicas, configs })
+}
+
+fn spread(state: &State, partitions: i32, factor: i16) -> Result<Vec<Vec<i32>>, Refusal> {
+    let partitions = match partitions {
+        -1 => usize::try_from(state.default_partitions).unwrap_or(1),
+        n => usize::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| {
+            Refusal::new(ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+        })?,
+    };
+    let nodes = state.nodes.len();
+    let invalid = |why| Err(Refusal::new(ErrorCode::INVALID_REPLICATION_FACTOR, why));
+    let factor = match usize::try_from(factor) {
+        Err(_) if factor == -1 => state.default_replication_factor(),
+        Err(_) | Ok(0) => {
+            return invalid("Replication factor must be larger than 0, or -1 to use the default value.".to_owned());
+        }
+        Ok(n) if n > nodes => {
+            return invalid(format!(
+                "Unable to replicate the partition {n} time(s): The target replication factor of {n} cannot be reached \
+                 because only {nodes} broker(s) are registered."
+            ));
+        }
+        Ok(n) => n,
+    };
+    state.topics.check_partitions(partitions).map_err(|(code, message)| Refusal::new(code, message))?;
+    Ok(state.spread(partitions, factor))
+}
+
+/// Replicas as the request gives them, by partition.
+fn assigned(state: &State, topic: &Topic) -> Result<Vec<Vec<i32>>, Refusal> {
+    let invalid = |why: &str| Refusal::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why);
+    if topic.num_partitions != -1 || topic.replication_factor != -1 {
+        let why = "Partitions and replication factor must be -1 where replicas are assigned by hand.";
+        return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+    }
+    state.topics.check_partitions(topic.assignments.len()).map_err(|(code, message)| Refusal::new(code, message))?;
+    let mut assignments: Vec<&ReplicaAssignment> = topic.assignments.iter().collect();
+    assignments.sort_by_key(|a| a.partition_index);
+    if assignments.iter().zip(0..).any(|(a, index)| a.partition_index != index) {
+        return Err(invalid("Partitions must be numbered consecutively from 0."));
+    }
+    let factor = assignments.first().map_or(0, |a| a.broker_ids.len());
+    for a in &assignments {
+        let distinct: HashSet<_> = a.broker_ids.iter().collect();
+        if a.broker_ids.is_empty() || a.broker_ids.len() != factor || distinct.len() != factor {
+            return Err(invalid(
+                "Every partition needs the same number of replicas, at least one, on different brokers.",
+            ));
+        }
+        if !a.broker_ids.iter().all(|id| state.node(*id).is_some()) {
+            return Err(invalid("A replica is assigned to a broker that does not exist."));
+        }
+    }
+    Ok(assignments.into_iter().map(|a| a.broker_ids.clone()).collect())
+}

@@ -1,0 +1,66 @@
+//! DeleteTopics v0 to v6: by name, from v6 on also by id; on any node, at once.
+//!
+//! Records, producers and committed offsets go with the topic; parked fetches of it are answered.
+
+use super::{Answer, Context, Refusal};
+use crate::api::ErrorCode;
+use crate::api::delete_topics::{Request, Response, Topic, TopicResult};
+use crate::broker::state::State;
+use std::collections::HashSet;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let topics = match context.version {
+        6.. => request.topics,
+        _ => request.topic_names.into_iter().map(|name| Topic { name: Some(name), ..Topic::default() }).collect(),
+    };
+    let mut seen = HashSet::new();
+    let responses = topics.into_iter().map(|topic| {
+        let topic_id = topic.topic_id;
+        let again = !seen.insert((topic.name.clone(), topic_id));
+        let name = match again {
+            true => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Duplicate topic name or id.")),
+            false => find(state, &topic),
+        };
+        let (name, refusal) = match name {
+            Ok(name) => (Some(name), Refusal::from(ErrorCode::NONE)),
+            Err(refusal) => (topic.name, refusal),
+        };
+        let topic_id = match (&name, refusal.code.is_error()) {
+            (Some(name), false) => delete(state, name).unwrap_or(topic_id),
+            _ => topic_id,
+        };
+        TopicResult { name, topic_id, error_code: refusal.code, error_message: refusal.message }
+    });
+    let responses = responses.collect();
+    Answer::Reply(Response { responses, ..Response::default() })
+}
+
+fn find(state: &State, topic: &Topic) -> Result<String, Refusal> {
+    match (&topic.name, topic.topic_id.is_zero()) {
+        (Some(name), true) => match state.topics.get(name) {
+            Some(_) => Ok(name.clone()),
+            None => {
+                let why = "This server does not host this topic-partition.";
+                Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why))
+            }
+        },
+        (None, false) => match state.topics.name_of(topic.topic_id) {
+            Some(name) => Ok(name.to_owned()),
+            None => Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")),
+        },
+        (Some(_), false) => {
+            Err(Refusal::new(ErrorCode::INVALID_REQUEST, "You may not specify both topic name and topic id."))
+        }
+        (None, true) => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Neither topic name nor id were specified.")),
+    }
+}
+
+fn delete(state: &mut State, name: &str) -> Option<crate::wire::Uuid> {
+    let topic = state.topics.remove(name)?;
+    for partition in &topic.partitions {
+        state.memory.give(partition.log.total_cost() + partition.producers.total_cost());
+        state.woken.extend(&partition.waiters);
+    }
+    state.groups.forget_topic(&mut state.memory, name);
+    Some(topic.id)
+}

@@ -1,0 +1,146 @@
+//! Fetch v0 to v18: whole batches from the leader, waiting for `min_bytes` of them as long as `max_wait_ms`.
+//!
+//! An error in any partition answers at once, as in Kafka. Left out: sessions (every answer says session 0, which
+//! makes clients send full requests; a session id of theirs is not known), reading from followers, and answers to
+//! v0 to v3, which cannot hold message format 2: a partition with data is UNSUPPORTED_VERSION there.
+
+use super::{Answer, Context, Waiting};
+use crate::api::ErrorCode;
+use crate::api::fetch::{LeaderIdAndEpoch, NodeEndpoint, Partition, PartitionResponse, Request, Response};
+use crate::api::fetch::{Topic, TopicResponse};
+use crate::broker::Connection;
+use crate::broker::log::Slice;
+use crate::broker::state::State;
+use crate::broker::topics;
+use bytes::Bytes;
+use std::time::Duration;
+
+/// What one answer holds at most, whatever was asked: Kafka's `fetch.max.bytes` of the broker.
+const MAX_BYTES: usize = 55 << 20;
+
+const READ_COMMITTED: i8 = 1;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    // Epoch 0 opens a session and -1 does without; any other goes on with one, and there are none.
+    if request.session_id != 0 || request.session_epoch > 0 {
+        let error_code = ErrorCode::FETCH_SESSION_ID_NOT_FOUND;
+        return Answer::Reply(Response { error_code, ..Response::default() });
+    }
+    if let Some(response) = poll(state, context, &request, request.max_wait_ms <= 0) {
+        return Answer::Reply(response);
+    }
+    watch(state, context, &request);
+    let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
+    Answer::Park(Waiting::Fetch(request), context.now.saturating_add(wait))
+}
+
+/// The answer, if there is enough to say or no time left to wait.
+pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expired: bool) -> Option<Response> {
+    let mut response = Response::default();
+    let mut room = usize::try_from(request.max_bytes).unwrap_or(0).min(MAX_BYTES);
+    let (mut available, mut ready) = (0, expired || request.topics.is_empty());
+    for wanted in &request.topics {
+        let mut partitions = Vec::with_capacity(wanted.partitions.len());
+        for p in &wanted.partitions {
+            let (answer, more) = match topic(state, context, wanted) {
+                Ok(topic) => read(topic, context, request, p, room, available == 0),
+                Err(code) => (failure(p, code), 0),
+            };
+            available += more;
+            room = room.saturating_sub(more);
+            ready |= answer.error_code.is_error();
+            let leader = answer.current_leader.leader_id;
+            if context.version >= 16 && !response.node_endpoints.iter().any(|n| n.node_id == leader) {
+                response.node_endpoints.extend(state.node(leader).map(|n| NodeEndpoint {
+                    node_id: n.id,
+                    host: n.host.clone(),
+                    port: n.port.into(),
+                    rack: None,
+                }));
+            }
+            partitions.push(answer);
+        }
+        let (topic, topic_id) = (wanted.topic.clone(), wanted.topic_id);
+        response.responses.push(TopicResponse { topic, topic_id, partitions });
+    }
+    let enough = usize::try_from(request.min_bytes).unwrap_or(0);
+    (ready || available >= enough).then_some(response)
+}
+
+/// Has the connection woken when one of the partitions changes.
+fn watch(state: &mut State, context: &Context, request: &Request) {
+    each_partition(state, context.version, request, |p| {
+        p.waiters.insert(context.connection);
+    });
+}
+
+/// The opposite of watching.
+pub(super) fn unwatch(state: &mut State, connection: Connection, request: &Request) {
+    // A request has names or ids, and the other is empty: no need to know the version.
+    let version = if request.topics.iter().any(|t| !t.topic_id.is_zero()) { 13 } else { 0 };
+    each_partition(state, version, request, |p| {
+        p.waiters.remove(&connection);
+    });
+}
+
+fn each_partition(state: &mut State, version: i16, request: &Request, mut each: impl FnMut(&mut topics::Partition)) {
+    for wanted in &request.topics {
+        if let Ok(topic) = state.topics.find(&wanted.topic, wanted.topic_id, version >= 13) {
+            for p in &wanted.partitions {
+                topic.partition(p.partition).map(&mut each);
+            }
+        }
+    }
+}
+
+fn topic<'a>(state: &'a mut State, context: &Context, wanted: &'a Topic) -> Result<&'a mut topics::Topic, ErrorCode> {
+    state.topics.find(&wanted.topic, wanted.topic_id, context.version >= 13)
+}
+
+/// One partition's answer, and how much it has within the limits.
+fn read(
+    topic: &mut topics::Topic,
+    context: &Context,
+    request: &Request,
+    wanted: &Partition,
+    room: usize,
+    is_first: bool,
+) -> (PartitionResponse, usize) {
+    let Some(partition) = topic.partition(wanted.partition) else {
+        return (failure(wanted, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION), 0);
+    };
+    if let Err(code) = partition.check_leader(context.node, wanted.current_leader_epoch) {
+        let current_leader = LeaderIdAndEpoch { leader_id: partition.leader, leader_epoch: partition.leader_epoch };
+        return (PartitionResponse { current_leader, ..failure(wanted, code) }, 0);
+    }
+    let limit = usize::try_from(wanted.partition_max_bytes).unwrap_or(0).min(room);
+    let Slice { data, available } = match partition.log.read(wanted.fetch_offset, limit, is_first) {
+        Ok(slice) => slice,
+        Err(code) => return (failure(wanted, code), 0),
+    };
+    if context.version < 4 && available > 0 {
+        return (failure(wanted, ErrorCode::UNSUPPORTED_VERSION), 0);
+    }
+    let end = partition.log.end_offset();
+    let answer = PartitionResponse {
+        partition_index: wanted.partition,
+        high_watermark: end,
+        last_stable_offset: end,
+        log_start_offset: partition.log.start_offset(),
+        aborted_transactions: (request.isolation_level == READ_COMMITTED).then(Vec::new),
+        records: Some(data),
+        ..PartitionResponse::default()
+    };
+    (answer, available)
+}
+
+fn failure(wanted: &Partition, error_code: ErrorCode) -> PartitionResponse {
+    PartitionResponse {
+        partition_index: wanted.partition,
+        error_code,
+        high_watermark: -1,
+        aborted_transactions: None,
+        records: Some(Bytes::new()),
+        ..PartitionResponse::default()
+    }
+}

@@ -1,0 +1,38 @@
+//! FindCoordinator v0 to v6: the node that keeps a group or a transactional id, found by hash.
+//!
+//! v4 and later ask for several keys. Left out: share groups (key type 2), INVALID_REQUEST.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::find_coordinator::{Coordinator, GROUP, Request, Response, TRANSACTION};
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let find = |key: String| {
+        let node = state.coordinator(&key).filter(|_| matches!(request.key_type, GROUP | TRANSACTION));
+        match node {
+            Some(node) => Coordinator {
+                key,
+                node_id: node.id,
+                host: node.host.clone(),
+                port: node.port.into(),
+                error_code: ErrorCode::NONE,
+                error_message: None,
+            },
+            None => Coordinator {
+                key,
+                node_id: -1,
+                host: String::new(),
+                port: -1,
+                error_code: ErrorCode::INVALID_REQUEST,
+                error_message: Some(format!("no coordinator for key type {}", request.key_type)),
+            },
+        }
+    };
+    if context.version >= 4 {
+        let coordinators = request.coordinator_keys.into_iter().map(find).collect();
+        return Answer::Reply(Response { coordinators, ..Response::default() });
+    }
+    let Coordinator { node_id, host, port, error_code, error_message, .. } = find(request.key);
+    Answer::Reply(Response { error_code, error_message, node_id, host, port, ..Response::default() })
+}

@@ -1,0 +1,71 @@
+//! ListOffsets v0 to v11: the ends of the log, or the first record at or after a time.
+//!
+//! The log counts as one segment, which is what v0 lists: the end, then the start. Nothing is in remote storage, so
+//! the special times about it find nothing (and the earliest local record is the earliest one).
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::list_offsets::{EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED};
+use crate::api::list_offsets::{MAX_TIMESTAMP, Partition, PartitionResponse, Request, Response, TopicResponse};
+use crate::broker::log::{Found, Log};
+use crate::broker::state::State;
+use crate::broker::topics::Topic;
+use crate::wire::Uuid;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
+        let mut found = state.topics.find(&topic.name, Uuid::ZERO, false);
+        let partitions = topic.partitions.iter().map(|wanted| {
+            let answer = match &mut found {
+                Ok(topic) => look(topic, context, wanted),
+                Err(code) => Err(*code),
+            };
+            let failed = |error_code| PartitionResponse { error_code, ..PartitionResponse::default() };
+            PartitionResponse { partition_index: wanted.partition_index, ..answer.unwrap_or_else(failed) }
+        });
+        let partitions = partitions.collect();
+        topics.push(TopicResponse { name: topic.name, partitions });
+    }
+    Answer::Reply(Response { topics, ..Response::default() })
+}
+
+fn look(topic: &mut Topic, context: &Context, wanted: &Partition) -> Result<PartitionResponse, ErrorCode> {
+    let partition = topic.partition(wanted.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    partition.check_leader(context.node, wanted.current_leader_epoch)?;
+    if context.version == 0 {
+        let old_style_offsets = offsets_before(&partition.log, wanted);
+        return Ok(PartitionResponse { old_style_offsets, ..PartitionResponse::default() });
+    }
+    let leader_epoch = partition.leader_epoch;
+    let log = &mut partition.log;
+    let (start, end) = (log.start_offset(), log.end_offset());
+    let found = match wanted.timestamp {
+        LATEST => Some(Found { offset: end, timestamp: -1, leader_epoch }),
+        EARLIEST => Some(earliest(log, start, leader_epoch)),
+        EARLIEST_LOCAL if context.version >= 8 => Some(earliest(log, start, leader_epoch)),
+        MAX_TIMESTAMP if context.version >= 7 => log.latest_record()?,
+        LATEST_TIERED if context.version >= 9 => None,
+        EARLIEST_PENDING_UPLOAD if context.version >= 11 => None,
+        time @ 0.. => log.first_since(time)?,
+        _ => return Err(ErrorCode::UNSUPPORTED_VERSION),
+    };
+    let Some(Found { offset, timestamp, leader_epoch }) = found else { return Ok(PartitionResponse::default()) };
+    Ok(PartitionResponse { offset, timestamp, leader_epoch, ..PartitionResponse::default() })
+}
+
+fn earliest(log: &mut Log, offset: i64, leader_epoch: i32) -> Found {
+    Found { offset, timestamp: -1, leader_epoch: log.epoch_at(offset).unwrap_or(leader_epoch) }
+}
+
+/// Version 0: where segments start that have something from before a time, newest first.
+fn offsets_before(log: &Log, wanted: &Partition) -> Vec<i64> {
+    let (start, end) = (log.start_offset(), log.end_offset());
+    let mut offsets = match wanted.timestamp {
+        EARLIEST => vec![start],
+        _ if start == end => vec![start],
+        _ => vec![end, start],
+    };
+    offsets.truncate(usize::try_from(wanted.max_num_offsets).unwrap_or(0));
+    offsets
+}

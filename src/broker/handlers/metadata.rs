@@ -1,0 +1,105 @@
+//! Metadata v0 to v13: nodes, topics by name (any version) or id (v12 on), and who leads.
+//!
+//! A topic made by asking for it is there in the same answer; Kafka first says LEADER_NOT_AVAILABLE. The controller
+//! is the first node. Everybody is authorized to everything.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::metadata::{Broker, Partition, Request, Response, Topic, TopicRequest};
+use crate::broker::configs::Configs;
+use crate::broker::state::State;
+use crate::broker::topics::{is_internal, valid_name};
+use std::collections::HashSet;
+
+/// Create, alter, describe, cluster action, describe and alter configs, idempotent write: bits by operation number.
+const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
+/// Read, write, create, delete, alter, describe, describe and alter configs.
+const TOPIC_OPERATIONS: i32 = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let may_create = state.auto_create_topics && request.allow_auto_topic_creation;
+    let mut topics = match request.topics {
+        Some(wanted) if context.version > 0 || !wanted.is_empty() => {
+            let mut seen = HashSet::new();
+            let wanted = wanted.into_iter().filter(|t| seen.insert((t.name.clone(), t.topic_id)));
+            wanted.map(|t| find(state, context, t, may_create)).collect()
+        }
+        _ => state.topics.names().map(|name| describe(state, name)).collect::<Vec<_>>(),
+    };
+    if request.include_topic_authorized_operations {
+        for topic in &mut topics {
+            topic.topic_authorized_operations = TOPIC_OPERATIONS;
+        }
+    }
+    let brokers =
+        state.nodes.iter().map(|n| Broker { node_id: n.id, host: n.host.clone(), port: n.port.into(), rack: None });
+    Answer::Reply(Response {
+        brokers: brokers.collect(),
+        cluster_id: Some(state.cluster_id.clone()),
+        controller_id: state.nodes.first().map_or(-1, |n| n.id),
+        topics,
+        cluster_authorized_operations: match request.include_cluster_authorized_operations {
+            true => CLUSTER_OPERATIONS,
+            false => i32::MIN,
+        },
+        ..Response::default()
+    })
+}
+
+fn find(state: &mut State, context: &Context, wanted: TopicRequest, may_create: bool) -> Topic {
+    let TopicRequest { topic_id, name } = wanted;
+    let refuse = |name, error_code| Topic { error_code, name, topic_id, ..Topic::default() };
+    if context.version < 12 && (name.is_none() || !topic_id.is_zero()) {
+        // Versions 10 and 11 have the field, but Kafka refuses to look at it.
+        return refuse(Some(name.unwrap_or_default()), ErrorCode::INVALID_REQUEST);
+    }
+    if !topic_id.is_zero() {
+        return match state.topics.name_of(topic_id) {
+            Some(name) => describe(state, name),
+            None => refuse(None, ErrorCode::UNKNOWN_TOPIC_ID),
+        };
+    }
+    let name = name.unwrap_or_default();
+    if state.topics.get(&name).is_none() {
+        if valid_name(&name).is_err() {
+            return refuse(Some(name), ErrorCode::INVALID_TOPIC_EXCEPTION);
+        }
+        if !may_create || is_internal(&name) {
+            return refuse(Some(name), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+        }
+        if let Err(code) = create(state, &name) {
+            return refuse(Some(name), code);
+        }
+    }
+    describe(state, &name)
+}
+
+/// Makes a topic nobody described.
+fn create(state: &mut State, name: &str) -> Result<(), ErrorCode> {
+    let partitions = usize::try_from(state.default_partitions).unwrap_or(1);
+    state.topics.check_name(name).map_err(|(code, _)| code)?;
+    state.topics.check_partitions(partitions).map_err(|(code, _)| code)?;
+    let replicas = state.spread(partitions, state.default_replication_factor());
+    let id = state.new_uuid();
+    state.topics.create(name, id, replicas, Configs::default());
+    Ok(())
+}
+
+fn describe(state: &State, name: &str) -> Topic {
+    let Some(topic) = state.topics.get(name) else { return Topic::default() };
+    let partitions = topic.partitions.iter().zip(0..).map(|(p, partition_index)| Partition {
+        partition_index,
+        leader_id: p.leader,
+        leader_epoch: p.leader_epoch,
+        replica_nodes: p.replicas.clone(),
+        isr_nodes: p.replicas.clone(),
+        ..Partition::default()
+    });
+    Topic {
+        name: Some(name.to_owned()),
+        topic_id: topic.id,
+        is_internal: is_internal(name),
+        partitions: partitions.collect(),
+        ..Topic::default()
+    }
+}

@@ -1,0 +1,188 @@
+//! From a frame to an answer: header, version check, the handler of the API, the encoded reply.
+//!
+//! What Kafka answers by closing the connection closes it here: an unknown API, a version that is not served (for
+//! ApiVersions alone there is an answer), a body that cannot be decoded.
+
+use super::Time;
+use super::cluster::Connection;
+use super::state::State;
+use crate::api::header::{RequestHeader, put_response_header};
+use crate::api::{self, ErrorCode, Info, Message, Request};
+use crate::wire::{Error, Reader, Wire, Writer};
+use bytes::Bytes;
+
+/// Byte fields from here on are sent from where they lie; below, a copy is cheaper than another piece.
+const SHARE_FROM: usize = 4 << 10;
+
+/// Who asks, when, and in which version.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context {
+    pub now: Time,
+    /// Wall clock, milliseconds since 1970.
+    pub wall_ms: i64,
+    /// The node that was asked.
+    pub node: i32,
+    pub connection: Connection,
+    pub version: i16,
+    correlation_id: i32,
+}
+
+impl Context {
+    pub fn new(now: Time, start_ms: i64, node: i32, connection: Connection) -> Self {
+        let mut context = Self { now, wall_ms: 0, node, connection, version: 0, correlation_id: 0 };
+        context.move_to(now, start_ms);
+        context
+    }
+
+    pub fn move_to(&mut self, now: Time, start_ms: i64) {
+        self.now = now;
+        self.wall_ms = start_ms.saturating_add(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+    }
+}
+
+/// What became of a frame.
+pub(super) enum Outcome {
+    /// Write this.
+    Reply(Vec<Bytes>),
+    /// There is no answer to this request.
+    Silent,
+    /// The answer comes later.
+    Park(Parked),
+    /// The peer broke the protocol.
+    Close,
+}
+
+/// A request that waits: until something it watches changes, at most until the deadline.
+#[derive(Debug)]
+pub(super) struct Parked {
+    pub context: Context,
+    pub deadline: Time,
+    waiting: Waiting,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    Fetch(api::fetch::Request),
+}
+
+/// What a handler says.
+enum Answer<R> {
+    Reply(R),
+    Silent,
+    Park(Waiting, Time),
+    Close,
+}
+
+/// Names the handlers, by their APIs' files: what is served is what is listed.
+macro_rules! serve {
+    ($($module:ident)*) => {
+        $( mod $module; )*
+
+        /// The APIs that are served, from their oldest to their newest stable version.
+        static SERVED: &[&Info] = &[$( &api::$module::API ),*];
+
+        fn dispatch(state: &mut State, context: Context, api: &'static Info, body: Bytes) -> Outcome {
+            $( if api.key == api::$module::API.key {
+                return answer(context, body, |request| $module::handle(state, &context, request));
+            } )*
+            Outcome::Close
+        }
+    };
+}
+
+serve! {
+    produce
+    fetch
+    list_offsets
+    metadata
+    offset_commit
+    offset_fetch
+    find_coordinator
+    api_versions
+    create_topics
+    delete_topics
+    init_producer_id
+}
+
+/// Handles a frame.
+pub(super) fn handle(state: &mut State, mut context: Context, frame: Bytes) -> Outcome {
+    let mut reader = Reader::new(frame, 0, false);
+    let known = |key| SERVED.iter().find(|api| api.key == key).copied();
+    let Ok(header) = RequestHeader::get(&mut reader, known) else { return Outcome::Close };
+    let Some(api) = known(header.api_key) else { return Outcome::Close };
+    context.version = header.api_version;
+    context.correlation_id = header.correlation_id;
+    if (api.min..=api.max_stable).contains(&header.api_version) {
+        return dispatch(state, context, api, reader.rest());
+    }
+    if api.key == api::api_versions::API.key && header.api_version > 0 {
+        context.version = 0;
+        return reply(context, &api_versions::unsupported());
+    }
+    Outcome::Close
+}
+
+/// Looks again at a parked request; `None` if it goes on waiting.
+pub(super) fn resume(state: &mut State, parked: &Parked, expired: bool) -> Option<Result<Vec<Bytes>, Error>> {
+    match &parked.waiting {
+        Waiting::Fetch(request) => {
+            fetch::poll(state, &parked.context, request, expired).map(|response| encode(&parked.context, &response))
+        }
+    }
+}
+
+/// Stops watching for a request that was answered or whose client is gone.
+pub(super) fn forget(state: &mut State, connection: Connection, parked: &Parked) {
+    match &parked.waiting {
+        Waiting::Fetch(request) => fetch::unwatch(state, connection, request),
+    }
+}
+
+fn answer<R: Request>(context: Context, body: Bytes, handle: impl FnOnce(R) -> Answer<R::Response>) -> Outcome {
+    // Bytes left over are ignored, as Kafka does: librdkafka 2.16 writes three too many in a flexible Metadata request
+    // for all topics.
+    let mut reader = Reader::new(body, context.version, R::API.is_flexible(context.version));
+    let Ok(request) = R::get(&mut reader) else { return Outcome::Close };
+    match handle(request) {
+        Answer::Reply(response) => reply(context, &response),
+        Answer::Silent => Outcome::Silent,
+        Answer::Park(waiting, deadline) => Outcome::Park(Parked { context, deadline, waiting }),
+        Answer::Close => Outcome::Close,
+    }
+}
+
+fn reply<M: Message>(context: Context, response: &M) -> Outcome {
+    // A response that has no form in the version asked for (a name longer than its length field) cannot be sent.
+    encode(&context, response).map_or(Outcome::Close, Outcome::Reply)
+}
+
+/// A response as a frame with its length, log slices shared.
+fn encode<M: Message>(context: &Context, response: &M) -> Result<Vec<Bytes>, Error> {
+    let mut w = Writer::new(context.version, M::API.is_flexible(context.version)).sharing(SHARE_FROM);
+    0i32.put(&mut w);
+    put_response_header(M::API, context.version, context.correlation_id, &mut w);
+    response.put(&mut w);
+    let length = i32::try_from(w.size() - 4).unwrap_or(i32::MAX);
+    if let Some(first) = w.buf.first_chunk_mut() {
+        *first = length.to_be_bytes();
+    }
+    w.parts()
+}
+
+/// An error code with a sentence for a person.
+struct Refusal {
+    code: ErrorCode,
+    message: Option<String>,
+}
+
+impl Refusal {
+    fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: Some(message.into()) }
+    }
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, message: None }
+    }
+}

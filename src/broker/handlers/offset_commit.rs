@@ -1,0 +1,55 @@
+//! OffsetCommit v0 to v10: keeps offsets of clients that are no members (generation -1).
+//!
+//! Nobody can be a member yet, so a generation is refused: ILLEGAL_GENERATION, from v9 on GROUP_ID_NOT_FOUND. v0,
+//! which Kafka kept in ZooKeeper, shares the offsets of the later versions. Offsets do not expire.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::offset_commit::{Partition, PartitionResponse, Request, Response, TopicResponse};
+use crate::broker::group::{Committed, MAX_METADATA};
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let refused = if !state.is_coordinator(context.node, &request.group_id) {
+        Some(ErrorCode::NOT_COORDINATOR)
+    } else if request.generation_id_or_member_epoch >= 0 {
+        Some(if context.version >= 9 { ErrorCode::GROUP_ID_NOT_FOUND } else { ErrorCode::ILLEGAL_GENERATION })
+    } else {
+        None
+    };
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
+        let name = match context.version {
+            10.. => state.topics.name_of(topic.topic_id).map(str::to_owned).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
+            _ => Ok(topic.name.clone()),
+        };
+        let partitions = topic.partitions.into_iter().map(|p| PartitionResponse {
+            partition_index: p.partition_index,
+            error_code: match (refused, &name) {
+                (Some(code), _) => code,
+                (None, Err(code)) => *code,
+                (None, Ok(name)) => commit(state, &request.group_id, name, p),
+            },
+        });
+        let partitions = partitions.collect();
+        topics.push(TopicResponse { name: topic.name, topic_id: topic.topic_id, partitions });
+    }
+    Answer::Reply(Response { topics, ..Response::default() })
+}
+
+fn commit(state: &mut State, group: &str, topic: &str, wanted: Partition) -> ErrorCode {
+    let metadata = wanted.committed_metadata.unwrap_or_default();
+    if metadata.len() > MAX_METADATA {
+        return ErrorCode::OFFSET_METADATA_TOO_LARGE;
+    }
+    let State { topics, groups, memory, .. } = state;
+    if topics.get_mut(topic).and_then(|t| t.partition(wanted.partition_index)).is_none() {
+        return ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+    }
+    let new = Committed { offset: wanted.committed_offset, leader_epoch: wanted.committed_leader_epoch, metadata };
+    match groups.commit(memory, group, topic, wanted.partition_index, new) {
+        true => ErrorCode::NONE,
+        // Kafka's word for a coordinator that cannot write its log.
+        false => ErrorCode::COORDINATOR_NOT_AVAILABLE,
+    }
+}

@@ -1,0 +1,110 @@
+//! OffsetFetch v0 to v10: what a group committed, -1 where it did not; several groups at once from v8 on.
+//!
+//! Null topics (v2 on) mean every partition with an offset. Members and their epochs (v9) are not looked at, and
+//! `require_stable` changes nothing without transactions. v0 says UNKNOWN_TOPIC_OR_PARTITION where nothing was
+//! committed, as Kafka does.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::offset_fetch::{Group, GroupResponse, GroupTopicResponse, PartitionResponse, Request, Response};
+use crate::api::offset_fetch::{Topic, TopicResponse};
+use crate::broker::group::Committed;
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    if context.version >= 8 {
+        let groups = request.groups.into_iter().map(|group| fetch_group(state, context, group)).collect();
+        return Answer::Reply(Response { groups, ..Response::default() });
+    }
+    if !state.is_coordinator(context.node, &request.group_id) {
+        return Answer::Reply(not_coordinator(context, request));
+    }
+    let group = request.group_id.as_str();
+    let topics = match request.topics {
+        None => all(state, group),
+        Some(topics) => topics
+            .into_iter()
+            .map(|topic| {
+                let fetch = |index: &i32| fetch(state, context, group, &topic.name, *index);
+                let partitions = topic.partition_indexes.iter().map(fetch).collect();
+                TopicResponse { name: topic.name, partitions }
+            })
+            .collect(),
+    };
+    Answer::Reply(Response { topics, ..Response::default() })
+}
+
+/// The wrong node: an error for each partition, and from v2 on one for the whole.
+fn not_coordinator(context: &Context, request: Request) -> Response {
+    let error_code = ErrorCode::NOT_COORDINATOR;
+    let refuse = |Topic { name, partition_indexes }| TopicResponse {
+        name,
+        partitions: partition_indexes.into_iter().map(|index| absent(index, error_code)).collect(),
+    };
+    let topics = if context.version < 2 { request.topics } else { None };
+    let topics = topics.unwrap_or_default().into_iter().map(refuse).collect();
+    Response { topics, error_code, ..Response::default() }
+}
+
+fn fetch_group(state: &State, context: &Context, group: Group) -> GroupResponse {
+    let group_id = group.group_id;
+    if !state.is_coordinator(context.node, &group_id) {
+        return GroupResponse { group_id, error_code: ErrorCode::NOT_COORDINATOR, ..GroupResponse::default() };
+    }
+    let topics = match group.topics {
+        None => all(state, &group_id)
+            .into_iter()
+            .map(|TopicResponse { name, partitions }| GroupTopicResponse {
+                topic_id: state.topics.get(&name).map_or_else(Default::default, |t| t.id),
+                name,
+                partitions,
+            })
+            .collect(),
+        Some(topics) => topics
+            .into_iter()
+            .map(|topic| {
+                let name = match context.version {
+                    10.. => state.topics.name_of(topic.topic_id),
+                    _ => Some(topic.name.as_str()),
+                };
+                let fetch = |index: &i32| match name {
+                    Some(name) => fetch(state, context, &group_id, name, *index),
+                    None => absent(*index, ErrorCode::UNKNOWN_TOPIC_ID),
+                };
+                let partitions = topic.partition_indexes.iter().map(fetch).collect();
+                GroupTopicResponse { name: topic.name, topic_id: topic.topic_id, partitions }
+            })
+            .collect(),
+    };
+    GroupResponse { group_id, topics, error_code: ErrorCode::NONE }
+}
+
+fn fetch(state: &State, context: &Context, group: &str, topic: &str, index: i32) -> PartitionResponse {
+    match state.groups.committed(group, topic, index) {
+        Some(committed) => present(index, committed),
+        None if context.version == 0 => absent(index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        None => absent(index, ErrorCode::NONE),
+    }
+}
+
+fn all(state: &State, group: &str) -> Vec<TopicResponse> {
+    let topics = state.groups.all(group).map(|(topic, partitions)| TopicResponse {
+        name: topic.to_owned(),
+        partitions: partitions.iter().map(|(index, committed)| present(*index, committed)).collect(),
+    });
+    topics.collect()
+}
+
+fn present(partition_index: i32, committed: &Committed) -> PartitionResponse {
+    PartitionResponse {
+        partition_index,
+        committed_offset: committed.offset,
+        committed_leader_epoch: committed.leader_epoch,
+        metadata: Some(committed.metadata.clone()),
+        error_code: ErrorCode::NONE,
+    }
+}
+
+fn absent(partition_index: i32, error_code: ErrorCode) -> PartitionResponse {
+    PartitionResponse { partition_index, committed_offset: -1, error_code, ..PartitionResponse::default() }
+}

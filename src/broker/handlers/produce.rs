@@ -1,0 +1,198 @@
+//! Produce v0 to v13: appends a record batch to each partition.
+//!
+//! A batch is checked by its header and checksum; its records are not opened. Batches are kept as they came, so
+//! `compression.type` of a topic is not applied, and keys of compacted topics are not required. All replicas have a
+//! batch as soon as the leader has, so acks -1 and 1 answer at once. Left out: transactions (INVALID_TXN_STATE), and
+//! message formats 0 and 1, which v0 to v2 usually carry (UNSUPPORTED_FOR_MESSAGE_FORMAT).
+
+use super::{Answer, Context, Refusal};
+use crate::api::ErrorCode;
+use crate::api::produce::{LeaderIdAndEpoch, NodeEndpoint, PartitionData, PartitionResponse, RecordError, Request};
+use crate::api::produce::{Response, TopicResponse};
+use crate::broker::configs::Configs;
+use crate::broker::idempotence::Verdict;
+use crate::broker::log::Log;
+use crate::broker::state::State;
+use crate::broker::topics::valid_name;
+use crate::compress::Compression;
+use crate::record::{Batch, HEADER_SIZE, Header};
+use bytes::Bytes;
+
+/// The shortest record: size, attributes, two deltas, two lengths, a header count.
+const MIN_RECORD: usize = 7;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let mut response = Response::default();
+    let mut failed = false;
+    for topic in request.topic_data {
+        let mut partition_responses = Vec::with_capacity(topic.partition_data.len());
+        let by_id = context.version >= 13;
+        let name = match by_id {
+            true => state.topics.name_of(topic.topic_id).map(str::to_owned),
+            false => Some(topic.name.clone()),
+        };
+        for data in topic.partition_data {
+            let answer = match (&name, request.acks) {
+                (None, _) => failure(data.index, ErrorCode::UNKNOWN_TOPIC_ID.into()),
+                (Some(name), -1..=1) => append(state, context, name, data, request.acks),
+                _ => failure(data.index, ErrorCode::INVALID_REQUIRED_ACKS.into()),
+            };
+            failed |= answer.error_code.is_error();
+            let leader = answer.current_leader.leader_id;
+            if context.version >= 10 && !response.node_endpoints.iter().any(|n| n.node_id == leader) {
+                response.node_endpoints.extend(state.node(leader).map(|n| NodeEndpoint {
+                    node_id: n.id,
+                    host: n.host.clone(),
+                    port: n.port.into(),
+                    rack: None,
+                }));
+            }
+            partition_responses.push(answer);
+        }
+        response.responses.push(TopicResponse { name: topic.name, topic_id: topic.topic_id, partition_responses });
+    }
+    match (request.acks, failed) {
+        (0, false) => Answer::Silent,
+        // Nobody reads an answer, so Kafka closes: the client notices and looks for the leader again.
+        (0, true) => Answer::Close,
+        _ => Answer::Reply(response),
+    }
+}
+
+fn append(state: &mut State, context: &Context, name: &str, data: PartitionData, acks: i16) -> PartitionResponse {
+    let State { topics, memory, woken, .. } = state;
+    let Some(topic) = topics.get_mut(name) else {
+        let code = if valid_name(name).is_ok() {
+            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+        } else {
+            ErrorCode::INVALID_TOPIC_EXCEPTION
+        };
+        return failure(data.index, code.into());
+    };
+    let append_time = topic.configs.append_time.then_some(context.wall_ms);
+    let configs = topic.configs.clone();
+    let Some(partition) = topic.partition(data.index) else {
+        return failure(data.index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into());
+    };
+    if let Err(code) = partition.check_leader(context.node, -1) {
+        let current_leader = LeaderIdAndEpoch { leader_id: partition.leader, leader_epoch: partition.leader_epoch };
+        return PartitionResponse { current_leader, ..failure(data.index, code.into()) };
+    }
+    if acks == -1 && partition.replicas.len() < configs.min_insync_replicas {
+        return failure(data.index, ErrorCode::NOT_ENOUGH_REPLICAS.into());
+    }
+    let batch = match check(data.records, context, &configs) {
+        Ok(batch) => batch,
+        Err(refusal) => return failure(data.index, refusal),
+    };
+    let (header, size) = (&batch.header, batch.data.len());
+    let (base_offset, append_time) = match partition.producers.check(header) {
+        Err((code, message)) => return failure(data.index, Refusal::new(code, message)),
+        Ok(Verdict::Duplicate { base_offset, append_time }) => (base_offset, append_time),
+        Ok(Verdict::New) if memory.take(Log::cost(size) + partition.producers.cost(header)) => {
+            let base_offset = partition.log.append(&batch.data, header, partition.leader_epoch, append_time);
+            partition.producers.remember(header, base_offset, append_time);
+            woken.extend(partition.waiters.iter());
+            (base_offset, append_time)
+        }
+        Ok(Verdict::New) => {
+            // Versions before 4 do not know the code, and Kafka gives them this one.
+            let code = match context.version {
+                ..4 => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+                _ => ErrorCode::KAFKA_STORAGE_ERROR,
+            };
+            let limit = memory.limit;
+            let message = format!("the dev broker keeps at most {limit} bytes in memory, and they are taken");
+            return failure(data.index, Refusal::new(code, message));
+        }
+    };
+    PartitionResponse {
+        index: data.index,
+        base_offset,
+        log_append_time_ms: append_time.unwrap_or(-1),
+        log_start_offset: partition.log.start_offset(),
+        ..PartitionResponse::default()
+    }
+}
+
+fn failure(index: i32, refusal: Refusal) -> PartitionResponse {
+    // Kafka names the record for errors of single records; a batch is refused by its first.
+    let by_record = matches!(refusal.code, ErrorCode::INVALID_RECORD | ErrorCode::INVALID_TIMESTAMP);
+    let record = RecordError { batch_index: 0, batch_index_error_message: refusal.message.clone() };
+    PartitionResponse {
+        index,
+        error_code: refusal.code,
+        base_offset: -1,
+        record_errors: if by_record { vec![record] } else { Vec::new() },
+        error_message: refusal.message,
+        ..PartitionResponse::default()
+    }
+}
+
+/// The one batch that a partition's records must be, checked as far as that goes without opening it.
+fn check(records: Option<Bytes>, context: &Context, configs: &Configs) -> Result<Batch, Refusal> {
+    let invalid = |why: &str| Refusal::new(ErrorCode::INVALID_RECORD, why);
+    let data = records.unwrap_or_default();
+    match data.get(16).copied() {
+        Some(2) => {}
+        Some(0 | 1) if context.version < 3 => {
+            let why = "the dev broker keeps message format 2 only (Produce v3 and later)";
+            return Err(Refusal::new(ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT, why));
+        }
+        Some(_) => return Err(invalid("only record batches with magic 2 are allowed")),
+        None => return Err(invalid("there must be exactly one record batch for a partition")),
+    }
+    let corrupt = |why: String| Refusal::new(ErrorCode::CORRUPT_MESSAGE, why);
+    let header = match Header::parse(&data) {
+        Ok(Some(header)) => header,
+        Ok(None) => return Err(corrupt("the record batch is cut off".to_owned())),
+        Err(e) => return Err(corrupt(e.to_string())),
+    };
+    if header.size() != data.len() {
+        return Err(invalid("there must be exactly one record batch for a partition"));
+    }
+    if data.len() > configs.max_message_bytes {
+        let (size, limit) = (data.len(), configs.max_message_bytes);
+        let why = format!("the record batch has {size} bytes, max.message.bytes of the topic allows {limit}");
+        return Err(Refusal::new(ErrorCode::MESSAGE_TOO_LARGE, why));
+    }
+    let batch = Batch { header, data };
+    batch.check_crc().map_err(|e| corrupt(e.to_string()))?;
+    check_header(&batch.header, batch.data.len(), context, configs)?;
+    Ok(batch)
+}
+
+fn check_header(header: &Header, size: usize, context: &Context, configs: &Configs) -> Result<(), Refusal> {
+    let invalid = |why: &str| Err(Refusal::new(ErrorCode::INVALID_RECORD, why));
+    if header.is_control() {
+        return invalid("clients may not write control batches");
+    }
+    if header.is_transactional() {
+        let why = "the dev broker has no transactions yet";
+        return Err(Refusal::new(ErrorCode::INVALID_TXN_STATE, why));
+    }
+    if header.count < 1 || header.last_offset_delta != header.count - 1 {
+        return invalid("the number of records does not match the offsets of the batch");
+    }
+    if header.producer_id >= 0 && (header.producer_epoch < 0 || header.base_sequence < 0) {
+        return invalid("a producer id needs an epoch and a sequence");
+    }
+    match header.compression() {
+        None => return invalid("no such compression"),
+        Some(Compression::None) if header.count as usize > size.saturating_sub(HEADER_SIZE) / MIN_RECORD => {
+            return invalid("the batch is too small for its number of records");
+        }
+        Some(Compression::Zstd) if context.version < 7 => {
+            let why = "zstd needs Produce v7 or later";
+            return Err(Refusal::new(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, why));
+        }
+        Some(_) => {}
+    }
+    let age = context.wall_ms.saturating_sub(header.max_timestamp);
+    let allowed = -configs.timestamp_after_max_ms..=configs.timestamp_before_max_ms;
+    if !configs.append_time && header.max_timestamp >= 0 && !allowed.contains(&age) {
+        let why = format!("timestamp {} is outside what the topic allows", header.max_timestamp);
+        return Err(Refusal::new(ErrorCode::INVALID_TIMESTAMP, why));
+    }
+    Ok(())
+}

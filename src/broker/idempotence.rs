@@ -1,0 +1,171 @@
+//! What a partition remembers of idempotent producers (KIP-98, KIP-360): the epoch and the last five batches of each
+//! id, so that a batch sent again is answered with the offset it has and a lost one is noticed.
+//!
+//! As in Kafka, the first batch of an id that is not known may start at any sequence, since the partition may have
+//! forgotten it; a larger epoch starts at 0 again.
+
+use crate::api::ErrorCode;
+use crate::record::Header;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Batches that a client may have in flight at once; older ones need not be recognised.
+const REMEMBERED: usize = 5;
+
+/// What one producer takes: five batches, its entry and what holds them.
+const COST: usize = 320;
+
+#[derive(Clone, Copy, Debug)]
+struct Written {
+    first: i32,
+    last: i32,
+    base_offset: i64,
+    append_time: Option<i64>,
+}
+
+#[derive(Debug)]
+struct Producer {
+    epoch: i16,
+    batches: VecDeque<Written>,
+}
+
+/// What to do with a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Append it.
+    New,
+    /// It is in the log already.
+    Duplicate { base_offset: i64, append_time: Option<i64> },
+}
+
+/// The idempotent producers of one partition.
+#[derive(Debug, Default)]
+pub(super) struct Producers(BTreeMap<i64, Producer>);
+
+/// The sequence `n` after `first`; after the largest one comes 0.
+fn sequence_after(first: i32, n: i32) -> i32 {
+    first.checked_add(n).unwrap_or_else(|| n - (i32::MAX - first) - 1)
+}
+
+impl Producers {
+    /// Memory that remembering a batch takes.
+    pub fn cost(&self, header: &Header) -> usize {
+        if header.producer_id < 0 || self.0.contains_key(&header.producer_id) { 0 } else { COST }
+    }
+
+    /// Memory that all producers take.
+    pub fn total_cost(&self) -> usize {
+        self.0.len() * COST
+    }
+
+    /// Judges a batch. Batches without a producer id are always new.
+    pub fn check(&self, header: &Header) -> Result<Verdict, (ErrorCode, String)> {
+        let Some(producer) = self.0.get(&header.producer_id) else {
+            return Ok(Verdict::New);
+        };
+        let (id, epoch, first) = (header.producer_id, header.producer_epoch, header.base_sequence);
+        if epoch < producer.epoch {
+            let message = format!("epoch {epoch} of producer {id} is older than {}", producer.epoch);
+            return Err((ErrorCode::INVALID_PRODUCER_EPOCH, message));
+        }
+        let expected = if epoch > producer.epoch {
+            0
+        } else {
+            let last = sequence_after(first, header.last_offset_delta);
+            if let Some(b) = producer.batches.iter().find(|b| b.first == first && b.last == last) {
+                return Ok(Verdict::Duplicate { base_offset: b.base_offset, append_time: b.append_time });
+            }
+            producer.batches.back().map_or(first, |b| sequence_after(b.last, 1))
+        };
+        if first != expected {
+            let message = format!("sequence {first} of producer {id} where {expected} was expected");
+            return Err((ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER, message));
+        }
+        Ok(Verdict::New)
+    }
+
+    /// Remembers a batch that was appended.
+    pub fn remember(&mut self, header: &Header, base_offset: i64, append_time: Option<i64>) {
+        if header.producer_id < 0 {
+            return;
+        }
+        let new = || Producer { epoch: header.producer_epoch, batches: VecDeque::with_capacity(REMEMBERED) };
+        let producer = self.0.entry(header.producer_id).or_insert_with(new);
+        if producer.epoch != header.producer_epoch {
+            *producer = new();
+        }
+        if producer.batches.len() == REMEMBERED {
+            producer.batches.pop_front();
+        }
+        let first = header.base_sequence;
+        let last = sequence_after(first, header.last_offset_delta);
+        producer.batches.push_back(Written { first, last, base_offset, append_time });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(epoch: i16, base_sequence: i32, count: i32) -> Header {
+        Header {
+            base_offset: 0,
+            batch_length: 0,
+            partition_leader_epoch: -1,
+            magic: 2,
+            crc: 0,
+            attributes: 0,
+            last_offset_delta: count - 1,
+            base_timestamp: 0,
+            max_timestamp: 0,
+            producer_id: 4,
+            producer_epoch: epoch,
+            base_sequence,
+            count,
+        }
+    }
+
+    fn after(batches: &[(i16, i32, i32)]) -> Producers {
+        let mut producers = Producers::default();
+        for (i, (epoch, sequence, count)) in batches.iter().enumerate() {
+            let header = header(*epoch, *sequence, *count);
+            assert_eq!(producers.check(&header), Ok(Verdict::New));
+            producers.remember(&header, 100 * i as i64, None);
+        }
+        producers
+    }
+
+    fn code(producers: &Producers, epoch: i16, sequence: i32, count: i32) -> ErrorCode {
+        producers.check(&header(epoch, sequence, count)).unwrap_err().0
+    }
+
+    #[test]
+    fn one_of_the_last_five_batches_is_a_duplicate_and_an_older_one_is_out_of_order() {
+        let six: Vec<_> = (0..6).map(|i| (0, 2 * i, 2)).collect();
+        let producers = after(&six);
+        for i in 1..6 {
+            let verdict = producers.check(&header(0, 2 * i, 2)).unwrap();
+            assert_eq!(verdict, Verdict::Duplicate { base_offset: 100 * i64::from(i), append_time: None });
+        }
+        assert_eq!(code(&producers, 0, 0, 2), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER);
+        assert_eq!(code(&producers, 0, 10, 1), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER, "same start, other length");
+    }
+
+    #[test]
+    fn a_gap_is_out_of_order() {
+        assert_eq!(code(&after(&[(0, 0, 3)]), 0, 4, 1), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER);
+    }
+
+    #[test]
+    fn an_unknown_producer_starts_anywhere_and_a_new_epoch_at_zero() {
+        let producers = after(&[(3, 17, 1), (4, 0, 1)]);
+        assert_eq!(code(&producers, 3, 18, 1), ErrorCode::INVALID_PRODUCER_EPOCH);
+        assert_eq!(code(&producers, 5, 1, 1), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER);
+        assert_eq!(producers.check(&header(5, 0, 1)), Ok(Verdict::New));
+    }
+
+    #[test]
+    fn sequences_wrap_to_zero() {
+        after(&[(0, i32::MAX - 1, 2), (0, 0, 5), (0, 5, 1)]);
+        after(&[(0, i32::MAX - 1, 4), (0, 2, 1)]);
+    }
+}

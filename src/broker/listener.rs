@@ -1,0 +1,306 @@
+//! Sockets and the clock for a cluster: one port a node on 127.0.0.1, one thread for all of them.
+//!
+//! A connection is read only while the cluster and the peer take what comes of it: not while it is parked, nor while
+//! its answers wait for the peer to read. So a peer cannot make the broker hold more than what one read brings and
+//! what a few answers take (log slices are shared, not copied).
+
+#![allow(clippy::disallowed_methods, reason = "this is where the cluster gets its clock and its thread")]
+
+use super::{Cluster, Connection, Node, Options, Output};
+use crate::frame::{DEFAULT_MAX_FRAME, Frames};
+use crate::net::{Event, Listener, Poller, Received, Stream, Wake};
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Answers that may be queued before the kernel has to take them, bytes.
+const MAX_QUEUED: usize = 1 << 20;
+
+/// Room made at once for a frame whose length is known; more follows as its bytes arrive.
+const MAX_RESERVED: usize = 4 << 20;
+
+/// When to accept again after the system refused (too many open files).
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// A running cluster. Dropping it stops it.
+#[derive(Debug)]
+pub struct Broker {
+    addresses: Vec<SocketAddr>,
+    wake: Wake,
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    pid: u32,
+}
+
+impl Broker {
+    /// Starts a cluster; when this returns, every node accepts connections.
+    pub fn start(options: &Options) -> io::Result<Self> {
+        if options.nodes == 0 || options.default_partitions < 1 {
+            let why = "a cluster needs at least one node and topics at least one partition";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let poller = Poller::new()?;
+        let ports = std::iter::once(options.port).chain(std::iter::repeat(0));
+        let bind = |(token, port)| {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            Listener::bind(&poller, token, address)
+                .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))
+        };
+        let listeners = (0..options.nodes).zip(ports).map(bind).collect::<io::Result<Vec<_>>>()?;
+        let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
+        let node = |(listener, address): (usize, &SocketAddr)| Node {
+            id: node_id(listener),
+            host: address.ip().to_string(),
+            port: address.port(),
+        };
+        let nodes = addresses.iter().enumerate().map(node).collect();
+        let start_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_millis() as i64);
+        let seed = RandomState::new().hash_one(start_ms);
+        let (wake, stopping) = (poller.wake(), Arc::new(AtomicBool::new(false)));
+        let server = Server {
+            cluster: Cluster::new(options, nodes, start_ms, seed),
+            start: Instant::now(),
+            stopping: stopping.clone(),
+            scratch: Stream::scratch(),
+            next_token: listeners.len(),
+            listeners,
+            peers: HashMap::new(),
+            ready: BTreeSet::new(),
+            again: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            poller,
+        };
+        let thread = thread::Builder::new().name("klamm-dev-broker".to_owned()).spawn(move || server.run())?;
+        Ok(Self { addresses, wake, stopping, thread: Some(thread), pid: process::id() })
+    }
+
+    /// Where the nodes listen, by node id.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Closes every socket and ends the thread. Stopping again does nothing.
+    pub fn stop(&mut self) {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        // A forked child has the object but not the thread, and waiting for it would never end.
+        if process::id() == self.pid {
+            self.stopping.store(true, Ordering::SeqCst);
+            self.wake.wake();
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[derive(Debug)]
+struct Peer {
+    stream: Stream,
+    frames: Frames,
+    /// There may be something to read in the kernel.
+    unread: bool,
+    /// The peer closed its side; what it sent before is still read.
+    ended: bool,
+    /// Nothing more is read or handled; the stream is closed once its answers are written.
+    closing: bool,
+    /// Answers queued and not known to be written, bytes.
+    queued: usize,
+}
+
+/// The thread's state. Listeners have the tokens below their number, connections the ones from there on, in order.
+struct Server {
+    cluster: Cluster,
+    start: Instant,
+    stopping: Arc<AtomicBool>,
+    poller: Poller,
+    scratch: Box<[u8]>,
+    listeners: Vec<Listener>,
+    peers: HashMap<usize, Peer>,
+    next_token: usize,
+    /// Peers to look at in this turn: something to read, to handle or to write.
+    ready: BTreeSet<usize>,
+    /// Peers that have more to read than one turn allows.
+    again: BTreeSet<usize>,
+    /// Listeners the system refused to accept from.
+    refused: BTreeSet<usize>,
+}
+
+impl Server {
+    fn run(mut self) {
+        let mut events = Vec::new();
+        loop {
+            self.poller.arm();
+            if self.stopping.load(Ordering::SeqCst) {
+                return;
+            }
+            // Waiting fails only if the poller itself is broken, and then nothing can be served.
+            if self.poller.wait(self.timeout(), &mut events).is_err() {
+                return;
+            }
+            for listener in std::mem::take(&mut self.refused) {
+                self.accept(listener);
+            }
+            for event in events.drain(..) {
+                self.note(event);
+            }
+            self.cluster.handle_timeout(self.start.elapsed());
+            self.deliver(None);
+            self.ready.append(&mut self.again);
+            while let Some(token) = self.ready.pop_first() {
+                if self.serve(token).is_err() {
+                    self.close(token);
+                }
+            }
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.again.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let parked = self.cluster.next_timeout().map(|at| at.saturating_sub(self.start.elapsed()));
+        let refused = (!self.refused.is_empty()).then_some(ACCEPT_AGAIN);
+        parked.into_iter().chain(refused).min()
+    }
+
+    fn note(&mut self, event: Event) {
+        if event.token < self.listeners.len() {
+            return self.accept(event.token);
+        }
+        if let Some(peer) = self.peers.get_mut(&event.token) {
+            peer.unread |= event.readable;
+            peer.ended |= event.ended;
+            self.ready.insert(event.token);
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        let Some(socket) = self.listeners.get(listener) else {
+            return;
+        };
+        loop {
+            let token = self.next_token;
+            match socket.accept(&self.poller, token) {
+                Ok(Some(stream)) => {
+                    self.next_token += 1;
+                    let frames = Frames::new(DEFAULT_MAX_FRAME);
+                    let peer = Peer { stream, frames, unread: false, ended: false, closing: false, queued: 0 };
+                    self.peers.insert(token, peer);
+                    self.cluster.connect(node_id(listener), Connection(token as u64));
+                }
+                Ok(None) => return,
+                Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(_) => {
+                    self.refused.insert(listener);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Handles what a peer sent, writes the answers, and reads once more. An error closes the connection.
+    fn serve(&mut self, token: usize) -> io::Result<()> {
+        let connection = Connection(token as u64);
+        let mut has_read = false;
+        loop {
+            self.handle_frames(token);
+            let Some(peer) = self.peers.get_mut(&token) else {
+                return Ok(());
+            };
+            peer.stream.flush(&self.poller)?;
+            if !peer.stream.is_flushed() {
+                return Ok(()); // a writable event brings us back
+            }
+            let more = peer.queued > MAX_QUEUED;
+            peer.queued = 0;
+            if peer.closing {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            if self.cluster.is_parked(connection) {
+                // The answer brings us back, but not for a client that is gone.
+                return if peer.ended { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) };
+            }
+            if more {
+                continue;
+            }
+            if has_read || !peer.unread {
+                if peer.unread {
+                    self.again.insert(token);
+                }
+                return Ok(());
+            }
+            has_read = true;
+            let room = peer.frames.missing().min(MAX_RESERVED);
+            peer.frames.buffer().reserve(room);
+            match peer.stream.receive(&mut self.scratch, peer.frames.buffer())? {
+                Received::Drained => peer.unread = peer.ended,
+                Received::More => {}
+                Received::End => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+    }
+
+    /// Hands the frames that arrived to the cluster, as long as it and the peer's queue take them.
+    fn handle_frames(&mut self, token: usize) {
+        let connection = Connection(token as u64);
+        while let Some(peer) = self.peers.get_mut(&token) {
+            if peer.closing || peer.queued > MAX_QUEUED || self.cluster.is_parked(connection) {
+                return;
+            }
+            match peer.frames.next_frame() {
+                Ok(Some(frame)) => {
+                    self.cluster.handle(self.start.elapsed(), connection, frame);
+                    self.deliver(Some(token));
+                }
+                Ok(None) => return,
+                Err(_) => peer.closing = true,
+            }
+        }
+    }
+
+    /// Queues what the cluster has to say. `serving` is written by whoever serves it, others get their turn.
+    fn deliver(&mut self, serving: Option<usize>) {
+        while let Some(output) = self.cluster.poll_send() {
+            let (Output::Reply { connection, .. } | Output::Close { connection }) = output;
+            let token = connection.0 as usize;
+            let Some(peer) = self.peers.get_mut(&token) else {
+                continue;
+            };
+            match output {
+                Output::Reply { parts, .. } => {
+                    for part in parts {
+                        peer.queued += part.len();
+                        peer.stream.queue(part);
+                    }
+                }
+                Output::Close { .. } => peer.closing = true,
+            }
+            if serving != Some(token) {
+                self.ready.insert(token);
+            }
+        }
+    }
+
+    fn close(&mut self, token: usize) {
+        self.cluster.disconnect(Connection(token as u64));
+        if let Some(peer) = self.peers.remove(&token) {
+            peer.stream.close(&self.poller);
+        }
+    }
+}
+
+fn node_id(listener: usize) -> i32 {
+    i32::try_from(listener).map_or(i32::MAX, |n| n + 1)
+}

@@ -1,0 +1,386 @@
+//! A partition's log: batches as bytes, one after the other, and an index entry for each.
+//!
+//! ```text
+//! sealed: [====|=======|==]  shared slices, read without copying      entries: base offset, position, largest
+//! open:   [===            ]  appended to; sealed when somebody reads            timestamp up to here
+//! ```
+//!
+//! A batch is copied once, on append, and patched there: base offset, leader epoch and, where the topic says so, the
+//! append time (the checksum covers only the last). A read gives whole batches and touches none of them. A read that
+//! spans slices ends with the first one if that is worth an answer of its own, and is a copy of bounded size if not.
+
+use crate::api::ErrorCode;
+use crate::record::{Batch, Header, TimestampType, batches, crc32c};
+use bytes::{Bytes, BytesMut};
+
+/// Decompressed bytes of one batch that are looked at when a timestamp is searched.
+const DECOMPRESS_LIMIT: usize = crate::compress::DEFAULT_LIMIT;
+
+/// Room of the first and of the largest open buffer. Untouched room takes no memory, only addresses.
+const MIN_ROOM: usize = 64 << 10;
+const MAX_ROOM: usize = 4 << 20;
+
+/// A slice that is worth an answer of its own although there is more: copying the rest to it costs more than asking
+/// again.
+const MIN_SHORT: usize = 256 << 10;
+/// Bytes that are copied for one answer, unless its first batch is larger.
+const MAX_COPY: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    base_offset: i64,
+    position: u64,
+    max_timestamp: i64,
+}
+
+#[derive(Debug)]
+struct Sealed {
+    position: u64,
+    data: Bytes,
+}
+
+/// See the top of this file.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    end: i64,
+    entries: Vec<Entry>,
+    sealed: Vec<Sealed>,
+    open: BytesMut,
+    open_position: u64,
+    room: usize,
+}
+
+/// What a read found.
+#[derive(Debug, Default)]
+pub(super) struct Slice {
+    /// Whole batches.
+    pub data: Bytes,
+    /// Bytes that could have been had within the limit: at least as many as in `data`.
+    pub available: usize,
+}
+
+/// A record found by time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub offset: i64,
+    pub timestamp: i64,
+    pub leader_epoch: i32,
+}
+
+impl Log {
+    /// Memory that appending a batch of `size` bytes takes.
+    pub fn cost(size: usize) -> usize {
+        size + size_of::<Entry>()
+    }
+
+    /// Memory that all batches take.
+    pub fn total_cost(&self) -> usize {
+        self.size() as usize + self.entries.len() * size_of::<Entry>()
+    }
+
+    /// The first offset.
+    pub fn start_offset(&self) -> i64 {
+        self.entries.first().map_or(self.end, |e| e.base_offset)
+    }
+
+    /// The offset the next record gets; without replicas to wait for, the high watermark too.
+    pub fn end_offset(&self) -> i64 {
+        self.end
+    }
+
+    fn size(&self) -> u64 {
+        self.open_position + self.open.len() as u64
+    }
+
+    /// Appends a batch whose header was checked and gives its base offset.
+    pub fn append(&mut self, data: &[u8], header: &Header, leader_epoch: i32, append_time: Option<i64>) -> i64 {
+        let (base_offset, position) = (self.end, self.size());
+        if self.open.capacity() - self.open.len() < data.len() {
+            self.seal();
+            self.room = (self.room * 2).clamp(MIN_ROOM, MAX_ROOM);
+            self.open = BytesMut::with_capacity(self.room.max(data.len()));
+        }
+        let start = self.open.len();
+        self.open.extend_from_slice(data);
+        if let Some(batch) = self.open.get_mut(start..) {
+            patch(batch, base_offset, leader_epoch, header, append_time);
+        }
+        let before = self.entries.last().map_or(i64::MIN, |e| e.max_timestamp);
+        let max_timestamp = before.max(append_time.unwrap_or(header.max_timestamp));
+        self.entries.push(Entry { base_offset, position, max_timestamp });
+        self.end = base_offset + i64::from(header.last_offset_delta) + 1;
+        base_offset
+    }
+
+    /// Whole batches from the one that holds `offset` on, at most `limit` bytes; with `at_least_one` the first batch
+    /// comes whatever its size.
+    pub fn read(&mut self, offset: i64, limit: usize, at_least_one: bool) -> Result<Slice, ErrorCode> {
+        if offset < self.start_offset() || offset > self.end {
+            return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
+        }
+        if offset == self.end {
+            return Ok(Slice::default());
+        }
+        let index = self.index_of(offset);
+        let from = self.position(index);
+        let to = self.boundary(index, limit, at_least_one);
+        let available = (to - from) as usize;
+        if to > self.open_position {
+            self.seal();
+        }
+        let first = self.sealed.partition_point(|s| s.position <= from).saturating_sub(1);
+        let Some(slice) = self.sealed.get(first).filter(|_| to > from) else {
+            return Ok(Slice::default());
+        };
+        let start = (from - slice.position) as usize;
+        let here = slice.data.len() - start;
+        let data = if here >= available.min(MIN_SHORT) {
+            slice.data.slice(start..start + here.min(available))
+        } else {
+            self.copy(first, from, self.boundary(index, limit.min(MAX_COPY), at_least_one))
+        };
+        Ok(Slice { data, available })
+    }
+
+    /// The index of the batch that holds `offset`.
+    fn index_of(&self, offset: i64) -> usize {
+        self.entries.partition_point(|e| e.base_offset <= offset).saturating_sub(1)
+    }
+
+    /// Where the batch of an index starts; the end of the log behind the last one.
+    fn position(&self, index: usize) -> u64 {
+        self.entries.get(index).map_or(self.size(), |e| e.position)
+    }
+
+    /// Where whole batches from an index on end that have at most `limit` bytes together.
+    fn boundary(&self, index: usize, limit: usize, at_least_one: bool) -> u64 {
+        let last = self.position(index).saturating_add(limit as u64);
+        if self.size() <= last {
+            return self.size();
+        }
+        let beyond = self.entries.partition_point(|e| e.position <= last);
+        let least = index + usize::from(at_least_one);
+        self.position(beyond.saturating_sub(1).max(least))
+    }
+
+    /// The bytes between two positions, from the slice `first` on.
+    fn copy(&self, first: usize, from: u64, to: u64) -> Bytes {
+        let mut copy = BytesMut::with_capacity(to.saturating_sub(from) as usize);
+        for slice in self.sealed.iter().skip(first).take_while(|s| s.position < to) {
+            let start = from.saturating_sub(slice.position) as usize;
+            let end = (to - slice.position).min(slice.data.len() as u64) as usize;
+            copy.extend_from_slice(slice.data.get(start..end).unwrap_or_default());
+        }
+        copy.freeze()
+    }
+
+    fn seal(&mut self) {
+        if !self.open.is_empty() {
+            let position = self.size();
+            self.sealed.push(Sealed { position: self.open_position, data: self.open.split().freeze() });
+            self.open_position = position;
+        }
+    }
+
+    fn batch(&mut self, index: usize) -> Option<Batch> {
+        let offset = self.entries.get(index)?.base_offset;
+        batches(self.read(offset, 0, true).ok()?.data).next()?.ok()
+    }
+
+    /// The first record whose timestamp is at least `timestamp`; only the batch that holds it is opened.
+    pub fn first_since(&mut self, timestamp: i64) -> Result<Option<Found>, ErrorCode> {
+        let first = self.entries.partition_point(|e| e.max_timestamp < timestamp);
+        // A header may promise a larger timestamp than its records have, so the walk goes on.
+        for index in first..self.entries.len() {
+            let Some(batch) = self.batch(index) else {
+                return Err(ErrorCode::CORRUPT_MESSAGE);
+            };
+            if batch.header.max_timestamp < timestamp {
+                continue;
+            }
+            if let Some(found) = first_in(&batch, timestamp)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first record with the largest timestamp of all.
+    pub fn latest_record(&mut self) -> Result<Option<Found>, ErrorCode> {
+        match self.entries.last() {
+            Some(&Entry { max_timestamp, .. }) => self.first_since(max_timestamp),
+            None => Ok(None),
+        }
+    }
+
+    /// The leader epoch of the record at or after `offset`.
+    pub fn epoch_at(&mut self, offset: i64) -> Option<i32> {
+        self.batch(self.index_of(offset)).map(|b| b.header.partition_leader_epoch)
+    }
+}
+
+fn first_in(batch: &Batch, timestamp: i64) -> Result<Option<Found>, ErrorCode> {
+    let leader_epoch = batch.header.partition_leader_epoch;
+    if batch.header.timestamp_type() == TimestampType::LogAppendTime {
+        let (offset, timestamp) = (batch.header.base_offset, batch.header.max_timestamp);
+        return Ok(Some(Found { offset, timestamp, leader_epoch }));
+    }
+    let records = batch.records(DECOMPRESS_LIMIT).map_err(|_| ErrorCode::CORRUPT_MESSAGE)?;
+    for record in records {
+        let record = record.map_err(|_| ErrorCode::CORRUPT_MESSAGE)?;
+        if record.timestamp >= timestamp {
+            return Ok(Some(Found { offset: record.offset, timestamp: record.timestamp, leader_epoch }));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes what the broker decides into a batch's header.
+fn patch(batch: &mut [u8], base_offset: i64, leader_epoch: i32, header: &Header, append_time: Option<i64>) {
+    let mut put = |at: usize, bytes: &[u8]| {
+        if let Some(field) = batch.get_mut(at..at + bytes.len()) {
+            field.copy_from_slice(bytes);
+        }
+    };
+    put(0, &base_offset.to_be_bytes());
+    put(12, &leader_epoch.to_be_bytes());
+    if let Some(time) = append_time {
+        put(21, &(header.attributes | 1 << 3).to_be_bytes());
+        put(35, &time.to_be_bytes());
+        let crc = batch.get(21..).map_or(0, crc32c);
+        if let Some(field) = batch.get_mut(17..21) {
+            field.copy_from_slice(&crc.to_be_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compress::Compression;
+    use crate::record::{BatchBuilder, Producer};
+
+    fn append(log: &mut Log, timestamps: &[i64], compression: Compression, append_time: Option<i64>) -> i64 {
+        let mut builder = BatchBuilder::with_capacity(0);
+        for timestamp in timestamps {
+            builder.append(*timestamp, None, Some(b"0123456789"), &[]);
+        }
+        let sealed = builder.seal(compression, Producer::NONE).unwrap();
+        let header = Header::parse(&sealed.data).unwrap().unwrap();
+        log.append(&sealed.data, &header, 7, append_time)
+    }
+
+    fn base_offsets(slice: &Slice) -> Vec<i64> {
+        batches(slice.data.clone())
+            .map(|b| {
+                let batch = b.unwrap();
+                batch.check_crc().unwrap();
+                assert_eq!(batch.header.partition_leader_epoch, 7);
+                batch.header.base_offset
+            })
+            .collect()
+    }
+
+    #[test]
+    fn reads_give_whole_batches_within_the_limit() {
+        let mut log = Log::default();
+        for _ in 0..3 {
+            append(&mut log, &[1, 2], Compression::None, None);
+        }
+        let size = log.size() as usize / 3;
+        assert_eq!(base_offsets(&log.read(0, usize::MAX, false).unwrap()), [0, 2, 4]);
+        assert_eq!(base_offsets(&log.read(3, usize::MAX, false).unwrap()), [2, 4]);
+        assert_eq!(base_offsets(&log.read(0, 2 * size, false).unwrap()), [0, 2]);
+        assert_eq!(base_offsets(&log.read(0, 2 * size - 1, false).unwrap()), [0]);
+        assert_eq!(base_offsets(&log.read(5, size - 1, true).unwrap()), [4]);
+        assert!(log.read(0, size - 1, false).unwrap().data.is_empty());
+        assert!(log.read(6, usize::MAX, true).unwrap().data.is_empty());
+        assert_eq!(log.read(7, 1, true).unwrap_err(), ErrorCode::OFFSET_OUT_OF_RANGE);
+        assert_eq!(log.read(-1, 1, true).unwrap_err(), ErrorCode::OFFSET_OUT_OF_RANGE);
+    }
+
+    #[test]
+    fn a_read_over_many_small_slices_is_whole_and_one_of_a_large_slice_shares_it() {
+        let mut log = Log::default();
+        for i in 0..5 {
+            append(&mut log, &[1], Compression::None, None);
+            log.read(i, usize::MAX, true).unwrap();
+        }
+        assert_eq!(log.sealed.len(), 5);
+        let all = log.read(0, usize::MAX, true).unwrap();
+        assert_eq!(base_offsets(&all), [0, 1, 2, 3, 4]);
+        assert_eq!(all.available, all.data.len());
+        let one = log.read(2, 1, true).unwrap();
+        assert_eq!(one.data.as_ptr(), log.sealed[2].data.as_ptr());
+    }
+
+    #[test]
+    fn a_read_over_large_slices_is_short_and_one_over_many_small_ones_is_bounded() {
+        let mut log = Log::default();
+        for _ in 0..60_000 {
+            append(&mut log, &[1], Compression::None, None);
+        }
+        log.seal();
+        let found = log.read(0, usize::MAX, true).unwrap();
+        assert!(found.data.len() < found.available && found.available == log.size() as usize);
+        let mut log = Log::default();
+        for _ in 0..20_000 {
+            append(&mut log, &[1], Compression::None, None);
+            log.seal();
+        }
+        let found = log.read(0, usize::MAX, true).unwrap();
+        assert!((MAX_COPY / 2..=MAX_COPY).contains(&found.data.len()));
+        assert_eq!(found.available, log.size() as usize);
+    }
+
+    #[test]
+    fn every_offset_can_be_read_while_buffers_grow_and_roll() {
+        let mut log = Log::default();
+        let mut expected = 0;
+        for i in 0..20_000 {
+            expected = i;
+            assert_eq!(append(&mut log, &[1], Compression::None, None), i);
+        }
+        let mut offset = 0;
+        while offset < log.end_offset() {
+            let found = base_offsets(&log.read(offset, 100_000, true).unwrap());
+            assert_eq!(found.first(), Some(&offset));
+            offset = found.last().unwrap() + 1;
+        }
+        assert_eq!(offset, expected + 1);
+    }
+
+    #[test]
+    fn a_time_finds_the_first_record_at_or_after_it() {
+        let mut log = Log::default();
+        append(&mut log, &[10, 30, 20], Compression::None, None);
+        append(&mut log, &[5], Compression::None, None);
+        append(&mut log, &[40, 60, 50], Compression::None, None);
+        let mut at = |t| log.first_since(t).unwrap().map(|f| (f.offset, f.timestamp, f.leader_epoch));
+        assert_eq!(at(0), Some((0, 10, 7)));
+        assert_eq!(at(11), Some((1, 30, 7)));
+        assert_eq!(at(31), Some((4, 40, 7)));
+        assert_eq!(at(45), Some((5, 60, 7)));
+        assert_eq!(at(61), None);
+        assert_eq!(log.latest_record().unwrap().unwrap().offset, 5);
+    }
+
+    #[cfg(feature = "zstd")]
+    #[test]
+    fn a_time_is_found_in_a_compressed_batch() {
+        let mut log = Log::default();
+        append(&mut log, &[10, 30, 20], Compression::Zstd, None);
+        assert_eq!(log.first_since(25).unwrap().unwrap().offset, 1);
+    }
+
+    #[test]
+    fn an_append_time_is_stamped_and_covered_by_the_checksum() {
+        let mut log = Log::default();
+        append(&mut log, &[10, 20], Compression::None, Some(99));
+        let batch = log.batch(0).unwrap();
+        batch.check_crc().unwrap();
+        assert_eq!(batch.header.timestamp_type(), TimestampType::LogAppendTime);
+        assert_eq!(batch.records(0).unwrap().next().unwrap().unwrap().timestamp, 99);
+        assert_eq!(log.latest_record().unwrap(), Some(Found { offset: 0, timestamp: 99, leader_epoch: 7 }));
+    }
+}

@@ -1,0 +1,53 @@
+//! The embedded dev broker: a small, honest Kafka cluster inside one process, in memory, for tests, demos and
+//! development. It is not for production: nothing is replicated or kept.
+//!
+//! ```text
+//! listener   sockets, one port a node, one thread for all        (the only file with I/O or a clock)
+//! cluster    frames and time in, replies out; parked requests    (sans-I/O, see its verbs)
+//! handlers/  one file per API, under the name of its `api/` file: versions served and what is left out
+//! state      what the nodes know in common: topics, logs, groups, producer ids
+//! ```
+//!
+//! One state serves all nodes: a node is a view of it that answers only for what it leads or coordinates, so that
+//! clients have to find leaders as in a real cluster. Left out so far: group membership, transactions, fetch
+//! sessions, message formats before 2, retention and compaction, security.
+
+mod cluster;
+mod configs;
+mod group;
+mod handlers;
+mod idempotence;
+mod listener;
+mod log;
+mod state;
+mod topics;
+
+pub use cluster::{Cluster, Connection, Output};
+pub use listener::Broker;
+pub use state::Node;
+
+use std::time::Duration;
+
+/// Time since the cluster started.
+pub type Time = Duration;
+
+/// What a cluster is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How many nodes; they are numbered from 1.
+    pub nodes: usize,
+    /// Whether asking for a topic or producing to it makes it.
+    pub auto_create_topics: bool,
+    /// Partitions of a topic that is made without saying how many.
+    pub default_partitions: i32,
+    /// The first node's port; 0 takes a free one, as the other nodes always do.
+    pub port: u16,
+    /// Memory for records, bytes; beyond it produce requests are refused with KAFKA_STORAGE_ERROR.
+    pub max_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { nodes: 1, auto_create_topics: true, default_partitions: 1, port: 0, max_bytes: 1 << 30 }
+    }
+}

@@ -1,0 +1,151 @@
+//! What the nodes of a cluster know in common, without connections: handlers change it and nothing else does.
+
+use super::group::Groups;
+use super::topics::Topics;
+use super::{Connection, Options};
+use crate::wire::Uuid;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A node's id and the address clients reach it at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The node id.
+    pub id: i32,
+    /// Host name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+/// A byte bound and what is taken of it.
+#[derive(Debug)]
+pub(super) struct Memory {
+    used: usize,
+    pub limit: usize,
+}
+
+impl Memory {
+    /// Takes `n` bytes if the bound allows it.
+    pub fn take(&mut self, n: usize) -> bool {
+        match self.used.checked_add(n).filter(|used| *used <= self.limit) {
+            Some(used) => {
+                self.used = used;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Gives `n` bytes back.
+    pub fn give(&mut self, n: usize) {
+        self.used = self.used.saturating_sub(n);
+    }
+}
+
+/// A producer id and its epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ProducerId {
+    pub id: i64,
+    pub epoch: i16,
+}
+
+/// See the top of this file.
+#[derive(Debug)]
+pub(super) struct State {
+    pub nodes: Vec<Node>,
+    pub cluster_id: String,
+    pub auto_create_topics: bool,
+    pub default_partitions: i32,
+    pub memory: Memory,
+    pub topics: Topics,
+    pub groups: Groups,
+    /// What each transactional id was given last.
+    pub transactional_ids: BTreeMap<String, ProducerId>,
+    /// Connections whose parked request has something new to look at.
+    pub woken: BTreeSet<Connection>,
+    next_producer_id: i64,
+    random: Random,
+}
+
+impl State {
+    pub fn new(options: &Options, nodes: Vec<Node>, seed: u64) -> Self {
+        let mut random = Random(seed);
+        Self {
+            nodes,
+            cluster_id: random.name(),
+            auto_create_topics: options.auto_create_topics,
+            default_partitions: options.default_partitions,
+            memory: Memory { used: 0, limit: options.max_bytes },
+            topics: Topics::default(),
+            groups: Groups::default(),
+            transactional_ids: BTreeMap::new(),
+            woken: BTreeSet::new(),
+            next_producer_id: 1000,
+            random,
+        }
+    }
+
+    pub fn node(&self, id: i32) -> Option<&Node> {
+        self.nodes.iter().find(|n| n.id == id)
+    }
+
+    /// The node that keeps a group's offsets or a transactional id's state.
+    pub fn coordinator(&self, key: &str) -> Option<&Node> {
+        // FNV-1a: any hash does that spreads keys and gives every node the same answer.
+        let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        self.nodes.get((hash >> 32) as usize % self.nodes.len().max(1))
+    }
+
+    pub fn is_coordinator(&self, node: i32, key: &str) -> bool {
+        self.coordinator(key).is_some_and(|n| n.id == node)
+    }
+
+    pub fn new_producer_id(&mut self) -> i64 {
+        self.next_producer_id += 1;
+        self.next_producer_id - 1
+    }
+
+    /// How many copies a topic has that does not say: as a careful operator would set it.
+    pub fn default_replication_factor(&self) -> usize {
+        self.nodes.len().min(3)
+    }
+
+    /// Replicas of each partition, the leader first: round robin from a node that moves on with every topic.
+    pub fn spread(&self, partitions: usize, replication_factor: usize) -> Vec<Vec<i32>> {
+        let nodes = self.nodes.iter().map(|n| n.id).cycle();
+        let first = self.topics.created() % self.nodes.len().max(1);
+        (0..partitions)
+            .map(|p| nodes.clone().skip((first + p) % self.nodes.len().max(1)).take(replication_factor).collect())
+            .collect()
+    }
+
+    pub fn new_uuid(&mut self) -> Uuid {
+        let mut bytes = [0; 16];
+        let (high, low) = bytes.split_at_mut(8);
+        high.copy_from_slice(&self.random.next().to_be_bytes());
+        low.copy_from_slice(&self.random.next().to_be_bytes());
+        // A version-4 id; never zero, which would mean none.
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        Uuid(bytes)
+    }
+}
+
+/// splitmix64: ids must differ and be reproducible from a seed, nothing more.
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// 22 characters, as cluster ids have.
+    fn name(&mut self) -> String {
+        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+        (0..22).map(|_| char::from(LETTERS[self.next() as usize % LETTERS.len()])).collect()
+    }
+}

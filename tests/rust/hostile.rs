@@ -1,0 +1,320 @@
+//! Input nobody should send: mutated vectors, counts that promise too much, and messages that are valid and unlike
+//! any vector. Decoding never panics, never takes more memory than it may, and gives back what was encoded.
+
+use crate::vectors::{self, Body};
+use crate::wire::door;
+use bytes::Bytes;
+use klamm::api::{self, Message};
+use klamm::record::{batches, crc32c};
+use klamm::wire::{Error, Reader, Reason, Value, Wire, memory_limit};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+/// Memory that the budget does not count: the message's own struct, the error with its path, and what `Bytes` needs to share
+/// a frame.
+const OUTSIDE_THE_BUDGET: usize = 4096;
+
+/// The system's allocator, counting what each thread holds.
+struct Counting;
+
+thread_local! {
+    static HELD: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(change: isize) {
+    // A thread that is ending has no counters any more.
+    let _ = HELD.try_with(|held| {
+        held.set(held.get() + change);
+        PEAK.with(|peak| peak.set(peak.get().max(held.get())));
+    });
+}
+
+#[allow(unsafe_code, reason = "only an allocator sees what is allocated")]
+// SAFETY: every call goes to the system's allocator as it came; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller's promises are those of `System`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: the caller's promises are those of `System`.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Runs `work` and says how many bytes it held at most, beyond those held before.
+fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = HELD.with(Cell::get);
+    PEAK.with(|peak| peak.set(before));
+    let result = work();
+    (result, PEAK.with(Cell::get).abs_diff(before))
+}
+
+/// xorshift64*, so that a run can be repeated.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        self.next() as usize % n.max(1)
+    }
+}
+
+/// Changes, cuts, repeats or inflates a piece of some bytes, up to four times.
+fn mutate(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut out = bytes.to_vec();
+    for _ in 0..=random.below(4) {
+        let at = random.below(out.len());
+        match random.below(7) {
+            _ if out.is_empty() => out.push(random.next() as u8),
+            0 => out[at] ^= 1 << random.below(8),
+            1 => out[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+            2 => out.truncate(at),
+            3 => out.insert(at, random.next() as u8),
+            4 => drop(out.remove(at)),
+            5 => {
+                let piece = out[at..(at + 1 + random.below(40)).min(out.len())].to_vec();
+                out.splice(at..at, piece);
+            }
+            _ => {
+                let count = [
+                    &[0x7f, 0xff, 0xff, 0xff][..],
+                    &[0xff, 0xff, 0xff, 0xff, 0x0f],
+                    &[0x40, 0, 0, 0],
+                    &[0xff, 0xff, 0x03],
+                ];
+                let count = count[random.below(4)];
+                let end = (at + count.len()).min(out.len());
+                out.splice(at..end, count.iter().copied());
+            }
+        }
+    }
+    out
+}
+
+fn forth_and_back<M: Message + PartialEq + std::fmt::Debug>(version: i16, bytes: Bytes) -> Result<usize, Error> {
+    let limit = memory_limit(bytes.len()) + OUTSIDE_THE_BUDGET;
+    let (message, peak) = peak_of(|| api::decode::<M>(version, bytes.clone()));
+    assert!(peak <= limit, "{peak} bytes held, {limit} allowed: {} {} v{version} {bytes:02x?}", M::API.name, M::KIND);
+    let message = message?;
+    let encoded = api::encode(version, &message)?;
+    assert_eq!(api::decode::<M>(version, encoded.into())?, message);
+    Ok(peak)
+}
+
+macro_rules! typed {
+    ($($module:ident)*) => {
+        /// Decodes a body to its type and checks that it encodes to the same message; gives the bytes it took.
+        fn typed(name: &str, kind: &str, version: i16, bytes: Bytes) -> Result<usize, Error> {
+            match (name, kind) {
+                $( (name, "request") if name == api::$module::API.name => forth_and_back::<api::$module::Request>(version, bytes),
+                   (name, _) if name == api::$module::API.name => forth_and_back::<api::$module::Response>(version, bytes), )*
+                _ => panic!("{name} is not among the types"),
+            }
+        }
+    };
+}
+typed! { produce fetch list_offsets metadata offset_commit offset_fetch find_coordinator api_versions create_topics delete_topics init_producer_id }
+
+#[test]
+fn mutated_messages_neither_panic_nor_take_more_memory_than_they_may() {
+    let bodies = vectors::bodies();
+    let (mut random, mut accepted) = (Random(0x6b6c_616d_6d01), 0);
+    for round in 0..100_000 {
+        let body = &bodies[round % bodies.len()];
+        let bytes = mutate(&body.bytes, &mut random);
+        accepted += usize::from(typed(&body.api, &body.kind, body.version, bytes.into()).is_ok());
+    }
+    // The loop is worth little if next to nothing gets past the first length, or everything does.
+    assert!((5_000..95_000).contains(&accepted), "{accepted}");
+}
+
+/// The value with nothing in it: what takes the fewest bytes on the wire.
+fn smallest(value: &Value) -> Value {
+    match value {
+        Value::String(_) => Value::String(String::new()),
+        Value::Bytes(_) => Value::Bytes(Bytes::new()),
+        Value::List(_) => Value::List(Vec::new()),
+        Value::Struct(fields) => Value::Struct(fields.iter().map(|(name, v)| (name.clone(), smallest(v))).collect()),
+        other => other.clone(),
+    }
+}
+
+/// For every list in the value, the smallest value in which that list has `n` elements.
+fn swollen(value: &Value, n: usize) -> Vec<Value> {
+    match value {
+        Value::List(items) => {
+            let Some(item) = items.first() else {
+                return Vec::new();
+            };
+            let within = swollen(item, n).into_iter().map(|item| Value::List(vec![item]));
+            within.chain([Value::List(vec![smallest(item); n])]).collect()
+        }
+        Value::Struct(fields) => {
+            let with = |at: usize, field: Value| {
+                let mut out: Vec<_> = fields.iter().map(|(name, v)| (name.clone(), smallest(v))).collect();
+                out[at].1 = field;
+                Value::Struct(out)
+            };
+            let each = fields.iter().enumerate();
+            each.flat_map(|(at, (_, v))| swollen(v, n).into_iter().map(move |v| with(at, v))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn no_message_of_many_small_elements_is_refused_for_its_memory() {
+    let mut longest = BTreeMap::new();
+    for body in vectors::bodies() {
+        let known = longest.entry(body.name()).or_insert_with(|| body.clone());
+        if known.bytes.len() < body.bytes.len() {
+            *known = body;
+        }
+    }
+    let mut greatest = 0;
+    for body in longest.values() {
+        let value = (door(body).decode)(body.version, body.bytes.clone()).unwrap();
+        // One element more than a power of two: a vector has just grown.
+        for value in swollen(&value, 1025) {
+            let bytes = (door(body).encode)(body.version, value).unwrap();
+            let size = bytes.len();
+            let peak = typed(&body.api, &body.kind, body.version, bytes.into()).unwrap();
+            greatest = greatest.max(peak / size);
+        }
+    }
+    let allowed = memory_limit(1) - memory_limit(0);
+    assert!((allowed / 2..allowed).contains(&greatest), "{greatest} of {allowed} bytes a byte");
+}
+
+/// Messages that are wider in memory than any of Kafka's, to reach the budget.
+mod wide {
+    klamm::message! {
+        struct Message { ones: Vec<One> }
+        struct One { items: Vec<Item> }
+        struct Item {
+            on_the_wire: i8,
+            a: Vec<String> [1..], b: Vec<String> [1..], c: Vec<String> [1..], d: Vec<String> [1..], e: Vec<String> [1..],
+            f: Vec<String> [1..], g: Vec<String> [1..], h: Vec<String> [1..], i: Vec<String> [1..], j: Vec<String> [1..],
+        }
+    }
+}
+
+#[test]
+fn a_message_that_outgrows_its_budget_is_refused_before_it_does() {
+    // 20,000 items in one array, where a vector grows by doubling, and one in each of 10,000 arrays, where it does not.
+    let long = [&[0, 0, 0, 1, 0, 0, 0x4e, 0x20][..], &[7; 20_000]].concat();
+    let short = [&[0, 0, 0x27, 0x10][..], &[0, 0, 0, 1, 7].repeat(10_000)].concat();
+    for bytes in [long, short] {
+        let limit = memory_limit(bytes.len());
+        let mut reader = Reader::new(bytes.into(), 0, false);
+        let (message, peak) = peak_of(|| wide::Message::get(&mut reader));
+        assert!(matches!(message.unwrap_err().reason(), Reason::Budget { .. }));
+        assert!((limit / 4..limit + OUTSIDE_THE_BUDGET).contains(&peak), "{peak} of {limit}");
+    }
+}
+
+#[test]
+fn mutated_batches_neither_panic_nor_decompress_beyond_the_limit() {
+    const LIMIT: usize = 1 << 20;
+    let lines = vectors::lines("records.jsonl.gz");
+    let sets: Vec<Bytes> =
+        lines.iter().filter_map(|line| vectors::hex(line, "hex")).filter(|b| b.len() < 4096).collect();
+    let mut random = Random(0x6b6c_616d_6d02);
+    for round in 0..100_000 {
+        let mut bytes = mutate(&sets[round % sets.len()], &mut random);
+        // A checksum that fits half of the time, as a hostile writer's would.
+        if round % 2 == 0 && bytes.len() > 61 {
+            let crc = crc32c(&bytes[21..]);
+            bytes[17..21].copy_from_slice(&crc.to_be_bytes());
+        }
+        for batch in batches(bytes.into()) {
+            let Ok(batch) = batch else { break };
+            let _ = batch.check_crc();
+            let Ok(set) = batch.records(LIMIT) else { break };
+            assert!(set.data().len() <= LIMIT.max(batch.data.len()));
+            let data = set.data().clone();
+            let most = set.size_hint().1.unwrap();
+            assert!(most <= data.len() / 7 + 1 && set.clone().count() <= most);
+            for record in set.map_while(Result::ok) {
+                let headers = record.headers(&data).count();
+                assert_eq!(headers, record.header_count());
+                assert!(record.payload_size() <= data.len());
+            }
+        }
+    }
+}
+
+/// Values that have the shape of `like`, where it has numbers, text and lists of the same kinds.
+fn values_like(like: &Value) -> BoxedStrategy<Value> {
+    match like {
+        Value::Null => Just(Value::Null).boxed(),
+        Value::Bool(_) => any::<bool>().prop_map(Value::Bool).boxed(),
+        // How wide the field is does not show: the vector's number fits, and so does whatever fits in seven bits.
+        Value::Int(v) => prop_oneof![Just(*v), 0..=127i64].prop_map(Value::Int).boxed(),
+        Value::Float(_) => any::<f64>().prop_map(Value::Float).boxed(),
+        Value::String(_) => ".{0,40}".prop_map(Value::String).boxed(),
+        Value::Bytes(_) => proptest::collection::vec(any::<u8>(), 0..300).prop_map(|v| Value::Bytes(v.into())).boxed(),
+        Value::Uuid(_) => any::<[u8; 16]>().prop_map(|v| Value::Uuid(klamm::wire::Uuid(v))).boxed(),
+        Value::List(items) if items.is_empty() => Just(like.clone()).boxed(),
+        Value::List(items) => {
+            let item = proptest::strategy::Union::new(items.iter().map(values_like));
+            proptest::collection::vec(item, 0..4).prop_map(Value::List).boxed()
+        }
+        Value::Struct(fields) => {
+            let names: Vec<String> = fields.iter().map(|(name, _)| name.clone()).collect();
+            let values: Vec<_> = fields.iter().map(|(_, value)| values_like(value)).collect();
+            values.prop_map(move |values| Value::Struct(names.iter().cloned().zip(values).collect())).boxed()
+        }
+    }
+}
+
+#[test]
+fn every_version_of_every_message_decodes_to_the_value_that_was_encoded() {
+    for body in vectors::bodies() {
+        let like = (door(&body).decode)(body.version, body.bytes.clone()).unwrap();
+        let config = Config { cases: 4, failure_persistence: None, ..Config::default() };
+        let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+        let result = runner.run(&values_like(&like), |value| round_trip(&body, value));
+        assert!(result.is_ok(), "{}: {}", body.name(), result.unwrap_err());
+    }
+}
+
+fn round_trip(body: &Body, value: Value) -> Result<(), TestCaseError> {
+    let refused = |e: Error| TestCaseError::fail(e.to_string());
+    let bytes = (door(body).encode)(body.version, value.clone()).map_err(refused)?;
+    let decoded = (door(body).decode)(body.version, bytes.clone().into()).map_err(refused)?;
+    prop_assert!(is_within(&decoded, &value), "{:?} is not {:?}", decoded, value);
+    // What is not decoded again are tagged fields that hold their default: they are not encoded.
+    prop_assert_eq!((door(body).encode)(body.version, decoded).map_err(refused)?, bytes);
+    Ok(())
+}
+
+/// Whether `value` holds everything that `part` does.
+fn is_within(part: &Value, value: &Value) -> bool {
+    match (part, value) {
+        (Value::List(part), Value::List(value)) => {
+            part.len() == value.len() && part.iter().zip(value).all(|(p, v)| is_within(p, v))
+        }
+        (Value::Struct(part), Value::Struct(value)) => {
+            part.iter().all(|(name, p)| value.iter().any(|(n, v)| n == name && is_within(p, v)))
+        }
+        (part, value) => part == value,
+    }
+}

@@ -1,0 +1,9 @@
+//! klamm's Rust tests, one binary, so that they are linked once.
+
+mod broker;
+mod hostile;
+mod layers;
+mod records;
+mod sim;
+mod vectors;
+mod wire;

@@ -1,0 +1,149 @@
+//! The golden vectors as the tests read them, and the JSON form of a message: bytes and uuids as base64, a uuid
+//! URL-safe and without padding.
+
+use bytes::Bytes;
+use flate2::read::MultiGzDecoder;
+use klamm::wire::{Uuid, Value};
+use serde_json::Value as Json;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+fn path(file: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "tests", "vectors", file].iter().collect()
+}
+
+/// A file of vectors that is one JSON document.
+pub fn document(file: &str) -> Json {
+    serde_json::from_reader(BufReader::new(File::open(path(file)).unwrap())).unwrap()
+}
+
+/// The lines of a file of vectors.
+pub fn lines(file: &str) -> Vec<Json> {
+    let lines = BufReader::new(MultiGzDecoder::new(File::open(path(file)).unwrap())).lines();
+    lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
+}
+
+/// A member that is text.
+pub fn text<'a>(line: &'a Json, name: &str) -> &'a str {
+    line[name].as_str().unwrap_or_else(|| panic!("no {name} in {line}"))
+}
+
+/// A member that is an integer of the type asked for.
+pub fn int<T: TryFrom<i64>>(line: &Json, name: &str) -> T {
+    let found = line[name].as_i64().and_then(|v| T::try_from(v).ok());
+    found.unwrap_or_else(|| panic!("no {name} in {line}"))
+}
+
+/// A member that is bytes in hexadecimal, or null.
+pub fn hex(line: &Json, name: &str) -> Option<Bytes> {
+    let digits = line[name].as_str()?;
+    let bytes = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16));
+    Some(bytes.collect::<Result<Vec<u8>, _>>().unwrap().into())
+}
+
+/// A message body: what it belongs to, its bytes and its JSON form.
+#[derive(Clone)]
+pub struct Body {
+    pub api: String,
+    pub kind: String,
+    pub version: i16,
+    pub bytes: Bytes,
+    pub json: Json,
+}
+
+impl Body {
+    fn new(line: &Json) -> Self {
+        Self {
+            api: text(line, "api").to_owned(),
+            kind: text(line, "kind").to_owned(),
+            version: int(line, "version"),
+            bytes: hex(line, "hex").unwrap(),
+            json: line["json"].clone(),
+        }
+    }
+
+    /// As an error names it.
+    pub fn name(&self) -> String {
+        format!("{} {} v{}", self.api, self.kind, self.version)
+    }
+}
+
+/// Every line of `messages.jsonl.gz`.
+pub fn bodies() -> Vec<Body> {
+    lines("messages.jsonl.gz").iter().map(Body::new).collect()
+}
+
+/// Every line of `unknown_tags.jsonl.gz`, with the bytes without the unknown tags.
+pub fn bodies_with_unknown_tags() -> Vec<(Body, Bytes)> {
+    let lines = lines("unknown_tags.jsonl.gz");
+    lines.iter().map(|line| (Body::new(line), hex(line, "hex_without").unwrap())).collect()
+}
+
+/// The JSON form of a value.
+pub fn to_json(value: &Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(v) => Json::from(*v),
+        Value::Int(v) => Json::from(*v),
+        Value::Float(v) => Json::from(*v),
+        Value::String(v) => Json::from(v.as_str()),
+        Value::Bytes(v) => Json::from(base64(v, STANDARD, true)),
+        Value::Uuid(v) => Json::from(base64(&v.0, URL_SAFE, false)),
+        Value::List(items) => items.iter().map(to_json).collect(),
+        Value::Struct(fields) => fields.iter().map(|(name, v)| (name.clone(), to_json(v))).collect(),
+    }
+}
+
+/// The value of a JSON form. JSON does not tell bytes and uuids from text; `like` is a value that does.
+pub fn from_json(json: &Json, like: &Value) -> Value {
+    match (json, like) {
+        (Json::Null, _) => Value::Null,
+        (Json::Bool(v), _) => Value::Bool(*v),
+        (Json::Number(v), Value::Float(_)) => Value::Float(v.as_f64().unwrap()),
+        (Json::Number(v), _) => Value::Int(v.as_i64().unwrap()),
+        (Json::String(v), Value::Bytes(_)) => Value::Bytes(from_base64(v, STANDARD).into()),
+        (Json::String(v), Value::Uuid(_)) => Value::Uuid(Uuid(from_base64(v, URL_SAFE).try_into().unwrap())),
+        (Json::String(v), _) => Value::String(v.clone()),
+        (Json::Array(items), Value::List(like)) => {
+            Value::List(items.iter().zip(like).map(|(item, like)| from_json(item, like)).collect())
+        }
+        (Json::Object(fields), Value::Struct(like)) => {
+            let like = |name: &str| like.iter().find(|(n, _)| n == name).map_or(&Value::Null, |(_, v)| v);
+            Value::Struct(fields.iter().map(|(name, v)| (name.clone(), from_json(v, like(name)))).collect())
+        }
+        (json, like) => panic!("{json} is nothing like {like:?}"),
+    }
+}
+
+fn base64(bytes: &[u8], alphabet: &[u8; 64], padded: bool) -> String {
+    let mut out = String::new();
+    for group in bytes.chunks(3) {
+        let bits = group.iter().fold(0, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for digit in 0..4 {
+            if digit <= group.len() {
+                out.push(char::from(alphabet[(bits >> (18 - 6 * digit) & 63) as usize]));
+            } else if padded {
+                out.push('=');
+            }
+        }
+    }
+    out
+}
+
+fn from_base64(text: &str, alphabet: &[u8; 64]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let (mut bits, mut held) = (0u32, 0);
+    for digit in text.trim_end_matches('=').bytes() {
+        bits = bits << 6 | alphabet.iter().position(|d| *d == digit).unwrap() as u32;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+        }
+    }
+    out
+}

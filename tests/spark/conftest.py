@@ -1,0 +1,115 @@
+"""One Spark session for the whole run, and what the tests say to Kafka around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import klamm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from conftest import Broker
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session that knows nothing of klamm but that it is installed."""
+    from pyspark.sql import SparkSession
+
+    scratch = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.local.dir", str(scratch / "local"))
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """A broker and Spark, with the calls most tests make."""
+
+    spark: SparkSession
+    bootstrap: str
+
+    def create(self, topic: str, partitions: int = 1) -> None:
+        with klamm.Admin(self.bootstrap) as admin:
+            admin.create_topics({topic: klamm.NewTopic(partitions=partitions)})
+
+    def produce(self, topic: str, *records: dict[str, Any]) -> None:
+        """Send records, in order, each described by the keywords of `Producer.send`."""
+        with klamm.Producer(self.bootstrap) as producer:
+            for delivery in [producer.send(topic, **record) for record in records]:
+                delivery.result(timeout=30)
+
+    def numbers(self, topic: str, numbers: range, partition: int | None = None) -> None:
+        """Send numbers as values."""
+        self.produce(topic, *({"value": str(number).encode(), "partition": partition} for number in numbers))
+
+    def records(self, topic: str) -> list[klamm.Record]:
+        """Everything a topic holds, read by klamm alone, in order of partition and offset."""
+        with klamm.Consumer(self.bootstrap) as consumer:
+            partitions = [klamm.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
+            first, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+            consumer.assign(
+                [
+                    klamm.TopicPartition(tp.topic, tp.partition, offset=first[tp], end_offset=end[tp])
+                    for tp in partitions
+                ]
+            )
+            return sorted(consumer, key=lambda record: (record.partition, record.offset))
+
+    def read(self, schema: str | None = None, **options: str) -> DataFrame:
+        reader = self.spark.read.format("klamm").option("kafka.bootstrap.servers", self.bootstrap).options(**options)
+        return (reader if schema is None else reader.schema(schema)).load()
+
+    def stream(self, **options: str) -> DataFrame:
+        return (
+            self.spark.readStream.format("klamm")
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .options(**options)
+            .load()
+        )
+
+    def write(self, rows: DataFrame, **options: str) -> None:
+        rows.write.format("klamm").option("kafka.bootstrap.servers", self.bootstrap).options(**options).mode(
+            "append"
+        ).save()
+
+    def run(self, rows: DataFrame, checkpoint: Path, output_mode: str = "append", **options: str) -> StreamingQuery:
+        """Write a stream, with what is available now, to its end."""
+        query = (
+            rows.writeStream.format("klamm")
+            .option("kafka.bootstrap.servers", self.bootstrap)
+            .option("checkpointLocation", str(checkpoint))
+            .options(**options)
+            .outputMode(output_mode)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return query
+
+
+@pytest.fixture
+def kafka(spark: SparkSession, broker: Broker) -> Kafka:
+    return Kafka(spark, broker.bootstrap_servers)
