@@ -117,13 +117,8 @@ impl<T> Connection<T> {
             ..Default::default()
         };
         // Both fields are short constants, so they fit their length fields.
-<<<<<<< HEAD
-        if let Ok((frame, correlation_id)) = self.encode(&request, version) {
-            self.outbox.push_back(frame);
-=======
         if let Ok((parts, correlation_id)) = self.encode(&request, version) {
             self.outbox.extend(parts);
->>>>>>> main
             self.in_flight.push_back(InFlight {
                 correlation_id,
                 api: &api_versions::API,

@@ -397,16 +397,8 @@ impl<T: Send> Consumer<T> {
             bytes += b;
         }
         if out.is_empty() {
-<<<<<<< HEAD
-            if let Some(error) =
-                self.error.take().or_else(|| self.partitions.iter_mut().find_map(Partition::take_error))
-            {
-                return Err(error);
-            }
-=======
             let error = self.error.take().or_else(|| self.partitions.iter_mut().find_map(Partition::take_error));
             return error.map_or(Ok(out), Err);
->>>>>>> main
         }
         Ok(out)
     }
