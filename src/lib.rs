@@ -11,14 +11,20 @@
 //! * [`net`]: sockets and wake-ups, without Kafka.
 //! * [`client`]: the two together: producer, consumer, admin.
 //! * [`broker`]: the embedded dev broker; it shares the codec with the client and nothing else.
+//! * `arrow` (feature `arrow`): record batches as Arrow columns, and back.
+//! * `py` (feature `python`): the extension module; it converts, waits and raises.
 
 #[macro_use]
 pub mod wire;
 pub mod api;
+#[cfg(feature = "arrow")]
+pub mod arrow;
 pub mod broker;
 pub mod client;
 pub mod compress;
 pub mod engine;
 pub mod frame;
 pub mod net;
+#[cfg(feature = "python")]
+mod py;
 pub mod record;

@@ -9,7 +9,7 @@ use crate::engine::ops::{Committed, ListOffsets, Op, Output, Partitions};
 use crate::engine::{Answer, Cluster, ErrorKind, Outgoing, Role, Time, Wish};
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The consumer's machine and who waits for records.
 pub struct Machine {
@@ -76,8 +76,8 @@ impl Serve for Machine {
         ticket(result);
     }
 
-    fn settle(&mut self, _shared: &Shared<Self>) {
-        if !self.wakers.is_empty() && self.is_ready() {
+    fn settle(&mut self, shared: &Shared<Self>) {
+        if !self.wakers.is_empty() && (self.is_ready() || shared.check().is_err()) {
             self.wakers.drain(..).for_each(Waker::wake);
         }
     }
@@ -300,21 +300,28 @@ impl Consumer {
         self.shared.check()
     }
 
+    /// Commits what the reader is done with, if auto commit is on and there is something to commit.
+    pub fn commit_finished(&self) -> Result<Option<Pending<()>>, Error> {
+        self.shared.check()?;
+        if !self.auto_commit {
+            return Ok(None);
+        }
+        let offsets = self.shared.role().consumer.uncommitted();
+        if offsets.is_empty() {
+            return Ok(None);
+        }
+        self.commit(Some(offsets.into_iter().map(|(t, p, o)| (t.to_string(), p, o)).collect())).map(Some)
+    }
+
     /// Commits what the reader is done with, if auto commit is on, and ends the client within the timeout.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
-        let deadline = Instant::now() + timeout;
         let mut result = Ok(());
-        if self.auto_commit && self.shared.check().is_ok() {
-            let offsets = self.shared.role().consumer.uncommitted();
-            if !offsets.is_empty() {
-                let offsets = offsets.into_iter().map(|(t, p, o)| (t.to_string(), p, o)).collect();
-                let commit = self.commit(Some(offsets))?;
-                commit.wait(deadline.saturating_duration_since(Instant::now()));
-                result = commit.get().unwrap_or_else(|| {
-                    Err(Error::new(ErrorKind::Timeout, "offsets could not be committed before the close timeout")
-                        .with_hint("records since the last commit will be read again"))
-                });
-            }
+        if let Ok(Some(commit)) = self.commit_finished() {
+            commit.wait(timeout);
+            result = commit.get().unwrap_or_else(|| {
+                Err(Error::new(ErrorKind::Timeout, "offsets could not be committed before the close timeout")
+                    .with_hint("records since the last commit will be read again"))
+            });
         }
         self.shared.close();
         result

@@ -16,9 +16,10 @@ mod producer;
 
 pub use crate::engine::consumer::{Assigned, Slice};
 pub use crate::engine::ops::NewTopic;
+pub use crate::engine::producer::murmur2;
 pub use crate::engine::{Cluster, Error, ErrorKind};
 pub use admin::Admin;
 pub use config::{Config, KEYS, Key, Role, Value};
 pub use consumer::Consumer;
 pub use pending::{Pending, Promise};
-pub use producer::{Appender, Failure, NewRecord, Producer, RecordMetadata};
+pub use producer::{Appender, Failure, NOW, NewRecord, Producer, RecordMetadata};

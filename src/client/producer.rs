@@ -9,6 +9,7 @@ use crate::engine::producer::{self, Event, Packet};
 use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish, earliest};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
+use std::task::Waker;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Kinds of failures that are kept apart until somebody asks; more are counted with the last.
@@ -58,6 +59,7 @@ pub struct Machine {
     flushes: Vec<(u64, Promise<()>)>,
     failures: Vec<Failure>,
     failed: Arc<AtomicBool>,
+    room: Vec<Waker>,
 }
 
 pub enum Token {
@@ -174,6 +176,12 @@ impl Serve for Machine {
         }
     }
 
+    fn settle(&mut self, shared: &Shared<Self>) {
+        if !self.room.is_empty() && (self.producer.has_room() || shared.check().is_err()) {
+            self.room.drain(..).for_each(Waker::wake);
+        }
+    }
+
     fn fail_all(&mut self, error: &Error) {
         self.producer.fail_all(error);
         self.ops.fail_all(error);
@@ -222,6 +230,7 @@ impl Producer {
             flushes: Vec::new(),
             failures: Vec::new(),
             failed: failed.clone(),
+            room: Vec::new(),
             producer: producer::Producer::new(role.clone()),
         };
         let create_topics = network.allow_auto_topic_creation;
@@ -256,6 +265,17 @@ impl Producer {
     /// Waits until a full buffer has room again; says whether it has.
     pub fn wait_for_room(&self, timeout: Duration) -> bool {
         self.shared.wait_until(timeout, |m| m.producer.has_room())
+    }
+
+    /// Wakes the waker when [`Producer::wait_for_room`] would return.
+    pub fn on_room(&self, waker: Waker) {
+        let mut role = self.shared.role();
+        if role.producer.has_room() || self.shared.check().is_err() {
+            drop(role);
+            waker.wake();
+        } else {
+            role.room.push(waker);
+        }
     }
 
     /// Done when everything sent before has its outcome.

@@ -11,6 +11,7 @@ mod error;
 #[macro_use]
 mod message;
 mod reader;
+mod uuid;
 mod value;
 #[allow(clippy::cast_possible_truncation, reason = "low bits first is what the format is")]
 pub mod varint;
@@ -19,6 +20,7 @@ mod writer;
 
 pub use error::{Error, Reason, Step};
 pub use reader::{Reader, memory_limit};
+pub use uuid::Uuid;
 pub use value::{Reflect, Value, type_error};
 pub use writer::{Tags, Writer};
 
@@ -30,20 +32,6 @@ pub trait Wire: Sized {
     fn put(&self, w: &mut Writer);
     /// Takes a value off the front.
     fn get(r: &mut Reader) -> Result<Self, Error>;
-}
-
-/// 16 bytes that name a topic or a directory; all zero for none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Uuid(pub [u8; 16]);
-
-impl Uuid {
-    /// All zero: no id.
-    pub const ZERO: Self = Self([0; 16]);
-
-    /// Whether it is all zero.
-    pub fn is_zero(self) -> bool {
-        self == Self::ZERO
-    }
 }
 
 /// `throttle_time_ms` as Kafka's schemas spell it: `throttleTimeMs`.

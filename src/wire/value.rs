@@ -117,7 +117,23 @@ macro_rules! simple {
         }
     )* };
 }
-simple!(bool: Bool "a boolean" String: String "a string" Bytes: Bytes "bytes" Uuid: Uuid "a uuid");
+simple!(bool: Bool "a boolean" String: String "a string" Bytes: Bytes "bytes");
+
+impl Reflect for Uuid {
+    fn to_value(&self, _: i16) -> Value {
+        Value::Uuid(*self)
+    }
+    /// Takes the text form too, which is what languages without a type for it use.
+    fn from_value(value: Value, _: i16) -> Result<Self, Error> {
+        match value {
+            Value::Uuid(v) => Ok(v),
+            Value::String(text) => text.parse().map_err(|_| {
+                Error::new(Reason::Type { wanted: "a uuid of 22 characters", got: format!("{text:?}") }, 0)
+            }),
+            other => Err(type_error("a uuid", &other)),
+        }
+    }
+}
 
 impl<T: Reflect> Reflect for Option<T> {
     fn to_value(&self, version: i16) -> Value {

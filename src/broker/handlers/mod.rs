@@ -108,12 +108,8 @@ serve! {
 pub(super) fn handle(state: &mut State, mut context: Context, frame: Bytes) -> Outcome {
     let mut reader = Reader::new(frame, 0, false);
     let known = |key| SERVED.iter().find(|api| api.key == key).copied();
-    let Ok(header) = RequestHeader::get(&mut reader, known) else {
-        return Outcome::Close;
-    };
-    let Some(api) = known(header.api_key) else {
-        return Outcome::Close;
-    };
+    let Ok(header) = RequestHeader::get(&mut reader, known) else { return Outcome::Close };
+    let Some(api) = known(header.api_key) else { return Outcome::Close };
     context.version = header.api_version;
     context.correlation_id = header.correlation_id;
     if (api.min..=api.max_stable).contains(&header.api_version) {

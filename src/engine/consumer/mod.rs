@@ -7,10 +7,10 @@
 
 mod fetched;
 mod partition;
+mod start;
 
-use super::ops::{Commit, Committed, ListOffsets, Op, OpToken, Ops, Output, UNKNOWN_TOPIC_GRACE};
+use super::ops::{Commit, Op, OpToken, Ops, Output, UNKNOWN_TOPIC_GRACE};
 use super::{Answer, Call, Cluster, Error, ErrorKind, Outgoing, Role, Target, Time, Wish, earliest};
-use crate::api::list_offsets::{EARLIEST, LATEST};
 use crate::api::{ErrorCode, Info, fetch};
 use crate::record::{Record, TimestampType};
 use crate::wire::{Wire, Writer};
@@ -229,14 +229,6 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    fn reset_position(&self) -> Position {
-        match self.config.reset {
-            Reset::Earliest => Position::At(EARLIEST),
-            Reset::Latest => Position::At(LATEST),
-            Reset::None => Position::Lost,
-        }
-    }
-
     fn take_subscribed(&mut self, now: Time) {
         for topic in self.subscribed.clone() {
             let Some(known) = self.cluster.topics.get(&topic) else {
@@ -302,31 +294,6 @@ impl<T: Send> Consumer<T> {
     /// What is paused.
     pub fn paused(&self) -> Vec<(Arc<str>, i32)> {
         self.partitions.iter().filter(|p| p.paused).map(|p| (p.topic.clone(), p.partition)).collect()
-    }
-
-    /// The next offset to give out of a partition, once it is known.
-    pub fn position(&mut self, topic: &str, partition: i32, ticket: T) -> Result<(), Error> {
-        let slot = self.slot(topic, partition)?;
-        let generation = self.partitions.get(slot).map_or(0, |p| p.generation);
-        self.positions.push((ticket, slot, generation));
-        self.answer_positions();
-        Ok(())
-    }
-
-    fn answer_positions(&mut self) {
-        for (ticket, slot, generation) in std::mem::take(&mut self.positions) {
-            let Some(p) = self.partitions.get(slot) else {
-                continue;
-            };
-            match p.state {
-                Position::Known => self.done.push_back((ticket, Ok(Output::Offsets(vec![Some((p.position, -1))])))),
-                Position::Lost => {
-                    let error = no_offset(p);
-                    self.done.push_back((ticket, Err(error)));
-                }
-                _ => self.positions.push((ticket, slot, generation)),
-            }
-        }
     }
 
     /// For each assigned partition, how many records the reader is behind, if that is known.
@@ -450,94 +417,6 @@ impl<T: Send> Consumer<T> {
         self.error.get_or_insert_with(|| error.clone());
     }
 
-    /// Asks for the offsets that reading starts at.
-    fn find_positions(&mut self, now: Time) {
-        let mut committed = Vec::new();
-        let mut timed: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
-        for (slot, p) in self.partitions.iter_mut().enumerate() {
-            match p.state {
-                Position::Committed => committed.push(slot),
-                Position::At(timestamp) => timed.entry(timestamp).or_default().push(slot),
-                Position::Lost => p.set_error(no_offset(p)),
-                _ => continue,
-            }
-            if p.state != Position::Lost {
-                p.state = Position::Asking;
-            }
-        }
-        let timeout = self.config.api_timeout;
-        let key = |this: &Self, slot: &usize| this.partitions.get(*slot).map(|p| (p.topic.clone(), p.partition));
-        if let (false, Some(group)) = (committed.is_empty(), self.config.group.clone()) {
-            let wanted = committed.iter().filter_map(|s| key(self, s)).collect();
-            let ticket = Ticket::Start(self.tagged(&committed), Position::Committed);
-            self.ops.start(now, Box::new(Committed::new(group, wanted)), timeout, ticket);
-        }
-        for (timestamp, slots) in timed {
-            let wanted = slots.iter().filter_map(|s| key(self, s)).map(|(t, p)| (t, p, timestamp)).collect();
-            let ticket = Ticket::Start(self.tagged(&slots), Position::At(timestamp));
-            let op = ListOffsets::new(wanted, self.config.read_committed);
-            self.ops.start(now, Box::new(op), timeout, ticket);
-        }
-        self.answer_positions();
-    }
-
-    fn tagged(&self, slots: &[usize]) -> Vec<(usize, u64)> {
-        slots.iter().filter_map(|s| self.partitions.get(*s).map(|p| (*s, p.generation))).collect()
-    }
-
-    fn take_done(&mut self, now: Time) {
-        let mut found = false;
-        while let Some((ticket, result)) = self.ops.poll_done() {
-            match ticket {
-                Ticket::User(ticket) => self.done.push_back((ticket, result)),
-                Ticket::AutoCommit => {
-                    self.committing = false;
-                    // What was not committed is committed with the next interval's offsets.
-                    if result.is_err() {
-                        self.partitions.iter_mut().for_each(|p| p.committed = -1);
-                    }
-                }
-                Ticket::Start(slots, asked) => {
-                    found = true;
-                    self.take_positions(&slots, asked, result);
-                }
-            }
-        }
-        if found {
-            self.find_positions(now);
-        }
-    }
-
-    fn take_positions(&mut self, slots: &[(usize, u64)], asked: Position, result: Result<Output, Error>) {
-        let offsets: Vec<Option<i64>> = match result {
-            Ok(Output::Committed(offsets)) => offsets,
-            Ok(Output::Offsets(offsets)) => offsets.into_iter().map(|o| o.map(|(offset, _)| offset)).collect(),
-            Ok(_) => Vec::new(),
-            Err(error) => {
-                for (slot, generation) in slots {
-                    if let Some(p) = self.partitions.get_mut(*slot).filter(|p| p.generation == *generation) {
-                        p.state = asked;
-                        p.set_error(error.clone());
-                    }
-                }
-                return;
-            }
-        };
-        let reset = self.reset_position();
-        for ((slot, generation), offset) in slots.iter().zip(offsets) {
-            let Some(p) = self.partitions.get_mut(*slot).filter(|p| p.generation == *generation) else {
-                continue;
-            };
-            match (offset, asked) {
-                (Some(offset), _) => p.start_at(offset),
-                (None, Position::Committed) => p.state = reset,
-                // No record is as late as the time asked for.
-                (None, _) => p.state = Position::At(LATEST),
-            }
-            p.committed = if asked == Position::Committed { offset.unwrap_or(-1) } else { p.committed };
-        }
-    }
-
     fn handle_fetched(&mut self, now: Time, fetched: Fetched) {
         let Fetched { asked, code, high_watermark, chunks, error } = fetched;
         let reset = self.reset_position();
@@ -638,13 +517,6 @@ impl<T: Send> Consumer<T> {
             max_version: if ids { i16::MAX } else { 12 },
         })
     }
-}
-
-fn no_offset(p: &Partition) -> Error {
-    let message = format!("{}-{} has no offset to start at and auto.offset.reset is none", p.topic, p.partition);
-    Error::new(ErrorKind::Config, message)
-        .at(&p.topic, p.partition)
-        .with_hint("seek, commit an offset, or set auto.offset.reset to earliest or latest")
 }
 
 impl<T: Send> Role for Consumer<T> {

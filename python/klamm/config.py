@@ -1,0 +1,91 @@
+"""The options of the clients as types: what an editor completes and a type checker checks.
+
+They are the keys of the extension's table in snake_case; that table is what checks values when a program runs, and a
+test holds the two against each other. `options()` lists it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
+
+from klamm import _klamm
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+ConfigValue: TypeAlias = "str | int | float | bool | Sequence[str] | None"
+Bootstrap: TypeAlias = "str | Sequence[str] | Mapping[str, ConfigValue]"
+"""Brokers, as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys."""
+
+
+class CommonConfig(TypedDict, total=False):
+    """Options that every client has."""
+
+    client_id: str
+    default_api_timeout_ms: int
+    metadata_max_age_ms: int
+    reconnect_backoff_max_ms: int
+    reconnect_backoff_ms: int
+    request_timeout_ms: int
+    retry_backoff_max_ms: int
+    retry_backoff_ms: int
+    security_protocol: Literal["PLAINTEXT"]
+    socket_connection_setup_timeout_ms: int
+
+
+class ProducerConfig(CommonConfig, total=False):
+    """Options of a producer."""
+
+    acks: Literal["all", 0, 1, -1, "0", "1", "-1"]
+    allow_auto_create_topics: bool
+    batch_size: int
+    buffer_memory: int
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
+    delivery_timeout_ms: int
+    enable_idempotence: bool
+    linger_ms: int
+    max_block_ms: int
+    max_in_flight_requests_per_connection: int
+    max_request_size: int
+    partitioner: Literal["murmur2_random"]
+    retries: int
+
+
+class ConsumerConfig(CommonConfig, total=False):
+    """Options of a consumer, besides `group_id`."""
+
+    allow_auto_create_topics: bool
+    auto_commit_interval_ms: int
+    auto_offset_reset: Literal["earliest", "latest", "none"]
+    check_crcs: bool
+    client_rack: str
+    enable_auto_commit: bool
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    fetch_min_bytes: int
+    isolation_level: Literal["read_uncommitted", "read_committed"]
+    max_partition_fetch_bytes: int
+    max_poll_records: int
+    queued_max_bytes: int
+
+
+class AdminConfig(CommonConfig, total=False):
+    """Options of an admin client."""
+
+
+class Option(NamedTuple):
+    """One configuration key."""
+
+    name: str
+    aliases: list[str]
+    kind: str
+    default: str
+    allowed: str
+    clients: list[str]
+    doc: str
+
+
+def options() -> list[Option]:
+    """List every configuration key: Kafka's name, what it may be, its default, what it does."""
+    return [Option(*fields) for fields in _klamm.config_keys()]

@@ -1,0 +1,308 @@
+"""The consumers. Records are made by the core, one by one without a Python frame each; what waits is built of the same
+pieces in both classes, and differs in how it waits.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from klamm._klamm import ArrowBatch, ArrowColumns, ConsumerCore, Records
+from klamm.errors import KafkaError
+from klamm.record import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    import pyarrow as pa
+    from typing_extensions import Self
+
+    from klamm._klamm import Record, RecordIterator
+
+__all__ = ["AsyncConsumer", "Consumer"]
+
+END, BEGINNING = -1, -2
+"""What Kafka's ListOffsets takes for a time: the two ends of a partition."""
+
+
+class _Consumer(ConsumerCore):
+    """What both consumers are made of: everything that waits for nobody."""
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions and no others.
+
+        Without an offset a partition starts at the group's committed one if there is a group, or else where
+        `auto_offset_reset` says. With end offsets, iteration ends when all of them are reached.
+        """
+        self._assign([(tp.topic, tp.partition, tp.offset, tp.end_offset) for tp in partitions])
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions that are read."""
+        return _named(self._assignment())
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on reading a partition at an offset."""
+        self._seek(partition.topic, partition.partition, offset)
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Go on reading partitions, or all that are assigned, at their first record."""
+        self._seek_to(self._chosen(partitions), BEGINNING)
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        """Go on reading partitions, or all that are assigned, after their last record."""
+        self._seek_to(self._chosen(partitions), END)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Give out no more records of partitions until they are resumed."""
+        self._pause(_places(partitions))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Give out records of paused partitions again."""
+        self._resume(_places(partitions))
+
+    def paused(self) -> set[TopicPartition]:
+        """Return the partitions that are paused."""
+        return _named(self._paused())
+
+    def lag(self) -> dict[TopicPartition, int | None]:
+        """Return how many records lie between the position and the end of each assigned partition, where that is known."""
+        return {TopicPartition(*place): behind for place, behind in self._lag()}
+
+    def commit_nowait(self) -> None:
+        """Commit as `commit()` does, without waiting for or hearing of the outcome."""
+        self._commit(None)
+
+    def _chosen(self, partitions: Iterable[TopicPartition] | None) -> list[tuple[str, int]]:
+        return self._assignment() if partitions is None else _places(partitions)
+
+
+class Consumer(_Consumer):
+    """Reads records. One thread uses it at a time.
+
+        with klamm.Consumer("localhost:9092", group_id="greeters", topics=["greetings"]) as consumer:
+            for record in consumer:
+                print(record.offset, record.key, record.value)
+
+    The first argument says where the brokers are, or is a dict of Kafka's dotted keys; keywords are the same keys in
+    snake_case (`klamm.config.ConsumerConfig`). `topics` are read whole: all their partitions, no group membership. With a
+    group, offsets of records that the loop is done with are committed in the background and at the end.
+    """
+
+    def __iter__(self) -> RecordIterator:
+        return self._records()
+
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records:
+        """Return records as soon as there are some, at most `max_records` (`max_poll_records`, 500); none at a timeout."""
+        return self._poll(timeout, max_records) or _NONE
+
+    def arrow(
+        self, max_rows: int = 65_536, timeout: float | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Iterate over Arrow batches, each as soon as there are records for it.
+
+        It ends when all end offsets are reached, or after `timeout` seconds without a record. `columns` chooses and
+        orders: topic, partition, offset, timestamp, timestamp_type, key, value, headers.
+        """
+        return self._arrow(max_rows, timeout, ArrowColumns(columns))
+
+    def _arrow(self, max_rows: int, timeout: float | None, columns: ArrowColumns) -> Iterator[pa.RecordBatch]:
+        record_batch = _pyarrow().record_batch
+        while records := self._poll(timeout, max_rows):
+            yield record_batch(self._to_arrow(records, columns))
+
+    def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
+        """Return the offset of the next record of a partition."""
+        return self._position(partition.topic, partition.partition).result(timeout)
+
+    def commit(self, offsets: Mapping[TopicPartition, int] | None = None, timeout: float | None = None) -> None:
+        """Commit offsets for the group: of the next record to read, by default after every record given out so far."""
+        self._commit(_committable(offsets)).result(timeout)
+
+    def committed(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int | None]:
+        """Return the offsets the group has committed; None where there is none."""
+        partitions = list(partitions)
+        return dict(zip(partitions, self._committed(_places(partitions)).result(timeout), strict=True))
+
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int], timeout: float | None = None
+    ) -> dict[TopicPartition, tuple[int, int] | None]:
+        """Return (offset, timestamp) of the first record at or after a time (ms); None where there is none."""
+        return dict(zip(times, self._list_offsets(_timed(times)).result(timeout), strict=True))
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset of partitions."""
+        return _ends(self.offsets_for_times(dict.fromkeys(partitions, BEGINNING), timeout))
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the offset after the last record of partitions."""
+        return _ends(self.offsets_for_times(dict.fromkeys(partitions, END), timeout))
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """Return the partitions of a topic."""
+        return self._partitions_for(topic).result(timeout)
+
+    def close(self, timeout: float | None = None) -> None:
+        """End the client, after committing what the program is done with. Closing twice does nothing."""
+        self._close(timeout, False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _leave(self, kind)
+
+
+class AsyncConsumer(_Consumer):
+    """Reads records on an asyncio event loop: the methods of `Consumer`, awaited where those wait.
+
+        async with klamm.AsyncConsumer("localhost:9092", topics=["greetings"]) as consumer:
+            async for record in consumer:
+                print(record.value)
+    """
+
+    def __aiter__(self) -> Self:
+        return self
+
+    def __anext__(self) -> Awaitable[Record]:
+        return self._next_ready() or self._next_record()
+
+    async def _next_record(self) -> Record:
+        while True:
+            await self._ready()
+            if ready := self._next_ready():
+                return await ready
+
+    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records:
+        """Return records as soon as there are some, at most `max_records` (`max_poll_records`, 500); none at a timeout."""
+        return await self._poll_async(timeout, max_records) or _NONE
+
+    async def _poll_async(self, timeout: float | None, max_records: int | None) -> Records | None:
+        records = self._poll(0, max_records)
+        if records is None or records:
+            return records
+        from klamm._waiting import is_done_within
+
+        end = None if timeout is None else time.monotonic() + timeout
+        while await is_done_within(self._ready(), None if end is None else end - time.monotonic()):
+            records = self._poll(0, max_records)
+            if records is None or records:
+                return records
+        return _NONE
+
+    async def arrow(
+        self, max_rows: int = 65_536, timeout: float | None = None, columns: Sequence[str] | None = None
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """Iterate over Arrow batches, as `Consumer.arrow`."""
+        record_batch, wanted = _pyarrow().record_batch, ArrowColumns(columns)
+        while records := await self._poll_async(timeout, max_rows):
+            yield record_batch(self._to_arrow(records, wanted))
+
+    async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
+        """Return the offset of the next record of a partition."""
+        return await _within(self._position(partition.topic, partition.partition), timeout)
+
+    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None, timeout: float | None = None) -> None:
+        """Commit offsets for the group: of the next record to read, by default after every record given out so far."""
+        await _within(self._commit(_committable(offsets)), timeout)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int | None]:
+        """Return the offsets the group has committed; None where there is none."""
+        partitions = list(partitions)
+        return dict(zip(partitions, await _within(self._committed(_places(partitions)), timeout), strict=True))
+
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, int], timeout: float | None = None
+    ) -> dict[TopicPartition, tuple[int, int] | None]:
+        """Return (offset, timestamp) of the first record at or after a time (ms); None where there is none."""
+        return dict(zip(times, await _within(self._list_offsets(_timed(times)), timeout), strict=True))
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset of partitions."""
+        return _ends(await self.offsets_for_times(dict.fromkeys(partitions, BEGINNING), timeout))
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the offset after the last record of partitions."""
+        return _ends(await self.offsets_for_times(dict.fromkeys(partitions, END), timeout))
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """Return the partitions of a topic."""
+        return await _within(self._partitions_for(topic), timeout)
+
+    async def close(self, timeout: float | None = None) -> None:
+        """End the client, after committing what the program is done with. Closing twice does nothing."""
+        import asyncio
+
+        await asyncio.to_thread(self._close, timeout, False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        import asyncio
+
+        await asyncio.to_thread(_leave, self, kind)
+
+
+def _leave(consumer: _Consumer, kind: type[BaseException] | None) -> None:
+    """Close at the end of a `with`. If it ends well, the last record given out was handled, too."""
+    if kind is None:
+        consumer._close(None, True)  # noqa: SLF001
+        return
+    try:
+        consumer._close(None if issubclass(kind, Exception) else 0, False)  # noqa: SLF001
+    except KafkaError:
+        pass  # the exception that is under way is the news
+
+
+def _places(partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
+    return [(tp.topic, tp.partition) for tp in partitions]
+
+
+def _named(places: Iterable[tuple[str, int]]) -> set[TopicPartition]:
+    return {TopicPartition(topic, partition) for topic, partition in places}
+
+
+def _timed(times: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
+    return [(tp.topic, tp.partition, time_ms) for tp, time_ms in times.items()]
+
+
+def _committable(offsets: Mapping[TopicPartition, int] | None) -> list[tuple[str, int, int]] | None:
+    return None if offsets is None else [(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
+
+
+def _ends(found: Mapping[TopicPartition, tuple[int, int] | None]) -> dict[TopicPartition, int]:
+    return {tp: at[0] for tp, at in found.items() if at is not None}
+
+
+async def _within(pending: Any, timeout: float | None) -> Any:
+    from klamm._waiting import within
+
+    return await within(pending, timeout)
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise ImportError("record batches need pyarrow: pip install 'klamm[arrow]'") from None
+    return pa
+
+
+_NONE = Records()

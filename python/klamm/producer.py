@@ -1,0 +1,271 @@
+"""The producers. `send` and `send_nowait` of the blocking one come from the core as they are; the rest of the two classes
+is built of the same pieces, and differs in how it waits.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from klamm._klamm import ArrowRows, Pending, ProducerCore, RecordMetadata
+from klamm.errors import ArgumentError, BufferFullError, ConfigError, KafkaError, KafkaTimeoutError
+
+if sys.version_info < (3, 11):
+    from exceptiongroup import ExceptionGroup
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Iterable
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from klamm._klamm import Buffer, HeadersLike
+
+__all__ = ["AsyncProducer", "Delivery", "Producer"]
+
+Delivery = Pending
+"""What `send` returns: `.result(timeout)` waits for the `RecordMetadata` of the acknowledgement, and so does `await`."""
+
+
+class _Producer(ProducerCore):
+    """What both producers are made of."""
+
+    def _raise_failures(self) -> None:
+        failures = self._failures(True)
+        if failures:
+            lost = sum(count for _, count in failures)
+            records = "1 record was" if lost == 1 else f"{lost:,} records were"
+            raise ExceptionGroup(f"{records} not delivered", [error for error, _ in failures])
+
+    def _end(self, timeout: float | None) -> None:
+        try:
+            self._close(timeout)
+        finally:
+            self._raise_failures()
+
+    def __del__(self) -> None:
+        # A constructor that raised has made no core.
+        left = self._outstanding()
+        if left:
+            warnings.warn(
+                f"{self!r} was dropped with {left:,} records under way: flush or close it, or use `with`",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+
+class Producer(_Producer):
+    """Sends records, and waits where it has to. Any number of threads may share one.
+
+        with klamm.Producer("localhost:9092", linger_ms=5) as producer:
+            delivery = producer.send("greetings", b"hello", key=b"world", headers=[("lang", b"en")])
+            print(delivery.result(timeout=5).offset)
+
+    The first argument says where the brokers are, or is a dict of Kafka's dotted keys; keywords are the same keys in
+    snake_case (`klamm.config.ProducerConfig`). `on_error` is called, in a thread that uses the producer, with what went
+    wrong with records nobody waits for.
+    """
+
+    def send_many(
+        self,
+        topic: str,
+        values: Iterable[Buffer | None],
+        keys: Iterable[Buffer | None] | None = None,
+        partition: int | None = None,
+    ) -> None:
+        """Send many records in one call; what goes wrong reaches `on_error` and `flush`."""
+        values, keys = _columns(values, keys)
+        done = 0
+        while (done := self._send_values(topic, values, keys, partition, done)) < len(values):
+            self._wait_for_room()
+        self._failures(False)
+
+    def send_arrow(self, topic: str | None, data: Any) -> int:
+        """Send the rows of Arrow data, and return how many; what goes wrong reaches `on_error` and `flush`.
+
+        `data` is anything with `__arrow_c_stream__` or `__arrow_c_array__`. Its columns are `value` and, if wanted, `key`,
+        `headers`, `timestamp`, `partition` and, for a topic of None, `topic`.
+        """
+        rows = ArrowRows(data)
+        while not self._send_rows(topic, rows):
+            self._wait_for_room()
+        self._failures(False)
+        return rows.sent
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until every record sent so far has its outcome; raise an ExceptionGroup of what failed unseen."""
+        self._flush().result(timeout)
+        self._raise_failures()
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """Return the partitions of a topic."""
+        return self._partitions_for(topic).result(timeout)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Flush, at most for the timeout, and end the client. Closing twice does nothing."""
+        self._end(timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            _give_up(self, kind)
+
+
+class AsyncProducer(_Producer):
+    """Sends records on an asyncio event loop: the methods of `Producer`, awaited where those wait.
+
+        async with klamm.AsyncProducer("localhost:9092") as producer:
+            metadata = await producer.send("greetings", b"hello")
+
+    A record is on its way when `send` returns; `await` waits for its acknowledgement, then or later.
+    """
+
+    _turn: asyncio.Lock | None = None
+
+    def send(  # type: ignore[override]
+        self,
+        topic: str,
+        value: Buffer | None = None,
+        key: Buffer | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: HeadersLike | None = None,
+    ) -> Awaitable[RecordMetadata]:
+        """Send a record; await what is returned for its acknowledgement. While the buffer is full, it waits its turn."""
+        if self._turn is None or not self._turn.locked():
+            try:
+                return self._try_send(topic, value, key, partition, timestamp_ms, headers)
+            except BufferFullError:
+                pass
+        import asyncio
+
+        return asyncio.ensure_future(self._send_in_turn(topic, value, key, partition, timestamp_ms, headers))
+
+    async def _send_in_turn(self, *record: Any) -> RecordMetadata:
+        async with self._one_at_a_time():
+            while True:
+                try:
+                    pending = self._try_send(*record)
+                    break
+                except BufferFullError:
+                    await self._for_room()
+        return await pending
+
+    def _one_at_a_time(self) -> asyncio.Lock:
+        if self._turn is None:
+            import asyncio
+
+            self._turn = asyncio.Lock()
+        return self._turn
+
+    async def _for_room(self) -> None:
+        from klamm._waiting import is_done_within
+
+        if not await is_done_within(self._room(), self._max_block):
+            raise self._no_room()
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: Buffer | None = None,
+        key: Buffer | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: HeadersLike | None = None,
+    ) -> None:
+        """Send a record without a handle for it; raise BufferFullError when the buffer is full."""
+        self._try_send_nowait(topic, value, key, partition, timestamp_ms, headers)
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[Buffer | None],
+        keys: Iterable[Buffer | None] | None = None,
+        partition: int | None = None,
+    ) -> None:
+        """Send many records in one call; what goes wrong reaches `on_error` and `flush`."""
+        values, keys = _columns(values, keys)
+        done = 0
+        while (done := self._send_values(topic, values, keys, partition, done)) < len(values):
+            await self._for_room()
+        self._failures(False)
+
+    async def send_arrow(self, topic: str | None, data: Any) -> int:
+        """Send the rows of Arrow data, and return how many, as `Producer.send_arrow`."""
+        rows = ArrowRows(data)
+        while not self._send_rows(topic, rows):
+            await self._for_room()
+        self._failures(False)
+        return rows.sent
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Wait until every record sent so far has its outcome; raise an ExceptionGroup of what failed unseen."""
+        from klamm._waiting import within
+
+        await within(self._flush(), timeout)
+        self._raise_failures()
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """Return the partitions of a topic."""
+        from klamm._waiting import within
+
+        return await within(self._partitions_for(topic), timeout)
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Flush, at most for the timeout, and end the client. Closing twice does nothing."""
+        from klamm._waiting import within
+
+        try:
+            if self._outstanding():
+                await within(self._flush(), timeout)
+        except KafkaTimeoutError:
+            pass  # the end says how many are left
+        self._end(0)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self.close()
+        elif issubclass(kind, Exception):
+            try:
+                await self.close()
+            except (KafkaError, ExceptionGroup):
+                pass  # the exception that is under way is the news
+        else:
+            _give_up(self, kind)
+
+
+def _give_up(producer: _Producer, kind: type[BaseException]) -> None:
+    """Close after an exception: what was sent still goes out, unless the program is being stopped."""
+    try:
+        producer._end(None if issubclass(kind, Exception) else 0)  # noqa: SLF001
+    except (KafkaError, ExceptionGroup):
+        pass  # the exception that is under way is the news
+
+
+def _columns(
+    values: Iterable[Buffer | None], keys: Iterable[Buffer | None] | None
+) -> tuple[list[Buffer | None] | tuple[Buffer | None, ...], list[Buffer | None] | tuple[Buffer | None, ...] | None]:
+    """Check a call's sequences: lists or tuples of the same length."""
+    for name, items in ("values", values), ("keys", keys):
+        if isinstance(items, (str, bytes, bytearray, memoryview)):
+            raise ArgumentError(f"{name} has to be a sequence of bytes-like objects, not {type(items).__name__}")
+    values = values if isinstance(values, (list, tuple)) else list(values)
+    if keys is not None:
+        keys = keys if isinstance(keys, (list, tuple)) else list(keys)
+        if len(keys) != len(values):
+            raise ConfigError(f"there are {len(values):,} values but {len(keys):,} keys", hint="give as many keys as values")
+    return values, keys

@@ -1,0 +1,34 @@
+"""Records, and the names of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+
+from klamm._klamm import Record, RecordMetadata, Records
+
+__all__ = ["Record", "RecordMetadata", "Records", "TopicPartition"]
+
+Sequence.register(Records)
+
+
+@dataclass(frozen=True)
+class TopicPartition:
+    """A partition of a topic. Equality is that of topic and partition alone, so it is a key whatever the offsets say.
+
+    `offset` is where to start reading and `end_offset` where to stop (that one is not read), for `assign`.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None = field(default=None, compare=False)
+    end_offset: int | None = field(default=None, compare=False)
+
+
+def datetime_of(timestamp_ms: int) -> datetime:
+    """Turn milliseconds since 1970 into an aware datetime; integers all the way, as a float would round."""
+    return _EPOCH + timedelta(milliseconds=timestamp_ms)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

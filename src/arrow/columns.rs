@@ -1,0 +1,137 @@
+//! Which columns a batch of records has.
+//!
+//! | klamm | type | spark | type |
+//! |---|---|---|---|
+//! | topic | dictionary of int32, utf8 | topic | utf8 |
+//! | partition, offset | int32, int64 | the same | |
+//! | timestamp | timestamp\[ms, UTC\], null for none | timestamp | timestamp\[us, UTC\], -1 ms for none |
+//! | timestamp_type | int32: 0 the producer's, 1 the broker's | timestampType | the same |
+//! | key, value | binary | the same | |
+//! | headers | list of struct(key utf8, value binary) | headers | the same, null if there are none |
+//!
+//! The second layout is that of Spark's own Kafka connector to the letter (order, names, all nullable), so that its rows
+//! need no conversion.
+
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use std::sync::Arc;
+
+/// A set of names and types for the columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// klamm's own.
+    Klamm,
+    /// That of Spark's Kafka connector.
+    Spark,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    Topic,
+    Partition,
+    Offset,
+    Timestamp,
+    TimestampType,
+    Key,
+    Value,
+    Headers,
+}
+
+impl Layout {
+    /// The layout of a name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "klamm" => Some(Self::Klamm),
+            "spark" => Some(Self::Spark),
+            _ => None,
+        }
+    }
+
+    fn columns(self) -> &'static [(&'static str, Column)] {
+        match self {
+            Self::Klamm => &[
+                ("topic", Column::Topic),
+                ("partition", Column::Partition),
+                ("offset", Column::Offset),
+                ("timestamp", Column::Timestamp),
+                ("timestamp_type", Column::TimestampType),
+                ("key", Column::Key),
+                ("value", Column::Value),
+                ("headers", Column::Headers),
+            ],
+            Self::Spark => &[
+                ("key", Column::Key),
+                ("value", Column::Value),
+                ("topic", Column::Topic),
+                ("partition", Column::Partition),
+                ("offset", Column::Offset),
+                ("timestamp", Column::Timestamp),
+                ("timestampType", Column::TimestampType),
+                ("headers", Column::Headers),
+            ],
+        }
+    }
+
+    fn field(self, name: &str, column: Column) -> Field {
+        let (spark, utc) = (self == Self::Spark, Some("UTC".into()));
+        let data_type = match column {
+            Column::Topic if spark => DataType::Utf8,
+            Column::Topic => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+            Column::Partition | Column::TimestampType => DataType::Int32,
+            Column::Offset => DataType::Int64,
+            Column::Timestamp if spark => DataType::Timestamp(TimeUnit::Microsecond, utc),
+            Column::Timestamp => DataType::Timestamp(TimeUnit::Millisecond, utc),
+            Column::Key | Column::Value => DataType::Binary,
+            Column::Headers => DataType::List(header_field(self)),
+        };
+        let nullable = spark || matches!(column, Column::Timestamp | Column::Key | Column::Value);
+        Field::new(name, data_type, nullable)
+    }
+}
+
+/// The element of the headers' list: Arrow calls it `item`, Spark `element`.
+pub(super) fn header_field(layout: Layout) -> Arc<Field> {
+    let spark = layout == Layout::Spark;
+    let name = if spark { "element" } else { "item" };
+    Arc::new(Field::new(name, DataType::Struct(header_fields(layout)), spark))
+}
+
+pub(super) fn header_fields(layout: Layout) -> Fields {
+    let spark = layout == Layout::Spark;
+    Fields::from(vec![Field::new("key", DataType::Utf8, spark), Field::new("value", DataType::Binary, true)])
+}
+
+/// The columns to build, in order.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    pub(super) layout: Layout,
+    pub(super) columns: Vec<Column>,
+    schema: SchemaRef,
+}
+
+impl Columns {
+    /// All columns of a layout, or those of `names` in their order. The error is the first name it does not have.
+    pub fn new<N: AsRef<str>>(layout: Layout, names: Option<&[N]>) -> Result<Self, String> {
+        let all = layout.columns();
+        let chosen = match names {
+            None => all.to_vec(),
+            Some(names) => names
+                .iter()
+                .map(|name| all.iter().find(|(n, _)| *n == name.as_ref()).ok_or_else(|| name.as_ref().to_owned()))
+                .map(|found| found.copied())
+                .collect::<Result<_, _>>()?,
+        };
+        let fields: Vec<Field> = chosen.iter().map(|(name, column)| layout.field(name, *column)).collect();
+        let schema = Arc::new(Schema::new(fields));
+        Ok(Self { layout, columns: chosen.into_iter().map(|(_, column)| column).collect(), schema })
+    }
+
+    /// The names a layout has.
+    pub fn names(layout: Layout) -> impl Iterator<Item = &'static str> {
+        layout.columns().iter().map(|(name, _)| *name)
+    }
+
+    /// The schema of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}

@@ -1,0 +1,176 @@
+//! Records to columns: one pass and one copy a column, straight from the buffers that a fetch filled.
+//!
+//! Offsets have 32 bits, so a column holds less than 2 GiB; whoever gathers records for a batch keeps below that, and
+//! gets an error if not. Header keys that are not UTF-8 get replacement characters, as in the Java client.
+
+use super::columns::{Column, Columns, Layout, header_field, header_fields};
+use crate::record::{Record, TimestampType};
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    ArrayRef, BinaryArray, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions,
+    StringArray, StructArray, TimestampMicrosecondArray, TimestampMillisecondArray,
+};
+use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use std::fmt;
+use std::sync::Arc;
+
+/// Consecutive records of one partition and one batch, with the bytes they lie in.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows<'a> {
+    /// The topic.
+    pub topic: &'a str,
+    /// The partition.
+    pub partition: i32,
+    /// Who set the timestamps.
+    pub timestamp_type: TimestampType,
+    /// The bytes the records lie in.
+    pub data: &'a [u8],
+    /// The records.
+    pub records: &'a [Record],
+}
+
+/// More bytes than a column can hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLarge;
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the records hold 2 GiB or more, which one Arrow batch cannot: take fewer at a time")
+    }
+}
+
+/// Builds the columns of `rows`.
+pub fn to_batch(columns: &Columns, rows: &[Rows<'_>]) -> Result<RecordBatch, TooLarge> {
+    let count = rows.iter().map(|r| r.records.len()).sum();
+    let arrays = columns
+        .columns
+        .iter()
+        .map(|column| array(*column, columns.layout, rows, count))
+        .collect::<Result<Vec<ArrayRef>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(count));
+    // The arrays were built for this schema and all have `count` rows.
+    Ok(RecordBatch::try_new_with_options(columns.schema().clone(), arrays, &options).expect("columns fit the schema"))
+}
+
+fn array(column: Column, layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ArrayRef, TooLarge> {
+    Ok(match column {
+        Column::Topic => topics(layout, rows, count)?,
+        Column::Partition => Arc::new(Int32Array::from(per_slice(rows, count, |r| r.partition))),
+        Column::Offset => Arc::new(Int64Array::from(per_record(rows, count, |r| r.offset))),
+        Column::Timestamp => timestamps(layout, rows, count),
+        Column::TimestampType => Arc::new(Int32Array::from(per_slice(rows, count, |r| r.timestamp_type as i32))),
+        Column::Key => Arc::new(binary(rows, count, |record, data| record.key(data))?),
+        Column::Value => Arc::new(binary(rows, count, |record, data| record.value(data))?),
+        Column::Headers => Arc::new(headers(layout, rows, count)?),
+    })
+}
+
+fn per_slice<T: Copy>(rows: &[Rows<'_>], count: usize, value: impl Fn(&Rows<'_>) -> T) -> Vec<T> {
+    let mut out = Vec::with_capacity(count);
+    for r in rows {
+        out.resize(out.len() + r.records.len(), value(r));
+    }
+    out
+}
+
+fn per_record<T>(rows: &[Rows<'_>], count: usize, value: impl Fn(&Record) -> T) -> Vec<T> {
+    let mut out = Vec::with_capacity(count);
+    for r in rows {
+        out.extend(r.records.iter().map(&value));
+    }
+    out
+}
+
+fn topics(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ArrayRef, TooLarge> {
+    if layout == Layout::Spark {
+        let bytes: usize = rows.iter().map(|r| r.topic.len() * r.records.len()).sum();
+        i32::try_from(bytes).map_err(|_| TooLarge)?;
+        let names = rows.iter().flat_map(|r| std::iter::repeat_n(r.topic, r.records.len()));
+        return Ok(Arc::new(StringArray::from_iter_values(names)));
+    }
+    // A handful of topics at most, and mostly the same as before.
+    let mut names: Vec<&str> = Vec::new();
+    let mut keys: Vec<i32> = Vec::with_capacity(count);
+    for r in rows {
+        let key = names.iter().rposition(|name| *name == r.topic).unwrap_or_else(|| {
+            names.push(r.topic);
+            names.len() - 1
+        });
+        keys.resize(keys.len() + r.records.len(), key as i32);
+    }
+    let values = Arc::new(StringArray::from_iter_values(names));
+    Ok(Arc::new(DictionaryArray::<Int32Type>::new(Int32Array::from(keys), values)))
+}
+
+fn timestamps(layout: Layout, rows: &[Rows<'_>], count: usize) -> ArrayRef {
+    if layout == Layout::Spark {
+        let micros = per_record(rows, count, |r| r.timestamp.saturating_mul(1000));
+        return Arc::new(TimestampMicrosecondArray::from(micros).with_timezone("UTC"));
+    }
+    let mut nulls = NullBufferBuilder::new(count);
+    let millis = per_record(rows, count, |r| r.timestamp);
+    for millis in &millis {
+        nulls.append(*millis != NO_TIMESTAMP);
+    }
+    Arc::new(TimestampMillisecondArray::new(millis.into(), nulls.finish()).with_timezone("UTC"))
+}
+
+fn binary<F>(rows: &[Rows<'_>], count: usize, part: F) -> Result<BinaryArray, TooLarge>
+where
+    F: for<'a> Fn(&Record, &'a [u8]) -> Option<&'a [u8]>,
+{
+    let mut offsets: Vec<i32> = Vec::with_capacity(count + 1);
+    let mut nulls = NullBufferBuilder::new(count);
+    let mut end = 0usize;
+    offsets.push(0);
+    for r in rows {
+        for record in r.records {
+            let bytes = part(record, r.data);
+            nulls.append(bytes.is_some());
+            end += bytes.map_or(0, <[u8]>::len);
+            // Wraps beyond 2 GiB, which is refused below.
+            offsets.push(end as i32);
+        }
+    }
+    i32::try_from(end).map_err(|_| TooLarge)?;
+    let mut values: Vec<u8> = Vec::with_capacity(end);
+    for r in rows {
+        for record in r.records {
+            values.extend_from_slice(part(record, r.data).unwrap_or_default());
+        }
+    }
+    Ok(BinaryArray::new(offset_buffer(offsets), Buffer::from_vec(values), nulls.finish()))
+}
+
+fn headers(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ListArray, TooLarge> {
+    let mut offsets: Vec<i32> = Vec::with_capacity(count + 1);
+    let mut nulls = NullBufferBuilder::new(count);
+    let (mut keys, mut key_ends): (Vec<u8>, Vec<i32>) = (Vec::new(), vec![0]);
+    let (mut values, mut value_ends): (Vec<u8>, Vec<i32>) = (Vec::new(), vec![0]);
+    let mut value_nulls = NullBufferBuilder::new(count);
+    offsets.push(0);
+    for r in rows {
+        for record in r.records {
+            nulls.append(layout == Layout::Klamm || record.header_count() > 0);
+            for (key, value) in record.headers(r.data) {
+                keys.extend_from_slice(String::from_utf8_lossy(key).as_bytes());
+                key_ends.push(keys.len() as i32);
+                values.extend_from_slice(value.unwrap_or_default());
+                value_ends.push(values.len() as i32);
+                value_nulls.append(value.is_some());
+            }
+            offsets.push(key_ends.len() as i32 - 1);
+        }
+    }
+    i32::try_from(keys.len().max(values.len()).max(key_ends.len())).map_err(|_| TooLarge)?;
+    let keys = StringArray::new(offset_buffer(key_ends), Buffer::from_vec(keys), None);
+    let values = BinaryArray::new(offset_buffer(value_ends), Buffer::from_vec(values), value_nulls.finish());
+    let structs = StructArray::new(header_fields(layout), vec![Arc::new(keys), Arc::new(values)], None);
+    Ok(ListArray::new(header_field(layout), offset_buffer(offsets), Arc::new(structs), nulls.finish()))
+}
+
+fn offset_buffer(offsets: Vec<i32>) -> OffsetBuffer<i32> {
+    OffsetBuffer::new(ScalarBuffer::from(offsets))
+}
+
+const NO_TIMESTAMP: i64 = -1;

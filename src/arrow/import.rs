@@ -1,0 +1,274 @@
+//! Columns to records: `value`, and if they are there `key`, `headers`, `timestamp`, `partition`, `topic`.
+//!
+//! Text and bytes come as any of Arrow's forms (plain, large, view, fixed size, dictionary of those); timestamps in any
+//! unit or as int64 milliseconds. Other columns are an error, so that a misspelt one is not lost in silence.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType,
+};
+use arrow_array::{
+    Array, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, Int32Array, Int64Array, LargeBinaryArray,
+    LargeStringArray, RecordBatch, StringArray, StringViewArray, downcast_dictionary_array,
+};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_schema::{DataType, TimeUnit};
+
+/// Names that a batch to send may have.
+const NAMES: [&str; 6] = ["value", "key", "headers", "timestamp", "partition", "topic"];
+
+enum Bytes {
+    Null,
+    Binary(BinaryArray),
+    LargeBinary(LargeBinaryArray),
+    BinaryView(BinaryViewArray),
+    FixedSize(FixedSizeBinaryArray),
+    Text(StringArray),
+    LargeText(LargeStringArray),
+    TextView(StringViewArray),
+    Dictionary { keys: Vec<usize>, nulls: Option<NullBuffer>, values: Box<Bytes> },
+}
+
+impl Bytes {
+    fn of(name: &str, array: &dyn Array) -> Result<Self, String> {
+        Ok(match array.data_type() {
+            DataType::Null => Self::Null,
+            DataType::Binary => Self::Binary(array.as_binary().clone()),
+            DataType::LargeBinary => Self::LargeBinary(array.as_binary().clone()),
+            DataType::BinaryView => Self::BinaryView(array.as_binary_view().clone()),
+            DataType::FixedSizeBinary(_) => Self::FixedSize(array.as_fixed_size_binary().clone()),
+            DataType::Utf8 => Self::Text(array.as_string().clone()),
+            DataType::LargeUtf8 => Self::LargeText(array.as_string().clone()),
+            DataType::Utf8View => Self::TextView(array.as_string_view().clone()),
+            DataType::Dictionary(_, _) => Self::dictionary(name, array)?,
+            other => return Err(format!("column `{name}` is {other}, but has to be binary or utf8")),
+        })
+    }
+
+    fn dictionary(name: &str, array: &dyn Array) -> Result<Self, String> {
+        let nulls = array.nulls().cloned();
+        downcast_dictionary_array!(
+            array => {
+                if array.values().is_empty() {
+                    return Ok(Self::Null);
+                }
+                let keys = arrow_array::array::AnyDictionaryArray::normalized_keys(array);
+                let values = Box::new(Self::of(name, array.values())?);
+                return Ok(Self::Dictionary { keys, nulls, values });
+            },
+            other => return Err(format!("column `{name}` is {other}, but has to be binary or utf8"))
+        )
+    }
+
+    fn is_text(&self) -> bool {
+        match self {
+            Self::Text(_) | Self::LargeText(_) | Self::TextView(_) => true,
+            Self::Dictionary { values, .. } => values.is_text(),
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn get(&self, row: usize) -> Option<&[u8]> {
+        match self {
+            Self::Null => None,
+            Self::Binary(a) => a.is_valid(row).then(|| a.value(row)),
+            Self::LargeBinary(a) => a.is_valid(row).then(|| a.value(row)),
+            Self::BinaryView(a) => a.is_valid(row).then(|| a.value(row)),
+            Self::FixedSize(a) => a.is_valid(row).then(|| a.value(row)),
+            Self::Text(a) => a.is_valid(row).then(|| a.value(row).as_bytes()),
+            Self::LargeText(a) => a.is_valid(row).then(|| a.value(row).as_bytes()),
+            Self::TextView(a) => a.is_valid(row).then(|| a.value(row).as_bytes()),
+            Self::Dictionary { keys, nulls, values } => {
+                let valid = nulls.as_ref().is_none_or(|n| n.is_valid(row));
+                valid.then(|| values.get(keys[row])).flatten()
+            }
+        }
+    }
+
+    fn text(&self, row: usize) -> Result<Option<&str>, String> {
+        self.get(row).map(std::str::from_utf8).transpose().map_err(|_| format!("row {row}: a name is not UTF-8"))
+    }
+}
+
+struct Headers {
+    offsets: OffsetBuffer<i64>,
+    nulls: Option<NullBuffer>,
+    keys: Bytes,
+    values: Bytes,
+}
+
+impl Headers {
+    fn of(array: &dyn Array) -> Result<Self, String> {
+        let (offsets, items) = match array.data_type() {
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                (widen(list.offsets()), list.values().clone())
+            }
+            DataType::LargeList(_) => {
+                let list = array.as_list::<i64>();
+                (list.offsets().clone(), list.values().clone())
+            }
+            DataType::Map(_, _) => {
+                let map = array.as_map();
+                let entries = map.entries();
+                let (keys, values) =
+                    (Bytes::of("headers", entries.column(0))?, Bytes::of("headers", entries.column(1))?);
+                return Ok(Self { offsets: widen(map.offsets()), nulls: map.nulls().cloned(), keys, values });
+            }
+            other => return Err(not_headers(other)),
+        };
+        let parts = items.as_struct_opt().and_then(|s| s.column_by_name("key").zip(s.column_by_name("value")));
+        let Some((keys, values)) = parts else { return Err(not_headers(array.data_type())) };
+        let (keys, values) = (Bytes::of("headers.key", keys)?, Bytes::of("headers.value", values)?);
+        Ok(Self { offsets, nulls: array.nulls().cloned(), keys, values })
+    }
+}
+
+fn widen(offsets: &OffsetBuffer<i32>) -> OffsetBuffer<i64> {
+    OffsetBuffer::new(offsets.iter().map(|o| i64::from(*o)).collect())
+}
+
+fn not_headers(found: &DataType) -> String {
+    format!("column `headers` is {found}, but has to be a list of struct(key, value) or a map")
+}
+
+enum Partitions {
+    Int32(Int32Array),
+    Int64(Int64Array),
+}
+
+/// One record of a batch to send. Its headers are in the vector that [`Input::row`] was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// The topic, if the batch has a column for it.
+    pub topic: Option<&'a str>,
+    /// The partition, if it is given.
+    pub partition: Option<i32>,
+    /// Milliseconds since 1970, if given.
+    pub timestamp: Option<i64>,
+    /// The key.
+    pub key: Option<&'a [u8]>,
+    /// The value.
+    pub value: Option<&'a [u8]>,
+}
+
+/// A batch whose columns are known to be of types that can be sent.
+pub struct Input {
+    rows: usize,
+    value: Bytes,
+    key: Option<Bytes>,
+    headers: Option<Headers>,
+    timestamp: Option<Int64Array>,
+    partition: Option<Partitions>,
+    topic: Option<Bytes>,
+}
+
+impl Input {
+    /// Checks names and types; the error says which column is wrong and what it has to be.
+    pub fn new(batch: &RecordBatch) -> Result<Self, String> {
+        if let Some(field) = batch.schema_ref().fields().iter().find(|f| !NAMES.contains(&f.name().as_str())) {
+            return Err(format!("column `{}` means nothing to a record, there are {}", field.name(), NAMES.join(", ")));
+        }
+        let bytes = |name| batch.column_by_name(name).map(|a| Bytes::of(name, a)).transpose();
+        let value = bytes("value")?.ok_or("there is no column `value`")?;
+        let topic = bytes("topic")?;
+        if topic.as_ref().is_some_and(|t| !t.is_text()) {
+            return Err("column `topic` has to be utf8".to_owned());
+        }
+        Ok(Self {
+            rows: batch.num_rows(),
+            value,
+            key: bytes("key")?,
+            headers: batch.column_by_name("headers").map(|a| Headers::of(a)).transpose()?,
+            timestamp: batch.column_by_name("timestamp").map(|a| millis(a)).transpose()?,
+            partition: batch.column_by_name("partition").map(|a| partitions(a)).transpose()?,
+            topic,
+        })
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// A record; its headers replace what is in `headers`. The error says which row has a name that is no name.
+    #[inline]
+    pub fn row<'a>(&'a self, row: usize, headers: &mut Vec<(&'a str, Option<&'a [u8]>)>) -> Result<Row<'a>, String> {
+        headers.clear();
+        if let Some(column) = &self.headers {
+            column_headers(column, row, headers)?;
+        }
+        Ok(Row {
+            topic: match &self.topic {
+                Some(topic) => topic.text(row)?,
+                None => None,
+            },
+            partition: match &self.partition {
+                Some(partitions) => partition(partitions, row)?,
+                None => None,
+            },
+            timestamp: self.timestamp.as_ref().and_then(|t| t.is_valid(row).then(|| t.value(row))),
+            key: self.key.as_ref().and_then(|k| k.get(row)),
+            value: self.value.get(row),
+        })
+    }
+}
+
+fn column_headers<'a>(
+    column: &'a Headers,
+    row: usize,
+    headers: &mut Vec<(&'a str, Option<&'a [u8]>)>,
+) -> Result<(), String> {
+    if column.nulls.as_ref().is_some_and(|n| n.is_null(row)) {
+        return Ok(());
+    }
+    for at in column.offsets[row] as usize..column.offsets[row + 1] as usize {
+        let key = column.keys.text(at)?.ok_or_else(|| format!("row {row}: a header's key is null"))?;
+        headers.push((key, column.values.get(at)));
+    }
+    Ok(())
+}
+
+fn partition(column: &Partitions, row: usize) -> Result<Option<i32>, String> {
+    match column {
+        Partitions::Int32(a) => Ok(a.is_valid(row).then(|| a.value(row))),
+        Partitions::Int64(a) if a.is_null(row) => Ok(None),
+        Partitions::Int64(a) => {
+            i32::try_from(a.value(row)).map(Some).map_err(|_| format!("row {row}: {} is no partition", a.value(row)))
+        }
+    }
+}
+
+fn partitions(array: &dyn Array) -> Result<Partitions, String> {
+    match array.data_type() {
+        DataType::Int32 => Ok(Partitions::Int32(array.as_primitive::<Int32Type>().clone())),
+        DataType::Int64 => Ok(Partitions::Int64(array.as_primitive::<Int64Type>().clone())),
+        other => Err(format!("column `partition` is {other}, but has to be int32 or int64")),
+    }
+}
+
+fn millis(array: &dyn Array) -> Result<Int64Array, String> {
+    match array.data_type() {
+        DataType::Int64 => Ok(array.as_primitive::<Int64Type>().clone()),
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            Ok(array.as_primitive::<TimestampSecondType>().unary(|s| s.saturating_mul(1000)))
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            Ok(array.as_primitive::<TimestampMillisecondType>().unary(|ms| ms))
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            Ok(array.as_primitive::<TimestampMicrosecondType>().unary(|us| us.div_euclid(1000)))
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            Ok(array.as_primitive::<TimestampNanosecondType>().unary(|ns| ns.div_euclid(1_000_000)))
+        }
+        other => Err(format!("column `timestamp` is {other}, but has to be a timestamp or int64 milliseconds")),
+    }
+}

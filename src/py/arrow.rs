@@ -1,0 +1,177 @@
+//! Arrow data across the border, as the PyCapsules of Arrow's C data interface: no copy, no pyarrow needed.
+//!
+//! Out: `__arrow_c_array__` of a batch. In: whatever has `__arrow_c_stream__` or `__arrow_c_array__`.
+
+#![allow(unsafe_code)] // the only place where structs of Arrow's C interface are taken out of capsules
+
+use super::error::{argument, exception};
+use super::record::Records;
+use crate::arrow::{Columns, Input, Layout, RecordBatch, Rows, to_batch};
+use crate::client::Slice;
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use arrow_array::{Array, StructArray};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyCapsuleMethods};
+use std::ffi::CStr;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+
+const SCHEMA: &CStr = c"arrow_schema";
+const ARRAY: &CStr = c"arrow_array";
+const STREAM: &CStr = c"arrow_array_stream";
+
+/// The columns of a batch to build.
+#[pyclass(frozen, name = "ArrowColumns", module = "klamm._klamm")]
+pub(super) struct ArrowColumns(pub(super) Columns);
+
+#[pymethods]
+impl ArrowColumns {
+    #[new]
+    #[pyo3(signature = (names=None, layout="klamm"))]
+    fn new(py: Python<'_>, names: Option<Vec<String>>, layout: &str) -> PyResult<Self> {
+        let Some(layout) = Layout::by_name(layout) else {
+            return Err(exception(py, "ConfigError", &format!("there is no column layout {layout:?}"), None));
+        };
+        Columns::new(layout, names.as_deref()).map(Self).map_err(|unknown| {
+            let names: Vec<_> = Columns::names(layout).collect();
+            let hint = format!("there are {}", names.join(", "));
+            exception(py, "ConfigError", &format!("a record has no column {unknown:?}"), Some(&hint))
+        })
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = FFI_ArrowSchema::try_from(self.0.schema().as_ref()).map_err(|e| broken(py, &e.to_string()))?;
+        PyCapsule::new_with_value(py, schema, SCHEMA)
+    }
+}
+
+/// A record batch that any Arrow library can take over, as `pyarrow.record_batch(batch)`.
+#[pyclass(frozen, module = "klamm._klamm")]
+pub(super) struct ArrowBatch(RecordBatch);
+
+impl ArrowBatch {
+    /// Builds the columns with the interpreter given away: it is the bulk of the work of reading.
+    pub(super) fn build(py: Python<'_>, columns: &Columns, records: &Records) -> PyResult<Self> {
+        let rows: Vec<Rows<'_>> = records.parts().iter().map(|p| rows_of(&p.slice, p.records())).collect();
+        let batch = py.detach(|| to_batch(columns, &rows));
+        batch.map(Self).map_err(|too_large| exception(py, "KafkaError", &too_large.to_string(), None))
+    }
+}
+
+fn rows_of<'a>(slice: &'a Slice, records: &'a [crate::record::Record]) -> Rows<'a> {
+    Rows {
+        topic: &slice.topic,
+        partition: slice.partition,
+        timestamp_type: slice.timestamp_type,
+        data: &slice.data,
+        records,
+    }
+}
+
+#[pymethods]
+impl ArrowBatch {
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        // Conversion on request is optional, and `columns` already chose.
+        let _ = requested_schema;
+        let rows = StructArray::from(self.0.clone()).into_data();
+        let (array, _) = to_ffi(&rows).map_err(|e| broken(py, &e.to_string()))?;
+        let schema = FFI_ArrowSchema::try_from(self.0.schema_ref().as_ref()).map_err(|e| broken(py, &e.to_string()))?;
+        Ok((PyCapsule::new_with_value(py, schema, SCHEMA)?, PyCapsule::new_with_value(py, array, ARRAY)?))
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.num_rows()
+    }
+}
+
+/// Rows on their way to a producer: which batch of a stream, which row of it.
+#[pyclass(frozen, module = "klamm._klamm")]
+pub(super) struct ArrowRows(pub(super) Mutex<RowCursor>);
+
+pub(super) struct RowCursor {
+    source: Box<dyn Iterator<Item = Result<RecordBatch, String>> + Send>,
+    /// The batch that is being sent, and its first row that is not sent yet.
+    pub(super) current: Option<(Input, usize)>,
+    pub(super) sent: usize,
+}
+
+impl RowCursor {
+    /// Makes `current` a batch with rows left; `false` at the end of the data.
+    pub(super) fn fill(&mut self) -> Result<bool, String> {
+        while self.current.as_ref().is_none_or(|(input, next)| *next >= input.len()) {
+            let Some(batch) = self.source.next() else { return Ok(false) };
+            self.current = Some((Input::new(&batch?)?, 0));
+        }
+        Ok(true)
+    }
+}
+
+#[pymethods]
+impl ArrowRows {
+    #[new]
+    fn new(data: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = data.py();
+        let source: Box<dyn Iterator<Item = Result<RecordBatch, String>> + Send> =
+            if data.hasattr("__arrow_c_stream__")? {
+                let reader = take_stream(&data.call_method0("__arrow_c_stream__")?)?;
+                Box::new(reader.map(|batch| batch.map_err(|e| e.to_string())))
+            } else if data.hasattr("__arrow_c_array__")? {
+                let batch = take_array(&data.call_method0("__arrow_c_array__")?)?;
+                Box::new(std::iter::once(Ok(batch)))
+            } else {
+                let message = format!("{} is no Arrow data", data.get_type().name()?);
+                let hint = "give a table or record batch of pyarrow, polars or anything with __arrow_c_stream__";
+                return Err(argument(py, &message, Some(hint)));
+            };
+        Ok(Self(Mutex::new(RowCursor { source, current: None, sent: 0 })))
+    }
+
+    /// Rows sent so far.
+    #[getter]
+    fn sent(&self) -> usize {
+        self.0.lock().map_or(0, |cursor| cursor.sent)
+    }
+}
+
+fn take_stream(capsule: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
+    let pointer = pointer::<FFI_ArrowArrayStream>(capsule, STREAM)?;
+    // SAFETY: a capsule of this name holds a valid ArrowArrayStream (Arrow PyCapsule interface); `from_raw` moves it out
+    // and leaves a released one, which the capsule's destructor then leaves alone. The interpreter is held, so nobody
+    // else takes it meanwhile.
+    let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
+    RecordBatchStreamReader::try_new(stream).map_err(|e| argument(capsule.py(), &e.to_string(), None))
+}
+
+fn take_array(capsules: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
+    let py = capsules.py();
+    let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = capsules.extract()?;
+    let schema = pointer::<FFI_ArrowSchema>(&schema, SCHEMA)?;
+    let array = pointer::<FFI_ArrowArray>(&array, ARRAY)?;
+    // SAFETY: as for a stream: capsules of these names hold valid structs, and `from_raw` moves the array out. The schema
+    // stays in its capsule, which `capsules` keeps alive until after its last use here.
+    let data = unsafe {
+        let array = FFI_ArrowArray::from_raw(array.as_ptr());
+        from_ffi(array, schema.as_ref())
+    };
+    let data = data.map_err(|e| argument(py, &e.to_string(), None))?;
+    if !matches!(data.data_type(), arrow_schema::DataType::Struct(_)) || data.null_count() > 0 {
+        return Err(argument(py, "a single array is no table", Some("give a record batch with a column `value`")));
+    }
+    Ok(RecordBatch::from(StructArray::from(data)))
+}
+
+fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {
+    Ok(capsule.cast::<PyCapsule>()?.pointer_checked(Some(name))?.cast())
+}
+
+/// Arrow's own refusal to export types that it exports: cannot happen with the columns we build.
+#[cold]
+fn broken(py: Python<'_>, why: &str) -> PyErr {
+    exception(py, "KafkaError", why, None)
+}

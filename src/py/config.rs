@@ -1,0 +1,121 @@
+//! Configuration from Python: a bootstrap string, a list of them or a dict of dotted keys, then keywords in snake_case.
+//!
+//! Which keys there are and what they take is the client's schema; here values only lose their Python types. An unknown
+//! keyword is looked up here, so that the answer is spelt as the question was.
+
+use super::error::{exception, raise};
+use crate::client::config::Kind;
+use crate::client::{Config, KEYS, Key, Role, Value};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
+
+/// The configuration of a client.
+pub(super) fn parse(
+    py: Python<'_>,
+    role: Role,
+    bootstrap: Option<&Bound<'_, PyAny>>,
+    keywords: Option<&Bound<'_, PyDict>>,
+) -> PyResult<(Config, String)> {
+    let mut pairs: Vec<(String, Value)> = Vec::new();
+    if let Some(first) = bootstrap.filter(|b| !b.is_none()) {
+        match first.cast::<PyMapping>() {
+            Ok(dotted) => {
+                for item in dotted.items()?.iter() {
+                    let (key, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+                    let key = key.extract::<String>().map_err(|_| key_type(&key))?;
+                    let value = value_of(&key, &value)?;
+                    pairs.push((key, value));
+                }
+            }
+            Err(_) => pairs.push((BOOTSTRAP.to_owned(), value_of(BOOTSTRAP, first)?)),
+        }
+    }
+    for (keyword, value) in keywords.into_iter().flatten() {
+        let keyword: String = keyword.extract()?;
+        let key = keyword.replace('_', ".");
+        if !KEYS.iter().any(|k| k.name == key || k.aliases.contains(&key.as_str())) {
+            return Err(unknown(py, role, &keyword));
+        }
+        let value = value_of(&keyword, &value)?;
+        pairs.retain(|(earlier, _)| *earlier != key);
+        pairs.push((key, value));
+    }
+    let servers = pairs.iter().find(|(key, _)| key == BOOTSTRAP).map_or_else(String::new, |(_, v)| shown(v));
+    let config = Config::parse(role, pairs).map_err(|e| raise(py, &e))?;
+    Ok((config, servers))
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::List(items) => items.join(","),
+        _ => String::new(),
+    }
+}
+
+fn value_of(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if value.is_none() {
+        return Ok(Value::Null);
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(Value::String(text.to_str()?.to_owned()));
+    }
+    if let Ok(flag) = value.cast::<PyBool>() {
+        return Ok(Value::Bool(flag.is_true()));
+    }
+    if let Ok(number) = value.cast::<PyInt>() {
+        let fits = number.extract().map_err(|_| refused(key, value, "it does not fit 64 bits"));
+        return fits.map(Value::Int);
+    }
+    if let Ok(number) = value.cast::<PyFloat>() {
+        return Ok(Value::Float(number.value()));
+    }
+    match value.extract::<Vec<String>>() {
+        Ok(items) => Ok(Value::List(items)),
+        Err(_) => Err(refused(key, value, "a setting is text, a number, a boolean or a list of texts")),
+    }
+}
+
+fn refused(key: &str, value: &Bound<'_, PyAny>, why: &str) -> PyErr {
+    let kind = value.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
+    exception(value.py(), "ConfigError", &format!("{key} cannot be a value of type {kind}: {why}"), None)
+}
+
+fn key_type(key: &Bound<'_, PyAny>) -> PyErr {
+    exception(key.py(), "ConfigError", &format!("a configuration key has to be text, not {key}"), None)
+}
+
+fn unknown(py: Python<'_>, role: Role, keyword: &str) -> PyErr {
+    let names = KEYS.iter().filter(|k| k.roles.contains(&role)).map(|k| k.name.replace('.', "_"));
+    let nearest = names
+        .map(|name| (strsim::damerau_levenshtein(&name, keyword), name))
+        .min()
+        .filter(|(distance, name)| *distance <= name.len() / 3);
+    let hint = nearest.map(|(_, name)| format!("did you mean {name}?"));
+    exception(py, "ConfigError", &format!("there is no option {keyword}"), hint.as_deref())
+}
+
+/// `(name, aliases, kind, default, allowed, roles, doc)` of every key.
+#[pyfunction]
+pub(super) fn config_keys() -> Vec<KeyFields> {
+    let role = |role: &Role| match role {
+        Role::Producer => "producer",
+        Role::Consumer => "consumer",
+        Role::Admin => "admin",
+    };
+    let kind = |key: &Key| match key.kind {
+        Kind::Text => "text",
+        Kind::List => "list",
+        Kind::Int(..) => "int",
+        Kind::Bool => "bool",
+        Kind::Choice(_) => "choice",
+    };
+    let fields = |k: &Key| {
+        (k.name, k.aliases.to_vec(), kind(k), k.default, k.allowed(), k.roles.iter().map(role).collect(), k.doc)
+    };
+    KEYS.iter().map(fields).collect()
+}
+
+type KeyFields = (&'static str, Vec<&'static str>, &'static str, &'static str, String, Vec<&'static str>, &'static str);
+
+const BOOTSTRAP: &str = "bootstrap.servers";

@@ -1,0 +1,567 @@
+//! `ConsumerCore`: what the two consumer classes share, and the iterator behind `for record in consumer`, which makes a
+//! record without a Python frame of its own.
+//!
+//! The client gives out slices of batches; what the program has not taken of them waits here, and so positions are
+//! counted here too. A record counts as finished with when the program asks for more, not when it gets it: offsets that
+//! are committed by themselves never pass a record whose handling failed.
+
+use super::arrow::{ArrowBatch, ArrowColumns};
+use super::config;
+use super::error::{no_pickle, raise};
+use super::event_loop::{self, Ready};
+use super::pending::{Deadline, Origin, Pending, wait_for};
+use super::producer::list;
+use super::record::{Part, Record, Records};
+use crate::client::{self, Assigned, Role, Slice};
+use pyo3::exceptions::PyStopAsyncIteration;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A partition as Python names it.
+type Place = (String, i32);
+
+/// The core of a consumer.
+#[pyclass(subclass, frozen, module = "klamm._klamm")]
+pub(super) struct ConsumerCore {
+    client: Arc<client::Consumer>,
+    servers: String,
+    /// Records of one poll, at most.
+    most: usize,
+    taken: Mutex<Taken>,
+}
+
+/// What was taken from the client.
+#[derive(Default)]
+struct Taken {
+    /// In order; only the first may have been given out in part.
+    chunks: VecDeque<Chunk>,
+    /// Of partitions that were paused since.
+    paused: Vec<Chunk>,
+    /// Given out whole, and not finished with as far as we know.
+    given: Vec<Arc<Slice>>,
+    /// The offset after the last record given out, by partition.
+    positions: HashMap<(Arc<str>, i32), i64>,
+}
+
+struct Chunk {
+    slice: Arc<Slice>,
+    /// The first record not given out.
+    next: usize,
+    /// The first record not finished with.
+    unfinished: usize,
+}
+
+impl Chunk {
+    fn new(slice: Slice) -> Self {
+        Self { slice: Arc::new(slice), next: 0, unfinished: 0 }
+    }
+
+    fn is_of(&self, topic: &str, partition: i32) -> bool {
+        self.slice.partition == partition && *self.slice.topic == *topic
+    }
+
+    /// The offset after the records before `index`.
+    fn offset_after(&self, index: usize) -> Option<i64> {
+        Some(self.slice.records.get(index.checked_sub(1)?)?.offset + 1)
+    }
+
+    fn position(&self) -> Option<i64> {
+        self.slice.records.get(self.next).map(|r| r.offset)
+    }
+}
+
+impl Taken {
+    /// The next record; the ones before it are finished with.
+    #[inline]
+    fn next(&mut self, client: &client::Consumer) -> Option<Record> {
+        if !self.given.is_empty() {
+            self.finish(client, true);
+        }
+        loop {
+            let chunk = self.chunks.front_mut()?;
+            let index = chunk.next;
+            if index < chunk.slice.records.len() {
+                chunk.unfinished = index;
+                chunk.next += 1;
+                return Some(Record::new(chunk.slice.clone(), index));
+            }
+            self.finish(client, true);
+            self.drop_first();
+        }
+    }
+
+    /// Some records.
+    fn take(&mut self, most: usize, bytes: usize) -> Vec<Part> {
+        let (mut left, mut bytes, mut parts) = (most, bytes as isize, Vec::new());
+        while left > 0 && bytes > 0 {
+            let Some(chunk) = self.chunks.front_mut() else { break };
+            let range = chunk.next..chunk.slice.records.len().min(chunk.next.saturating_add(left));
+            chunk.next = range.end;
+            left -= range.len();
+            let part = Part { slice: chunk.slice.clone(), range };
+            bytes -= part.size() as isize;
+            parts.push(part);
+            if chunk.next == chunk.slice.records.len() {
+                let slice = chunk.slice.clone();
+                self.drop_first();
+                self.given.push(slice);
+            }
+        }
+        parts
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(chunk) = self.chunks.pop_front()
+            && let Some(offset) = chunk.offset_after(chunk.next)
+        {
+            self.positions.insert((chunk.slice.topic.clone(), chunk.slice.partition), offset);
+        }
+    }
+
+    /// Tells the client what the program is done with: everything given out, or all but the last record.
+    fn finish(&mut self, client: &client::Consumer, all: bool) {
+        for slice in self.given.drain(..) {
+            if let Some(last) = slice.records.last() {
+                client.finished_with(&slice.topic, slice.partition, last.offset + 1);
+            }
+        }
+        if let Some(chunk) = self.chunks.front_mut() {
+            if all {
+                chunk.unfinished = chunk.next;
+            }
+            if let Some(offset) = chunk.offset_after(chunk.unfinished) {
+                client.finished_with(&chunk.slice.topic, chunk.slice.partition, offset);
+            }
+        }
+    }
+
+    /// The offset of the next record the program will get, where it differs from the client's.
+    fn position(&self, topic: &str, partition: i32) -> Option<i64> {
+        self.chunks.iter().chain(&self.paused).find(|c| c.is_of(topic, partition)).and_then(Chunk::position)
+    }
+
+    /// Records that the client has given out and the program has not taken, in offsets.
+    fn backlog(&self, topic: &str, partition: i32) -> i64 {
+        let chunks = self.chunks.iter().chain(&self.paused).filter(|c| c.is_of(topic, partition));
+        let (mut first, mut end) = (None, None);
+        for chunk in chunks {
+            first = first.or(chunk.position());
+            end = chunk.offset_after(chunk.slice.records.len()).or(end);
+        }
+        first.zip(end).map_or(0, |(first, end)| end - first)
+    }
+
+    fn forget(&mut self, topic: &str, partition: i32) {
+        self.chunks.retain(|c| !c.is_of(topic, partition));
+        self.paused.retain(|c| !c.is_of(topic, partition));
+        self.given.retain(|s| !(s.partition == partition && *s.topic == *topic));
+        self.positions.remove(&(Arc::from(topic), partition));
+    }
+
+    fn pause(&mut self, topic: &str, partition: i32) {
+        let (paused, chunks): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.chunks).into_iter().partition(|c| c.is_of(topic, partition));
+        self.chunks = chunks.into();
+        self.paused.extend(paused);
+    }
+
+    fn resume(&mut self, topic: &str, partition: i32) {
+        let (resumed, paused): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.paused).into_iter().partition(|c| c.is_of(topic, partition));
+        self.paused = paused;
+        // Behind the first, which may have been given out in part, and before whatever the client gives later.
+        let first = usize::from(!self.chunks.is_empty());
+        for (i, chunk) in resumed.into_iter().enumerate() {
+            self.chunks.insert(first + i, chunk);
+        }
+    }
+
+    /// The offsets to commit, if the client's own are not right: after every record given out.
+    fn offsets(&mut self) -> Option<Vec<(String, i32, i64)>> {
+        if self.chunks.is_empty() && self.paused.is_empty() {
+            return None;
+        }
+        if let Some(chunk) = self.chunks.front()
+            && let Some(offset) = chunk.offset_after(chunk.next)
+        {
+            self.positions.insert((chunk.slice.topic.clone(), chunk.slice.partition), offset);
+        }
+        let named = |((topic, partition), offset): (&(Arc<str>, i32), &i64)| (topic.to_string(), *partition, *offset);
+        Some(self.positions.iter().map(named).collect())
+    }
+}
+
+/// How waiting for records ended.
+#[derive(PartialEq)]
+enum Fetched {
+    Records,
+    /// Every partition with an end has reached it.
+    End,
+    Nothing,
+}
+
+impl ConsumerCore {
+    fn origin(&self) -> Origin {
+        Origin::Consumer(self.client.clone())
+    }
+
+    #[inline]
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.client.check().map_err(|e| raise(py, &e))
+    }
+
+    /// Each holder keeps it for a moment and never gives the interpreter away meanwhile.
+    #[inline]
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what the client has, without waiting.
+    fn try_fetch(&self, py: Python<'_>, most: usize, bytes: usize) -> PyResult<Fetched> {
+        let slices = self.client.try_poll(most, bytes).map_err(|e| raise(py, &e))?;
+        if slices.is_empty() {
+            return Ok(if self.client.is_finished() { Fetched::End } else { Fetched::Nothing });
+        }
+        let mut taken = self.taken();
+        taken.chunks.extend(slices.into_iter().filter(|s| !s.records.is_empty()).map(Chunk::new));
+        Ok(if taken.chunks.is_empty() { Fetched::Nothing } else { Fetched::Records })
+    }
+
+    /// The same, waiting until `end`.
+    fn fetch(&self, py: Python<'_>, end: Deadline, most: usize, bytes: usize) -> PyResult<Fetched> {
+        loop {
+            let fetched = self.try_fetch(py, most, bytes)?;
+            if fetched != Fetched::Nothing || end.left().is_zero() {
+                return Ok(fetched);
+            }
+            py.check_signals()?;
+            wait_for(py, end, |slice| self.client.wait_for_records(slice))?;
+        }
+    }
+
+    #[inline]
+    fn next_record(&self, py: Python<'_>) -> PyResult<Option<Record>> {
+        loop {
+            let next = self.taken().next(&self.client);
+            if next.is_some() {
+                return Ok(next);
+            }
+            self.check(py)?;
+            if self.fetch(py, Deadline::after(None), usize::MAX, CHUNK_BYTES)? == Fetched::End {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// At most `most` records of what is here, taking more from the client as long as it has some.
+    fn gather(&self, py: Python<'_>, most: usize, bytes: usize) -> PyResult<Records> {
+        let (mut parts, mut rows, mut size) = (Vec::new(), 0, 0);
+        loop {
+            for part in self.taken().take(most - rows, bytes - size) {
+                rows += part.range.len();
+                size += part.size();
+                parts.push(part);
+            }
+            if rows >= most || size >= bytes || self.try_fetch(py, most - rows, bytes - size)? != Fetched::Records {
+                return Ok(Records::new(parts));
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl ConsumerCore {
+    #[new]
+    #[pyo3(signature = (bootstrap_servers=None, group_id=None, topics=None, **config))]
+    fn new(
+        py: Python<'_>,
+        bootstrap_servers: Option<&Bound<'_, PyAny>>,
+        group_id: Option<&str>,
+        topics: Option<&Bound<'_, PyAny>>,
+        config: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let keywords = config.cloned().unwrap_or_else(|| PyDict::new(py));
+        if let Some(group_id) = group_id {
+            keywords.set_item("group_id", group_id)?;
+        }
+        let (config, servers) = config::parse(py, Role::Consumer, bootstrap_servers, Some(&keywords))?;
+        let most = config.max_poll_records();
+        let client = client::Consumer::new(&config).map_err(|e| raise(py, &e))?;
+        let this = Self { client: Arc::new(client), servers, most, taken: Mutex::default() };
+        if let Some(topics) = topics.filter(|t| !t.is_none()) {
+            this.subscribe(py, topics)?;
+        }
+        Ok(this)
+    }
+
+    /// The iterator of `for record in consumer`.
+    #[pyo3(name = "_records")]
+    fn records(slf: &Bound<'_, Self>) -> RecordIterator {
+        RecordIterator { consumer: slf.clone().unbind() }
+    }
+
+    /// The next record if one is here: an awaitable that is done, or None where it has to be waited for.
+    #[pyo3(name = "_next_ready")]
+    fn next_ready<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Ready>>> {
+        let mut next = self.taken().next(&self.client);
+        if next.is_none() {
+            self.check(py)?;
+            next = match self.try_fetch(py, usize::MAX, CHUNK_BYTES)? {
+                Fetched::Records => self.taken().next(&self.client),
+                Fetched::End => return Err(PyStopAsyncIteration::new_err(())),
+                Fetched::Nothing => None,
+            };
+        }
+        next.map(|record| Ready::new(py, Py::new(py, record)?.into_any())).transpose()
+    }
+
+    /// At most so many records of what is here; None at the end of a bounded assignment. Waits up to `timeout` seconds
+    /// for the first.
+    #[pyo3(name = "_poll", signature = (timeout, max_records))]
+    fn poll(&self, py: Python<'_>, timeout: Option<f64>, max_records: Option<usize>) -> PyResult<Option<Records>> {
+        self.check(py)?;
+        let max_records = max_records.unwrap_or(self.most);
+        self.taken().finish(&self.client, true);
+        let records = self.gather(py, max_records, POLL_BYTES)?;
+        if records.len() > 0 || max_records == 0 {
+            return Ok(Some(records));
+        }
+        match self.fetch(py, Deadline::after(timeout), max_records, POLL_BYTES)? {
+            Fetched::End => Ok(None),
+            Fetched::Nothing => Ok(Some(Records::new(Vec::new()))),
+            Fetched::Records => self.gather(py, max_records, POLL_BYTES).map(Some),
+        }
+    }
+
+    /// A future that is done when there are records, an error or the end.
+    #[pyo3(name = "_ready")]
+    fn ready<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.check(py)?;
+        event_loop::park(py, None, |waker| self.client.on_records(waker))
+    }
+
+    /// Records as columns.
+    #[staticmethod]
+    #[pyo3(name = "_to_arrow", signature = (records, columns))]
+    fn to_arrow(
+        py: Python<'_>,
+        records: &Bound<'_, Records>,
+        columns: &Bound<'_, ArrowColumns>,
+    ) -> PyResult<ArrowBatch> {
+        ArrowBatch::build(py, &columns.get().0, records.get())
+    }
+
+    /// Reads these partitions: `(topic, partition, offset or None, end offset or None)`.
+    #[pyo3(name = "_assign", signature = (partitions))]
+    fn assign(&self, py: Python<'_>, partitions: Vec<(String, i32, Option<i64>, Option<i64>)>) -> PyResult<()> {
+        self.check(py)?;
+        let assigned = |(topic, partition, offset, end_offset)| Assigned { topic, partition, offset, end_offset };
+        self.client.assign(partitions.into_iter().map(assigned).collect()).map_err(|e| raise(py, &e))?;
+        self.leave();
+        Ok(())
+    }
+
+    /// Reads every partition of these topics, also those that are added later.
+    #[pyo3(signature = (topics))]
+    fn subscribe(&self, py: Python<'_>, topics: &Bound<'_, PyAny>) -> PyResult<()> {
+        // A text is a sequence of texts, too.
+        let topics = match topics.extract::<String>() {
+            Ok(topic) => vec![topic],
+            Err(_) => topics.extract::<Vec<String>>()?,
+        };
+        self.client.subscribe(topics).map_err(|e| raise(py, &e))?;
+        self.leave();
+        Ok(())
+    }
+
+    #[pyo3(name = "_assignment")]
+    fn assignment(&self, py: Python<'_>) -> PyResult<Vec<Place>> {
+        Ok(self.client.assignment().map_err(|e| raise(py, &e))?.into_iter().map(owned).collect())
+    }
+
+    #[pyo3(name = "_seek", signature = (topic, partition, offset))]
+    fn seek(&self, py: Python<'_>, topic: &str, partition: i32, offset: i64) -> PyResult<()> {
+        self.check(py)?;
+        self.client.seek(topic, partition, offset).map_err(|e| raise(py, &e))?;
+        let mut taken = self.taken();
+        taken.forget(topic, partition);
+        taken.positions.insert((topic.into(), partition), offset);
+        Ok(())
+    }
+
+    /// Seeks to a timestamp: -1 for the end, -2 for the beginning.
+    #[pyo3(name = "_seek_to", signature = (places, timestamp))]
+    fn seek_to(&self, py: Python<'_>, places: Vec<Place>, timestamp: i64) -> PyResult<()> {
+        self.check(py)?;
+        self.client.seek_to(&places, timestamp).map_err(|e| raise(py, &e))?;
+        let mut taken = self.taken();
+        for (topic, partition) in &places {
+            taken.forget(topic, *partition);
+        }
+        Ok(())
+    }
+
+    #[pyo3(name = "_position", signature = (topic, partition))]
+    fn position(&self, py: Python<'_>, topic: &str, partition: i32) -> PyResult<Pending> {
+        self.check(py)?;
+        let ours = self.taken().position(topic, partition);
+        match ours {
+            Some(offset) => {
+                Ok(Pending::known("position", self.origin(), offset.into_pyobject(py)?.into_any().unbind()))
+            }
+            None => {
+                let pending = self.client.position(topic, partition).map_err(|e| raise(py, &e))?;
+                Ok(Pending::new("position", self.origin(), pending, |py, at| {
+                    Ok(at.into_pyobject(py)?.into_any().unbind())
+                }))
+            }
+        }
+    }
+
+    #[pyo3(name = "_pause", signature = (places))]
+    fn pause(&self, py: Python<'_>, places: Vec<Place>) -> PyResult<()> {
+        self.check(py)?;
+        self.client.pause(&places).map_err(|e| raise(py, &e))?;
+        let mut taken = self.taken();
+        for (topic, partition) in &places {
+            taken.pause(topic, *partition);
+        }
+        Ok(())
+    }
+
+    #[pyo3(name = "_resume", signature = (places))]
+    fn resume(&self, py: Python<'_>, places: Vec<Place>) -> PyResult<()> {
+        self.check(py)?;
+        self.client.resume(&places).map_err(|e| raise(py, &e))?;
+        let mut taken = self.taken();
+        for (topic, partition) in &places {
+            taken.resume(topic, *partition);
+        }
+        Ok(())
+    }
+
+    #[pyo3(name = "_paused")]
+    fn paused(&self, py: Python<'_>) -> PyResult<Vec<Place>> {
+        Ok(self.client.paused().map_err(|e| raise(py, &e))?.into_iter().map(owned).collect())
+    }
+
+    /// Commits these offsets, or those after every record given out.
+    #[pyo3(name = "_commit", signature = (offsets))]
+    fn commit(&self, py: Python<'_>, offsets: Option<Vec<(String, i32, i64)>>) -> PyResult<Pending> {
+        self.check(py)?;
+        let offsets = offsets.or_else(|| {
+            let mut taken = self.taken();
+            taken.finish(&self.client, true);
+            taken.offsets()
+        });
+        let pending = self.client.commit(offsets).map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("commit", self.origin(), pending, |py, ()| Ok(py.None())))
+    }
+
+    #[pyo3(name = "_committed", signature = (places))]
+    fn committed(&self, py: Python<'_>, places: Vec<Place>) -> PyResult<Pending> {
+        self.check(py)?;
+        let pending = self.client.committed(places).map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("committed offsets", self.origin(), pending, |py, offsets| {
+            Ok(PyList::new(py, offsets)?.into_any().unbind())
+        }))
+    }
+
+    /// `(offset, timestamp)` of the first record at or after a timestamp (-1: the end, -2: the beginning), or None.
+    #[pyo3(name = "_list_offsets", signature = (asked))]
+    fn list_offsets(&self, py: Python<'_>, asked: Vec<(String, i32, i64)>) -> PyResult<Pending> {
+        self.check(py)?;
+        let pending = self.client.list_offsets(asked).map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("offsets", self.origin(), pending, |py, offsets| {
+            Ok(PyList::new(py, offsets)?.into_any().unbind())
+        }))
+    }
+
+    /// `((topic, partition), records not read yet or None)` of every assigned partition.
+    #[pyo3(name = "_lag")]
+    fn lag(&self, py: Python<'_>) -> PyResult<Vec<(Place, Option<i64>)>> {
+        self.check(py)?;
+        let lag = self.client.lag().map_err(|e| raise(py, &e))?;
+        let taken = self.taken();
+        let own = |(place, lag): ((Arc<str>, i32), Option<i64>)| {
+            let backlog = taken.backlog(&place.0, place.1);
+            (owned(place), lag.map(|lag| lag + backlog))
+        };
+        Ok(lag.into_iter().map(own).collect())
+    }
+
+    #[pyo3(name = "_partitions_for", signature = (topic))]
+    fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Pending> {
+        self.check(py)?;
+        let pending = self.client.partitions_for(topic).map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("answer about the topic", self.origin(), pending, list))
+    }
+
+    /// Ends the client. `handled`: the last record given out was handled, too.
+    #[pyo3(name = "_close", signature = (timeout, handled))]
+    fn close(&self, py: Python<'_>, timeout: Option<f64>, handled: bool) -> PyResult<()> {
+        if self.client.check().is_err() {
+            return Ok(());
+        }
+        self.taken().finish(&self.client, handled);
+        let commit = self.client.commit_finished().map_err(|e| raise(py, &e))?;
+        let waited = commit.as_ref().map_or(Ok(true), |c| wait_for(py, Deadline::after(timeout), |slice| c.wait(slice)));
+        let closed = py.detach(|| self.client.close(Duration::ZERO));
+        if waited? && let Some(result) = commit.and_then(|c| c.get()) {
+            return result.map_err(|e| raise(py, &e));
+        }
+        closed.map_err(|e| raise(py, &e))
+    }
+
+    /// Whether every partition with an end has reached it.
+    #[pyo3(name = "_is_finished")]
+    fn is_finished(&self, py: Python<'_>) -> PyResult<bool> {
+        self.check(py)?;
+        Ok(self.taken().chunks.is_empty() && self.client.is_finished())
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(format!("<klamm.{} of {}>", slf.get_type().name()?, slf.get().servers))
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Err(no_pickle(slf.py(), "consumer"))
+    }
+}
+
+impl ConsumerCore {
+    /// Drops what was taken, after a new assignment.
+    fn leave(&self) {
+        *self.taken() = Taken::default();
+    }
+}
+
+/// `for record in consumer`.
+#[pyclass(frozen, module = "klamm._klamm")]
+pub(super) struct RecordIterator {
+    consumer: Py<ConsumerCore>,
+}
+
+#[pymethods]
+impl RecordIterator {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
+        self.consumer.get().next_record(py)
+    }
+}
+
+fn owned((topic, partition): (Arc<str>, i32)) -> Place {
+    (topic.to_string(), partition)
+}
+
+/// Taken from the client at a time while iterating: what is taken no longer counts towards the bound of the prefetch.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// The most that one call gathers, so that an Arrow column stays far below its 2 GiB.
+const POLL_BYTES: usize = 64 << 20;

@@ -1,0 +1,97 @@
+//! The one place where errors become Python exceptions.
+//!
+//! The classes live in `klamm.errors`, which is imported when the first error is raised: the kind of an error chooses
+//! the class, and an error code from a broker the subclass of that code.
+
+use crate::api::ErrorCode;
+use crate::client::{Error, ErrorKind};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyModule};
+
+/// The exception for an error of the client.
+#[cold]
+pub(super) fn raise(py: Python<'_>, error: &Error) -> PyErr {
+    let fields = PyDict::new(py);
+    build(py, fields.clone(), error).unwrap_or_else(|broken| broken)
+}
+
+fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<PyErr> {
+    fields.set_item("hint", error.hint())?;
+    let kind = error.kind();
+    if let Some(code) = error.code().filter(|code| code.is_error()) {
+        fields.set_item("code", code.0)?;
+        fields.set_item("topic", error.topic())?;
+        fields.set_item("partition", error.partition())?;
+        fields.set_item("broker", error.broker())?;
+        let class = errors(py)?.getattr("by_code")?.call1((code.0,))?;
+        return Ok(PyErr::from_value(class.call((error.message(),), Some(&fields))?));
+    }
+    let class = match kind {
+        ErrorKind::Broker => "BrokerError",
+        ErrorKind::Network => "NetworkError",
+        ErrorKind::Timeout => "KafkaTimeoutError",
+        ErrorKind::Config => "ConfigError",
+        ErrorKind::Decode => "DecodeError",
+        ErrorKind::Authentication => "AuthenticationError",
+        ErrorKind::Fenced => "FencedError",
+        ErrorKind::Closed => "ClosedError",
+        ErrorKind::BufferFull => "BufferFullError",
+        ErrorKind::Forked => "ForkedClientError",
+    };
+    Ok(PyErr::from_value(errors(py)?.getattr(class)?.call((error.message(),), Some(&fields))?))
+}
+
+/// An exception of a class of `klamm.errors`, for what only the Python edge can get wrong.
+#[cold]
+pub(super) fn exception(py: Python<'_>, class: &str, message: &str, hint: Option<&str>) -> PyErr {
+    let made = || -> PyResult<PyErr> {
+        let fields = PyDict::new(py);
+        fields.set_item("hint", hint)?;
+        Ok(PyErr::from_value(errors(py)?.getattr(class)?.call((message,), Some(&fields))?))
+    };
+    made().unwrap_or_else(|broken| broken)
+}
+
+/// An argument of a type that cannot be used: `ArgumentError`, which is a `TypeError` too.
+#[cold]
+pub(super) fn argument(py: Python<'_>, message: &str, hint: Option<&str>) -> PyErr {
+    exception(py, "ArgumentError", message, hint)
+}
+
+/// Bytes that are not what they should be: where in the message, as a field path and an offset.
+#[cold]
+pub(super) fn decode(py: Python<'_>, error: &crate::wire::Error) -> PyErr {
+    let made = || -> PyResult<PyErr> {
+        let fields = PyDict::new(py);
+        fields.set_item("path", error.path())?;
+        fields.set_item("offset", error.offset())?;
+        Ok(PyErr::from_value(errors(py)?.getattr("DecodeError")?.call((error.to_string(),), Some(&fields))?))
+    };
+    made().unwrap_or_else(|broken| broken)
+}
+
+/// Refuses to pickle a client: it is a connection, and the copy would share it.
+#[cold]
+pub(super) fn no_pickle(py: Python<'_>, what: &str) -> PyErr {
+    let message = format!("a {what} cannot be pickled or copied: it holds connections and a thread");
+    argument(py, &message, Some("make one where it is used, from the same configuration"))
+}
+
+fn errors(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || py.import("klamm.errors").map(Bound::unbind))?;
+    Ok(module.bind(py))
+}
+
+/// Python's `os.register_at_fork` calls this in every child: clients of the parent then raise instead of hanging.
+#[pyfunction]
+pub(super) fn after_fork_in_child() {
+    crate::client::fork::forked();
+}
+
+/// `(code, name, retriable)` of every error code Kafka has; `klamm.errors` makes its classes of it.
+#[pyfunction]
+pub(super) fn error_codes() -> Vec<(i16, &'static str, bool)> {
+    ErrorCode::all().filter(|c| c.is_error()).map(|c| (c.0, c.name(), c.is_retriable())).collect()
+}

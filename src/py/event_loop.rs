@@ -1,0 +1,206 @@
+//! Waking an asyncio event loop from the I/O thread, without that thread ever holding the interpreter.
+//!
+//! A loop gets one bridge: a socket pair that the loop watches like any other connection, a queue of integers, and a map
+//! from integers to futures. The I/O thread pushes an integer and, if the queue was empty, writes one byte; the loop's
+//! callback takes the whole queue and settles the futures. Python objects never leave the loop's side. A loop that
+//! cannot watch sockets (Windows' proactor) is called through `call_soon_threadsafe` instead.
+
+use super::pending::Pending;
+use pyo3::exceptions::{PyNotImplementedError, PyStopIteration};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Wake, Waker};
+
+/// A future of the running loop that settles when the waker given to `register` is called: with the outcome of
+/// `pending`, or with None.
+pub(super) fn park<'py>(
+    py: Python<'py>,
+    pending: Option<&Bound<'py, Pending>>,
+    register: impl FnOnce(Waker),
+) -> PyResult<Bound<'py, PyAny>> {
+    let running = running_loop(py)?;
+    let bridge = bridge_of(&running)?;
+    let future = running.call_method0(pyo3::intern!(py, "create_future"))?;
+    let this = bridge.get();
+    let id = this.next.fetch_add(1, Ordering::Relaxed);
+    let parked = Parked { future: future.clone().unbind(), pending: pending.map(|p| p.clone().unbind()) };
+    lock(&this.parked).insert(id, parked);
+    register(Arc::new(Slot { id, queue: this.queue.clone() }).into());
+    Ok(future)
+}
+
+fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    static FUNCTION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    FUNCTION.import(py, "asyncio", "get_running_loop")?.call0()
+}
+
+thread_local! {
+    /// The loop that last ran in this thread, weakly, and its bridge.
+    static LATEST: RefCell<Option<(Py<PyWeakrefReference>, Py<Bridge>)>> = const { RefCell::new(None) };
+}
+
+fn bridge_of<'py>(running: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Bridge>> {
+    let py = running.py();
+    let known = LATEST.with_borrow(|latest| {
+        let (of, bridge) = latest.as_ref()?;
+        of.bind(py).upgrade().is_some_and(|of| of.is(running)).then(|| bridge.bind(py).clone())
+    });
+    if let Some(bridge) = known {
+        return Ok(bridge);
+    }
+    let bridge = Bridge::connect(running)?;
+    let weak = PyWeakrefReference::new(running)?.unbind();
+    let before = LATEST.replace(Some((weak, bridge.clone().unbind())));
+    drop(before);
+    Ok(bridge)
+}
+
+/// Between one event loop and the I/O threads.
+#[pyclass(frozen, module = "klamm._klamm")]
+pub(super) struct Bridge {
+    queue: Arc<Queue>,
+    reader: UnixStream,
+    parked: Mutex<HashMap<u64, Parked>>,
+    next: AtomicU64,
+}
+
+struct Parked {
+    future: Py<PyAny>,
+    pending: Option<Py<Pending>>,
+}
+
+impl Bridge {
+    fn connect<'py>(running: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        let py = running.py();
+        let (reader, writer) = UnixStream::pair()?;
+        reader.set_nonblocking(true)?;
+        writer.set_nonblocking(true)?;
+        let fd = reader.as_raw_fd();
+        let queue = Arc::new(Queue { ids: Mutex::default(), writer, call: OnceLock::new() });
+        let bridge = Self { queue: queue.clone(), reader, parked: Mutex::default(), next: AtomicU64::new(0) };
+        let bridge = Bound::new(py, bridge)?;
+        let drain = bridge.getattr("drain")?;
+        if let Err(e) = running.call_method1("add_reader", (fd, &drain)) {
+            if !e.is_instance_of::<PyNotImplementedError>(py) {
+                return Err(e);
+            }
+            let call = Call { soon: running.getattr("call_soon_threadsafe")?.unbind(), drain: drain.unbind() };
+            // Nobody else has this queue yet.
+            let _ = queue.call.set(call);
+        }
+        Ok(bridge)
+    }
+}
+
+#[pymethods]
+impl Bridge {
+    /// Settles the futures whose turn has come; the loop calls it.
+    fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        // Read first: an id pushed after this writes a byte again.
+        let mut bytes = [0; 64];
+        let _ = (&self.reader).read(&mut bytes);
+        let ids = std::mem::take(&mut *lock(&self.queue.ids));
+        for id in ids {
+            let parked = lock(&self.parked).remove(&id);
+            if let Some(parked) = parked {
+                parked.settle(py)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Parked {
+    fn settle(self, py: Python<'_>) -> PyResult<()> {
+        let future = self.future.bind(py);
+        // It is when the task that waited was cancelled.
+        if future.call_method0(pyo3::intern!(py, "done"))?.is_truthy()? {
+            return Ok(());
+        }
+        let outcome = self.pending.and_then(|pending| pending.get().get(py)).unwrap_or_else(|| Ok(py.None()));
+        match outcome {
+            Ok(value) => future.call_method1(pyo3::intern!(py, "set_result"), (value,))?,
+            Err(error) => future.call_method1(pyo3::intern!(py, "set_exception"), (error.into_value(py),))?,
+        };
+        Ok(())
+    }
+}
+
+/// The I/O threads' side of a bridge.
+struct Queue {
+    ids: Mutex<Vec<u64>>,
+    writer: UnixStream,
+    call: OnceLock<Call>,
+}
+
+struct Call {
+    soon: Py<PyAny>,
+    drain: Py<PyAny>,
+}
+
+impl Queue {
+    fn push(&self, id: u64) {
+        let first = {
+            let mut ids = lock(&self.ids);
+            ids.push(id);
+            ids.len() == 1
+        };
+        if !first {
+            return;
+        }
+        match self.call.get() {
+            // A full pipe has a byte in it, and one is enough; a broken one means that the loop is gone.
+            None => drop((&self.writer).write(&[1])),
+            // It fails only if the loop is closed.
+            Some(call) => Python::attach(|py| drop(call.soon.call1(py, (&call.drain,)))),
+        }
+    }
+}
+
+struct Slot {
+    id: u64,
+    queue: Arc<Queue>,
+}
+
+impl Wake for Slot {
+    fn wake(self: Arc<Self>) {
+        self.queue.push(self.id);
+    }
+}
+
+/// An awaitable whose value is there already: `await` goes on without a turn of the loop.
+#[pyclass(frozen, module = "klamm._klamm")]
+pub(super) struct Ready(Py<PyAny>);
+
+impl Ready {
+    pub(super) fn new(py: Python<'_>, value: Py<PyAny>) -> PyResult<Bound<'_, Self>> {
+        Bound::new(py, Self(value))
+    }
+}
+
+#[pymethods]
+impl Ready {
+    fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+    fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        // In a tuple, since a value that is a tuple would be taken for the exception's arguments.
+        Err(PyStopIteration::new_err((self.0.clone_ref(py),)))
+    }
+}
+
+/// A thread that panicked while it held one of these locks left the data whole: each holds it for one statement.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,59 @@
+//! The extension module `klamm._klamm`: convert, give the interpreter away, raise. One file for each exposed class.
+//!
+//! Nothing here knows Kafka. The classes are cores: the package `klamm` derives its public classes from them, and what
+//! starts with an underscore is for that package alone. Rules: the I/O thread never holds the interpreter, every wait
+//! looks for signals, `error.rs` alone makes exceptions of errors, and `arrow.rs` alone has unsafe code.
+
+mod admin;
+mod arrow;
+mod config;
+mod consumer;
+mod error;
+mod event_loop;
+mod octets;
+mod pending;
+mod producer;
+mod protocol;
+mod record;
+
+/// What `import klamm._klamm` finds.
+#[pyo3::pymodule(gil_used = false)]
+mod _klamm {
+    use pyo3::prelude::*;
+    use pyo3::types::{PyDict, PyModule};
+
+    #[pymodule_export]
+    use super::admin::AdminCore;
+    #[pymodule_export]
+    use super::arrow::{ArrowBatch, ArrowColumns, ArrowRows};
+    #[pymodule_export]
+    use super::config::config_keys;
+    #[pymodule_export]
+    use super::consumer::{ConsumerCore, RecordIterator};
+    #[pymodule_export]
+    use super::error::error_codes;
+    #[pymodule_export]
+    use super::pending::Pending;
+    #[pymodule_export]
+    use super::producer::ProducerCore;
+    #[pymodule_export]
+    use super::protocol::{apis, crc32c, decode, decode_records, encode, encode_batch, murmur2};
+    #[pymodule_export]
+    use super::record::{Record, RecordMetadata, Records};
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_init]
+    fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let os = module.py().import("os")?;
+        // Windows has no fork.
+        if os.hasattr("register_at_fork")? {
+            let hook = PyDict::new(module.py());
+            hook.set_item("after_in_child", wrap_pyfunction!(super::error::after_fork_in_child, module)?)?;
+            os.call_method("register_at_fork", (), Some(&hook))?;
+        }
+        Ok(())
+    }
+}

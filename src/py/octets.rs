@@ -1,0 +1,108 @@
+//! Bytes on their way in. `bytes` are borrowed until they are copied into a batch; anything else with a buffer is copied
+//! into `bytes` first (the stable ABI of Python 3.10 gives no borrowed view of one). Text is refused: Kafka stores bytes,
+//! and which encoding is meant is the caller's decision.
+
+use super::error::argument;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView, PyString, PyTuple};
+
+/// A bytes-like argument.
+pub(super) enum Octets<'a, 'py> {
+    Borrowed(&'a Bound<'py, PyBytes>),
+    Owned(Bound<'py, PyBytes>),
+}
+
+impl<'a, 'py> Octets<'a, 'py> {
+    /// An argument that may be None, which is null. `what` names it in messages.
+    #[inline]
+    pub(super) fn optional(what: &str, value: Option<&'a Bound<'py, PyAny>>) -> PyResult<Option<Self>> {
+        match value {
+            None => Ok(None),
+            Some(value) => match value.cast::<PyBytes>() {
+                Ok(bytes) => Ok(Some(Self::Borrowed(bytes))),
+                Err(_) if value.is_none() => Ok(None),
+                Err(_) => copied(what, value).map(|bytes| Some(Self::Owned(bytes))),
+            },
+        }
+    }
+
+    #[inline]
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes.as_bytes(),
+            Self::Owned(bytes) => bytes.as_bytes(),
+        }
+    }
+}
+
+/// `bytes` of anything bytes-like, None staying None: for sequences, whose items have no other owner.
+pub(super) fn optional_bytes<'py>(what: &str, value: Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    match value.cast_into::<PyBytes>() {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) => match e.into_inner() {
+            value if value.is_none() => Ok(None),
+            value => copied(what, &value).map(Some),
+        },
+    }
+}
+
+#[cold]
+fn copied<'py>(what: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    let py = value.py();
+    if value.is_instance_of::<PyString>() {
+        let hint = format!("encode it: {what}.encode()");
+        return Err(argument(py, &format!("{what} is a str, and Kafka stores bytes"), Some(&hint)));
+    }
+    let Ok(view) = PyMemoryView::from(value) else {
+        let kind = value.get_type().name()?;
+        return Err(argument(py, &format!("{what} has to be bytes-like or None, not {kind}"), None));
+    };
+    Ok(view.call_method0("tobytes")?.cast_into()?)
+}
+
+/// A header as the client takes it.
+pub(super) type Header<'a> = (&'a str, Option<&'a [u8]>);
+
+/// The headers of a record: pairs of text and bytes, or a dict of them.
+pub(super) struct Headers<'py>(Vec<(Bound<'py, PyString>, Option<Bound<'py, PyBytes>>)>);
+
+impl<'py> Headers<'py> {
+    #[inline]
+    pub(super) fn new(value: Option<&Bound<'py, PyAny>>) -> PyResult<Self> {
+        match value {
+            None => Ok(Self(Vec::new())),
+            Some(value) if value.is_none() => Ok(Self(Vec::new())),
+            Some(value) => Self::read(value),
+        }
+    }
+
+    fn read(value: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let pairs = match value.cast::<PyDict>() {
+            Ok(dict) => dict.items().into_any(),
+            Err(_) => value.clone(),
+        };
+        let items = pairs.try_iter().map_err(|_| wrong(value))?;
+        items.map(|pair| Self::pair(&pair?)).collect::<PyResult<_>>().map(Self)
+    }
+
+    fn pair(pair: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyString>, Option<Bound<'py, PyBytes>>)> {
+        let is_pair = pair.is_instance_of::<PyTuple>() || pair.is_instance_of::<PyList>();
+        if !is_pair || pair.len()? != 2 {
+            return Err(wrong(pair));
+        }
+        let key = pair.get_item(0)?.cast_into::<PyString>().map_err(|_| wrong(pair))?;
+        Ok((key, optional_bytes("header value", pair.get_item(1)?)?))
+    }
+
+    /// The headers, borrowed.
+    pub(super) fn parts(&self) -> PyResult<Vec<Header<'_>>> {
+        self.0.iter().map(|(key, value)| Ok((key.to_str()?, value.as_ref().map(|v| v.as_bytes())))).collect()
+    }
+}
+
+#[cold]
+fn wrong(value: &Bound<'_, PyAny>) -> PyErr {
+    let kind = value.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
+    let hint = "as headers=[(\"name\", b\"value\")] or headers={\"name\": b\"value\"}";
+    argument(value.py(), &format!("headers have to be pairs of str and bytes, not {kind}"), Some(hint))
+}

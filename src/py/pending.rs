@@ -1,0 +1,266 @@
+//! `Pending`: something that is under way. `.result(timeout)` waits for it, `await` parks on it; both see one outcome.
+//!
+//! Waiting gives the interpreter away and comes back every [`SLICE`] to look for signals, so that Ctrl+C ends it.
+
+use super::error::{exception, raise};
+use super::event_loop::{self, Ready};
+use super::record::metadata;
+use crate::client::{self, ErrorKind};
+use pyo3::prelude::*;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+/// A wait without looking for signals is no longer than this.
+pub(super) const SLICE: Duration = Duration::from_millis(100);
+
+/// Whose work it is: knows what the network said last, for messages.
+#[derive(Clone)]
+pub(super) enum Origin {
+    Producer(Arc<client::Producer>),
+    Consumer(Arc<client::Consumer>),
+    Admin(Arc<client::Admin>),
+}
+
+impl Origin {
+    /// An error in the child of a fork: what is under way belongs to the parent, and a lock may be held for ever.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        let result = match self {
+            Self::Producer(p) => p.check(),
+            Self::Consumer(c) => c.check(),
+            Self::Admin(a) => a.check(),
+        };
+        match result {
+            Err(e) if e.kind() == ErrorKind::Forked => Err(raise(py, &e)),
+            _ => Ok(()),
+        }
+    }
+
+    fn last_network_error(&self) -> Option<client::Error> {
+        match self {
+            Self::Producer(p) => p.last_network_error(),
+            Self::Consumer(c) => c.last_network_error(),
+            Self::Admin(a) => a.last_network_error(),
+        }
+    }
+}
+
+/// A completion whose value becomes a Python object when somebody looks.
+trait Outcome: Send + Sync {
+    fn wait(&self, timeout: Duration) -> bool;
+    fn is_done(&self) -> bool;
+    fn get(&self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>>;
+    fn on_done(&self, waker: Waker);
+}
+
+struct Converted<T, F> {
+    pending: client::Pending<T>,
+    convert: F,
+}
+
+impl<T, F> Outcome for Converted<T, F>
+where
+    T: Clone + Send + Sync,
+    F: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + Sync,
+{
+    fn wait(&self, timeout: Duration) -> bool {
+        self.pending.wait(timeout)
+    }
+    fn is_done(&self) -> bool {
+        self.pending.is_done()
+    }
+    fn get(&self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>> {
+        Some(self.pending.get()?.map_err(|e| raise(py, &e)).and_then(|value| (self.convert)(py, value)))
+    }
+    fn on_done(&self, waker: Waker) {
+        self.pending.on_done(waker);
+    }
+}
+
+/// A value that was there from the start.
+struct Known(Py<PyAny>);
+
+impl Outcome for Known {
+    fn wait(&self, _: Duration) -> bool {
+        true
+    }
+    fn is_done(&self) -> bool {
+        true
+    }
+    fn get(&self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>> {
+        Some(Ok(self.0.clone_ref(py)))
+    }
+    fn on_done(&self, waker: Waker) {
+        waker.wake();
+    }
+}
+
+/// Something under way: `.result(timeout)` waits for its outcome, and so does `await`.
+#[pyclass(frozen, name = "Pending", module = "klamm._klamm", generic)]
+pub(super) struct Pending {
+    kind: Kind,
+    origin: Origin,
+    what: &'static str,
+}
+
+/// Deliveries are many and need no box.
+enum Kind {
+    Delivery(client::Pending<client::RecordMetadata>),
+    Other(Box<dyn Outcome>),
+}
+
+impl Pending {
+    pub(super) fn delivery(pending: client::Pending<client::RecordMetadata>, origin: Origin) -> Self {
+        Self { kind: Kind::Delivery(pending), origin, what: "acknowledgement" }
+    }
+
+    /// `convert` makes the Python value; `what` names it in the message of a timeout.
+    pub(super) fn new<T, F>(what: &'static str, origin: Origin, pending: client::Pending<T>, convert: F) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+        F: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + Sync + 'static,
+    {
+        Self { kind: Kind::Other(Box::new(Converted { pending, convert })), origin, what }
+    }
+
+    pub(super) fn known(what: &'static str, origin: Origin, value: Py<PyAny>) -> Self {
+        Self { kind: Kind::Other(Box::new(Known(value))), origin, what }
+    }
+
+    fn wait(&self, timeout: Duration) -> bool {
+        match &self.kind {
+            Kind::Delivery(pending) => pending.wait(timeout),
+            Kind::Other(outcome) => outcome.wait(timeout),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match &self.kind {
+            Kind::Delivery(pending) => pending.is_done(),
+            Kind::Other(outcome) => outcome.is_done(),
+        }
+    }
+
+    /// The outcome, if there is one.
+    pub(super) fn get(&self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>> {
+        match &self.kind {
+            Kind::Delivery(pending) => Some(pending.get()?.map_err(|e| raise(py, &e)).and_then(|m| metadata(py, m))),
+            Kind::Other(outcome) => outcome.get(py),
+        }
+    }
+
+    pub(super) fn on_done(&self, waker: Waker) {
+        match &self.kind {
+            Kind::Delivery(pending) => pending.on_done(waker),
+            Kind::Other(outcome) => outcome.on_done(waker),
+        }
+    }
+
+    fn outcome(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<PyResult<Py<PyAny>>> {
+        self.origin.check(py)?;
+        if !wait_for(py, Deadline::after(timeout), |slice| self.wait(slice))? {
+            return Err(self.timed_out(py, timeout.unwrap_or_default()));
+        }
+        self.get(py).ok_or_else(|| self.timed_out(py, 0.0))
+    }
+}
+
+#[pymethods]
+impl Pending {
+    /// Waits for the outcome and returns it, or raises what went wrong.
+    #[pyo3(signature = (timeout = None))]
+    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        self.outcome(py, timeout)?
+    }
+
+    /// Waits for the outcome and returns what went wrong, or None.
+    #[pyo3(signature = (timeout = None))]
+    fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.outcome(py, timeout)?.err().map(|e| e.into_value(py).into_any()))
+    }
+
+    /// Whether there is an outcome.
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        self.origin.check(py)?;
+        Ok(self.is_done())
+    }
+
+    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let (py, this) = (slf.py(), slf.get());
+        this.origin.check(py)?;
+        match this.get(py) {
+            Some(outcome) => Ok(Ready::new(py, outcome?)?.into_any()),
+            None => event_loop::park(py, Some(slf), |waker| this.on_done(waker))?.call_method0("__await__"),
+        }
+    }
+
+    /// The error for a wait of so many seconds that saw no outcome.
+    #[pyo3(name = "_timed_out")]
+    fn timeout_error(&self, py: Python<'_>, seconds: f64) -> Py<PyAny> {
+        self.timed_out(py, seconds).into_value(py).into_any()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        self.origin.check(py)?;
+        Ok(match self.get(py) {
+            None => format!("<Pending {}>", self.what),
+            Some(Ok(value)) => format!("<Pending {}: {}>", self.what, value.bind(py).repr()?),
+            Some(Err(error)) => format!("<Pending {}: {}>", self.what, error.value(py).repr()?),
+        })
+    }
+}
+
+impl Pending {
+    #[cold]
+    fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyErr {
+        let message = match self.origin.last_network_error() {
+            Some(error) => format!("no {} within {seconds} s; the network said last: {}", self.what, error.message()),
+            None => format!("no {} within {seconds} s", self.what),
+        };
+        exception(py, "KafkaTimeoutError", &message, Some("it may still come; wait longer, or look at the brokers"))
+    }
+}
+
+/// Waits in slices with the interpreter given away until `wait` says it is over, or it is too late. A signal's exception
+/// ends it.
+pub(super) fn wait_for(py: Python<'_>, end: Deadline, wait: impl Fn(Duration) -> bool + Sync) -> PyResult<bool> {
+    if wait(Duration::ZERO) {
+        return Ok(true);
+    }
+    loop {
+        let slice = end.left().min(SLICE);
+        if py.detach(|| wait(slice)) {
+            return Ok(true);
+        }
+        py.check_signals()?;
+        if end.left().is_zero() {
+            return Ok(false);
+        }
+    }
+}
+
+/// When a wait is over; never, if no time was given.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline(Option<Instant>);
+
+#[allow(clippy::disallowed_methods)] // this is an edge: waiting is what it is for
+impl Deadline {
+    /// So many seconds from now.
+    pub(super) fn after(seconds: Option<f64>) -> Self {
+        Self(seconds.and_then(duration).and_then(|d| Instant::now().checked_add(d)))
+    }
+
+    pub(super) fn left(self) -> Duration {
+        self.0.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Seconds as Python has them; what is below zero, or no number, is now.
+pub(super) fn duration(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds.max(0.0)).ok()
+}
+
+/// Seconds for a call that cannot wait for ever, and does not look at the clock in slices.
+pub(super) fn bounded(seconds: Option<f64>) -> Duration {
+    seconds.and_then(duration).unwrap_or(Duration::MAX).min(Duration::from_secs(u32::MAX.into()))
+}

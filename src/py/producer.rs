@@ -1,0 +1,441 @@
+//! `ProducerCore`: what the two producer classes share. `send` and `send_nowait` are called a million times a second and
+//! are inherited as they are, without a Python frame of their own; everything else is a piece that `klamm.producer`
+//! builds its methods of.
+//!
+//! A call that finds the buffer full waits for room with the interpreter given away, at most `max.block.ms`. Keys and
+//! values are copied once, from the caller's objects into the open batch of a partition.
+
+use super::arrow::{ArrowRows, RowCursor};
+use super::config;
+use super::error::{argument, exception, no_pickle, raise};
+use super::event_loop;
+use super::octets::{Header, Headers, Octets, optional_bytes};
+use super::pending::{Deadline, Origin, Pending, wait_for};
+use crate::client::{self, Error, ErrorKind, Failure, NOW, NewRecord, Role};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// The core of a producer.
+#[pyclass(subclass, frozen, module = "klamm._klamm")]
+pub(super) struct ProducerCore {
+    client: Arc<client::Producer>,
+    servers: String,
+    on_error: Option<Py<PyAny>>,
+    /// What `take_failures` gave and `flush` has not raised yet.
+    failures: Mutex<Vec<Failure>>,
+}
+
+impl ProducerCore {
+    fn origin(&self) -> Origin {
+        Origin::Producer(self.client.clone())
+    }
+
+    /// Runs `attempt` until the buffer has room for its record.
+    #[inline]
+    fn when_room<T>(&self, py: Python<'_>, attempt: impl Fn() -> Result<T, Error>) -> PyResult<T> {
+        match attempt() {
+            Ok(done) => Ok(done),
+            Err(e) => self.wait_and_retry(py, e, attempt),
+        }
+    }
+
+    #[cold]
+    fn wait_and_retry<T>(
+        &self,
+        py: Python<'_>,
+        mut error: Error,
+        attempt: impl Fn() -> Result<T, Error>,
+    ) -> PyResult<T> {
+        loop {
+            if error.kind() != ErrorKind::BufferFull {
+                return Err(raise(py, &error));
+            }
+            self.room(py)?;
+            match attempt() {
+                Ok(done) => return Ok(done),
+                Err(e) => error = e,
+            }
+        }
+    }
+
+    /// Waits until the buffer has room again.
+    fn room(&self, py: Python<'_>) -> PyResult<()> {
+        let seconds = self.client.max_block().as_secs_f64();
+        if wait_for(py, Deadline::after(Some(seconds)), |slice| self.client.wait_for_room(slice))? {
+            return Ok(());
+        }
+        Err(self.no_room(py))
+    }
+
+    #[cold]
+    fn no_room(&self, py: Python<'_>) -> PyErr {
+        let seconds = self.client.max_block().as_secs_f64();
+        let message = match self.client.last_network_error() {
+            Some(e) => format!("no room in the buffer within {seconds} s; the network said last: {}", e.message()),
+            None => format!("no room in the buffer within {seconds} s"),
+        };
+        let hint = "records come in faster than brokers take them: raise max_block_ms or buffer_memory";
+        exception(py, "KafkaTimeoutError", &message, Some(hint))
+    }
+}
+
+#[pymethods]
+impl ProducerCore {
+    #[new]
+    #[pyo3(signature = (bootstrap_servers=None, *, on_error=None, **config))]
+    fn new(
+        bootstrap_servers: Option<&Bound<'_, PyAny>>,
+        on_error: Option<Py<PyAny>>,
+        config: Option<&Bound<'_, PyDict>>,
+        py: Python<'_>,
+    ) -> PyResult<Self> {
+        let (config, servers) = config::parse(py, Role::Producer, bootstrap_servers, config)?;
+        let client = client::Producer::new(&config).map_err(|e| raise(py, &e))?;
+        Ok(Self { client: Arc::new(client), servers, on_error, failures: Mutex::default() })
+    }
+
+    /// Sends a record; the returned Delivery is its acknowledgement.
+    #[pyo3(signature = (topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None))]
+    fn send(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        value: Option<&Bound<'_, PyAny>>,
+        key: Option<&Bound<'_, PyAny>>,
+        partition: Option<i32>,
+        timestamp_ms: Option<i64>,
+        headers: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Pending> {
+        let (value, key, headers) = parts(value, key, headers)?;
+        let headers = headers.parts()?;
+        let record = || record(topic, &value, &key, partition, timestamp_ms, &headers);
+        let pending = self.when_room(py, || self.client.send(record()))?;
+        Ok(Pending::delivery(pending, self.origin()))
+    }
+
+    /// Sends a record without a handle for it: what goes wrong reaches `on_error` and `flush`.
+    #[pyo3(signature = (topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None))]
+    fn send_nowait(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        value: Option<&Bound<'_, PyAny>>,
+        key: Option<&Bound<'_, PyAny>>,
+        partition: Option<i32>,
+        timestamp_ms: Option<i64>,
+        headers: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let (value, key, headers) = parts(value, key, headers)?;
+        let headers = headers.parts()?;
+        let record = || record(topic, &value, &key, partition, timestamp_ms, &headers);
+        if self.on_error.is_some() {
+            self.report(py)?;
+        }
+        self.when_room(py, || self.client.send_nowait(record()))
+    }
+
+    /// `send` that raises BufferFullError instead of waiting.
+    #[pyo3(name = "_try_send", signature = (topic, value, key, partition, timestamp_ms, headers))]
+    fn try_send(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        value: Option<&Bound<'_, PyAny>>,
+        key: Option<&Bound<'_, PyAny>>,
+        partition: Option<i32>,
+        timestamp_ms: Option<i64>,
+        headers: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Pending> {
+        let (value, key, headers) = parts(value, key, headers)?;
+        let headers = headers.parts()?;
+        let record = record(topic, &value, &key, partition, timestamp_ms, &headers);
+        let pending = self.client.send(record).map_err(|e| raise(py, &e))?;
+        Ok(Pending::delivery(pending, self.origin()))
+    }
+
+    /// `send_nowait` that raises BufferFullError instead of waiting.
+    #[pyo3(name = "_try_send_nowait", signature = (topic, value, key, partition, timestamp_ms, headers))]
+    fn try_send_nowait(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        value: Option<&Bound<'_, PyAny>>,
+        key: Option<&Bound<'_, PyAny>>,
+        partition: Option<i32>,
+        timestamp_ms: Option<i64>,
+        headers: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let (value, key, headers) = parts(value, key, headers)?;
+        let headers = headers.parts()?;
+        let record = record(topic, &value, &key, partition, timestamp_ms, &headers);
+        self.client.send_nowait(record).map_err(|e| raise(py, &e))
+    }
+
+    /// Sends values from `start` on while there is room; returns the first one not sent.
+    #[pyo3(name = "_send_values", signature = (topic, values, keys, partition, start))]
+    fn send_values(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        values: &Bound<'_, PyAny>,
+        keys: Option<&Bound<'_, PyAny>>,
+        partition: Option<i32>,
+        start: usize,
+    ) -> PyResult<usize> {
+        let values = Items::new("value", values)?;
+        let keys = keys.map(|keys| Items::new("key", keys)).transpose()?;
+        let length = values.len();
+        let mut next = start;
+        let mut chunk: Vec<KeyAndValue<'_>> = Vec::with_capacity(CHUNK);
+        while next < length {
+            // Whatever Python code an item may run (exporting its buffer) has run before the producer is locked.
+            chunk.clear();
+            for i in next..length.min(next + CHUNK) {
+                let key = keys.as_ref().map_or(Ok(None), |keys| keys.get(i))?;
+                chunk.push((key, values.get(i)?));
+            }
+            let sent = self.append(topic, partition, &chunk).map_err(|e| raise(py, &e))?;
+            next += sent;
+            if sent < chunk.len() {
+                break;
+            }
+        }
+        Ok(next)
+    }
+
+    /// Sends rows of Arrow data while there is room; whether that were all.
+    #[pyo3(name = "_send_rows", signature = (topic, rows))]
+    fn send_rows(&self, py: Python<'_>, topic: Option<&str>, rows: &Bound<'_, ArrowRows>) -> PyResult<bool> {
+        let rows = rows.get();
+        let stopped = py.detach(|| {
+            let mut cursor = rows.0.lock().unwrap_or_else(PoisonError::into_inner);
+            self.append_rows(topic, &mut cursor)
+        });
+        match stopped {
+            Ok(()) => Ok(true),
+            Err(Stop::Full) => Ok(false),
+            Err(Stop::Data(why)) => Err(argument(py, &why, None)),
+            Err(Stop::Client(e)) => Err(raise(py, &e)),
+        }
+    }
+
+    /// Waits until the buffer has room, at most `max.block.ms`.
+    #[pyo3(name = "_wait_for_room")]
+    fn wait_for_room(&self, py: Python<'_>) -> PyResult<()> {
+        self.client.check().map_err(|e| raise(py, &e))?;
+        self.room(py)
+    }
+
+    /// A future that is done when the buffer has room.
+    #[pyo3(name = "_room")]
+    fn room_future<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.client.check().map_err(|e| raise(py, &e))?;
+        event_loop::park(py, None, |waker| self.client.on_room(waker))
+    }
+
+    /// The error for having waited that long in vain.
+    #[pyo3(name = "_no_room")]
+    fn no_room_error(&self, py: Python<'_>) -> Py<PyAny> {
+        self.no_room(py).into_value(py).into_any()
+    }
+
+    /// The longest that sending waits for room, seconds.
+    #[getter(_max_block)]
+    fn max_block(&self) -> f64 {
+        self.client.max_block().as_secs_f64()
+    }
+
+    /// Everything sent so far is on its way or has failed.
+    #[pyo3(name = "_flush")]
+    fn flush(&self, py: Python<'_>) -> PyResult<Pending> {
+        let pending = self.client.flush().map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("end of the flush", self.origin(), pending, |py, ()| Ok(py.None())))
+    }
+
+    /// Tells `on_error` what failed since the last call, and returns what failed since the last `_failures(True)`:
+    /// exceptions, and how many records each stands for.
+    #[pyo3(name = "_failures", signature = (take))]
+    fn failures(&self, py: Python<'_>, take: bool) -> PyResult<Vec<(Py<PyAny>, u64)>> {
+        self.report(py)?;
+        if !take {
+            return Ok(Vec::new());
+        }
+        let failures = std::mem::take(&mut *self.failures.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(failures.iter().map(|f| (raise(py, &f.error).into_value(py).into_any(), f.count)).collect())
+    }
+
+    /// The partitions of a topic.
+    #[pyo3(name = "_partitions_for", signature = (topic))]
+    fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Pending> {
+        let pending = self.client.partitions_for(topic).map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("answer about the topic", self.origin(), pending, list))
+    }
+
+    /// Ends the client; what is not sent by then is lost.
+    #[pyo3(name = "_close", signature = (timeout))]
+    fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let Ok(flush) = self.client.flush() else { return Ok(()) };
+        let waited = wait_for(py, Deadline::after(timeout), |slice| flush.wait(slice));
+        let left = self.client.outstanding();
+        // It gives an error if something is left, which is said better below.
+        let _ = py.detach(|| self.client.close(Duration::ZERO));
+        if waited? || left == 0 {
+            return Ok(());
+        }
+        let seconds = timeout.unwrap_or_default();
+        let message = format!("{left} records had no outcome when the producer was closed after {seconds} s");
+        Err(exception(py, "KafkaTimeoutError", &message, Some("close later, or flush first")))
+    }
+
+    /// Records without an outcome; none if the client cannot be used any more.
+    #[pyo3(name = "_outstanding")]
+    fn outstanding(&self) -> u64 {
+        if self.client.check().is_ok() { self.client.outstanding() } else { 0 }
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        Ok(format!("<klamm.{} of {}>", slf.get_type().name()?, slf.get().servers))
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Err(no_pickle(slf.py(), "producer"))
+    }
+}
+
+impl ProducerCore {
+    /// Appends records under one lock while there is room; how many were.
+    fn append(&self, topic: &str, partition: Option<i32>, chunk: &[KeyAndValue<'_>]) -> Result<usize, Error> {
+        let mut appender = self.client.batch()?;
+        for (sent, (key, value)) in chunk.iter().enumerate() {
+            let (key, value) = (key.as_ref().map(|k| k.as_bytes()), value.as_ref().map(|v| v.as_bytes()));
+            match appender.send_nowait(NewRecord { topic, partition, timestamp: NOW, key, value, headers: &[] }) {
+                Ok(()) => {}
+                Err(e) if e.kind() == ErrorKind::BufferFull => return Ok(sent),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(chunk.len())
+    }
+
+    fn append_rows(&self, topic: Option<&str>, cursor: &mut RowCursor) -> Result<(), Stop> {
+        // A batch at a time: the next one may have to be computed by Python code, which must not run under a lock.
+        while cursor.fill().map_err(Stop::Data)? {
+            let Some((input, next)) = &mut cursor.current else { break };
+            let mut headers = Vec::new();
+            let mut appender = self.client.batch().map_err(Stop::Client)?;
+            while *next < input.len() {
+                let row = input.row(*next, &mut headers).map_err(Stop::Data)?;
+                let Some(topic) = topic.or(row.topic) else {
+                    return Err(Stop::Data(format!(
+                        "row {next}: there is no topic, neither as argument nor in the data"
+                    )));
+                };
+                let (partition, timestamp) = (row.partition, row.timestamp.unwrap_or(NOW));
+                let (key, value) = (row.key, row.value);
+                match appender.send_nowait(NewRecord { topic, partition, timestamp, key, value, headers: &headers }) {
+                    Ok(()) => {}
+                    Err(e) if e.kind() == ErrorKind::BufferFull => return Err(Stop::Full),
+                    Err(e) => return Err(Stop::Client(e)),
+                }
+                *next += 1;
+                cursor.sent += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what failed from the client and tells `on_error`.
+    fn report(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.client.has_failures() || self.client.check().is_err_and(|e| e.kind() == ErrorKind::Forked) {
+            return Ok(());
+        }
+        let failures = self.client.take_failures();
+        let told: Vec<PyErr> = failures.iter().map(|f| raise(py, &f.error)).collect();
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).extend(failures);
+        if let Some(on_error) = &self.on_error {
+            for error in told {
+                on_error.call1(py, (error.into_value(py),))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why sending rows stopped early.
+enum Stop {
+    Full,
+    Data(String),
+    Client(Error),
+}
+
+type KeyAndValue<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
+
+/// A list or tuple of bytes-like objects.
+struct Items<'a, 'py> {
+    what: &'static str,
+    sequence: Sequence<'a, 'py>,
+}
+
+enum Sequence<'a, 'py> {
+    List(&'a Bound<'py, PyList>),
+    Tuple(&'a Bound<'py, PyTuple>),
+}
+
+impl<'a, 'py> Items<'a, 'py> {
+    fn new(what: &'static str, items: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+        let sequence = match items.cast::<PyList>() {
+            Ok(list) => Sequence::List(list),
+            Err(_) => Sequence::Tuple(items.cast::<PyTuple>()?),
+        };
+        Ok(Self { what, sequence })
+    }
+
+    fn len(&self) -> usize {
+        match self.sequence {
+            Sequence::List(list) => list.len(),
+            Sequence::Tuple(tuple) => tuple.len(),
+        }
+    }
+
+    fn get(&self, i: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let item = match self.sequence {
+            Sequence::List(list) => list.get_item(i)?,
+            Sequence::Tuple(tuple) => tuple.get_item(i)?,
+        };
+        optional_bytes(self.what, item)
+    }
+}
+
+/// The bytes of a record's arguments.
+#[inline]
+#[allow(clippy::type_complexity)]
+fn parts<'a, 'py>(
+    value: Option<&'a Bound<'py, PyAny>>,
+    key: Option<&'a Bound<'py, PyAny>>,
+    headers: Option<&'a Bound<'py, PyAny>>,
+) -> PyResult<(Option<Octets<'a, 'py>>, Option<Octets<'a, 'py>>, Headers<'py>)> {
+    Ok((Octets::optional("value", value)?, Octets::optional("key", key)?, Headers::new(headers)?))
+}
+
+#[inline]
+fn record<'a>(
+    topic: &'a str,
+    value: &'a Option<Octets<'_, '_>>,
+    key: &'a Option<Octets<'_, '_>>,
+    partition: Option<i32>,
+    timestamp: Option<i64>,
+    headers: &'a [Header<'a>],
+) -> NewRecord<'a> {
+    let (key, value) = (key.as_ref().map(Octets::as_bytes), value.as_ref().map(Octets::as_bytes));
+    NewRecord { topic, partition, timestamp: timestamp.unwrap_or(NOW), key, value, headers }
+}
+
+pub(super) fn list(py: Python<'_>, items: Vec<i32>) -> PyResult<Py<PyAny>> {
+    Ok(PyList::new(py, items)?.into_any().unbind())
+}
+
+/// Records of a sequence between two locks of the producer: enough that the lock costs nothing, few enough that the I/O
+/// thread is not kept waiting (about 30 microseconds).
+const CHUNK: usize = 512;

@@ -1,0 +1,373 @@
+//! Records as Python sees them: views into a fetch, whose bytes become Python objects when somebody looks.
+//!
+//! A [`Record`] is a reference to the slice of a batch that it came in and an index; it keeps the whole slice in memory,
+//! so whoever stores records for long stores values instead.
+
+use super::error::argument;
+use super::octets::{Headers, Octets};
+use crate::client::{self, Slice};
+use crate::compress::{Compression, DEFAULT_LIMIT};
+use crate::record::{self, BatchBuilder};
+use pyo3::exceptions::{PyIndexError, PyStopIteration};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString, PyTuple};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Where a record went.
+#[pyclass(frozen, eq, hash, module = "klamm")]
+#[derive(PartialEq, Eq, Hash)]
+pub(super) struct RecordMetadata {
+    topic: Arc<str>,
+    /// The partition.
+    #[pyo3(get)]
+    partition: i32,
+    /// Its place there; -1 with acks=0, where the broker does not say.
+    #[pyo3(get)]
+    offset: i64,
+    /// Milliseconds since 1970: the record's own, or the broker's if the topic is configured so.
+    #[pyo3(get)]
+    timestamp_ms: i64,
+}
+
+/// The Python form of what a broker acknowledged.
+pub(super) fn metadata(py: Python<'_>, m: client::RecordMetadata) -> PyResult<Py<PyAny>> {
+    let made = RecordMetadata { topic: m.topic, partition: m.partition, offset: m.offset, timestamp_ms: m.timestamp };
+    Ok(Py::new(py, made)?.into_any())
+}
+
+#[pymethods]
+impl RecordMetadata {
+    #[new]
+    fn new(topic: &str, partition: i32, offset: i64, timestamp_ms: i64) -> Self {
+        Self { topic: topic.into(), partition, offset, timestamp_ms }
+    }
+
+    /// The topic.
+    #[getter]
+    fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    fn __getnewargs__(&self) -> (&str, i32, i64, i64) {
+        (&self.topic, self.partition, self.offset, self.timestamp_ms)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let topic = PyString::new(py, &self.topic).repr()?;
+        let Self { partition, offset, timestamp_ms, .. } = self;
+        Ok(format!(
+            "RecordMetadata(topic={topic}, partition={partition}, offset={offset}, timestamp_ms={timestamp_ms})"
+        ))
+    }
+}
+
+/// One record of a topic.
+#[pyclass(frozen, module = "klamm")]
+pub(super) struct Record {
+    slice: Arc<Slice>,
+    index: usize,
+}
+
+impl Record {
+    #[inline]
+    pub(super) fn new(slice: Arc<Slice>, index: usize) -> Self {
+        Self { slice, index }
+    }
+
+    #[inline]
+    fn view(&self) -> &record::Record {
+        &self.slice.records[self.index]
+    }
+}
+
+#[pymethods]
+impl Record {
+    /// A record of your own, for tests of what handles records.
+    #[new]
+    #[pyo3(signature = (topic, partition=0, offset=0, timestamp_ms=-1, key=None, value=None, headers=None))]
+    fn from_parts(
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        timestamp_ms: i64,
+        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'_, PyAny>>,
+        headers: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let (key, value) = (Octets::optional("key", key)?, Octets::optional("value", value)?);
+        let headers = Headers::new(headers)?;
+        let mut builder = BatchBuilder::with_capacity(256);
+        let parts = headers.parts()?;
+        builder.append(timestamp_ms, key.as_ref().map(Octets::as_bytes), value.as_ref().map(Octets::as_bytes), &parts);
+        // Nothing is compressed, and what was just written can be read.
+        let sealed = builder.seal(Compression::None, record::Producer::NONE).map_err(|e| e.to_string());
+        let mut batch = sealed.map(|s| s.data.to_vec()).unwrap_or_default();
+        batch[..8].copy_from_slice(&offset.to_be_bytes());
+        let batch = record::batches(batch.into()).next().and_then(Result::ok);
+        let set = batch.as_ref().and_then(|b| Some((b.header.timestamp_type(), b.records(DEFAULT_LIMIT).ok()?)));
+        let Some((timestamp_type, set)) = set else { unreachable!("a batch of our own") };
+        let data = set.data().clone();
+        let records = set.filter_map(Result::ok).collect();
+        let slice = Slice { topic: topic.into(), partition, timestamp_type, data, records };
+        Ok(Self { slice: Arc::new(slice), index: 0 })
+    }
+
+    /// The topic.
+    #[getter]
+    fn topic(&self) -> &str {
+        &self.slice.topic
+    }
+
+    /// The partition.
+    #[getter]
+    fn partition(&self) -> i32 {
+        self.slice.partition
+    }
+
+    /// The place in the partition.
+    #[getter]
+    fn offset(&self) -> i64 {
+        self.view().offset
+    }
+
+    /// Milliseconds since 1970; -1 if the record has no timestamp.
+    #[getter]
+    fn timestamp_ms(&self) -> i64 {
+        self.view().timestamp
+    }
+
+    /// Who set the timestamp: 0 the producer, 1 the broker when it appended the record, -1 nobody.
+    #[getter]
+    fn timestamp_type(&self) -> i32 {
+        if self.view().timestamp == -1 { -1 } else { self.slice.timestamp_type as i32 }
+    }
+
+    /// The timestamp as an aware datetime in UTC; None if there is none.
+    #[getter]
+    fn timestamp<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        static FROM_MS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        match self.view().timestamp {
+            -1 => Ok(None),
+            ms => FROM_MS.import(py, "klamm.record", "datetime_of")?.call1((ms,)).map(Some),
+        }
+    }
+
+    /// The key; None for null.
+    #[getter]
+    fn key<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        Some(PyBytes::new(py, self.view().key(&self.slice.data)?))
+    }
+
+    /// The value; None for null, which is a tombstone in a compacted topic.
+    #[getter]
+    fn value<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        Some(PyBytes::new(py, self.view().value(&self.slice.data)?))
+    }
+
+    /// The headers, in order; keys may repeat.
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let headers = self.view().headers(&self.slice.data);
+        let pair = |(key, value): (&[u8], Option<&[u8]>)| {
+            (String::from_utf8_lossy(key).into_owned(), value.map(|v| PyBytes::new(py, v)))
+        };
+        PyList::new(py, headers.map(pair).collect::<Vec<_>>())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let (py, r) = (slf.py(), slf.get());
+        let place = (r.topic(), r.partition(), r.offset(), r.timestamp_ms());
+        let args = (place.0, place.1, place.2, place.3, r.key(py), r.value(py), r.headers(py)?);
+        Ok((slf.get_type().into_any(), args.into_pyobject(py)?))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let topic = PyString::new(py, self.topic()).repr()?;
+        let (key, value) = (self.view().key(&self.slice.data), self.view().value(&self.slice.data));
+        let (key, value) = (shortened(py, key)?, shortened(py, value)?);
+        let (partition, offset, ms) = (self.partition(), self.offset(), self.timestamp_ms());
+        let headers = match self.view().header_count() {
+            0 => String::new(),
+            _ => format!(", headers={}", self.headers(py)?.repr()?),
+        };
+        Ok(format!(
+            "Record(topic={topic}, partition={partition}, offset={offset}, timestamp_ms={ms}, key={key}, value={value}{headers})"
+        ))
+    }
+}
+
+/// Bytes as Python writes them, at most so many that a line stays readable.
+fn shortened(py: Python<'_>, bytes: Option<&[u8]>) -> PyResult<String> {
+    const MOST: usize = 64;
+    let Some(bytes) = bytes else { return Ok("None".to_owned()) };
+    let shown = PyBytes::new(py, &bytes[..bytes.len().min(MOST)]).repr()?;
+    Ok(if bytes.len() > MOST { format!("{shown}... ({} bytes)", bytes.len()) } else { shown.to_string() })
+}
+
+/// Some records of a slice.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) slice: Arc<Slice>,
+    pub(super) range: Range<usize>,
+}
+
+impl Part {
+    pub(super) fn records(&self) -> &[record::Record] {
+        &self.slice.records[self.range.clone()]
+    }
+
+    /// About as many bytes as its records take: its share of the slice.
+    pub(super) fn size(&self) -> usize {
+        self.slice.data.len() / self.slice.records.len().max(1) * self.range.len()
+    }
+}
+
+/// A sequence of records, made when they are asked for.
+#[pyclass(frozen, module = "klamm", sequence)]
+pub(super) struct Records {
+    parts: Vec<Part>,
+    length: usize,
+}
+
+impl Records {
+    pub(super) fn new(parts: Vec<Part>) -> Self {
+        let length = parts.iter().map(|p| p.range.len()).sum();
+        Self { parts, length }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.length
+    }
+
+    pub(super) fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    fn get(&self, mut index: usize) -> Option<Record> {
+        for part in &self.parts {
+            if index < part.range.len() {
+                return Some(Record::new(part.slice.clone(), part.range.start + index));
+            }
+            index -= part.range.len();
+        }
+        None
+    }
+
+    fn cut(&self, start: usize, stop: usize) -> Self {
+        let mut parts = Vec::new();
+        let mut before = 0;
+        for part in &self.parts {
+            let length = part.range.len();
+            let (from, to) = (start.saturating_sub(before).min(length), stop.saturating_sub(before).min(length));
+            if from < to {
+                let range = part.range.start + from..part.range.start + to;
+                parts.push(Part { slice: part.slice.clone(), range });
+            }
+            before += length;
+        }
+        Self::new(parts)
+    }
+}
+
+#[pymethods]
+impl Records {
+    #[new]
+    fn empty() -> Self {
+        Self::new(Vec::new())
+    }
+
+    fn __len__(&self) -> usize {
+        self.length
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let length = self.length as isize;
+        if let Ok(slice) = index.cast::<PySlice>() {
+            let at = slice.indices(length)?;
+            if at.step == 1 {
+                return Ok(Bound::new(py, self.cut(at.start as usize, at.stop.max(at.start) as usize))?.into_any());
+            }
+            let indices = (0..at.slicelength as isize).map(|i| (at.start + i * at.step) as usize);
+            let parts = indices.map(|i| self.cut(i, i + 1).parts).collect::<Vec<_>>().concat();
+            return Ok(Bound::new(py, Self::new(parts))?.into_any());
+        }
+        let asked: isize = index.extract()?;
+        let index = if asked < 0 { asked + length } else { asked };
+        let record = usize::try_from(index).ok().and_then(|index| self.get(index));
+        match record {
+            Some(record) => Ok(Bound::new(py, record)?.into_any()),
+            None => Err(PyIndexError::new_err(format!("there is no record {asked}, only {length} of them"))),
+        }
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> RecordsIterator {
+        RecordsIterator { parts: slf.get().parts.clone(), part: AtomicUsize::new(0), index: AtomicUsize::new(0) }
+    }
+
+    /// The records of each partition, as a dict from TopicPartition to Records.
+    fn by_partition<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let mut places: Vec<Vec<Part>> = Vec::new();
+        let mut known: HashMap<(&str, i32), usize> = HashMap::new();
+        for part in &self.parts {
+            let place = *known.entry((&part.slice.topic, part.slice.partition)).or_insert_with(|| {
+                places.push(Vec::new());
+                places.len() - 1
+            });
+            places[place].push(part.clone());
+        }
+        let dict = PyDict::new(py);
+        for parts in places {
+            let Some(Part { slice, .. }) = parts.first() else { continue };
+            let key = topic_partition(py, &slice.topic, slice.partition)?;
+            dict.set_item(key, Bound::new(py, Self::new(parts))?)?;
+        }
+        Ok(dict)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<Records: {} of {} batches>", self.length, self.parts.len())
+    }
+
+    fn __reduce__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Err(argument(py, "a Records cannot be pickled: it shares memory with a fetch", Some("use list(records)")))
+    }
+}
+
+/// Walks a Records.
+#[pyclass(frozen, module = "klamm._klamm")]
+pub(super) struct RecordsIterator {
+    parts: Vec<Part>,
+    part: AtomicUsize,
+    index: AtomicUsize,
+}
+
+#[pymethods]
+impl RecordsIterator {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&self) -> PyResult<Record> {
+        // Two threads that share an iterator may see a record twice, as with any iterator; never one that is not there.
+        loop {
+            let at = self.part.load(Ordering::Relaxed);
+            let Some(part) = self.parts.get(at) else { return Err(PyStopIteration::new_err(())) };
+            let index = self.index.fetch_add(1, Ordering::Relaxed);
+            if index < part.range.len() {
+                return Ok(Record::new(part.slice.clone(), part.range.start + index));
+            }
+            self.part.store(at + 1, Ordering::Relaxed);
+            self.index.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A `klamm.TopicPartition`.
+pub(super) fn topic_partition<'py>(py: Python<'py>, topic: &str, partition: i32) -> PyResult<Bound<'py, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    CLASS.import(py, "klamm.record", "TopicPartition")?.call1((topic, partition))
+}
