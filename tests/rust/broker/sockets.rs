@@ -1,0 +1,106 @@
+//! The listener, over real sockets.
+
+use super::{batch, fetch_request, frame, produce_request, record, response, values};
+use bytes::Bytes;
+use klamm::api::*;
+use klamm::broker::{Broker, Options};
+use klamm::record::Producer;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+fn read_frame(stream: &mut TcpStream) -> std::io::Result<Bytes> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut frame)?;
+    Ok([length.to_vec(), frame].concat().into())
+}
+
+fn ask<R: Request>(stream: &mut TcpStream, version: i16, request: &R) -> R::Response {
+    let frame = frame(R::API, version, 1, &encode(version, request).unwrap());
+    stream.write_all(&[&(frame.len() as u32).to_be_bytes(), &frame[..]].concat()).unwrap();
+    response::<R>(version, read_frame(stream).unwrap()).1
+}
+
+fn connect(broker: &Broker, node: usize) -> TcpStream {
+    let stream = TcpStream::connect(broker.addresses()[node]).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream
+}
+
+#[test]
+fn a_cluster_listens_answers_and_stops() {
+    let mut broker = Broker::start(Options { nodes: 3, ..Options::default() }).unwrap();
+    let mut clients: Vec<_> = (0..3).map(|node| connect(&broker, node)).collect();
+    let ports: Vec<_> = broker.addresses().iter().map(|a| i32::from(a.port())).collect();
+    for client in &mut clients {
+        let answer = ask(client, 12, &metadata::Request::default());
+        assert_eq!(answer.brokers.iter().map(|b| b.port).collect::<Vec<_>>(), ports);
+    }
+    broker.stop();
+    assert_eq!(clients[0].read(&mut [0]).unwrap(), 0);
+    assert!(TcpStream::connect(broker.addresses()[0]).is_err());
+    broker.stop();
+}
+
+#[test]
+fn large_answers_arrive_whole_through_a_small_window() {
+    let broker = Broker::start(Options::default()).unwrap();
+    let mut client = connect(&broker, 0);
+    let named = metadata::TopicRequest { name: Some("t".to_owned()), ..Default::default() };
+    ask(&mut client, 12, &metadata::Request { topics: Some(vec![named]), ..Default::default() });
+    let value = "x".repeat(900_000);
+    for offset in 0..20 {
+        let answer = ask(&mut client, 12, &produce_request("t", batch(&[&value], Producer::NONE)));
+        assert_eq!(answer.responses[0].partition_responses[0].base_offset, offset);
+    }
+    // Twenty fetches at once, read only after all of them were sent.
+    let mut request = fetch_request(0);
+    request.topics[0].partitions[0].partition_max_bytes = i32::MAX;
+    let frame = frame(&fetch::API, 12, 1, &encode(12, &request).unwrap());
+    let frame = [&(frame.len() as u32).to_be_bytes(), &frame[..]].concat();
+    client.write_all(&frame.repeat(20)).unwrap();
+    for _ in 0..20 {
+        let answer = response::<fetch::Request>(12, read_frame(&mut client).unwrap()).1;
+        let offsets: Vec<_> = values(&answer.responses[0].partitions[0].records).iter().map(|r| r.0).collect();
+        assert!(!offsets.is_empty() && offsets.iter().zip(0..).all(|(a, b)| *a == b));
+    }
+}
+
+#[test]
+fn a_long_poll_is_answered_over_a_socket_by_another_connection_and_by_time() {
+    let broker = Broker::start(Options::default()).unwrap();
+    let (mut reader, mut writer) = (connect(&broker, 0), connect(&broker, 0));
+    let named = metadata::TopicRequest { name: Some("t".to_owned()), ..Default::default() };
+    ask(&mut writer, 12, &metadata::Request { topics: Some(vec![named]), ..Default::default() });
+    let wait = fetch::Request { max_wait_ms: 60_000, ..fetch_request(0) };
+    let frame = frame(&fetch::API, 12, 1, &encode(12, &wait).unwrap());
+    reader.write_all(&[&(frame.len() as u32).to_be_bytes(), &frame[..]].concat()).unwrap();
+    ask(&mut writer, 12, &produce_request("t", batch(&["a"], Producer::NONE)));
+    let answer = response::<fetch::Request>(12, read_frame(&mut reader).unwrap()).1;
+    assert_eq!(values(&answer.responses[0].partitions[0].records), [record(0, "a")]);
+    let answer = ask(&mut reader, 12, &fetch::Request { max_wait_ms: 20, ..fetch_request(1) });
+    assert_eq!(values(&answer.responses[0].partitions[0].records), []);
+}
+
+#[test]
+fn a_frame_too_long_or_malformed_closes_the_socket() {
+    let broker = Broker::start(Options::default()).unwrap();
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &(101u32 << 20).to_be_bytes(), &[0, 0, 0, 1, 9]] {
+        let mut client = connect(&broker, 0);
+        client.write_all(bytes).unwrap();
+        // The kernel says "reset" where it still held bytes that nobody read.
+        assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)));
+    }
+    ask(&mut connect(&broker, 0), 12, &metadata::Request::default());
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_that_names_it() {
+    let broker = Broker::start(Options::default()).unwrap();
+    let port = broker.addresses()[0].port();
+    let error = Broker::start(Options { port, ..Options::default() }).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    assert!(error.to_string().contains(&port.to_string()));
+}
