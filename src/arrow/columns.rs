@@ -83,21 +83,19 @@ impl Layout {
             Column::Key | Column::Value => DataType::Binary,
             Column::Headers => DataType::List(header_field(self)),
         };
-        let nullable = spark || matches!(column, Column::Timestamp | Column::Key | Column::Value);
-        Field::new(name, data_type, nullable)
+        // Nullable throughout, as Arrow's own tools make their fields and Spark wants them.
+        Field::new(name, data_type, true)
     }
 }
 
 /// The element of the headers' list: Arrow calls it `item`, Spark `element`.
 pub(super) fn header_field(layout: Layout) -> Arc<Field> {
-    let spark = layout == Layout::Spark;
-    let name = if spark { "element" } else { "item" };
-    Arc::new(Field::new(name, DataType::Struct(header_fields(layout)), spark))
+    let name = if layout == Layout::Spark { "element" } else { "item" };
+    Arc::new(Field::new(name, DataType::Struct(header_fields()), true))
 }
 
-pub(super) fn header_fields(layout: Layout) -> Fields {
-    let spark = layout == Layout::Spark;
-    Fields::from(vec![Field::new("key", DataType::Utf8, spark), Field::new("value", DataType::Binary, true)])
+pub(super) fn header_fields() -> Fields {
+    Fields::from(vec![Field::new("key", DataType::Utf8, true), Field::new("value", DataType::Binary, true)])
 }
 
 /// The columns to build, in order.

@@ -165,7 +165,7 @@ fn headers(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ListArray,
     i32::try_from(keys.len().max(values.len()).max(key_ends.len())).map_err(|_| TooLarge)?;
     let keys = StringArray::new(offset_buffer(key_ends), Buffer::from_vec(keys), None);
     let values = BinaryArray::new(offset_buffer(value_ends), Buffer::from_vec(values), value_nulls.finish());
-    let structs = StructArray::new(header_fields(layout), vec![Arc::new(keys), Arc::new(values)], None);
+    let structs = StructArray::new(header_fields(), vec![Arc::new(keys), Arc::new(values)], None);
     Ok(ListArray::new(header_field(layout), offset_buffer(offsets), Arc::new(structs), nulls.finish()))
 }
 

@@ -1,7 +1,8 @@
 //! Columns to records: `value`, and if they are there `key`, `headers`, `timestamp`, `partition`, `topic`.
 //!
 //! Text and bytes come as any of Arrow's forms (plain, large, view, fixed size, dictionary of those); timestamps in any
-//! unit or as int64 milliseconds. Other columns are an error, so that a misspelt one is not lost in silence.
+//! unit or as int64 milliseconds. What a read gives and a record to send does not have (offset, timestamp_type) is
+//! ignored; any other column is an error, so that a misspelt one is not lost in silence.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -17,6 +18,9 @@ use arrow_schema::{DataType, TimeUnit};
 
 /// Names that a batch to send may have.
 const NAMES: [&str; 6] = ["value", "key", "headers", "timestamp", "partition", "topic"];
+
+/// Names of a batch that was read, which mean nothing for one to send.
+const IGNORED: [&str; 2] = ["offset", "timestamp_type"];
 
 enum Bytes {
     Null,
@@ -55,9 +59,9 @@ impl Bytes {
                 }
                 let keys = arrow_array::array::AnyDictionaryArray::normalized_keys(array);
                 let values = Box::new(Self::of(name, array.values())?);
-                return Ok(Self::Dictionary { keys, nulls, values });
+                Ok(Self::Dictionary { keys, nulls, values })
             },
-            other => return Err(format!("column `{name}` is {other}, but has to be binary or utf8"))
+            other => Err(format!("column `{name}` is {other}, but has to be binary or utf8"))
         )
     }
 
@@ -168,7 +172,8 @@ pub struct Input {
 impl Input {
     /// Checks names and types; the error says which column is wrong and what it has to be.
     pub fn new(batch: &RecordBatch) -> Result<Self, String> {
-        if let Some(field) = batch.schema_ref().fields().iter().find(|f| !NAMES.contains(&f.name().as_str())) {
+        let known = |name: &str| NAMES.contains(&name) || IGNORED.contains(&name);
+        if let Some(field) = batch.schema_ref().fields().iter().find(|f| !known(f.name())) {
             return Err(format!("column `{}` means nothing to a record, there are {}", field.name(), NAMES.join(", ")));
         }
         let bytes = |name| batch.column_by_name(name).map(|a| Bytes::of(name, a)).transpose();

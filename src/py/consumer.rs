@@ -508,7 +508,8 @@ impl ConsumerCore {
         }
         self.taken().finish(&self.client, handled);
         let commit = self.client.commit_finished().map_err(|e| raise(py, &e))?;
-        let waited = commit.as_ref().map_or(Ok(true), |c| wait_for(py, Deadline::after(timeout), |slice| c.wait(slice)));
+        let waited =
+            commit.as_ref().map_or(Ok(true), |c| wait_for(py, Deadline::after(timeout), |slice| c.wait(slice)));
         let closed = py.detach(|| self.client.close(Duration::ZERO));
         if waited? && let Some(result) = commit.and_then(|c| c.get()) {
             return result.map_err(|e| raise(py, &e));

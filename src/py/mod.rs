@@ -4,8 +4,11 @@
 //! starts with an underscore is for that package alone. Rules: the I/O thread never holds the interpreter, every wait
 //! looks for signals, `error.rs` alone makes exceptions of errors, and `arrow.rs` alone has unsafe code.
 
+#![allow(clippy::disallowed_methods, reason = "an edge: it waits, and shares what Python shares")]
+
 mod admin;
 mod arrow;
+mod broker;
 mod config;
 mod consumer;
 mod error;
@@ -26,6 +29,8 @@ mod _klamm {
     use super::admin::AdminCore;
     #[pymodule_export]
     use super::arrow::{ArrowBatch, ArrowColumns, ArrowRows};
+    #[pymodule_export]
+    use super::broker::DevBrokerCore;
     #[pymodule_export]
     use super::config::config_keys;
     #[pymodule_export]

@@ -243,7 +243,6 @@ pub(super) fn wait_for(py: Python<'_>, end: Deadline, wait: impl Fn(Duration) ->
 #[derive(Clone, Copy)]
 pub(super) struct Deadline(Option<Instant>);
 
-#[allow(clippy::disallowed_methods)] // this is an edge: waiting is what it is for
 impl Deadline {
     /// So many seconds from now.
     pub(super) fn after(seconds: Option<f64>) -> Self {

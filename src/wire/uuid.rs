@@ -24,7 +24,8 @@ impl fmt::Display for Uuid {
         let bits = u128::from_be_bytes(self.0);
         for i in 0..TEXT_LENGTH {
             let digit = if i < 21 { bits >> (122 - 6 * i) } else { bits << 4 };
-            f.write_char(ALPHABET[(digit & 63) as usize].into())?;
+            let digit = ALPHABET.get((digit & 63) as usize).copied().unwrap_or_default();
+            f.write_char(digit.into())?;
         }
         Ok(())
     }
