@@ -35,7 +35,7 @@ impl DevBrokerCore {
             return Ok(());
         }
         // The lock is not held meanwhile: whoever waits for it may hold the interpreter.
-        let started = py.detach(|| Broker::start(&self.options)).map_err(|e| match e.kind() {
+        let started = py.detach(|| Broker::start(self.options.clone())).map_err(|e| match e.kind() {
             ErrorKind::InvalidInput => exception(py, "ConfigError", &e.to_string(), None),
             _ => e.into(),
         })?;

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from conftest import Broker
     from pyspark.sql import SparkSession
     from pytest import CaptureFixture
+
+    from conftest import Broker
 
 README = Path(__file__).parents[2] / "README.md"
 EXAMPLES = re.findall(r"^## (.+?)\n.*?^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)

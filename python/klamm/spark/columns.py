@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from klamm.spark.schema import arrow_schema
 
@@ -44,6 +45,8 @@ class Columns:
                     arrays.append(constants[field.name].rows(batch.num_rows))
                 else:
                     array = batch.column(_KLAMM_NAMES.get(field.name, field.name))
+                    if field.name == "headers":
+                        array = _none_is_null(array)
                     arrays.append(array if array.type == field.type else array.cast(field.type))
             return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -61,6 +64,11 @@ class _Constant:
         if len(self._array) < count:
             self._array = pa.repeat(self._value, count)
         return self._array.slice(0, count)
+
+
+def _none_is_null(headers: pa.ListArray) -> pa.ListArray:
+    """Make no headers null, as Spark's connector has it; klamm has an empty list. Nothing is copied."""
+    return pa.ListArray.from_arrays(headers.offsets, headers.values, mask=pc.equal(pc.list_value_length(headers), 0))
 
 
 _KLAMM_NAMES = {"timestampType": "timestamp_type"}

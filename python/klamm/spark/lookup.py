@@ -10,9 +10,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from klamm.errors import ConfigError
-
 import klamm
+from klamm.errors import ConfigError
 from klamm.spark.offsets import EARLIEST, LATEST
 
 if TYPE_CHECKING:

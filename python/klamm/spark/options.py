@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from klamm.errors import ConfigError
-
 from klamm.spark.offsets import EARLIEST, LATEST, Offsets, parse_offsets
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from klamm.errors import ConfigError, KafkaTimeoutError, OffsetOutOfRangeError
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 import klamm
+from klamm.errors import ConfigError, KafkaTimeoutError, OffsetOutOfRangeError
 from klamm.spark import clients
 from klamm.spark.columns import Columns
 from klamm.spark.lookup import Lookup

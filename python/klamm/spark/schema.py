@@ -12,7 +12,6 @@ import difflib
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from klamm.errors import ConfigError
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -23,6 +22,8 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
+
+from klamm.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

@@ -12,9 +12,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from klamm.errors import ConfigError
 from pyspark.sql.datasource import DataSource
 
+from klamm.errors import ConfigError
 from klamm.spark import clients
 from klamm.spark.options import read_options, write_options
 from klamm.spark.read import ADMISSION_CONTROL, KlammReader, KlammStreamReader

@@ -13,13 +13,13 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from klamm.errors import ConfigError
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
 
+from klamm.errors import ConfigError
 from klamm.spark import clients
 from klamm.spark.schema import sink_columns
 
