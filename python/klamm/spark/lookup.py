@@ -63,9 +63,9 @@ class Lookup:
             return self.earliest(partitions) if position == "earliest" else self.latest(partitions)
         if set(position) != set(partitions):
             raise ConfigError(
-                f"option '{option}' must name every partition once, with -1 for latest and -2 for "
-                f"earliest where wanted: it names {_list(set(position))}, "
-                f"the query reads {_list(set(partitions))}"
+                f"option '{option}' must name every partition: it names {_list(set(position))}, "
+                f"the query reads {_list(set(partitions))}",
+                hint="-1 stands for latest, -2 for earliest",
             )
         offsets = dict(position)
         offsets |= self.earliest([tp for tp in partitions if position[tp] == EARLIEST])

@@ -92,15 +92,15 @@ def _checked(options: Mapping[str, str]) -> dict[str, str]:
             continue
         if key == "path":
             raise ConfigError(
-                "klamm reads and writes no path: name topics with option 'subscribe' to read, "
-                "with option 'topic' to write"
+                "klamm reads and writes no path",
+                hint="name topics with option 'subscribe' to read, with option 'topic' to write",
             )
-        raise ConfigError(f"unknown option '{key}'; {_nearest(key)}")
+        raise ConfigError(f"unknown option '{key}'", hint=_nearest(key))
     if not given.get("kafka.bootstrap.servers", "").strip():
         raise ConfigError(
-            "option 'kafka.bootstrap.servers' is missing: say where the brokers are, "
-            "as in .option('kafka.bootstrap.servers', 'localhost:9092') "
-            "(CREATE TABLE ... OPTIONS does not hand options to Python sources; a temporary view does)"
+            "option 'kafka.bootstrap.servers' is missing",
+            hint="say where the brokers are: .option('kafka.bootstrap.servers', 'localhost:9092'); in SQL use "
+            "CREATE TEMP VIEW, since CREATE TABLE does not hand its options to Python sources",
         )
     return given
 
@@ -186,11 +186,8 @@ def _client_config(given: dict[str, str], defaults: dict[str, str], refused: dic
         if key.startswith("kafka."):
             name = key.removeprefix("kafka.")
             if name in refused:
-                raise ConfigError(f"option '{key}' is not supported: {refused[name]}")
+                raise ConfigError(f"option '{key}' is not supported", hint=refused[name])
             config[name] = value
-    # Not overridable: a position that is gone must be an error that failOnDataLoss decides about.
-    if "auto.offset.reset" in refused:
-        config["auto.offset.reset"] = "none"
     return config
 
 
@@ -212,9 +209,11 @@ OPTIONS = {
 SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname"})
 
 # A query must not create the topic that it misspells; Spark alone keeps the positions.
+# A position that is gone must be an error, so that failOnDataLoss decides.
 # A task has one partition, so it may fetch more of it at a time: Spark's connector gained a quarter.
 READ_DEFAULTS = {
     "allow.auto.create.topics": "false",
+    "auto.offset.reset": "none",
     "enable.auto.commit": "false",
     "max.partition.fetch.bytes": "8388608",
 }

@@ -232,7 +232,7 @@ def _waited(options: ReadOptions, consumer: klamm.Consumer, span: OffsetRange, p
 
 def _lost(options: ReadOptions, what: str) -> None:
     if options.fail_on_data_loss:
-        raise DataLossError(f"{what}; with option 'failOnDataLoss' set to false the query goes on with what is there")
+        raise DataLossError(what, hint="set option 'failOnDataLoss' to false to go on with what is there")
     log.warning("%s; going on, as failOnDataLoss is false", what)
 
 

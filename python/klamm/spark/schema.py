@@ -73,12 +73,13 @@ def arrow_schema(schema: StructType) -> pa.Schema:
         if field.name not in _SOURCE:
             near = difflib.get_close_matches(field.name, _SOURCE, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(_SOURCE)}"
-            raise ConfigError(f"the source has no column '{field.name}'; {hint}")
+            raise ConfigError(f"the source has no column '{field.name}'", hint=hint)
         spark_type, arrow_type = _SOURCE[field.name]
         if not _same(field.dataType, spark_type):
             raise ConfigError(
-                f"column '{field.name}' is {spark_type.simpleString()} in the source; the schema "
-                f"given asks for {field.dataType.simpleString()}: read it as it is and cast it then"
+                f"column '{field.name}' is {spark_type.simpleString()} in the source, "
+                f"the schema given asks for {field.dataType.simpleString()}",
+                hint="read it as it is and cast it then",
             )
         fields.append(pa.field(field.name, arrow_type))
     return pa.schema(fields)

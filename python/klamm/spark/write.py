@@ -46,7 +46,7 @@ class KlammWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise ConfigError("a topic cannot be overwritten; use .mode('append')")
+            raise ConfigError("a topic cannot be overwritten", hint="use .mode('append')")
         self._options = options
         self._columns = sink_columns(schema, options.topic)
 
