@@ -64,6 +64,7 @@ def start_spark(folder: Path) -> SparkSession:
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.driver.extraJavaOptions", f"-Djava.io.tmpdir={temporary}")
         # A small Python task costs about 44 ms over loopback TCP, and 4 to 9 over a Unix socket (Spark 4.3).
+        .config("spark.sql.shuffle.partitions", "2")  # 200 by default, each with its own state
         .config("spark.python.unix.domain.socket.enabled", "true")
         .getOrCreate()
     )
