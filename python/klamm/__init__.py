@@ -19,20 +19,41 @@ if TYPE_CHECKING:
     from klamm._klamm import __version__ as __version__
     from klamm.admin import (
         Admin as Admin,
+    )
+    from klamm.admin import (
         AsyncAdmin as AsyncAdmin,
+    )
+    from klamm.admin import (
         ClusterDescription as ClusterDescription,
+    )
+    from klamm.admin import (
         NewTopic as NewTopic,
+    )
+    from klamm.admin import (
         Node as Node,
+    )
+    from klamm.admin import (
         PartitionInfo as PartitionInfo,
+    )
+    from klamm.admin import (
         TopicDescription as TopicDescription,
     )
-    from klamm.consumer import AsyncConsumer as AsyncConsumer, Consumer as Consumer
+    from klamm.consumer import AsyncConsumer as AsyncConsumer
+    from klamm.consumer import Consumer as Consumer
     from klamm.errors import KafkaError as KafkaError
-    from klamm.producer import AsyncProducer as AsyncProducer, Delivery as Delivery, Producer as Producer
+    from klamm.producer import AsyncProducer as AsyncProducer
+    from klamm.producer import Delivery as Delivery
+    from klamm.producer import Producer as Producer
     from klamm.record import (
         Record as Record,
+    )
+    from klamm.record import (
         RecordMetadata as RecordMetadata,
+    )
+    from klamm.record import (
         Records as Records,
+    )
+    from klamm.record import (
         TopicPartition as TopicPartition,
     )
     from klamm.table import read_table as read_table

@@ -136,9 +136,7 @@ class AsyncAdmin(AdminCore):
         """Return the names of all topics, in order; those of the brokers' own only if asked for."""
         return _names(await self._describe(None, timeout), internal)
 
-    async def describe_topics(
-        self, topics: Iterable[str], timeout: float | None = None
-    ) -> dict[str, TopicDescription]:
+    async def describe_topics(self, topics: Iterable[str], timeout: float | None = None) -> dict[str, TopicDescription]:
         """Describe topics, all of which have to exist."""
         topics = list(topics)
         return _topics(topics, await self._describe(topics, timeout))

@@ -6,12 +6,12 @@ test holds the two against each other. `options()` lists it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 from klamm import _klamm
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import TypeAlias
 
 ConfigValue: TypeAlias = "str | int | float | bool | Sequence[str] | None"

@@ -1,13 +1,16 @@
-"""The consumers. Records are made by the core, one by one without a Python frame each; what waits is built of the same
-pieces in both classes, and differs in how it waits.
+"""The consumers.
+
+Records are made by the core, one by one without a Python frame each; everything else is built of the same pieces in both
+classes, and differs in how it waits.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from klamm._klamm import ArrowBatch, ArrowColumns, ConsumerCore, Records
+from klamm._klamm import ArrowColumns, ConsumerCore, Records
 from klamm.errors import KafkaError
 from klamm.record import TopicPartition
 
@@ -18,9 +21,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Self
 
-    from klamm._klamm import Record, RecordIterator
+    from klamm._klamm import ArrowBatch, Pending, Record, RecordIterator
 
 __all__ = ["AsyncConsumer", "Consumer"]
+
+T = TypeVar("T")
 
 END, BEGINNING = -1, -2
 """What Kafka's ListOffsets takes for a time: the two ends of a partition."""
@@ -107,9 +112,9 @@ class Consumer(_Consumer):
         return self._arrow(max_rows, timeout, ArrowColumns(columns))
 
     def _arrow(self, max_rows: int, timeout: float | None, columns: ArrowColumns) -> Iterator[pa.RecordBatch]:
-        record_batch = _pyarrow().record_batch
+        _pyarrow()
         while records := self._poll(timeout, max_rows):
-            yield record_batch(self._to_arrow(records, columns))
+            yield _record_batch(records._columns(columns))  # noqa: SLF001
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """Return the offset of the next record of a partition."""
@@ -167,6 +172,8 @@ class AsyncConsumer(_Consumer):
         async with klamm.AsyncConsumer("localhost:9092", topics=["greetings"]) as consumer:
             async for record in consumer:
                 print(record.value)
+
+    One task uses it at a time.
     """
 
     def __aiter__(self) -> Self:
@@ -202,9 +209,10 @@ class AsyncConsumer(_Consumer):
         self, max_rows: int = 65_536, timeout: float | None = None, columns: Sequence[str] | None = None
     ) -> AsyncIterator[pa.RecordBatch]:
         """Iterate over Arrow batches, as `Consumer.arrow`."""
-        record_batch, wanted = _pyarrow().record_batch, ArrowColumns(columns)
+        _pyarrow()
+        wanted = ArrowColumns(columns)
         while records := await self._poll_async(timeout, max_rows):
-            yield record_batch(self._to_arrow(records, wanted))
+            yield _record_batch(records._columns(wanted))  # noqa: SLF001
 
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """Return the offset of the next record of a partition."""
@@ -265,10 +273,8 @@ def _leave(consumer: _Consumer, kind: type[BaseException] | None) -> None:
     if kind is None:
         consumer._close(None, True)  # noqa: SLF001
         return
-    try:
+    with suppress(KafkaError):  # the exception that is under way is the news
         consumer._close(None if issubclass(kind, Exception) else 0, False)  # noqa: SLF001
-    except KafkaError:
-        pass  # the exception that is under way is the news
 
 
 def _places(partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
@@ -291,7 +297,7 @@ def _ends(found: Mapping[TopicPartition, tuple[int, int] | None]) -> dict[TopicP
     return {tp: at[0] for tp, at in found.items() if at is not None}
 
 
-async def _within(pending: Any, timeout: float | None) -> Any:
+async def _within(pending: Pending[T], timeout: float | None) -> T:
     from klamm._waiting import within
 
     return await within(pending, timeout)
@@ -303,6 +309,10 @@ def _pyarrow() -> Any:
     except ImportError:
         raise ImportError("record batches need pyarrow: pip install 'klamm[arrow]'") from None
     return pa
+
+
+def _record_batch(batch: ArrowBatch) -> pa.RecordBatch:
+    return _pyarrow().record_batch(batch)
 
 
 _NONE = Records()

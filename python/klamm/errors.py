@@ -152,10 +152,9 @@ def by_code(code: int) -> type[BrokerError]:
 def __getattr__(class_name: str) -> Any:
     for code, (candidate, name, retriable) in _codes().items():
         if candidate == class_name:
-            bases = (BrokerError, *_ALSO.get(name, ()))
+            bases: tuple[type[KafkaError], ...] = (BrokerError, *_ALSO.get(name, ()))
             fields = {"__doc__": f"{name} ({code}).", "__module__": __name__, "code": code, "name": name}
-            made = globals().setdefault(class_name, type(class_name, bases, {**fields, "retriable": retriable}))
-            return made
+            return globals().setdefault(class_name, type(class_name, bases, {**fields, "retriable": retriable}))
     raise AttributeError(f"module {__name__!r} has no attribute {class_name!r}")
 
 
@@ -172,6 +171,7 @@ _ALSO: dict[str, tuple[type[KafkaError], ...]] = {
 }
 
 if TYPE_CHECKING:
+    # fmt: off
     class UnknownServerError(BrokerError): ...
     class OffsetOutOfRangeError(BrokerError): ...
     class CorruptMessageError(BrokerError): ...

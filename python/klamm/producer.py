@@ -1,14 +1,17 @@
-"""The producers. `send` and `send_nowait` of the blocking one come from the core as they are; the rest of the two classes
-is built of the same pieces, and differs in how it waits.
+"""The producers.
+
+`send` and `send_nowait` of the blocking one come from the core as they are; the rest of the two classes is built of the
+same pieces, and differs in how it waits.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from klamm._klamm import ArrowRows, Pending, ProducerCore, RecordMetadata
+from klamm._klamm import ArrowRows, Pending, ProducerCore
 from klamm.errors import ArgumentError, BufferFullError, ConfigError, KafkaError, KafkaTimeoutError
 
 if sys.version_info < (3, 11):
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from klamm._klamm import Buffer, HeadersLike
+    from klamm._klamm import Buffer, HeadersLike, RecordMetadata
 
 __all__ = ["AsyncProducer", "Delivery", "Producer"]
 
@@ -131,7 +134,7 @@ class AsyncProducer(_Producer):
 
     _turn: asyncio.Lock | None = None
 
-    def send(  # type: ignore[override]
+    def send(  # type: ignore[override]  # noqa: PLR0917 - as Producer.send
         self,
         topic: str,
         value: Buffer | None = None,
@@ -173,7 +176,7 @@ class AsyncProducer(_Producer):
         if not await is_done_within(self._room(), self._max_block):
             raise self._no_room()
 
-    def send_nowait(
+    def send_nowait(  # noqa: PLR0917 - as Producer.send
         self,
         topic: str,
         value: Buffer | None = None,
@@ -224,11 +227,9 @@ class AsyncProducer(_Producer):
         """Flush, at most for the timeout, and end the client. Closing twice does nothing."""
         from klamm._waiting import within
 
-        try:
+        with suppress(KafkaTimeoutError):  # the end says how many are left
             if self._outstanding():
                 await within(self._flush(), timeout)
-        except KafkaTimeoutError:
-            pass  # the end says how many are left
         self._end(0)
 
     async def __aenter__(self) -> Self:
@@ -240,20 +241,16 @@ class AsyncProducer(_Producer):
         if kind is None:
             await self.close()
         elif issubclass(kind, Exception):
-            try:
+            with suppress(KafkaError, ExceptionGroup):  # the exception that is under way is the news
                 await self.close()
-            except (KafkaError, ExceptionGroup):
-                pass  # the exception that is under way is the news
         else:
             _give_up(self, kind)
 
 
 def _give_up(producer: _Producer, kind: type[BaseException]) -> None:
     """Close after an exception: what was sent still goes out, unless the program is being stopped."""
-    try:
+    with suppress(KafkaError, ExceptionGroup):  # the exception that is under way is the news
         producer._end(None if issubclass(kind, Exception) else 0)  # noqa: SLF001
-    except (KafkaError, ExceptionGroup):
-        pass  # the exception that is under way is the news
 
 
 def _columns(
@@ -267,5 +264,7 @@ def _columns(
     if keys is not None:
         keys = keys if isinstance(keys, (list, tuple)) else list(keys)
         if len(keys) != len(values):
-            raise ConfigError(f"there are {len(values):,} values but {len(keys):,} keys", hint="give as many keys as values")
+            raise ConfigError(
+                f"there are {len(values):,} values but {len(keys):,} keys", hint="give as many keys as values"
+            )
     return values, keys

@@ -25,6 +25,12 @@ const STREAM: &CStr = c"arrow_array_stream";
 #[pyclass(frozen, name = "ArrowColumns", module = "klamm._klamm")]
 pub(super) struct ArrowColumns(pub(super) Columns);
 
+impl ArrowColumns {
+    pub(super) fn of(py: Python<'_>, names: Option<Vec<String>>) -> PyResult<Self> {
+        Self::new(py, names, "klamm")
+    }
+}
+
 #[pymethods]
 impl ArrowColumns {
     #[new]

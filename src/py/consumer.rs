@@ -5,7 +5,6 @@
 //! counted here too. A record counts as finished with when the program asks for more, not when it gets it: offsets that
 //! are committed by themselves never pass a record whose handling failed.
 
-use super::arrow::{ArrowBatch, ArrowColumns};
 use super::config;
 use super::error::{no_pickle, raise};
 use super::event_loop::{self, Ready};
@@ -341,17 +340,6 @@ impl ConsumerCore {
     fn ready<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.check(py)?;
         event_loop::park(py, None, |waker| self.client.on_records(waker))
-    }
-
-    /// Records as columns.
-    #[staticmethod]
-    #[pyo3(name = "_to_arrow", signature = (records, columns))]
-    fn to_arrow(
-        py: Python<'_>,
-        records: &Bound<'_, Records>,
-        columns: &Bound<'_, ArrowColumns>,
-    ) -> PyResult<ArrowBatch> {
-        ArrowBatch::build(py, &columns.get().0, records.get())
     }
 
     /// Reads these partitions: `(topic, partition, offset or None, end offset or None)`.

@@ -3,6 +3,7 @@
 //! A [`Record`] is a reference to the slice of a batch that it came in and an index; it keeps the whole slice in memory,
 //! so whoever stores records for long stores values instead.
 
+use super::arrow::{ArrowBatch, ArrowColumns};
 use super::error::argument;
 use super::octets::{Headers, Octets};
 use crate::client::{self, Slice};
@@ -326,6 +327,19 @@ impl Records {
             dict.set_item(key, Bound::new(py, Self::new(parts))?)?;
         }
         Ok(dict)
+    }
+
+    /// The records as a pyarrow.RecordBatch: all columns, or those named.
+    #[pyo3(signature = (columns=None))]
+    fn to_arrow<'py>(&self, py: Python<'py>, columns: Option<Vec<String>>) -> PyResult<Bound<'py, PyAny>> {
+        let batch = Bound::new(py, self.columns(py, &Bound::new(py, ArrowColumns::of(py, columns)?)?)?)?;
+        py.import("klamm.consumer")?.call_method1("_record_batch", (batch,))
+    }
+
+    /// The records as columns.
+    #[pyo3(name = "_columns", signature = (columns))]
+    fn columns(&self, py: Python<'_>, columns: &Bound<'_, ArrowColumns>) -> PyResult<ArrowBatch> {
+        ArrowBatch::build(py, &columns.get().0, self)
     }
 
     fn __repr__(&self) -> String {

@@ -133,7 +133,8 @@ def describe(error: BaseException) -> str:
     """Say an error in words; a file's error as `path: reason`."""
     if isinstance(error, OSError) and error.strerror is not None and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
+    # The text of a KafkaError ends with its hint, which has a line of its own here.
+    return str(getattr(error, "message", error)) or type(error).__name__
 
 
 def one_line(text: str) -> str:

@@ -1,0 +1,332 @@
+"""What the Rust core offers: the cores of the public classes, and the codec.
+
+Names with an underscore are pieces for the package; everything else is public where `klamm` exports it.
+"""
+
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Generic, TypeAlias, TypeVar, final, overload
+
+from typing_extensions import Buffer as Buffer
+from typing_extensions import Self, Unpack
+
+from klamm.config import AdminConfig, Bootstrap, ConsumerConfig, ProducerConfig
+from klamm.record import TopicPartition
+
+__version__: str
+
+HeadersLike: TypeAlias = Sequence[tuple[str, Buffer | None]] | Mapping[str, Buffer | None]
+ClusterTuple: TypeAlias = tuple[
+    str | None,
+    int,
+    list[tuple[int, str, int, str | None]],
+    list[tuple[str, bool, list[tuple[int, list[int], list[int]]]]],
+]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+@final
+class Pending(Generic[_T_co]):
+    """Something under way: `.result(timeout)` waits for its outcome, and so does `await`."""
+
+    def result(self, timeout: float | None = None) -> _T_co:
+        """Waits for the outcome and returns it, or raises what went wrong."""
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Waits for the outcome and returns what went wrong, or None."""
+
+    def done(self) -> bool:
+        """Whether there is an outcome."""
+
+    def __await__(self) -> Generator[Any, Any, _T_co]: ...
+    def _timed_out(self, seconds: float) -> Exception: ...
+    @classmethod
+    def __class_getitem__(cls, item: Any, /) -> Any: ...
+
+@final
+class RecordMetadata:
+    """Where a record went."""
+
+    def __new__(cls, topic: str, partition: int, offset: int, timestamp_ms: int) -> Self: ...
+    @property
+    def topic(self) -> str:
+        """The topic."""
+
+    @property
+    def partition(self) -> int:
+        """The partition."""
+
+    @property
+    def offset(self) -> int:
+        """Its place there; -1 with acks=0, where the broker does not say."""
+
+    @property
+    def timestamp_ms(self) -> int:
+        """Milliseconds since 1970: the record's own, or the broker's if the topic is configured so."""
+
+    def __getnewargs__(self) -> tuple[str, int, int, int]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Record:
+    """One record of a topic."""
+
+    def __new__(
+        cls,
+        topic: str,
+        partition: int = 0,
+        offset: int = 0,
+        timestamp_ms: int = -1,
+        key: Buffer | None = None,
+        value: Buffer | None = None,
+        headers: HeadersLike | None = None,
+    ) -> Self: ...
+    @property
+    def topic(self) -> str:
+        """The topic."""
+
+    @property
+    def partition(self) -> int:
+        """The partition."""
+
+    @property
+    def offset(self) -> int:
+        """The place in the partition."""
+
+    @property
+    def timestamp_ms(self) -> int:
+        """Milliseconds since 1970; -1 if the record has no timestamp."""
+
+    @property
+    def timestamp_type(self) -> int:
+        """Who set the timestamp: 0 the producer, 1 the broker when it appended the record, -1 nobody."""
+
+    @property
+    def timestamp(self) -> datetime | None:
+        """The timestamp as an aware datetime in UTC; None if there is none."""
+
+    @property
+    def key(self) -> bytes | None:
+        """The key; None for null."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The value; None for null, which is a tombstone in a compacted topic."""
+
+    @property
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """The headers, in order; keys may repeat."""
+
+@final
+class Records(Sequence[Record]):
+    """A sequence of records, made when they are asked for."""
+
+    def __new__(cls) -> Self: ...
+    def __len__(self) -> int: ...
+    @overload
+    def __getitem__(self, index: int, /) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> Records: ...
+    def __iter__(self) -> Iterator[Record]: ...
+    def by_partition(self) -> dict[TopicPartition, Records]:
+        """The records of each partition, as a dict from TopicPartition to Records."""
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
+        """The records as a pyarrow.RecordBatch: all columns, or those named."""
+
+    def _columns(self, columns: ArrowColumns) -> ArrowBatch: ...
+
+@final
+class RecordIterator:
+    """`for record in consumer`."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Record: ...
+
+@final
+class ArrowColumns:
+    """The columns of a batch to build."""
+
+    def __new__(cls, names: Sequence[str] | None = None, layout: str = "klamm") -> Self: ...
+    def __arrow_c_schema__(self) -> Any: ...
+
+@final
+class ArrowBatch:
+    """A record batch that any Arrow library can take over, as `pyarrow.record_batch(batch)`."""
+
+    def __len__(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]: ...
+
+@final
+class ArrowRows:
+    """Rows on their way to a producer: which batch of a stream, which row of it."""
+
+    def __new__(cls, data: Any) -> Self: ...
+    @property
+    def sent(self) -> int:
+        """Rows sent so far."""
+
+class ProducerCore:
+    """The core of a producer."""
+
+    def __new__(
+        cls,
+        bootstrap_servers: Bootstrap | None = None,
+        *,
+        on_error: Callable[[Exception], object] | None = None,
+        **config: Unpack[ProducerConfig],
+    ) -> Self: ...
+    def send(
+        self,
+        topic: str,
+        value: Buffer | None = None,
+        key: Buffer | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: HeadersLike | None = None,
+    ) -> Pending[RecordMetadata]:
+        """Sends a record; the returned Delivery is its acknowledgement."""
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: Buffer | None = None,
+        key: Buffer | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: HeadersLike | None = None,
+    ) -> None:
+        """Sends a record without a handle for it: what goes wrong reaches `on_error` and `flush`."""
+
+    def _try_send(
+        self,
+        topic: str,
+        value: Buffer | None,
+        key: Buffer | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: HeadersLike | None,
+    ) -> Pending[RecordMetadata]: ...
+    def _try_send_nowait(
+        self,
+        topic: str,
+        value: Buffer | None,
+        key: Buffer | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: HeadersLike | None,
+    ) -> None: ...
+    def _send_values(
+        self,
+        topic: str,
+        values: Sequence[Buffer | None],
+        keys: Sequence[Buffer | None] | None,
+        partition: int | None,
+        start: int,
+    ) -> int: ...
+    def _send_rows(self, topic: str | None, rows: ArrowRows) -> bool: ...
+    def _wait_for_room(self) -> None: ...
+    def _room(self) -> Any: ...
+    def _no_room(self) -> Exception: ...
+    @property
+    def _max_block(self) -> float: ...
+    def _flush(self) -> Pending[None]: ...
+    def _failures(self, take: bool) -> list[tuple[Exception, int]]: ...
+    def _partitions_for(self, topic: str) -> Pending[list[int]]: ...
+    def _outstanding(self) -> int: ...
+    def _close(self, timeout: float | None) -> None: ...
+
+class ConsumerCore:
+    """The core of a consumer."""
+
+    def __new__(
+        cls,
+        bootstrap_servers: Bootstrap | None = None,
+        group_id: str | None = None,
+        topics: Sequence[str] | str | None = None,
+        **config: Unpack[ConsumerConfig],
+    ) -> Self: ...
+    def subscribe(self, topics: Sequence[str] | str) -> None:
+        """Reads every partition of these topics, also those that are added later."""
+
+    def _records(self) -> RecordIterator: ...
+    def _next_ready(self) -> Awaitable[Record] | None: ...
+    def _poll(self, timeout: float | None, max_records: int | None) -> Records | None: ...
+    def _ready(self) -> Any: ...
+    def _assign(self, partitions: Sequence[tuple[str, int, int | None, int | None]]) -> None: ...
+    def _assignment(self) -> list[tuple[str, int]]: ...
+    def _seek(self, topic: str, partition: int, offset: int) -> None: ...
+    def _seek_to(self, places: Sequence[tuple[str, int]], timestamp: int) -> None: ...
+    def _position(self, topic: str, partition: int) -> Pending[int]: ...
+    def _pause(self, places: Sequence[tuple[str, int]]) -> None: ...
+    def _resume(self, places: Sequence[tuple[str, int]]) -> None: ...
+    def _paused(self) -> list[tuple[str, int]]: ...
+    def _commit(self, offsets: Sequence[tuple[str, int, int]] | None) -> Pending[None]: ...
+    def _committed(self, places: Sequence[tuple[str, int]]) -> Pending[list[int | None]]: ...
+    def _list_offsets(self, asked: Sequence[tuple[str, int, int]]) -> Pending[list[tuple[int, int] | None]]: ...
+    def _lag(self) -> list[tuple[tuple[str, int], int | None]]: ...
+    def _partitions_for(self, topic: str) -> Pending[list[int]]: ...
+    def _is_finished(self) -> bool: ...
+    def _close(self, timeout: float | None, handled: bool) -> None: ...
+
+class AdminCore:
+    """The core of an admin client."""
+
+    def __new__(cls, bootstrap_servers: Bootstrap | None = None, **config: Unpack[AdminConfig]) -> Self: ...
+    def _create_topics(
+        self,
+        topics: Sequence[tuple[str, int, int, Sequence[tuple[str, str]]]],
+        validate_only: bool,
+        timeout: float | None,
+    ) -> Pending[None]: ...
+    def _delete_topics(self, topics: Sequence[str], timeout: float | None) -> Pending[None]: ...
+    def _describe(self, topics: Sequence[str] | None, timeout: float | None) -> Pending[ClusterTuple]: ...
+    def _close(self) -> None: ...
+
+class DevBrokerCore:
+    """A cluster in this process, on a thread of its own."""
+
+    def __new__(
+        cls, brokers: int = 1, auto_create_topics: bool = True, default_partitions: int = 1, port: int = 0
+    ) -> Self: ...
+    def _start(self) -> None: ...
+    def _stop(self) -> None: ...
+    def _addresses(self) -> list[str]: ...
+
+def config_keys() -> list[tuple[str, list[str], str, str, str, list[str], str]]:
+    """`(name, aliases, kind, default, allowed, roles, doc)` of every key."""
+
+def error_codes() -> list[tuple[int, str, bool]]:
+    """`(code, name, retriable)` of every error code Kafka has; `klamm.errors` makes its classes of it."""
+
+def apis() -> list[tuple[str, int, int, int, int, int | None]]:
+    """`(name, key, min, max, max_stable, flexible or None)` of every API."""
+
+def decode(api: str, kind: str, version: int, body: Buffer) -> dict[str, Any]:
+    """The fields of a request or response body."""
+
+def encode(api: str, kind: str, version: int, fields: Mapping[str, Any]) -> bytes:
+    """The bytes of a request or response body; fields left out take their defaults."""
+
+def decode_records(data: Buffer, check_crcs: bool) -> tuple[list[dict[str, Any]], int]:
+    """The record batches in `data` as dicts, and how many bytes of a batch that is cut off follow them."""
+
+def encode_batch(
+    records: Sequence[tuple[int, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]]]],
+    base_offset: int,
+    compression: str,
+    partition_leader_epoch: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    transactional: bool,
+) -> bytes:
+    """One batch of magic 2 with these records, offsets rising by one from `base_offset`."""
+
+def murmur2(data: Buffer) -> int:
+    """The hash that chooses a key's partition, as a signed 32-bit integer."""
+
+def crc32c(data: Buffer) -> int:
+    """The checksum of record batches (Castagnoli)."""

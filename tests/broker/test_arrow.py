@@ -1,0 +1,276 @@
+"""Arrow in and out: types to the letter, every form of input, and tables of whole topics."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pyarrow as pa
+import pytest
+
+import klamm
+from klamm._klamm import ArrowColumns
+from klamm.errors import ArgumentError, ConfigError
+
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.dictionary(pa.int32(), pa.utf8())),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
+        ("timestamp_type", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.utf8()), ("value", pa.binary())]))),
+    ]
+)
+SPARK = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.utf8()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
+        ("headers", pa.list_(pa.field("element", pa.struct([("key", pa.utf8()), ("value", pa.binary())])))),
+    ]
+)
+
+
+@pytest.fixture
+def filled(broker, topic):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.send(topic, b"v0", key=b"k0", timestamp_ms=1_000, headers=[("a", b"1"), ("b", None)]).result(20)
+        producer.send(topic, None, key=None, timestamp_ms=2_000).result(20)
+        producer.send(topic, b"", key=b"", timestamp_ms=3_000).result(20)
+    return topic
+
+
+def test_batches_have_the_schema_that_is_promised(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([klamm.TopicPartition(filled, 0, 0, 3)])
+        table = pa.Table.from_batches(list(consumer.arrow()))
+    assert table.schema.equals(SCHEMA, check_metadata=True)
+    at = [datetime.fromtimestamp(n, timezone.utc) for n in (1, 2, 3)]
+    assert table.to_pydict() == {
+        "topic": [filled] * 3,
+        "partition": [0] * 3,
+        "offset": [0, 1, 2],
+        "timestamp": at,
+        "timestamp_type": [0] * 3,
+        "key": [b"k0", None, b""],
+        "value": [b"v0", None, b""],
+        "headers": [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], [], []],
+    }
+
+
+def test_sparks_layout_is_that_of_its_own_connector(broker, filled):
+    with klamm.Consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([klamm.TopicPartition(filled, 0, 0, 3)])
+        table = pa.Table.from_batches(list(consumer._arrow(10, 20, ArrowColumns(None, "spark"))))
+    assert table.schema.equals(SPARK, check_metadata=True)
+    assert table.schema.field("headers").type.value_field.name == "element"
+    assert table.column("headers").to_pylist() == [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None, None]
+    assert table.column("topic").to_pylist() == [filled] * 3
+    assert table.column("timestamp").cast(pa.int64()).to_pylist() == [1_000_000, 2_000_000, 3_000_000]
+
+
+def test_columns_can_be_chosen_and_ordered(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([klamm.TopicPartition(filled, 0, 0, 3)])
+        (batch,) = list(consumer.arrow(columns=["value", "offset"]))
+        assert batch.schema.names == ["value", "offset"]
+        consumer.seek(klamm.TopicPartition(filled, 0), 0)
+        assert [batch.num_rows for batch in consumer.arrow(columns=[], max_rows=2)] == [2, 1]
+        with pytest.raises(ConfigError, match='no column "nope"'):
+            list(consumer.arrow(columns=["nope"]))
+
+
+def test_batches_hold_at_most_so_many_rows_and_lose_none(style, broker, topic):
+    with style.producer(broker.bootstrap_servers) as producer:
+        producer.send_many(topic, [b"%d" % i for i in range(1_000)])
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([klamm.TopicPartition(topic, 0, 0, 1_000)])
+        batches = list(consumer.arrow(max_rows=64))
+    assert max(batch.num_rows for batch in batches) <= 64
+    assert [int(v) for batch in batches for v in batch.column("value").to_pylist()] == list(range(1_000))
+
+
+def test_arrow_gives_up_after_a_silence(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([klamm.TopicPartition(filled, 0, 0)])
+        assert sum(batch.num_rows for batch in consumer.arrow(timeout=0.5)) == 3
+
+
+def test_polled_records_become_a_batch(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([klamm.TopicPartition(filled, 0, 0, 3)])
+        records = consumer.poll(timeout=20)
+        while len(records) < 3:
+            consumer.seek_to_beginning()
+            records = consumer.poll(timeout=20)
+    assert records.to_arrow(["key", "offset"]).to_pydict() == {"key": [b"k0", None, b""], "offset": [0, 1, 2]}
+    assert records[1:].to_arrow(["offset"]).to_pydict() == {"offset": [1, 2]}
+
+
+def test_a_table_that_was_read_can_be_sent_again(style, broker, filled):
+    table = klamm.read_table(broker.bootstrap_servers, filled)
+    copy = f"{filled}-copy"
+    with style.producer(broker.bootstrap_servers) as producer:
+        assert producer.send_arrow(copy, table) == 3
+    again = klamm.read_table(broker.bootstrap_servers, copy)
+    for column in ("timestamp", "key", "value", "headers"):
+        assert again.column(column).to_pylist() == table.column(column).to_pylist()
+
+
+VALUES = [b"a", None, b"", b"ccc"]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array(VALUES, pa.binary()),
+        pa.array(VALUES, pa.large_binary()),
+        pa.array(VALUES, pa.binary_view()),
+        pa.array([None if v is None else v.decode() for v in VALUES], pa.utf8()),
+        pa.array([None if v is None else v.decode() for v in VALUES], pa.large_utf8()),
+        pa.array([None if v is None else v.decode() for v in VALUES], pa.string_view()),
+        pa.array(VALUES, pa.binary()).dictionary_encode(),
+        pa.array([b"x", *VALUES], pa.binary()).slice(1),
+        pa.chunked_array([VALUES[:1], VALUES[1:]], pa.binary()),
+    ],
+    ids=["binary", "large_binary", "binary_view", "utf8", "large_utf8", "utf8_view", "dictionary", "sliced", "chunked"],
+)
+def test_text_and_bytes_come_in_every_form(broker, topic, array):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        assert producer.send_arrow(topic, pa.table({"value": array, "key": array})) == 4
+    table = klamm.read_table(broker.bootstrap_servers, topic, columns=["value", "key"])
+    assert table.to_pydict() == {"value": VALUES, "key": VALUES}
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns", None])
+def test_timestamps_come_in_every_unit(broker, topic, unit):
+    at = pa.array([1_000, -1_000, 5_000], pa.int64())
+    if unit is not None:
+        at = at.cast(pa.timestamp("ms")).cast(pa.timestamp(unit, tz="Europe/Vienna"))
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.send_arrow(topic, pa.table({"value": [b"v"] * 3, "timestamp": at}))
+    table = klamm.read_table(broker.bootstrap_servers, topic, columns=["timestamp"])
+    assert table.column("timestamp").cast(pa.int64()).to_pylist() == [1_000, -1_000, 5_000]
+
+
+def test_every_column_of_a_record_can_be_sent(style, broker, partitioned):
+    rows = pa.table(
+        {
+            "topic": pa.array([partitioned] * 3).dictionary_encode(),
+            "partition": pa.array([2, None, 1], pa.int32()),
+            "value": [b"a", b"b", b"c"],
+            "key": [None, b"k", None],
+            "headers": pa.array(
+                [[{"key": "h", "value": b"1"}, {"key": "n", "value": None}], None, []],
+                pa.list_(pa.struct([("key", pa.utf8()), ("value", pa.binary())])),
+            ),
+        }
+    )
+    with style.producer(broker.bootstrap_servers) as producer:
+        assert producer.send_arrow(None, rows) == 3
+    table = klamm.read_table(broker.bootstrap_servers, partitioned)
+    found = {row["value"]: row for row in table.to_pylist()}
+    assert found[b"a"]["partition"] == 2
+    assert found[b"a"]["headers"] == [{"key": "h", "value": b"1"}, {"key": "n", "value": None}]
+    assert found[b"c"]["partition"] == 1
+    assert found[b"b"]["partition"] == (klamm.protocol.murmur2(b"k") & 0x7FFFFFFF) % 4
+
+
+def test_headers_may_be_a_map(broker, topic):
+    headers = pa.array([[("a", b"1")], [], None], pa.map_(pa.utf8(), pa.binary()))
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.send_arrow(topic, pa.record_batch({"value": [b"v"] * 3, "headers": headers}))
+    table = klamm.read_table(broker.bootstrap_servers, topic, columns=["headers"])
+    assert table.column("headers").to_pylist() == [[{"key": "a", "value": b"1"}], [], []]
+
+
+def test_more_rows_than_the_buffer_holds_wait(style, broker, topic):
+    rows = pa.table({"value": [b"%05d" % i * 20 for i in range(2_000)]})
+    with style.producer(broker.bootstrap_servers, buffer_memory=20_000, batch_size=5_000) as producer:
+        assert producer.send_arrow(topic, rows) == 2_000
+    table = klamm.read_table(broker.bootstrap_servers, topic, columns=["value"])
+    assert table.column("value").to_pylist() == rows.column("value").to_pylist()
+
+
+def test_a_stream_that_python_makes_is_sent(style, broker, topic):
+    def batches():
+        for i in range(3):
+            yield pa.record_batch({"value": [b"%d" % i] * 2})
+
+    reader = pa.RecordBatchReader.from_batches(pa.schema([("value", pa.binary())]), batches())
+    with style.producer(broker.bootstrap_servers) as producer:
+        assert producer.send_arrow(topic, reader) == 6
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"key": [b"k"]}, "no column `value`"),
+        ({"value": [1]}, "column `value` is Int64, but has to be binary or utf8"),
+        ({"value": [b"v"], "vlaue": [b"v"]}, "column `vlaue` means nothing to a record"),
+        ({"value": [b"v"], "partition": ["1"]}, "column `partition` is Utf8"),
+        ({"value": [b"v"], "partition": [1 << 40]}, "is no partition"),
+        ({"value": [b"v"], "timestamp": ["now"]}, "column `timestamp` is Utf8"),
+        ({"value": [b"v"], "headers": [b"h"]}, "column `headers` is Binary"),
+        ({"value": [b"v"], "topic": [b"t"]}, "column `topic` has to be utf8"),
+    ],
+)
+def test_columns_that_cannot_be_sent_are_named(columns, says):
+    producer = klamm.Producer("127.0.0.1:1")
+    with pytest.raises(ArgumentError, match=says):
+        producer.send_arrow("t", pa.table(columns))
+    producer.close(0)
+
+
+def test_a_topic_has_to_come_from_somewhere():
+    producer = klamm.Producer("127.0.0.1:1")
+    with pytest.raises(ArgumentError, match="row 0: there is no topic"):
+        producer.send_arrow(None, pa.table({"value": [b"v"]}))
+    with pytest.raises(ArgumentError, match="no table"):
+        producer.send_arrow("t", pa.array([b"v"]))
+    producer.close(0)
+
+
+def test_a_topic_is_read_as_a_table(broker, partitioned):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.send_many(partitioned, [b"%d" % i for i in range(500)], keys=[b"%d" % i for i in range(500)])
+    table = klamm.read_table(broker.bootstrap_servers, partitioned)
+    assert table.schema.equals(SCHEMA)
+    assert sorted(int(v) for v in table.column("value").to_pylist()) == list(range(500))
+    assert set(table.column("partition").to_pylist()) == {0, 1, 2, 3}
+
+
+def test_a_table_can_begin_and_end_anywhere(broker, topic):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for i in range(10):
+            producer.send(topic, b"%d" % i, timestamp_ms=i * 1_000).result(20)
+
+    def values(**bounds):
+        table = klamm.read_table(broker.bootstrap_servers, topic, columns=["value"], **bounds)
+        return [int(value) for value in table.column("value").to_pylist()]
+
+    def second(n):
+        return datetime.fromtimestamp(n, timezone.utc)
+
+    assert values(start={0: 7}) == [7, 8, 9]
+    assert values(end={0: 2}) == [0, 1]
+    assert values(start="latest") == []
+    assert values(start=second(3), end=second(5)) == [3, 4]
+    assert values(end=second(100)) == list(range(10))
+    with pytest.raises(ConfigError, match="start names partitions that the topic does not have: 7"):
+        values(start={7: 0})
+    for position in ("yesterday", datetime(2020, 1, 1)):  # noqa: DTZ001 - without a zone, on purpose
+        with pytest.raises(ConfigError, match="start cannot be"):
+            values(start=position)
+
+
+def test_an_empty_topic_is_an_empty_table(broker, partitioned):
+    table = klamm.read_table(broker.bootstrap_servers, partitioned)
+    assert table.num_rows == 0
+    assert table.schema.equals(SCHEMA)

@@ -1,0 +1,275 @@
+"""Consuming: from where to where, what is given out, and which offsets are committed."""
+
+from __future__ import annotations
+
+import pytest
+
+import klamm
+from klamm import TopicPartition
+from klamm.errors import ClosedError, ConfigError, OffsetOutOfRangeError
+
+
+@pytest.fixture
+def filled(broker, topic):
+    """A topic with 100 records in one partition, a second apart."""
+    with klamm.Producer(broker.bootstrap_servers, linger_ms=5, batch_size=512) as producer:
+        producer.send(topic, b"0", timestamp_ms=1_000_000).result(20)
+        for i in range(1, 100):
+            producer.send_nowait(topic, b"%d" % i, timestamp_ms=1_000_000 + i * 1_000)
+    return topic
+
+
+def numbers(records):
+    return [int(record.value) for record in records]
+
+
+def take(count, records):
+    found = []
+    for record in records:
+        found.append(record)
+        if len(found) == count:
+            return found
+    return found
+
+
+def test_iteration_ends_at_the_end_offset(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([TopicPartition(filled, 0, offset=10, end_offset=20)])
+        assert numbers(consumer) == list(range(10, 20))
+        assert numbers(consumer) == []
+        assert consumer.position(TopicPartition(filled, 0)) == 20
+
+
+def test_bounded_reading_of_several_partitions_gives_everything_once(style, broker, partitioned):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.send_many(partitioned, [b"%d" % i for i in range(1_000)], keys=[b"%d" % i for i in range(1_000)])
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        partitions = [TopicPartition(partitioned, number) for number in consumer.partitions_for(partitioned)]
+        ends = consumer.end_offsets(partitions)
+        consumer.assign([TopicPartition(partitioned, tp.partition, 0, ends[tp]) for tp in partitions])
+        assert sorted(numbers(consumer)) == list(range(1_000))
+        assert consumer.assignment() == set(partitions)
+
+
+def test_a_subscription_reads_whole_topics(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers, topics=[filled], auto_offset_reset="earliest") as consumer:
+        assert numbers(take(100, consumer)) == list(range(100))
+
+
+def test_a_consumer_that_starts_at_the_end_gets_what_comes_next(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers) as consumer, klamm.Producer(broker.bootstrap_servers) as producer:
+        consumer.assign([TopicPartition(filled, 0)])
+        assert consumer.position(TopicPartition(filled, 0)) == 100
+        producer.send(filled, b"100").result(20)
+        assert numbers(take(1, consumer)) == [100]
+
+
+def test_poll_gives_a_sequence(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([TopicPartition(filled, 0, 0)])
+        records = consumer.poll(timeout=20, max_records=1)
+        assert numbers(records) == [0]
+        while len(records) < 30:
+            records = consumer.poll(timeout=20)
+        first = int(records[0].value)
+        assert numbers(records) == list(range(first, first + len(records)))
+        assert numbers(records[2:9:3]) == [first + 2, first + 5, first + 8]
+        assert numbers(records[-2:]) == numbers(records)[-2:]
+        assert numbers(records[::-1]) == numbers(records)[::-1]
+        assert int(records[-1].value) == numbers(records)[-1]
+        assert len(records[5:2]) == 0
+        (place,) = records.by_partition()
+        assert place == TopicPartition(filled, 0)
+        assert numbers(records.by_partition()[place]) == numbers(records)
+
+
+def test_poll_gives_at_most_as_many_as_asked_for_and_loses_none(style, broker, filled):
+    seen = []
+    with style.consumer(broker.bootstrap_servers, max_poll_records=7) as consumer:
+        consumer.assign([TopicPartition(filled, 0, 0, 100)])
+        while records := consumer.poll(timeout=20):
+            assert len(records) <= 7
+            seen += numbers(records)
+        assert len(consumer.poll(timeout=60)) == 0
+    assert seen == list(range(100))
+
+
+def test_poll_returns_empty_at_its_timeout(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([TopicPartition(filled, 0, 100)])
+        assert len(consumer.poll(timeout=0.05)) == 0
+        assert len(consumer.poll(timeout=0)) == 0
+
+
+def test_a_loop_that_was_left_goes_on_where_it_stopped(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([TopicPartition(filled, 0, 0)])
+        assert numbers(take(3, consumer)) == [0, 1, 2]
+        assert consumer.position(TopicPartition(filled, 0)) == 3
+        assert numbers(take(2, consumer)) == [3, 4]
+        assert numbers(consumer.poll(timeout=20, max_records=2)) == [5, 6]
+
+
+def test_seek_moves_the_position(style, broker, filled):
+    place = TopicPartition(filled, 0)
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([TopicPartition(filled, 0, 0)])
+        assert numbers(take(2, consumer)) == [0, 1]
+        consumer.seek(place, 50)
+        assert consumer.position(place) == 50
+        assert numbers(take(2, consumer)) == [50, 51]
+        consumer.seek_to_beginning()
+        assert numbers(take(2, consumer)) == [0, 1]
+        consumer.seek_to_end([place])
+        assert consumer.position(place) == 100
+
+
+def test_a_seek_that_makes_no_sense_is_refused(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([TopicPartition(filled, 0, 0)])
+        with pytest.raises(ConfigError, match="cannot seek to offset -5"):
+            consumer.seek(TopicPartition(filled, 0), -5)
+        with pytest.raises(klamm.KafkaError, match="assigned"):
+            consumer.seek(TopicPartition(filled, 9), 5)
+
+
+def test_an_offset_that_is_gone_is_an_error_if_so_wanted(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers, auto_offset_reset="none") as consumer:
+        consumer.assign([TopicPartition(filled, 0, 5_000)])
+        with pytest.raises(OffsetOutOfRangeError, match="5000") as caught:
+            take(1, consumer)
+        assert (caught.value.topic, caught.value.partition) == (filled, 0)
+        consumer.seek(TopicPartition(filled, 0), 99)
+        assert numbers(take(1, consumer)) == [99]
+
+
+def test_an_offset_that_is_gone_moves_to_the_reset_position(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(filled, 0, 5_000)])
+        assert numbers(take(1, consumer)) == [0]
+
+
+def test_a_paused_partition_gives_nothing_until_it_is_resumed(style, broker, partitioned):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for i in range(20):
+            producer.send(partitioned, b"%d" % i, partition=i % 2).result(20)
+    zero, one = (TopicPartition(partitioned, number, 0, 10) for number in (0, 1))
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([zero, one])
+        take(1, consumer)
+        consumer.pause([zero])
+        assert consumer.paused() == {zero}
+        seen = []
+        while len(seen) < 9:
+            seen += consumer.poll(timeout=20)
+        assert {record.partition for record in seen[1:]} == {1}
+        assert len(consumer.poll(timeout=0.05)) == 0
+        consumer.resume([zero])
+        assert consumer.paused() == set()
+        rest = list(consumer)
+        assert len(rest) + len(seen) + 1 == 20
+
+
+def test_offsets_are_found_by_time(style, broker, filled):
+    place = TopicPartition(filled, 0)
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        at = consumer.offsets_for_times({place: 1_049_500})
+        assert at == {place: (50, 1_050_000)}
+        assert consumer.offsets_for_times({place: 9_000_000}) == {place: None}
+        assert consumer.beginning_offsets([place]) == {place: 0}
+        assert consumer.end_offsets([place]) == {place: 100}
+
+
+def test_committed_offsets_are_where_the_group_goes_on(style, broker, filled):
+    place, group = TopicPartition(filled, 0), f"group-{filled}"
+    with style.consumer(broker.bootstrap_servers, group_id=group, enable_auto_commit=False) as consumer:
+        assert consumer.committed([place]) == {place: None}
+        consumer.assign([TopicPartition(filled, 0, 0)])
+        assert numbers(take(3, consumer)) == [0, 1, 2]
+        consumer.commit()
+        assert consumer.committed([place]) == {place: 3}
+        consumer.commit({place: 42})
+        assert consumer.committed([place]) == {place: 42}
+    with style.consumer(broker.bootstrap_servers, group_id=group) as consumer:
+        consumer.assign([place])
+        assert numbers(take(1, consumer)) == [42]
+
+
+def test_only_what_the_loop_is_done_with_is_committed(style, broker, filled):
+    place, group = TopicPartition(filled, 0), f"group-{filled}"
+
+    def committed():
+        with klamm.Consumer(broker.bootstrap_servers, group_id=group) as other:
+            return other.committed([place])[place]
+
+    with pytest.raises(ZeroDivisionError), style.consumer(broker.bootstrap_servers, group_id=group) as consumer:
+        consumer.assign([TopicPartition(filled, 0, 0)])
+        for record in consumer:
+            if record.offset == 5:
+                raise ZeroDivisionError  # record 5 was not handled
+    assert committed() == 5
+    with style.consumer(broker.bootstrap_servers, group_id=group) as consumer:
+        consumer.assign([place])
+        assert numbers(take(3, consumer)) == [5, 6, 7]
+    assert committed() == 8
+
+
+def test_a_consumer_without_a_group_cannot_commit(style, broker, filled):
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([TopicPartition(filled, 0, 0)])
+        for call in consumer.commit, lambda: consumer.committed([TopicPartition(filled, 0)]):
+            with pytest.raises(ConfigError, match="group_id"):
+                call()
+
+
+def test_lag_is_what_is_left_to_read(style, broker, filled):
+    place = TopicPartition(filled, 0)
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([TopicPartition(filled, 0, 0)])
+        take(10, consumer)
+        assert consumer.lag() == {place: 90}
+
+
+def test_a_topic_that_is_not_there_is_an_error(style, broker, topic):
+    with style.consumer(broker.bootstrap_servers, allow_auto_create_topics=False) as consumer:
+        with pytest.raises(klamm.errors.UnknownTopicOrPartitionError) as caught:
+            consumer.partitions_for(topic)
+        assert caught.value.topic == topic
+        assert "create the topic first" in caught.value.hint
+
+
+def test_a_closed_consumer_says_so(style, broker, filled):
+    consumer = style.consumer(broker.bootstrap_servers)
+    consumer.assign([TopicPartition(filled, 0, 0)])
+    consumer.close()
+    consumer.close()
+    with pytest.raises(ClosedError):
+        take(1, consumer)
+    with pytest.raises(ClosedError):
+        consumer.poll(timeout=0)
+
+
+def test_a_consumer_of_nothing_gives_nothing(style, broker):
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        assert len(consumer.poll(timeout=0.05)) == 0
+        assert consumer.assignment() == set()
+        assert consumer.lag() == {}
+
+
+def test_topics_are_made_described_and_deleted(style, broker, topic):
+    with style.admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=3)}, validate_only=True)
+        assert topic not in admin.list_topics()
+        admin.create_topics({topic: klamm.NewTopic(partitions=3, configs={"retention.ms": "1000"})})
+        assert topic in admin.list_topics()
+        described = admin.describe_topics([topic])[topic]
+        assert (described.name, described.internal) == (topic, False)
+        assert [part.partition for part in described.partitions] == [0, 1, 2]
+        nodes = {node.id for node in admin.describe_cluster().brokers}
+        assert all(part.leader in nodes and part.leader in part.isr for part in described.partitions)
+        with pytest.raises(klamm.errors.TopicAlreadyExistsError):
+            admin.create_topics({topic: klamm.NewTopic()})
+        admin.delete_topics([topic])
+        assert topic not in admin.list_topics()
+        with pytest.raises(klamm.errors.UnknownTopicOrPartitionError):
+            admin.describe_topics([topic])

@@ -1,0 +1,105 @@
+"""Other clients read what klamm wrote, and klamm what they wrote, on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import klamm
+
+confluent_kafka = pytest.importorskip("confluent_kafka")
+aiokafka = pytest.importorskip("aiokafka")
+kafka = pytest.importorskip("kafka")
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+RECORDS = [
+    (b"key", b"value", [("h", b"1"), ("h", b"2"), ("null", None)]),
+    (None, b"no key", []),
+    (b"tombstone", None, []),
+    (b"", b"", [("empty", b"")]),
+    *((b"k%d" % i, b"line %d, much like the others " % i * 5, []) for i in range(500)),
+]
+
+
+@pytest.fixture(params=["real", "dev"])
+def kafka_at(request):
+    fixture = {"real": "real_kafka", "dev": "dev_broker"}[request.param]
+    return request.getfixturevalue(fixture).bootstrap_servers
+
+
+def write(bootstrap, topic, codec="none"):
+    with klamm.Producer(bootstrap, compression_type=codec, linger_ms=10) as producer:
+        for i, (key, value, headers) in enumerate(RECORDS):
+            producer.send_nowait(topic, value, key=key, headers=headers, partition=0, timestamp_ms=1_000 + i)
+
+
+def read(bootstrap, topic):
+    place = klamm.TopicPartition(topic, 0)
+    with klamm.Consumer(bootstrap) as consumer:
+        end = consumer.end_offsets([place])[place]
+        consumer.assign([klamm.TopicPartition(topic, 0, 0, end)])
+        return [(record.key, record.value, record.headers) for record in consumer]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_confluent_kafka_reads_what_klamm_wrote(kafka_at, topic, codec):
+    write(kafka_at, topic, codec)
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": kafka_at, "group.id": "g", "check.crcs": True})
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    found = []
+    while len(found) < len(RECORDS):
+        messages = consumer.consume(1_000, timeout=20)
+        assert messages, f"only {len(found)} records came"
+        assert [message.error() for message in messages if message.error()] == []
+        found += messages
+    consumer.close()
+    assert [(m.key(), m.value(), m.headers() or []) for m in found] == RECORDS
+    assert [m.timestamp() for m in found] == [(1, 1_000 + i) for i in range(len(RECORDS))]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_klamm_reads_what_confluent_kafka_wrote(kafka_at, topic, codec):
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": kafka_at, "compression.codec": codec, "linger.ms": 10, "enable.idempotence": True}
+    )
+    for key, value, headers in RECORDS:
+        producer.produce(topic, value, key, partition=0, headers=headers)
+    assert producer.flush(20) == 0
+    assert read(kafka_at, topic) == RECORDS
+
+
+def test_aiokafka_and_klamm_read_each_other(kafka_at, topic):
+    write(kafka_at, topic)
+
+    async def both_ways():
+        consumer = aiokafka.AIOKafkaConsumer(topic, bootstrap_servers=kafka_at, auto_offset_reset="earliest")
+        await consumer.start()
+        found = [await asyncio.wait_for(consumer.getone(), 20) for _ in RECORDS]
+        await consumer.stop()
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=kafka_at)
+        await producer.start()
+        for key, value, headers in RECORDS:
+            await producer.send(f"{topic}-back", value, key, partition=0, headers=headers)
+        await producer.stop()
+        return found
+
+    found = asyncio.run(both_ways())
+    assert [(m.key, m.value, list(m.headers)) for m in found] == RECORDS
+    assert read(kafka_at, f"{topic}-back") == RECORDS
+
+
+def test_kafka_python_and_klamm_read_each_other(kafka_at, topic):
+    write(kafka_at, topic)
+    consumer = kafka.KafkaConsumer(
+        topic, bootstrap_servers=kafka_at, auto_offset_reset="earliest", consumer_timeout_ms=20_000
+    )
+    found = [next(consumer) for _ in RECORDS]
+    consumer.close()
+    assert [(m.key, m.value, list(m.headers)) for m in found] == RECORDS
+    producer = kafka.KafkaProducer(bootstrap_servers=kafka_at)
+    for key, value, headers in RECORDS:
+        producer.send(f"{topic}-back", value, key, partition=0, headers=headers)
+    producer.flush(20)
+    producer.close()
+    assert read(kafka_at, f"{topic}-back") == RECORDS

@@ -1,0 +1,277 @@
+"""Producing: what is sent arrives, once and in order, and everybody hears what became of it."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+import klamm
+from klamm.errors import (
+    ArgumentError,
+    BufferFullError,
+    ClosedError,
+    ConfigError,
+    InvalidTopicExceptionError,
+    KafkaTimeoutError,
+    MessageTooLargeError,
+)
+from klamm.testing import DevBroker
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+def read(bootstrap, topic):
+    with klamm.Consumer(bootstrap) as consumer:
+        partitions = [klamm.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
+        ends = consumer.end_offsets(partitions)
+        consumer.assign([klamm.TopicPartition(topic, tp.partition, 0, ends[tp]) for tp in partitions])
+        return list(consumer)
+
+
+def test_a_record_is_acknowledged_with_its_place(style, broker, topic):
+    with style.producer(broker.bootstrap_servers) as producer:
+        first = producer.send(topic, b"one", key=b"k", timestamp_ms=1_700_000_000_000)
+        second = producer.send(topic, b"two")
+    assert (first.topic, first.partition, first.offset, first.timestamp_ms) == (topic, 0, 0, 1_700_000_000_000)
+    assert (second.offset, second.timestamp_ms > 1_700_000_000_000) == (1, True)
+
+
+def test_what_was_sent_is_what_arrives(style, broker, topic):
+    headers = [("h", b"1"), ("h", b""), ("null", None), ("\u00fc", b"\xff")]
+    with style.producer(broker.bootstrap_servers) as producer:
+        producer.send(topic, b"value", key=b"key", headers=headers, timestamp_ms=5)
+        producer.send(topic, None, key=b"")
+        producer.send(topic, b"", key=None, headers={"a": b"b"})
+        producer.send(topic, bytearray(b"array"), key=memoryview(b"view"))
+    records = read(broker.bootstrap_servers, topic)
+    assert [(r.key, r.value) for r in records] == [(b"key", b"value"), (b"", None), (None, b""), (b"view", b"array")]
+    assert [r.headers for r in records] == [headers, [], [("a", b"b")], []]
+    assert [r.timestamp_ms for r in records][0] == 5
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_codec_carries_records(broker, topic, codec):
+    values = [b"line %d of many that are much alike" % i for i in range(3_000)]
+    with klamm.Producer(broker.bootstrap_servers, compression_type=codec, linger_ms=20) as producer:
+        producer.send_many(topic, values)
+    assert [record.value for record in read(broker.bootstrap_servers, topic)] == values
+
+
+def test_send_nowait_keeps_the_order_of_a_partition(style, broker, partitioned):
+    with style.producer(broker.bootstrap_servers) as producer:
+        for i in range(2_000):
+            producer.send_nowait(partitioned, b"%d" % i, key=b"%d" % (i % 7))
+        producer.flush(timeout=20)
+    records = read(broker.bootstrap_servers, partitioned)
+    assert len(records) == 2_000
+    for key in {record.key for record in records}:
+        numbers = [int(record.value) for record in records if record.key == key]
+        assert numbers == sorted(numbers)
+        assert len({record.partition for record in records if record.key == key}) == 1
+
+
+def test_a_partition_can_be_chosen(style, broker, partitioned):
+    with style.producer(broker.bootstrap_servers) as producer:
+        assert [producer.send(partitioned, b"v", partition=p).partition for p in (3, 0, 2)] == [3, 0, 2]
+        assert producer.partitions_for(partitioned) == [0, 1, 2, 3]
+
+
+def test_keys_go_where_the_java_client_sends_them(broker, partitioned):
+    keys = [b"", b"a", b"klamm", b"\x00\xff" * 9]
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        found = [producer.send(partitioned, b"v", key=key).result(20).partition for key in keys]
+    assert found == [(klamm.protocol.murmur2(key) & 0x7FFFFFFF) % 4 for key in keys]
+
+
+def test_many_records_go_in_one_call(style, broker, topic):
+    keys = [b"%d" % i for i in range(5_000)]
+    with style.producer(broker.bootstrap_servers) as producer:
+        producer.send_many(topic, (bytearray(key) for key in keys), keys=keys)
+        producer.send_many(topic, (b"a", None), keys=None)
+        producer.flush(timeout=20)
+    records = read(broker.bootstrap_servers, topic)
+    assert [(record.key, record.value) for record in records[:-2]] == [(key, key) for key in keys]
+    assert [record.value for record in records[-2:]] == [b"a", None]
+
+
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+def test_every_kind_of_acknowledgement_works(style, broker, topic, acks):
+    with style.producer(broker.bootstrap_servers, acks=acks) as producer:
+        assert producer.send(topic, b"v").offset == (-1 if acks == 0 else 0)
+    with klamm.Consumer(broker.bootstrap_servers, topics=[topic], auto_offset_reset="earliest") as consumer:
+        assert next(iter(consumer)).value == b"v"
+
+
+def test_sending_waits_while_the_buffer_is_full(style, broker, topic):
+    with style.producer(broker.bootstrap_servers, buffer_memory=20_000, batch_size=5_000) as producer:
+        producer.send_many(topic, [b"x" * 500] * 400)
+        assert producer.send(topic, b"last").offset == 400
+
+
+def test_a_full_buffer_that_nobody_empties_is_a_timeout(style):
+    producer = style.producer("127.0.0.1:1", buffer_memory=5_000, max_block_ms=300)
+    with pytest.raises(KafkaTimeoutError, match="no room in the buffer within 0.3 s; the network said last"):
+        producer.send_many("t", [b"x" * 1_000] * 10)
+    with pytest.raises(KafkaTimeoutError, match="4 records had no outcome"):
+        producer.close(timeout=0)
+
+
+def test_send_nowait_on_an_event_loop_refuses_to_wait():
+    producer = klamm.AsyncProducer("127.0.0.1:1", buffer_memory=2_000)
+    producer.send_nowait("t", b"x" * 1_500)
+    with pytest.raises(BufferFullError, match=r"buffer\.memory"):
+        producer.send_nowait("t", b"x" * 1_500)
+    with pytest.raises(KafkaTimeoutError):
+        producer._close(0)
+
+
+def test_flush_raises_what_failed_and_only_once(style, broker, topic):
+    with style.producer(broker.bootstrap_servers, allow_auto_create_topics=False, max_block_ms=500) as producer:
+        producer.send_nowait(topic, b"v")
+        producer.send_nowait(topic, b"w")
+        with pytest.raises(ExceptionGroup, match="2 records were not delivered") as caught:
+            producer.flush(timeout=20)
+        assert all(isinstance(error, klamm.KafkaError) for error in caught.value.exceptions)
+        producer.flush(timeout=20)
+
+
+def test_on_error_hears_what_failed(broker, topic):
+    heard = []
+    producer = klamm.Producer(
+        broker.bootstrap_servers, on_error=heard.append, allow_auto_create_topics=False, max_block_ms=300
+    )
+    producer.send_nowait(topic, b"v")
+    with pytest.raises(ExceptionGroup):
+        producer.close()
+    assert [topic in str(error) for error in heard] == [True]
+
+
+def test_a_record_that_is_too_large_is_refused_before_it_is_sent(style, broker, topic):
+    with style.producer(broker.bootstrap_servers, max_request_size=1_000) as producer:
+        with pytest.raises(MessageTooLargeError, match=r"max\.request\.size is 1000.*hint: send smaller"):
+            producer.send(topic, b"x" * 2_000)
+        producer.send(topic, b"small")
+
+
+def test_a_record_that_is_too_large_for_the_broker_is_refused_by_it(style, broker, topic):
+    with style.admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(configs={"max.message.bytes": "1000"})})
+    with style.producer(broker.bootstrap_servers) as producer:
+        with pytest.raises(MessageTooLargeError) as caught:
+            producer.send(topic, b"x" * 2_000)
+        assert caught.value.topic == topic
+        assert "max.message.bytes" in caught.value.hint
+        producer.send(topic, b"small")
+
+
+@pytest.mark.parametrize("name", ["bad name", "", ".", "x" * 250])
+def test_a_topic_name_that_cannot_be_is_refused(style, broker, name):
+    with style.producer(broker.bootstrap_servers) as producer:
+        with pytest.raises(InvalidTopicExceptionError if name else klamm.KafkaError):
+            producer.send(name, b"v")
+
+
+def test_a_partition_that_is_not_there_is_named(style, broker, topic):
+    with style.producer(broker.bootstrap_servers) as producer:
+        producer.send(topic, b"v")
+        with pytest.raises(ConfigError, match="has partitions 0 to 0, not 7"):
+            producer.send(topic, b"v", partition=7)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda p: p.send("t", "text"), "value is a str"),
+        (lambda p: p.send("t", b"v", key="text"), "key is a str"),
+        (lambda p: p.send_nowait("t", 5), "not int"),
+        (lambda p: p.send_many("t", ["text"]), r"encode it: value\.encode"),
+        (lambda p: p.send_many("t", b"bytes"), "sequence of bytes-like objects, not bytes"),
+        (lambda p: p.send_arrow("t", [b"v"]), "list is no Arrow data"),
+    ],
+)
+def test_what_is_no_bytes_is_refused(style, call, says):
+    producer = style.producer("127.0.0.1:1")
+    with pytest.raises(ArgumentError, match=says):
+        call(producer)
+    producer.close()
+
+
+def test_values_and_keys_have_to_be_as_many(style):
+    producer = style.producer("127.0.0.1:1")
+    with pytest.raises(ConfigError, match="2 values but 1 keys"):
+        producer.send_many("t", [b"a", b"b"], [b"k"])
+    producer.close()
+
+
+def test_a_closed_producer_says_so(style, broker):
+    producer = style.producer(broker.bootstrap_servers)
+    producer.close()
+    producer.close()
+    with pytest.raises(ClosedError, match="closed"):
+        producer.send("t", b"v")
+    with pytest.raises(ClosedError):
+        producer.flush()
+
+
+def test_leaving_with_an_exception_still_delivers(style, broker, topic):
+    with pytest.raises(ZeroDivisionError), style.producer(broker.bootstrap_servers, linger_ms=60_000) as producer:
+        producer.send_nowait(topic, b"v")
+        raise ZeroDivisionError
+    assert [record.value for record in read(broker.bootstrap_servers, topic)] == [b"v"]
+
+
+def test_a_producer_that_is_dropped_with_records_warns():
+    producer = klamm.Producer("127.0.0.1:1")
+    producer.send_nowait("t", b"v")
+    with pytest.warns(ResourceWarning, match="dropped with 1 records under way"):
+        del producer
+        gc.collect()
+
+
+def test_a_delivery_outlives_its_producer(broker, topic):
+    delivery = klamm.Producer(broker.bootstrap_servers).send(topic, b"v")
+    assert delivery.result(20).offset == 0
+
+
+def test_a_delivery_knows_whether_it_is_done(broker, topic):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        delivery = producer.send(topic, b"v")
+        assert delivery.exception(20) is None
+        assert delivery.done()
+        assert "RecordMetadata" in repr(delivery)
+        assert delivery.result(0) == delivery.result()
+    failing = klamm.Producer("127.0.0.1:1")
+    delivery = failing.send("t", b"v")
+    assert not delivery.done()
+    assert repr(delivery) == "<Pending acknowledgement>"
+    with pytest.raises(KafkaTimeoutError, match=r"no acknowledgement within 0\.05 s"):
+        delivery.result(0.05)
+    with pytest.raises(KafkaTimeoutError):
+        failing.close(0)
+    assert isinstance(delivery.exception(), ClosedError)
+
+
+def test_threads_share_a_producer(broker, topic):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+
+        def work(name):
+            for i in range(500):
+                producer.send_nowait(topic, b"%d" % i, key=name)
+
+        threads = [threading.Thread(target=work, args=(b"%d" % n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    records = read(broker.bootstrap_servers, topic)
+    for key in (b"0", b"1", b"2", b"3"):
+        assert [int(r.value) for r in records if r.key == key] == list(range(500))
+
+
+def test_a_topic_is_not_made_where_that_is_not_wanted():
+    with DevBroker(auto_create_topics=False) as broker:
+        with klamm.Producer(broker.bootstrap_servers, max_block_ms=300) as producer:
+            with pytest.raises(klamm.KafkaError, match="nowhere"):
+                producer.send("nowhere", b"v").result(10)

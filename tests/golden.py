@@ -1,0 +1,40 @@
+"""The golden vectors of `tests/vectors`, and the JSON form of a message: bytes as base64."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "vectors"
+
+
+def lines(name: str) -> list[dict[str, Any]]:
+    """The objects of a file, one a line."""
+    path = FOLDER / name
+    text = gzip.decompress(path.read_bytes()).decode() if name.endswith(".gz") else path.read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def to_json(value: Any) -> Any:
+    """A decoded message as the vectors write it."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, list):
+        return [to_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key: to_json(item) for key, item in value.items()}
+    return value
+
+
+def from_json(value: Any, like: Any) -> Any:
+    """The inverse; JSON does not tell bytes from text, so `like` is a value that does."""
+    if isinstance(like, bytes):
+        return base64.b64decode(value)
+    if isinstance(value, list):
+        return [from_json(item, other) for item, other in zip(value, like, strict=True)]
+    if isinstance(value, dict):
+        return {key: from_json(item, like[key]) for key, item in value.items()}
+    return value

@@ -1,0 +1,98 @@
+"""Configuration: every way to give it, one table behind it, and what is said about what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import klamm
+from klamm import config
+from klamm.errors import ConfigError, KafkaError
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    "bootstrap",
+    [
+        NOWHERE,
+        [NOWHERE, "127.0.0.1:2"],
+        {"bootstrap.servers": NOWHERE, "linger.ms": "5"},
+        {"metadata.broker.list": NOWHERE, "queue.buffering.max.ms": 5},
+    ],
+)
+def test_a_producer_takes_text_a_list_or_a_dict(bootstrap):
+    klamm.Producer(bootstrap, linger_ms=10, acks="all", enable_idempotence=None).close()
+
+
+def test_keywords_alone_do():
+    klamm.Admin(bootstrap_servers=NOWHERE, client_id="me").close()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"linger_mss": 5}, "linger_mss; hint: did you mean linger_ms?"),
+        ({"group_id": "g"}, "group.id"),
+        ({"zzz": 5}, "zzz"),
+        ({"linger_ms": "soon"}, 'linger.ms cannot be "soon"; hint: allowed: a whole number from 0'),
+        ({"linger_ms": -1}, "linger.ms cannot be -1"),
+        ({"linger_ms": [1]}, "linger_ms cannot be a value of type list"),
+        ({"linger_ms": object()}, "linger_ms cannot be a value of type object"),
+        ({"linger_ms": 1 << 80}, "64 bits"),
+        ({"acks": "some"}, 'acks cannot be "some"; hint: allowed: all, -1, 0, 1'),
+        ({"compression_type": "rar"}, "none, gzip, snappy, lz4, zstd"),
+        ({"enable_idempotence": True, "acks": 1}, "acks=all"),
+    ],
+)
+def test_what_is_wrong_with_a_keyword_is_said(options, says):
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        klamm.Producer(NOWHERE, **options)
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "says"),
+    [
+        (None, "bootstrap.servers is missing"),
+        ("", "bootstrap.servers is empty"),
+        ("host:port", "bootstrap.servers"),
+        ({"bootstrap.servers": NOWHERE, "linger.mss": 5}, 'did you mean "linger.ms"?'),
+        ({"bootstrap.servers": NOWHERE, 5: 5}, "has to be text"),
+        (5, "bootstrap.servers"),
+    ],
+)
+def test_what_is_wrong_with_the_first_argument_is_said(bootstrap, says):
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        klamm.Producer(bootstrap)
+
+
+def test_a_config_error_is_one_error_and_a_value_error():
+    with pytest.raises(ValueError, match="linger_mss") as caught:
+        klamm.Producer(NOWHERE, linger_mss=1)
+    assert isinstance(caught.value, KafkaError)
+
+
+@pytest.mark.parametrize(
+    ("client", "options", "extra"),
+    [
+        ("producer", config.ProducerConfig, set()),
+        ("consumer", config.ConsumerConfig, {"group_id"}),
+        ("admin", config.AdminConfig, set()),
+    ],
+)
+def test_the_types_have_the_keys_of_the_table(client, options, extra):
+    table = {option.name.replace(".", "_") for option in config.options() if client in option.clients}
+    assert set(options.__annotations__) | extra | {"bootstrap_servers"} == table
+
+
+def test_every_option_is_documented():
+    for option in config.options():
+        assert option.doc.endswith("."), option.name
+        assert option.allowed, option.name
+
+
+def test_a_repr_shows_where_it_goes_and_nothing_else():
+    producer = klamm.Producer({"bootstrap.servers": NOWHERE, "client.id": "secret"})
+    assert repr(producer) == f"<klamm.Producer of {NOWHERE}>"
+    producer.close()
