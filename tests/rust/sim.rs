@@ -355,6 +355,25 @@ fn tell(seed: u64, idempotent: bool, count: u32) -> Story {
 }
 
 #[test]
+fn a_flush_covers_records_whose_topic_was_not_known_yet() {
+    let mut world = World::new(1, 0);
+    let mut writer = world.client(Producer::<u32>::new(producer_config(true, 1)));
+    let mut reader = world.client(Consumer::<u32>::new(consumer_config()));
+    let record = NewRecord { topic: "t", partition: None, timestamp: 1, key: None, value: Some(b"v"), headers: &[] };
+    for ticket in 0..10 {
+        writer.role.append(world.now, &record, Some(ticket)).unwrap();
+    }
+    let flush = writer.role.flush();
+    let mut outcomes = 0;
+    let flushed = world.play(&mut writer, &mut reader, Duration::from_secs(60), |_, writer, _| {
+        outcomes += std::iter::from_fn(|| writer.role.poll_event()).map(|e| e.deliveries.len()).sum::<usize>();
+        writer.role.is_flushed(flush)
+    });
+    assert!(flushed);
+    assert_eq!(outcomes, 10);
+}
+
+#[test]
 fn with_idempotence_every_acknowledged_record_is_in_the_log_once_and_in_order() {
     for seed in 0..SEEDS {
         let story = tell(seed, true, 120);

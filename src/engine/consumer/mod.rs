@@ -217,7 +217,7 @@ impl<T: Send> Consumer<T> {
         p.generation = self.generation;
         match a.offset {
             Some(offset) => p.start_at(offset),
-            None if self.config.group.is_none() => p.state = self.reset_position(),
+            None if self.config.group.is_none() => p.reset(self.reset_position()),
             None => {}
         }
         match self.slots.get(&(topic.clone(), a.partition)).and_then(|slot| self.partitions.get_mut(*slot)) {

@@ -202,7 +202,8 @@ impl Partition {
             }
             if done && let Some(chunk) = self.queue.pop_front() {
                 self.buffered = self.buffered.saturating_sub(chunk.bytes);
-                self.position = self.position.max(chunk.next_offset);
+                let reached = self.end.map_or(chunk.next_offset, |end| end.min(chunk.next_offset));
+                self.position = self.position.max(reached);
             }
         }
         (count, bytes)

@@ -49,12 +49,9 @@ impl<T: Send> Consumer<T> {
             match p.state {
                 Position::Committed => committed.push(slot),
                 Position::At(timestamp) => timed.entry(timestamp).or_default().push(slot),
-                Position::Lost => p.set_error(no_offset(p)),
                 _ => continue,
             }
-            if p.state != Position::Lost {
-                p.state = Position::Asking;
-            }
+            p.state = Position::Asking;
         }
         let timeout = self.config.api_timeout;
         let key = |this: &Self, slot: &usize| this.partitions.get(*slot).map(|p| (p.topic.clone(), p.partition));
@@ -121,7 +118,7 @@ impl<T: Send> Consumer<T> {
             };
             match (offset, asked) {
                 (Some(offset), _) => p.start_at(offset),
-                (None, Position::Committed) => p.state = reset,
+                (None, Position::Committed) => p.reset(reset),
                 // No record is as late as the time asked for.
                 (None, _) => p.state = Position::At(LATEST),
             }
@@ -130,7 +127,17 @@ impl<T: Send> Consumer<T> {
     }
 }
 
-pub(super) fn no_offset(p: &Partition) -> Error {
+impl Partition {
+    /// Starts where `auto.offset.reset` says, which may be nowhere.
+    pub(super) fn reset(&mut self, to: Position) {
+        self.state = to;
+        if to == Position::Lost {
+            self.set_error(no_offset(self));
+        }
+    }
+}
+
+fn no_offset(p: &Partition) -> Error {
     let message = format!("{}-{} has no offset to start at and auto.offset.reset is none", p.topic, p.partition);
     Error::new(ErrorKind::Config, message)
         .at(&p.topic, p.partition)

@@ -203,10 +203,13 @@ impl<D> Producer<D> {
         // Partitions are added, never removed; a topic made anew with fewer answers for the rest with an error.
         let count = known.partitions.len().max(t.partitions.len());
         t.partitions.resize_with(count, Partition::default);
+        let generation = self.generation;
         for w in std::mem::take(&mut t.waiting) {
             self.release(w.bytes, w.generation, 1);
+            // The flush that waited for the record goes on waiting for it.
+            self.generation = w.generation;
             let Some(name) = self.topics.get(topic).map(|t| t.name.clone()) else {
-                return;
+                break;
             };
             let headers: Vec<(&str, Option<&[u8]>)> = w.headers.iter().map(|(k, v)| (&**k, v.as_deref())).collect();
             let record = NewRecord {
@@ -226,6 +229,7 @@ impl<D> Producer<D> {
                 debug_assert!(false, "a checked record was refused: {e}");
             }
         }
+        self.generation = generation;
     }
 
     fn refuse(&mut self, topic: usize, ticket: Option<D>, timestamp: i64, error: &Error) {
