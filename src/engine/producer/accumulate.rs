@@ -131,10 +131,18 @@ impl<D> Producer<D> {
             *self.outstanding.entry(self.generation).or_default() += 1;
             return Ok(t.waiting.len() == 1);
         }
-        self.append_to(now, topic, record, ticket)
+        self.append_to(now, self.generation, topic, record, ticket)
     }
 
-    fn append_to(&mut self, now: Time, topic: usize, record: &NewRecord<'_>, ticket: Option<D>) -> Result<bool, Error> {
+    /// `generation` is that of the call which brought the record: a flush after it waits for it, wherever it is by then.
+    fn append_to(
+        &mut self,
+        now: Time,
+        generation: u64,
+        topic: usize,
+        record: &NewRecord<'_>,
+        ticket: Option<D>,
+    ) -> Result<bool, Error> {
         let Some(t) = self.topics.get_mut(topic) else {
             return Ok(false);
         };
@@ -160,7 +168,6 @@ impl<D> Producer<D> {
             ready = true;
         }
         let fresh = p.open.is_none();
-        let generation = self.generation;
         let open = p.open.get_or_insert_with(|| {
             let mut batch = Batch::new(now, generation, FIRST_CAPACITY.min(self.config.batch_size));
             batch.bytes = HEADER_SIZE;
@@ -222,7 +229,7 @@ impl<D> Producer<D> {
             if let Some(p) = bad {
                 let message = format!("topic {name:?} has partitions 0 to {}, not {p}", count - 1);
                 self.refuse(topic, w.ticket, w.timestamp, &Error::new(ErrorKind::Config, message));
-            } else if let Err(e) = self.append_to(w.since.min(now), topic, &record, w.ticket) {
+            } else if let Err(e) = self.append_to(w.since.min(now), w.generation, topic, &record, w.ticket) {
                 debug_assert!(false, "a checked record was refused: {e}");
             }
         }
