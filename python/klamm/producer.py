@@ -157,21 +157,23 @@ class AsyncProducer(_Producer):
         if not self._in_line:
             self._line = asyncio.Lock()  # of the loop that runs now
         self._in_line += 1
-        return asyncio.ensure_future(self._send_in_turn(topic, value, key, partition, timestamp_ms, headers))
+        sending = asyncio.ensure_future(self._send_in_turn(self._line, topic, value, key, partition, timestamp_ms, headers))
+        sending.add_done_callback(self._out_of_line)  # not in the task: one that is cancelled early never runs
+        return sending
 
-    async def _send_in_turn(self, *record: Any) -> RecordMetadata:
-        assert self._line is not None
-        try:
-            async with self._line:
-                while True:
-                    try:
-                        pending = self._try_send(*record)
-                        break
-                    except BufferFullError:
-                        await self._for_room()
-        finally:
-            self._in_line -= 1
+    async def _send_in_turn(self, line: asyncio.Lock | None, *record: Any) -> RecordMetadata:
+        assert line is not None
+        async with line:
+            while True:
+                try:
+                    pending = self._try_send(*record)
+                    break
+                except BufferFullError:
+                    await self._for_room()
         return await pending
+
+    def _out_of_line(self, _: object) -> None:
+        self._in_line -= 1
 
     async def _for_room(self) -> None:
         from klamm._waiting import is_done_within
