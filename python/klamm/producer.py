@@ -45,8 +45,10 @@ class _Producer(ProducerCore):
     def _end(self, timeout: float | None) -> None:
         try:
             self._close(timeout)
-        finally:
-            self._raise_failures()
+        except KafkaTimeoutError:
+            self._failures(False)  # `on_error` hears of every record, here they are one error
+            raise
+        self._raise_failures()
 
     def __del__(self) -> None:
         # A constructor that raised has made no core.
@@ -132,7 +134,8 @@ class AsyncProducer(_Producer):
     A record is on its way when `send` returns; `await` waits for its acknowledgement, then or later.
     """
 
-    _turn: asyncio.Lock | None = None
+    _line: asyncio.Lock | None = None
+    _in_line = 0
 
     def send(  # type: ignore[override]  # noqa: PLR0917 - as Producer.send
         self,
@@ -144,17 +147,23 @@ class AsyncProducer(_Producer):
         headers: HeadersLike | None = None,
     ) -> Awaitable[RecordMetadata]:
         """Send a record; await what is returned for its acknowledgement. While the buffer is full, it waits its turn."""
-        if self._turn is None or not self._turn.locked():
+        if not self._in_line:
             try:
                 return self._try_send(topic, value, key, partition, timestamp_ms, headers)
             except BufferFullError:
                 pass
         import asyncio
 
-        return asyncio.ensure_future(self._send_in_turn(topic, value, key, partition, timestamp_ms, headers))
+        if not self._in_line:
+            self._line = asyncio.Lock()  # of the loop that runs now
+        self._in_line += 1
+        sending = asyncio.ensure_future(self._send_in_turn(self._line, topic, value, key, partition, timestamp_ms, headers))
+        sending.add_done_callback(self._out_of_line)  # not in the task: one that is cancelled early never runs
+        return sending
 
-    async def _send_in_turn(self, *record: Any) -> RecordMetadata:
-        async with self._one_at_a_time():
+    async def _send_in_turn(self, line: asyncio.Lock | None, *record: Any) -> RecordMetadata:
+        assert line is not None
+        async with line:
             while True:
                 try:
                     pending = self._try_send(*record)
@@ -163,12 +172,8 @@ class AsyncProducer(_Producer):
                     await self._for_room()
         return await pending
 
-    def _one_at_a_time(self) -> asyncio.Lock:
-        if self._turn is None:
-            import asyncio
-
-            self._turn = asyncio.Lock()
-        return self._turn
+    def _out_of_line(self, _: object) -> None:
+        self._in_line -= 1
 
     async def _for_room(self) -> None:
         from klamm._waiting import is_done_within

@@ -446,9 +446,6 @@ impl<T: Send> Consumer<T> {
                 if !code.is_retriable() || (unknown && now.since(since) >= UNKNOWN_TOPIC_GRACE) {
                     let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, asked.offset);
                     p.set_error(Error::refused(code, what).at(&p.topic, p.partition));
-                    if code == ErrorCode::OFFSET_OUT_OF_RANGE {
-                        p.state = Position::Lost;
-                    }
                 }
                 self.wish.refresh = true;
             }

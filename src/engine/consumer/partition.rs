@@ -119,7 +119,7 @@ impl Partition {
             self.buffered += chunk.bytes;
             // Batches without records are passed over once nothing before them waits.
             if chunk.records.is_none() && self.queue.is_empty() {
-                self.position = chunk.next_offset;
+                self.pass(chunk.next_offset);
                 self.finished = self.finished.max(self.position);
                 self.buffered -= chunk.bytes;
             } else {
@@ -127,6 +127,11 @@ impl Partition {
             }
         }
         self.error = error;
+    }
+
+    /// Moves on behind a batch; never beyond the end, as the position is what a commit takes.
+    fn pass(&mut self, next_offset: i64) {
+        self.position = self.position.max(self.end.map_or(next_offset, |end| next_offset.min(end)));
     }
 
     /// Keeps an error for whoever polls next.
@@ -202,8 +207,7 @@ impl Partition {
             }
             if done && let Some(chunk) = self.queue.pop_front() {
                 self.buffered = self.buffered.saturating_sub(chunk.bytes);
-                let reached = self.end.map_or(chunk.next_offset, |end| end.min(chunk.next_offset));
-                self.position = self.position.max(reached);
+                self.pass(chunk.next_offset);
             }
         }
         (count, bytes)

@@ -131,10 +131,18 @@ impl<D> Producer<D> {
             *self.outstanding.entry(self.generation).or_default() += 1;
             return Ok(t.waiting.len() == 1);
         }
-        self.append_to(now, topic, record, ticket)
+        self.append_to(now, self.generation, topic, record, ticket)
     }
 
-    fn append_to(&mut self, now: Time, topic: usize, record: &NewRecord<'_>, ticket: Option<D>) -> Result<bool, Error> {
+    /// `generation` is that of the call which brought the record: a flush after it waits for it, wherever it is by then.
+    fn append_to(
+        &mut self,
+        now: Time,
+        generation: u64,
+        topic: usize,
+        record: &NewRecord<'_>,
+        ticket: Option<D>,
+    ) -> Result<bool, Error> {
         let Some(t) = self.topics.get_mut(topic) else {
             return Ok(false);
         };
@@ -160,7 +168,6 @@ impl<D> Producer<D> {
             ready = true;
         }
         let fresh = p.open.is_none();
-        let generation = self.generation;
         let open = p.open.get_or_insert_with(|| {
             let mut batch = Batch::new(now, generation, FIRST_CAPACITY.min(self.config.batch_size));
             batch.bytes = HEADER_SIZE;
@@ -203,13 +210,10 @@ impl<D> Producer<D> {
         // Partitions are added, never removed; a topic made anew with fewer answers for the rest with an error.
         let count = known.partitions.len().max(t.partitions.len());
         t.partitions.resize_with(count, Partition::default);
-        let generation = self.generation;
         for w in std::mem::take(&mut t.waiting) {
             self.release(w.bytes, w.generation, 1);
-            // The flush that waited for the record goes on waiting for it.
-            self.generation = w.generation;
             let Some(name) = self.topics.get(topic).map(|t| t.name.clone()) else {
-                break;
+                return;
             };
             let headers: Vec<(&str, Option<&[u8]>)> = w.headers.iter().map(|(k, v)| (&**k, v.as_deref())).collect();
             let record = NewRecord {
@@ -225,11 +229,10 @@ impl<D> Producer<D> {
             if let Some(p) = bad {
                 let message = format!("topic {name:?} has partitions 0 to {}, not {p}", count - 1);
                 self.refuse(topic, w.ticket, w.timestamp, &Error::new(ErrorKind::Config, message));
-            } else if let Err(e) = self.append_to(w.since.min(now), topic, &record, w.ticket) {
+            } else if let Err(e) = self.append_to(w.since.min(now), w.generation, topic, &record, w.ticket) {
                 debug_assert!(false, "a checked record was refused: {e}");
             }
         }
-        self.generation = generation;
     }
 
     fn refuse(&mut self, topic: usize, ticket: Option<D>, timestamp: i64, error: &Error) {

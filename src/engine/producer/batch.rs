@@ -110,14 +110,16 @@ pub struct Partition<D> {
     pub next_sequence: i32,
     /// Not before this time, after a failure.
     pub retry_at: Time,
-    /// After a failure batches go one at a time until one succeeds, so that they stay in order.
+    /// At first and after a failure batches go one at a time until one succeeds, so that they stay in order: a broker
+    /// takes any sequence number of a producer that it has not heard of, also that of a second batch whose first one
+    /// it refused, as a broker does that does not know yet of a new topic.
     pub recovering: bool,
 }
 
 impl<D> Default for Partition<D> {
     fn default() -> Self {
         let queue = VecDeque::new();
-        Self { open: None, queue, in_flight: 0, next_sequence: 0, retry_at: Time(0), recovering: false }
+        Self { open: None, queue, in_flight: 0, next_sequence: 0, retry_at: Time(0), recovering: true }
     }
 }
 

@@ -395,6 +395,7 @@ impl<D> Producer<D> {
     fn restart_sequences(&mut self) {
         for p in self.topics.iter_mut().flat_map(|t| &mut t.partitions) {
             p.next_sequence = 0;
+            p.recovering = true;
             for batch in &mut p.queue {
                 batch.producer = None;
             }

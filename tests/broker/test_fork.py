@@ -1,0 +1,195 @@
+"""Forks and signals: a child gets an error instead of a hang, and Ctrl+C ends every call."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import traceback
+
+import pytest
+
+import klamm
+from klamm.errors import ForkedClientError
+from klamm.testing import DevBroker
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+
+
+def in_child(work, limit=20):
+    """Run in a forked child; it has to end within the limit, and well."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.alarm(limit)
+            work()
+            code = 0
+        except BaseException:  # noqa: BLE001 - nothing of the test run may go on in the child
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.fixture
+def clients(broker, topic):
+    """Clients at work, and a Delivery."""
+    producer = klamm.Producer(broker.bootstrap_servers)
+    consumer = klamm.Consumer(broker.bootstrap_servers)
+    admin = klamm.Admin(broker.bootstrap_servers)
+    delivery = producer.send(topic, b"v")
+    delivery.result(20)
+    consumer.assign([klamm.TopicPartition(topic, 0, 0)])
+    consumer.poll(timeout=20)
+    admin.list_topics()
+    yield producer, consumer, admin, delivery
+    producer.close()
+    consumer.close()
+    admin.close()
+
+
+def test_every_call_on_a_client_of_the_parent_raises_in_the_child(clients, topic):
+    producer, consumer, admin, delivery = clients
+    place = klamm.TopicPartition(topic, 0)
+    calls = {
+        "send": lambda: producer.send(topic, b"v"),
+        "send_nowait": lambda: producer.send_nowait(topic, b"v"),
+        "send_many": lambda: producer.send_many(topic, [b"v"]),
+        "flush": producer.flush,
+        "producer.partitions_for": lambda: producer.partitions_for(topic),
+        "result": delivery.result,
+        "done": delivery.done,
+        "iteration": lambda: next(iter(consumer)),
+        "poll": consumer.poll,
+        "assign": lambda: consumer.assign([place]),
+        "seek": lambda: consumer.seek(place, 0),
+        "position": lambda: consumer.position(place),
+        "end_offsets": lambda: consumer.end_offsets([place]),
+        "lag": consumer.lag,
+        "commit": consumer.commit,
+        "list_topics": admin.list_topics,
+        "create_topics": lambda: admin.create_topics({"x": klamm.NewTopic()}),
+    }
+
+    def work():
+        for name, call in calls.items():
+            with pytest.raises(ForkedClientError) as caught:
+                call()
+            assert "fork" in str(caught.value), name
+            assert caught.value.hint, name
+
+    in_child(work)
+    assert producer.send(topic, b"the parent goes on").result(20).offset == 1
+
+
+def test_a_child_can_close_and_drop_what_it_inherited(clients):
+    def work():
+        producer, consumer, admin, delivery = clients
+        for client in producer, consumer, admin:
+            client.close()
+        producer = consumer = admin = delivery = None  # noqa: F841
+
+    in_child(work)
+
+
+def test_a_child_makes_clients_of_its_own(clients, broker, topic):
+    def work():
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send(topic, b"from the child").result(20)
+        with klamm.Consumer(broker.bootstrap_servers) as consumer:
+            consumer.assign([klamm.TopicPartition(topic, 0, 1, 2)])
+            assert [record.value for record in consumer] == [b"from the child"]
+
+    in_child(work)
+
+
+def test_a_fork_while_the_io_thread_is_busy_does_not_hang(broker, topic):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for _ in range(20):
+            producer.send_many(topic, [b"v" * 100] * 500)
+
+            def work():
+                with pytest.raises(ForkedClientError):
+                    producer.send_nowait(topic, b"v")
+                producer.close()
+
+            in_child(work)
+
+
+def test_the_embedded_broker_stays_with_the_parent(topic):
+    with DevBroker() as broker:
+
+        def work():
+            broker.stop()
+
+        in_child(work)
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            assert producer.send(topic, b"v").result(20).offset == 0
+
+
+INTERRUPTED = {
+    "result": "klamm.Producer(nowhere).send('t', b'v').result()",
+    "flush": "p = klamm.Producer(nowhere); p.send_nowait('t', b'v'); p.flush()",
+    "close": "p = klamm.Producer(nowhere); p.send_nowait('t', b'v'); p.close()",
+    "with": "with klamm.Producer(nowhere) as p: p.send_nowait('t', b'v'); p.flush()",
+    "full buffer": "klamm.Producer(nowhere, buffer_memory=5000).send_many('t', [b'x' * 1000] * 10)",
+    "iteration": "c = klamm.Consumer(broker, topics=['t']); next(iter(c))",
+    "poll": "c = klamm.Consumer(broker, topics=['t']); c.poll(timeout=None)",
+    "consumer with": "with klamm.Consumer(broker, group_id='g', topics=['t']) as c: next(iter(c))",
+    "arrow": "c = klamm.Consumer(broker, topics=['t']); next(c.arrow())",
+    "position": "c = klamm.Consumer(nowhere); c.assign([klamm.TopicPartition('t', 0)]); c.position(klamm.TopicPartition('t', 0))",
+    "admin": "klamm.Admin(nowhere).list_topics()",
+    "read_table": "klamm.read_table(nowhere, 't')",
+    "async result": "asyncio.run(delivery())",
+    "async iteration": "asyncio.run(record())",
+}
+PROGRAM = """
+import asyncio, sys
+import klamm
+from klamm.testing import DevBroker
+
+nowhere = "127.0.0.1:1"
+
+async def delivery():
+    async with klamm.AsyncProducer(nowhere) as producer:
+        await producer.send("t", b"v")
+
+async def record():
+    async with klamm.AsyncConsumer(broker, topics=["t"]) as consumer:
+        await consumer.__anext__()
+
+with DevBroker() as running:
+    broker = running.bootstrap_servers
+    klamm.Admin(broker).create_topics({"t": klamm.NewTopic(partitions=1)})
+    print("ready", flush=True)
+    STATEMENT
+"""
+
+
+@pytest.mark.parametrize("statement", INTERRUPTED.values(), ids=INTERRUPTED)
+def test_ctrl_c_ends_a_call_within_a_second(statement):
+    program = PROGRAM.replace("STATEMENT", textwrap.indent(statement, "    ").strip())
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        # It has to be waiting by then, which nobody can ask it; a second Ctrl+C is never needed.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+        seconds = time.monotonic() - began
+    assert "KeyboardInterrupt" in errors
+    assert process.returncode in (-signal.SIGINT, 130)
+    assert seconds < 1 + STARTED_S
+
+
+# Ending the interpreter and its modules, on a machine that does something else, too.
+STARTED_S = 0.5

@@ -1,0 +1,122 @@
+"""Things on the other end of a connection that are no good broker: servers that answer nonsense, and a proxy before a real
+one that damages or cuts what the broker says.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HTTP_ANSWER = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request"
+TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x46"  # protocol_version, fatal: what TLS servers say to plain text
+
+
+@contextmanager
+def server(answer: bytes | None, *, hold: bool = False) -> Iterator[str]:
+    """Listen; answer whatever is said and hang up, or say nothing and hold the line."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    open_ones: list[socket.socket] = []
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                open_ones.append(connection)
+                if hold:
+                    continue
+                with suppress(OSError):
+                    connection.recv(4096)
+                    if answer:
+                        connection.sendall(answer)
+                connection.close()
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        _hang_up(listener)
+        for connection in open_ones:
+            connection.close()
+        thread.join(10)
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """An address where nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+class Proxy:
+    """Between clients and a broker of one node. It puts its own port where the broker names its own, and hands everything
+    else through `fault`, which may change what the broker says or raise `Cut`.
+    """
+
+    def __init__(self, broker: str, fault: Callable[[bytes], bytes] = bytes) -> None:
+        host, port = broker.rsplit(":", 1)
+        self._broker = (host, int(port))
+        self.fault = fault
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.bootstrap_servers = f"127.0.0.1:{self.port}"
+        self._pairs: list[socket.socket] = []
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+
+    def __enter__(self) -> Proxy:
+        self._accepting.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.die()
+
+    def die(self) -> None:
+        """Cut every connection, and take no more."""
+        _hang_up(self._listener)
+        for connection in self._pairs:
+            _hang_up(connection)
+        self._accepting.join(10)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                broker = socket.create_connection(self._broker)
+                self._pairs += [client, broker]
+                threading.Thread(target=self._pump, args=(client, broker, bytes), daemon=True).start()
+                threading.Thread(target=self._pump, args=(broker, client, self._damage), daemon=True).start()
+
+    def _damage(self, data: bytes) -> bytes:
+        named = self._broker[1].to_bytes(4, "big")
+        return self.fault(data.replace(b"127.0.0.1" + named, b"127.0.0.1" + self.port.to_bytes(4, "big")))
+
+    def _pump(self, source: socket.socket, target: socket.socket, change: Callable[[bytes], bytes]) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 20):
+                try:
+                    target.sendall(change(data))
+                except Cut as cut:
+                    target.sendall(cut.last_words)
+                    break
+        _hang_up(source)
+        _hang_up(target)
+
+
+class Cut(Exception):  # noqa: N818 - an instruction, not an error
+    """Send this, and hang up."""
+
+    def __init__(self, last_words: bytes) -> None:
+        self.last_words = last_words
+
+
+def _hang_up(connection: socket.socket) -> None:
+    # Closing alone leaves another thread's `accept` or `recv` waiting.
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
