@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from typing_extensions import Self
+
 HTTP_ANSWER = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 Bad Request"
 TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x46"  # protocol_version, fatal: what TLS servers say to plain text
 
@@ -69,7 +71,7 @@ class Proxy:
         self._pairs: list[socket.socket] = []
         self._accepting = threading.Thread(target=self._accept, daemon=True)
 
-    def __enter__(self) -> Proxy:
+    def __enter__(self) -> Self:
         self._accepting.start()
         return self
 

@@ -19,6 +19,8 @@ import klamm
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from typing_extensions import Self
+
 WAIT_S = 20
 
 
@@ -84,7 +86,7 @@ class Driven:
     def __iter__(self) -> Iterator[Any]:
         return self._style.iterate(self.client)
 
-    def __enter__(self) -> Driven:
+    def __enter__(self) -> Self:
         enter = getattr(self.client, "__aenter__", None) or self.client.__enter__
         self._style.wait(enter())
         return self

@@ -84,14 +84,17 @@ _MODULES = {"errors", "protocol", "testing"}
 __all__ = sorted(_HOMES.keys() - {"__version__"})  # noqa: PLE0605 - a list, and one that cannot forget a name
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"klamm.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'klamm' has no attribute {name!r}")
-    value = getattr(import_module(f"klamm.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+# A type checker would take any name for one of this function's gifts.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"klamm.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'klamm' has no attribute {name!r}")
+        value = getattr(import_module(f"klamm.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

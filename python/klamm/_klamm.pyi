@@ -5,23 +5,40 @@ Names with an underscore are pieces for the package; everything else is public w
 
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeAlias, TypeVar, final, overload
+from typing import Any, Generic, TypeVar, final, overload
 
 from typing_extensions import Buffer as Buffer
-from typing_extensions import Self, Unpack
+from typing_extensions import Self, Unpack, disjoint_base
 
+from klamm.admin import ClusterTuple
 from klamm.config import AdminConfig, Bootstrap, ConsumerConfig, ProducerConfig
-from klamm.record import TopicPartition
+from klamm.record import HeadersLike, TopicPartition
 
-__version__: str
-
-HeadersLike: TypeAlias = Sequence[tuple[str, Buffer | None]] | Mapping[str, Buffer | None]
-ClusterTuple: TypeAlias = tuple[
-    str | None,
-    int,
-    list[tuple[int, str, int, str | None]],
-    list[tuple[str, bool, list[tuple[int, list[int], list[int]]]]],
+__all__ = [
+    "AdminCore",
+    "ArrowBatch",
+    "ArrowColumns",
+    "ArrowRows",
+    "ConsumerCore",
+    "DevBrokerCore",
+    "Pending",
+    "ProducerCore",
+    "Record",
+    "RecordIterator",
+    "RecordMetadata",
+    "Records",
+    "__version__",
+    "apis",
+    "config_keys",
+    "crc32c",
+    "decode",
+    "decode_records",
+    "encode",
+    "encode_batch",
+    "error_codes",
+    "murmur2",
 ]
+__version__: str
 
 _T_co = TypeVar("_T_co", covariant=True)
 
@@ -41,7 +58,7 @@ class Pending(Generic[_T_co]):
     def __await__(self) -> Generator[Any, Any, _T_co]: ...
     def _timed_out(self, seconds: float) -> Exception: ...
     @classmethod
-    def __class_getitem__(cls, item: Any, /) -> Any: ...
+    def __class_getitem__(cls, key: Any) -> Any: ...
 
 @final
 class RecordMetadata:
@@ -78,7 +95,7 @@ class Record:
         topic: str,
         partition: int = 0,
         offset: int = 0,
-        timestamp_ms: int = -1,
+        timestamp_ms: int = ...,
         key: Buffer | None = None,
         value: Buffer | None = None,
         headers: HeadersLike | None = None,
@@ -168,6 +185,7 @@ class ArrowRows:
     def sent(self) -> int:
         """Rows sent so far."""
 
+@disjoint_base
 class ProducerCore:
     """The core of a producer."""
 
@@ -238,6 +256,7 @@ class ProducerCore:
     def _outstanding(self) -> int: ...
     def _close(self, timeout: float | None) -> None: ...
 
+@disjoint_base
 class ConsumerCore:
     """The core of a consumer."""
 
@@ -271,6 +290,7 @@ class ConsumerCore:
     def _is_finished(self) -> bool: ...
     def _close(self, timeout: float | None, handled: bool) -> None: ...
 
+@disjoint_base
 class AdminCore:
     """The core of an admin client."""
 
@@ -285,6 +305,7 @@ class AdminCore:
     def _describe(self, topics: Sequence[str] | None, timeout: float | None) -> Pending[ClusterTuple]: ...
     def _close(self) -> None: ...
 
+@disjoint_base
 class DevBrokerCore:
     """A cluster in this process, on a thread of its own."""
 

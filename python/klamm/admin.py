@@ -10,10 +10,9 @@ from klamm._klamm import AdminCore
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from types import TracebackType
+    from typing import TypeAlias
 
     from typing_extensions import Self
-
-    from klamm._klamm import ClusterTuple
 
 __all__ = [
     "Admin",
@@ -24,6 +23,12 @@ __all__ = [
     "PartitionInfo",
     "TopicDescription",
 ]
+
+ClusterTuple: TypeAlias = (
+    "tuple[str | None, int, list[tuple[int, str, int, str | None]], "
+    "list[tuple[str, bool, list[tuple[int, list[int], list[int]]]]]]"
+)
+"""What the core says of a cluster: its id, its controller, its brokers, its topics."""
 
 
 @dataclass(frozen=True)

@@ -144,22 +144,13 @@ def by_code(code: int) -> type[BrokerError]:
     """Return the exception class of an error code."""
     if code not in _codes():
         return BrokerError
-    name = _codes()[code][0]
-    found: type[BrokerError] = globals().get(name) or __getattr__(name)
-    return found
-
-
-def __getattr__(class_name: str) -> Any:
-    for code, (candidate, name, retriable) in _codes().items():
-        if candidate == class_name:
-            bases: tuple[type[KafkaError], ...] = (BrokerError, *_ALSO.get(name, ()))
-            fields = {"__doc__": f"{name} ({code}).", "__module__": __name__, "code": code, "name": name}
-            return globals().setdefault(class_name, type(class_name, bases, {**fields, "retriable": retriable}))
-    raise AttributeError(f"module {__name__!r} has no attribute {class_name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *(name for name, _, _ in _codes().values())})
+    class_name, name, retriable = _codes()[code]
+    if class_name not in globals():
+        bases: tuple[type[KafkaError], ...] = (BrokerError, *_ALSO.get(name, ()))
+        fields = {"code": code, "name": name, "retriable": retriable, "__module__": __name__}
+        globals()[class_name] = type(class_name, bases, {"__doc__": f"{name} ({code}).", **fields})
+    made: type[BrokerError] = globals()[class_name]
+    return made
 
 
 # Codes that mean what another class of the tree means.
@@ -169,6 +160,19 @@ _ALSO: dict[str, tuple[type[KafkaError], ...]] = {
     "PRODUCER_FENCED": (FencedError,),
     "SASL_AUTHENTICATION_FAILED": (AuthenticationError,),
 }
+
+# A type checker would take any name for one that this gives.
+if not TYPE_CHECKING:
+
+    def __getattr__(class_name: str) -> Any:
+        for code, (candidate, _, _) in _codes().items():
+            if candidate == class_name:
+                return by_code(code)
+        raise AttributeError(f"module {__name__!r} has no attribute {class_name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *(class_name for class_name, _, _ in _codes().values())})
+
 
 if TYPE_CHECKING:
     # fmt: off

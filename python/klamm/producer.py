@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from klamm._klamm import Buffer, HeadersLike, RecordMetadata
+    from klamm._klamm import Buffer, RecordMetadata
+    from klamm.record import HeadersLike
 
 __all__ = ["AsyncProducer", "Delivery", "Producer"]
 
@@ -154,15 +155,16 @@ class AsyncProducer(_Producer):
                 pass
         import asyncio
 
-        if not self._in_line:
+        if self._line is None or not self._in_line:
             self._line = asyncio.Lock()  # of the loop that runs now
         self._in_line += 1
-        sending = asyncio.ensure_future(self._send_in_turn(self._line, topic, value, key, partition, timestamp_ms, headers))
+        sending = asyncio.ensure_future(
+            self._send_in_turn(self._line, topic, value, key, partition, timestamp_ms, headers)
+        )
         sending.add_done_callback(self._out_of_line)  # not in the task: one that is cancelled early never runs
         return sending
 
-    async def _send_in_turn(self, line: asyncio.Lock | None, *record: Any) -> RecordMetadata:
-        assert line is not None
+    async def _send_in_turn(self, line: asyncio.Lock, *record: Any) -> RecordMetadata:
         async with line:
             while True:
                 try:

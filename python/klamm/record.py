@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
 
 from klamm._klamm import Record, RecordMetadata, Records
 
-__all__ = ["Record", "RecordMetadata", "Records", "TopicPartition"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TypeAlias
+
+    from typing_extensions import Buffer
+
+__all__ = ["HeadersLike", "Record", "RecordMetadata", "Records", "TopicPartition"]
+
+HeadersLike: TypeAlias = "Sequence[tuple[str, Buffer | None]] | Mapping[str, Buffer | None]"
+"""The headers of a record to send: pairs, as their keys may repeat, or a dict."""
 
 Sequence.register(Records)
 

@@ -70,7 +70,11 @@ def test_sparks_layout_is_that_of_its_own_connector(broker, filled):
         table = pa.Table.from_batches(list(consumer._arrow(10, 20, ArrowColumns(None, "spark"))))
     assert table.schema.equals(SPARK, check_metadata=True)
     assert table.schema.field("headers").type.value_field.name == "element"
-    assert table.column("headers").to_pylist() == [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None, None]
+    assert table.column("headers").to_pylist() == [
+        [{"key": "a", "value": b"1"}, {"key": "b", "value": None}],
+        None,
+        None,
+    ]
     assert table.column("topic").to_pylist() == [filled] * 3
     assert table.column("timestamp").cast(pa.int64()).to_pylist() == [1_000_000, 2_000_000, 3_000_000]
 

@@ -23,9 +23,13 @@ def test_many_sends_are_under_way_at_once(broker, partitioned):
 def test_a_full_buffer_makes_sends_wait_their_turn(broker, topic):
     async def main():
         async with klamm.AsyncProducer(broker.bootstrap_servers, buffer_memory=10_000, batch_size=2_000) as producer:
-            with pytest.raises(BufferFullError):
+
+            def fill():
                 while True:
                     producer.send_nowait(topic, b"filler" * 20)
+
+            with pytest.raises(BufferFullError):
+                fill()
             sends = [producer.send(topic, b"%d" % i * 100) for i in range(200)]
             return await asyncio.gather(*sends)
 

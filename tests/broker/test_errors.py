@@ -19,9 +19,8 @@ QUICK = {"default_api_timeout_ms": 1_500, "socket_connection_setup_timeout_ms": 
 def ask(style, bootstrap):
     """Ask for a topic's partitions, and return the error and how long it took."""
     began = time.monotonic()
-    with style.consumer(bootstrap, **QUICK) as consumer:
-        with pytest.raises(KafkaError) as caught:
-            consumer.partitions_for("t")
+    with style.consumer(bootstrap, **QUICK) as consumer, pytest.raises(KafkaError) as caught:
+        consumer.partitions_for("t")
     return caught.value, time.monotonic() - began
 
 

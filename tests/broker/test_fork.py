@@ -98,7 +98,8 @@ def test_a_child_can_close_and_drop_what_it_inherited(clients):
     in_child(work)
 
 
-def test_a_child_makes_clients_of_its_own(clients, broker, topic):
+@pytest.mark.usefixtures("clients")
+def test_a_child_makes_clients_of_its_own(broker, topic):
     def work():
         with klamm.Producer(broker.bootstrap_servers) as producer:
             producer.send(topic, b"from the child").result(20)

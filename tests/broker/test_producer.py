@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 
 import pytest
@@ -48,7 +47,7 @@ def test_what_was_sent_is_what_arrives(style, broker, topic):
     records = read(broker.bootstrap_servers, topic)
     assert [(r.key, r.value) for r in records] == [(b"key", b"value"), (b"", None), (None, b""), (b"view", b"array")]
     assert [r.headers for r in records] == [headers, [], [("a", b"b")], []]
-    assert [r.timestamp_ms for r in records][0] == 5
+    assert records[0].timestamp_ms == 5
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -133,9 +132,8 @@ def test_flush_raises_what_failed_and_only_once(style, broker, topic):
     with style.producer(broker.bootstrap_servers, allow_auto_create_topics=False, max_block_ms=500) as producer:
         producer.send_nowait(topic, b"v")
         producer.send_nowait(topic, b"w")
-        with pytest.raises(ExceptionGroup, match="2 records were not delivered") as caught:
+        with pytest.RaisesGroup(klamm.KafkaError, match="2 records were not delivered"):
             producer.flush(timeout=20)
-        assert all(isinstance(error, klamm.KafkaError) for error in caught.value.exceptions)
         producer.flush(timeout=20)
 
 
@@ -145,7 +143,7 @@ def test_on_error_hears_what_failed(broker, topic):
         broker.bootstrap_servers, on_error=heard.append, allow_auto_create_topics=False, max_block_ms=300
     )
     producer.send_nowait(topic, b"v")
-    with pytest.raises(ExceptionGroup):
+    with pytest.RaisesGroup(klamm.KafkaError):
         producer.close()
     assert [topic in str(error) for error in heard] == [True]
 
@@ -170,9 +168,9 @@ def test_a_record_that_is_too_large_for_the_broker_is_refused_by_it(style, broke
 
 @pytest.mark.parametrize("name", ["bad name", "", ".", "x" * 250])
 def test_a_topic_name_that_cannot_be_is_refused(style, broker, name):
-    with style.producer(broker.bootstrap_servers) as producer:
-        with pytest.raises(InvalidTopicExceptionError if name else klamm.KafkaError):
-            producer.send(name, b"v")
+    wanted = InvalidTopicExceptionError if name else klamm.KafkaError
+    with style.producer(broker.bootstrap_servers) as producer, pytest.raises(wanted):
+        producer.send(name, b"v")
 
 
 def test_a_partition_that_is_not_there_is_named(style, broker, topic):
@@ -218,26 +216,26 @@ def test_a_closed_producer_says_so(style, broker):
 
 
 def test_leaving_with_an_exception_still_delivers(style, broker, topic):
-    with pytest.raises(ZeroDivisionError), style.producer(broker.bootstrap_servers, linger_ms=60_000) as producer:
-        producer.send_nowait(topic, b"v")
-        raise ZeroDivisionError
+    producer = style.producer(broker.bootstrap_servers, linger_ms=60_000)
+    producer.send_nowait(topic, b"v")
+    producer.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
     assert [record.value for record in read(broker.bootstrap_servers, topic)] == [b"v"]
 
 
 def test_a_producer_that_is_dropped_with_records_warns():
     producer = klamm.Producer("127.0.0.1:1")
     producer.send_nowait("t", b"v")
+    kept = [producer]
+    del producer
     with pytest.warns(ResourceWarning, match="dropped with 1 records under way"):
-        del producer
-        gc.collect()
+        kept.clear()
 
 
 def test_a_delivery_outlives_its_producer(broker, topic):
-    producer = klamm.Producer(broker.bootstrap_servers, linger_ms=50)
-    delivery = producer.send(topic, b"v")
+    kept = [klamm.Producer(broker.bootstrap_servers, linger_ms=50)]
+    delivery = kept[0].send(topic, b"v")
     with pytest.warns(ResourceWarning):
-        del producer
-        gc.collect()
+        kept.clear()
     assert delivery.result(20).offset == 0
 
 
@@ -276,8 +274,10 @@ def test_threads_share_a_producer(broker, topic):
         assert [int(r.value) for r in records if r.key == key] == list(range(500))
 
 
-def test_a_topic_is_not_made_where_that_is_not_wanted():
-    with DevBroker(auto_create_topics=False) as broker:
-        with klamm.Producer(broker.bootstrap_servers, max_block_ms=300) as producer:
-            with pytest.raises(klamm.KafkaError, match="nowhere"):
-                producer.send("nowhere", b"v").result(10)
+def test_a_topic_is_not_made_where_that_is_not_wanted(style):
+    with (
+        DevBroker(auto_create_topics=False) as broker,
+        style.producer(broker.bootstrap_servers, max_block_ms=300) as producer,
+        pytest.raises(klamm.KafkaError, match="nowhere"),
+    ):
+        producer.send("nowhere", b"v")

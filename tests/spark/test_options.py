@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from klamm.errors import ConfigError
 
+from klamm.errors import ConfigError
 from klamm.spark.options import read_options, write_options
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "localhost:9092"}

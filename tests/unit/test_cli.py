@@ -10,7 +10,6 @@ import sys
 from dataclasses import dataclass, field
 
 import pytest
-from klamm.errors import KafkaError
 
 from klamm.cli import main, parse
 from klamm.cli.clients import client_config, closing
@@ -20,6 +19,7 @@ from klamm.cli.output import CommandError, Output, print_error
 from klamm.cli.positions import Kind, Position, parse_position, place
 from klamm.cli.produce import Batch, split_keys
 from klamm.cli.record_format import parse_format, record_fields, render_json, render_value
+from klamm.errors import KafkaError
 
 
 @dataclass

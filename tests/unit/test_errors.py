@@ -26,14 +26,19 @@ def test_every_code_has_a_class(row):
 
 def test_type_checkers_read_the_classes_that_programs_get():
     tree = ast.parse(Path(errors.__file__).read_text())
-    (block,) = [node for node in tree.body if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"]
+    (block,) = [
+        node for node in tree.body if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+    ]
     read = {node.name: [base.id for base in node.bases] for node in block.body}
     made = [errors.by_code(row.code) for row in CODES]
     assert read == {kind.__name__: [base.__name__ for base in kind.__bases__] for kind in made}
 
 
 def test_codes_are_kafkas():
-    known = {row["code"]: (row["name"], row["retriable"]) for row in golden.json.loads((golden.FOLDER / "errors.json").read_text())}
+    known = {
+        row["code"]: (row["name"], row["retriable"])
+        for row in golden.json.loads((golden.FOLDER / "errors.json").read_text())
+    }
     del known[0]
     assert {row.code: (row.name, row.retriable) for row in CODES} == known
 

@@ -93,7 +93,9 @@ def plain(record):
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_a_batch_comes_back_from_every_codec(codec):
-    records = [protocol.BatchRecord(i, 1000 + i, b"k%d" % i, None if i == 3 else b"v" * i, [("h", None)]) for i in range(9)]
+    records = [
+        protocol.BatchRecord(i, 1000 + i, b"k%d" % i, None if i == 3 else b"v" * i, [("h", None)]) for i in range(9)
+    ]
     (batch,) = protocol.decode_records(protocol.encode_batch(records, compression=codec))
     assert batch.records == records
     assert batch.compression == codec

@@ -12,10 +12,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from klamm.errors import KafkaError
-
 from klamm.cli import consume, demo, dev_broker, produce, topics
 from klamm.cli.output import CommandError, Output, print_error
+from klamm.errors import KafkaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,125 @@
+"""The codec by name against brokers: requests made with `klamm.protocol` alone, in every version that the broker speaks."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import pytest
+
+from klamm import protocol
+
+KEYS = {api.key: api for api in protocol.apis()}
+
+
+def receive(connection, count):
+    data = b""
+    while len(data) < count:
+        piece = connection.recv(count - len(data))
+        assert piece, "the broker hung up"
+        data += piece
+    return data
+
+
+class Line:
+    """A connection to a broker, on which requests are made by hand."""
+
+    def __init__(self, host, port):
+        self._connection = socket.create_connection((host, port), timeout=20)
+
+    def close(self):
+        self._connection.close()
+
+    def __call__(self, name, version, fields, correlation=77):
+        """Send a request, and return the fields of the response."""
+        api = next(api for api in protocol.apis() if api.name == name)
+        flexible = api.flexible is not None and version >= api.flexible
+        header = struct.pack(">hhih", api.key, version, correlation, 4) + b"test" + b"\x00" * flexible
+        frame = header + protocol.encode(name, "request", version, fields)
+        self._connection.sendall(struct.pack(">i", len(frame)) + frame)
+        (length,) = struct.unpack(">i", receive(self._connection, 4))
+        answer = receive(self._connection, length)
+        assert struct.unpack(">i", answer[:4]) == (correlation,)
+        # The answer about versions has the old header, whatever its version.
+        skip = 5 if flexible and name != "ApiVersions" else 4
+        return protocol.decode(name, "response", version, answer[skip:])
+
+
+@pytest.fixture
+def ask(broker):
+    """A line to the first node."""
+    host, port = broker.bootstrap_servers.split(",")[0].rsplit(":", 1)
+    line = Line(host, int(port))
+    yield line
+    line.close()
+
+
+@pytest.fixture
+def versions(ask):
+    answer = ask("ApiVersions", 0, {})
+    assert answer["errorCode"] == 0
+    spoken = {}
+    for entry in answer["apiKeys"]:
+        api = KEYS.get(entry["apiKey"])
+        if api is not None:
+            spoken[api.name] = range(max(entry["minVersion"], api.min), min(entry["maxVersion"], api.max) + 1)
+    return spoken
+
+
+def test_the_broker_speaks_every_api_we_know(versions):
+    assert {api.name for api in protocol.apis()} <= set(versions)
+
+
+def test_versions_in_every_version(ask, versions):
+    for version in versions["ApiVersions"]:
+        answer = ask(
+            "ApiVersions", version, {} if version < 3 else {"clientSoftwareName": "t", "clientSoftwareVersion": "1"}
+        )
+        assert answer["errorCode"] == 0
+
+
+def test_metadata_in_every_version(ask, versions):
+    for version in versions["Metadata"]:
+        answer = ask("Metadata", version, {"topics": [] if version == 0 else None})
+        assert answer["brokers"][0]["host"] == "127.0.0.1"
+
+
+@pytest.fixture
+def leader(ask, versions, topic):
+    """A line to the node that leads a new topic's only partition, and the topic's id."""
+    newest = versions["Metadata"][-1]
+    for _ in range(1_000):
+        answer = ask("Metadata", newest, {"topics": [{"name": topic}], "allowAutoTopicCreation": True})
+        (found,) = answer["topics"]
+        nodes = {node["nodeId"]: node for node in answer["brokers"]}
+        if found["errorCode"] == 0 and found["partitions"][0]["leaderId"] in nodes:
+            break
+    node = nodes[found["partitions"][0]["leaderId"]]
+    line = Line(node["host"], node["port"])
+    yield line, found["topicId"]
+    line.close()
+
+
+def test_records_go_in_and_out_in_every_version(leader, versions, topic):
+    ask, topic_id = leader
+    written = 0
+    for version in versions["Produce"]:
+        if version < 3:
+            continue  # older formats of records
+        batch = protocol.encode_batch([protocol.BatchRecord(timestamp=1_000, value=b"v%d" % version)])
+        name = {"topicId": topic_id} if version >= 13 else {"name": topic}
+        data = [{**name, "partitionData": [{"index": 0, "records": batch}]}]
+        answer = ask("Produce", version, {"acks": 1, "timeoutMs": 10_000, "topicData": data})
+        (partition,) = answer["responses"][0]["partitionResponses"]
+        assert (partition["errorCode"], partition["baseOffset"]) == (0, written), version
+        written += 1
+    for version in versions["Fetch"]:
+        if version < 4:
+            continue  # the broker would convert
+        name = {"topicId": topic_id} if version >= 13 else {"topic": topic}
+        partition = {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 1 << 20}
+        fields = {"maxWaitMs": 100, "minBytes": 1, "topics": [{**name, "partitions": [partition]}]}
+        (answer,) = ask("Fetch", version, fields)["responses"]
+        batches = protocol.decode_records(answer["partitions"][0]["records"])
+        assert batches[0].records[0].value == b"v3"
+        assert sum(len(batch.records) for batch in batches) == written

@@ -1,0 +1,86 @@
+"""What a type checker says of programs that use klamm: right ones pass, wrong ones do not."""
+
+from __future__ import annotations
+
+import pytest
+
+api = pytest.importorskip("mypy.api")
+
+RIGHT = """
+import asyncio
+import klamm
+from klamm.errors import BrokerError, OffsetOutOfRangeError, ProducerFencedError, FencedError
+from klamm.testing import DevBroker
+from typing_extensions import assert_type
+
+def sync() -> None:
+    with klamm.Producer({"bootstrap.servers": "b", "linger.ms": 5}, acks="all", compression_type="zstd") as producer:
+        delivery = producer.send("t", b"v", key=memoryview(b"k"), headers=[("h", b"v"), ("n", None)])
+        assert_type(delivery, "klamm.Delivery[klamm.RecordMetadata]")
+        assert_type(delivery.result(timeout=5), klamm.RecordMetadata)
+        assert_type(producer.send_arrow("t", object()), int)
+    with klamm.Consumer(["a", "b"], group_id="g", topics="t", auto_offset_reset="earliest") as consumer:
+        for record in consumer:
+            assert_type(record, klamm.Record)
+            assert_type(record.value, "bytes | None")
+        records = consumer.poll(timeout=None, max_records=5)
+        assert_type(records[0], klamm.Record)
+        assert_type(records[1:], klamm.Records)
+        assert_type(records.by_partition(), "dict[klamm.TopicPartition, klamm.Records]")
+        assert_type(consumer.end_offsets([klamm.TopicPartition("t", 0)]), "dict[klamm.TopicPartition, int]")
+    with klamm.Admin("b") as admin:
+        assert_type(admin.describe_topics(["t"])["t"].partitions[0].leader, int)
+    try:
+        sync()
+    except OffsetOutOfRangeError as error:
+        assert_type(error.code, int)
+        assert_type(error.hint, "str | None")
+    except ProducerFencedError as error:
+        fenced: FencedError = error
+        refused: BrokerError = error
+
+async def asynchronous() -> None:
+    async with klamm.AsyncProducer("b", linger_ms=1) as producer, klamm.AsyncConsumer("b") as consumer:
+        assert_type(await producer.send("t", b"v"), klamm.RecordMetadata)
+        await producer.flush(timeout=1)
+        async for record in consumer:
+            assert_type(record, klamm.Record)
+        assert_type(await consumer.poll(), klamm.Records)
+        assert_type(consumer.lag(), "dict[klamm.TopicPartition, int | None]")
+
+def testing(klamm_broker: DevBroker) -> None:
+    assert_type(klamm_broker.bootstrap_servers, str)
+"""
+WRONG = {
+    'klamm.Producer("b", linger_mss=5)': "linger_mss",
+    'klamm.Producer("b", acks="some")': "acks",
+    'klamm.Producer("b", linger_ms="soon")': "linger_ms",
+    'klamm.Consumer("b", auto_offset_reset="middle")': "auto_offset_reset",
+    'klamm.Producer("b").send("t", "text")': "str",
+    'klamm.Producer("b").send_nowait("t", 5)': "int",
+    'klamm.AsyncProducer("b").send("t", b"v").offset': "offset",
+    'klamm.Admin("b").create_topics(["t"])': "list[str]",
+    "klamm.errors.NoSuchThingError": "NoSuchThingError",
+    "klamm.Produser": "Produser",
+}
+
+
+def check(tmp_path, program):
+    source = tmp_path / "program.py"
+    source.write_text(program)
+    output, errors, _ = api.run(["--strict", "--no-incremental", str(source)])
+    assert errors == ""
+    return [line for line in output.splitlines() if "error:" in line]
+
+
+def test_right_programs_pass(tmp_path):
+    assert check(tmp_path, RIGHT) == []
+
+
+def test_wrong_programs_do_not(tmp_path):
+    program = "import klamm\nimport klamm.errors\n" + "\n".join(WRONG)
+    found = check(tmp_path, program)
+    for number, (statement, says) in enumerate(WRONG.items(), 3):
+        lines = [line for line in found if f"program.py:{number}:" in line]
+        assert lines, f"nothing said about {statement}"
+        assert any(says in line for line in lines), lines
