@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pytest import CaptureFixture
-
     from conftest import Broker
 
 README = Path(__file__).parents[2] / "README.md"
 EXAMPLES = re.findall(r"^## (.+?)\n.*?^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
 
 
-def test_every_example_runs(broker: Broker, spark: SparkSession, capsys: CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("spark")
+def test_every_example_runs(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     titles = []
     for title, code in EXAMPLES:
         here = code.replace("localhost:9092", broker.bootstrap_servers)
-        exec(compile(here, f"README.md, {title}", "exec"), {"__name__": "__main__"})
+        exec(compile(here, f"README.md, {title}", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own README
         titles.append(title)
     assert titles[:5] == ["Produce", "Consume", "Asyncio", "Arrow", "Spark"]
     said = capsys.readouterr().out
