@@ -164,6 +164,16 @@ struct Socket {
     others: Vec<SocketAddr>,
 }
 
+/// Ends the client with its I/O thread, however that ends: nobody waits for a thread that is gone.
+struct End<R: Serve>(Arc<Shared<R>>);
+
+impl<R: Serve> Drop for End<R> {
+    fn drop(&mut self) {
+        self.0.closed.store(true, SeqCst);
+        self.0.end();
+    }
+}
+
 struct Driver<R: Serve> {
     shared: Arc<Shared<R>>,
     poller: Poller,
@@ -190,6 +200,7 @@ impl<R: Serve> Driver<R> {
     }
 
     fn run(mut self) {
+        let _end = End(self.shared.clone());
         let mut events = Vec::new();
         loop {
             self.poller.arm();
@@ -214,8 +225,6 @@ impl<R: Serve> Driver<R> {
                 self.handle(event);
             }
         }
-        self.shared.closed.store(true, SeqCst);
-        self.shared.end();
     }
 
     /// One exchange between role and network; says whether there may be more to do.

@@ -54,6 +54,27 @@ pub enum Action {
     Close(ConnectionId),
 }
 
+/// Who is at the other end, and what for. The order is the order of preference for requests that any broker answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum PeerId {
+    /// A broker of the cluster.
+    Broker(i32),
+    /// An address of the bootstrap list.
+    Bootstrap(usize),
+    /// A broker of the cluster, for fetches alone.
+    Fetch(i32),
+}
+
+impl PeerId {
+    /// The broker's id, -1 before it is known.
+    fn node(self) -> i32 {
+        match self {
+            Self::Broker(node) | Self::Fetch(node) => node,
+            Self::Bootstrap(_) => -1,
+        }
+    }
+}
+
 enum Token<T> {
     Metadata { all: bool },
     Role(T),
@@ -88,8 +109,8 @@ impl<T> Peer<T> {
 /// The machine.
 pub struct Network<T> {
     config: NetworkConfig,
-    peers: BTreeMap<i32, Peer<T>>,
-    connections: HashMap<ConnectionId, i32>,
+    peers: BTreeMap<PeerId, Peer<T>>,
+    connections: HashMap<ConnectionId, PeerId>,
     next_connection: usize,
     cluster: Arc<Cluster>,
     topics: BTreeSet<Arc<str>>,
@@ -125,15 +146,15 @@ impl<T> Network<T> {
             unreachable: None,
             config,
         };
-        for (id, (host, port)) in (i32::MIN..).zip(this.config.bootstrap.clone()) {
-            this.add_peer(id, host, port);
+        for (i, (host, port)) in this.config.bootstrap.clone().into_iter().enumerate() {
+            this.add_peer(PeerId::Bootstrap(i), host, port);
         }
         this
     }
 
-    fn add_peer(&mut self, id: i32, host: String, port: u16) {
+    fn add_peer(&mut self, id: PeerId, host: String, port: u16) {
         let (first, max) = self.config.reconnect_backoff;
-        let backoff = Backoff::new(first, max, self.config.seed ^ u64::from(id.unsigned_abs()));
+        let backoff = Backoff::new(first, max, self.config.seed ^ self.peers.len() as u64);
         let peer = Peer { host, port, link: Link::Idle, backoff, queue: VecDeque::new(), error: None };
         self.peers.insert(id, peer);
     }
@@ -181,9 +202,10 @@ impl<T> Network<T> {
     }
 
     /// The ready peer with the least to do; brokers of the cluster before bootstrap addresses.
-    fn nearest(&self) -> Option<i32> {
-        let load = |(id, peer): (&i32, &Peer<T>)| match &peer.link {
-            Link::Up(_, c) if c.is_ready() => Some((*id < 0, c.in_flight(), *id)),
+    fn nearest(&self) -> Option<PeerId> {
+        let load = |(id, peer): (&PeerId, &Peer<T>)| match (id, &peer.link) {
+            (PeerId::Fetch(_), _) => None,
+            (_, Link::Up(_, c)) if c.is_ready() => Some((id.node() < 0, c.in_flight(), *id)),
             _ => None,
         };
         self.peers.iter().filter_map(load).min().map(|(_, _, id)| id)
@@ -191,22 +213,23 @@ impl<T> Network<T> {
 
     /// Sees to it that a connection to some broker is being made.
     fn reach_somebody(&mut self, now: Time) {
+        let of_use = |id: &PeerId| !matches!(id, PeerId::Fetch(_));
         let under_way = |p: &Peer<T>| matches!(p.link, Link::Connecting(..) | Link::Up(..));
-        if self.peers.values().any(under_way) {
+        if self.peers.iter().any(|(id, p)| of_use(id) && under_way(p)) {
             return;
         }
         // Brokers of the cluster first, then the bootstrap list; the one that failed least before.
         let next = self
             .peers
             .iter()
-            .filter(|(_, p)| matches!(p.link, Link::Idle))
-            .min_by_key(|(id, p)| (p.backoff.failures(), **id < 0, **id));
+            .filter(|(id, p)| of_use(id) && matches!(p.link, Link::Idle))
+            .min_by_key(|(id, p)| (p.backoff.failures(), **id));
         if let Some(id) = next.map(|(id, _)| *id) {
             self.connect(now, id);
         }
     }
 
-    fn connect(&mut self, now: Time, id: i32) {
+    fn connect(&mut self, now: Time, id: PeerId) {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
@@ -227,7 +250,13 @@ impl<T> Network<T> {
             other => other,
         };
         if let Target::Node(id) = target {
-            self.submit_to(now, id, outgoing);
+            self.submit_to(now, PeerId::Broker(id), outgoing);
+        } else if let Target::Fetch(id) = target {
+            if let (false, Some(b)) = (self.peers.contains_key(&PeerId::Fetch(id)), self.cluster.brokers.get(&id)) {
+                let (host, port) = (b.host.clone(), b.port);
+                self.add_peer(PeerId::Fetch(id), host, port);
+            }
+            self.submit_to(now, PeerId::Fetch(id), outgoing);
         } else if let Some(id) = self.nearest() {
             self.submit_to(now, id, outgoing);
         } else {
@@ -236,10 +265,11 @@ impl<T> Network<T> {
         }
     }
 
-    fn submit_to(&mut self, now: Time, id: i32, outgoing: Outgoing<T>) {
+    fn submit_to(&mut self, now: Time, id: PeerId, outgoing: Outgoing<T>) {
         let Some(peer) = self.peers.get_mut(&id) else {
-            let error = Error::new(ErrorKind::Network, format!("broker {id} is not in the cluster's metadata"));
-            self.answers.push_back(Answer { token: outgoing.token, node: id, result: Err(error) });
+            let error =
+                Error::new(ErrorKind::Network, format!("broker {} is not in the cluster's metadata", id.node()));
+            self.answers.push_back(Answer { token: outgoing.token, node: id.node(), result: Err(error) });
             return;
         };
         if peer.is_ready() {
@@ -252,16 +282,17 @@ impl<T> Network<T> {
         }
     }
 
-    fn send(&mut self, now: Time, id: i32, call: Box<dyn Call>, max_version: i16, deadline: Time, token: Token<T>) {
+    fn send(&mut self, now: Time, id: PeerId, call: Box<dyn Call>, max_version: i16, deadline: Time, token: Token<T>) {
         let Some(Peer { link: Link::Up(connection, c), .. }) = self.peers.get_mut(&id) else {
             return;
         };
+        let connection = *connection;
         let deadline = deadline.min(now + self.config.request_timeout);
         let refused = c.send(&*call, max_version, deadline, token).err();
         while let Some(bytes) = c.poll_send() {
-            self.actions.push_back(Action::Send(*connection, bytes));
+            self.actions.push_back(Action::Send(connection, bytes));
         }
-        self.collect(now, id);
+        self.collect(now, connection);
         if let Some((token, error)) = refused {
             self.answer(now, id, token, Err(error));
         }
@@ -310,7 +341,7 @@ impl<T> Network<T> {
             self.actions.push_back(Action::Send(connection, bytes));
         }
         let became_ready = !was_ready && c.is_ready();
-        self.collect(now, id);
+        self.collect(now, connection);
         if let Err(error) = result {
             self.actions.push_back(Action::Close(connection));
             self.lose(now, id, &error);
@@ -319,7 +350,7 @@ impl<T> Network<T> {
         }
     }
 
-    fn handle_ready(&mut self, now: Time, id: i32) {
+    fn handle_ready(&mut self, now: Time, id: PeerId) {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
@@ -327,7 +358,7 @@ impl<T> Network<T> {
         peer.error = None;
         let queued = std::mem::take(&mut peer.queue);
         for outgoing in queued {
-            self.submit(now, Outgoing { target: Target::Node(id), ..outgoing });
+            self.submit_to(now, id, outgoing);
         }
         for outgoing in std::mem::take(&mut self.waiting) {
             self.submit(now, outgoing);
@@ -349,7 +380,7 @@ impl<T> Network<T> {
             (_, why) => {
                 let why = why.unwrap_or_else(|| "closed".to_owned());
                 let error = Error::new(ErrorKind::Network, format!("cannot connect: {why}"));
-                error.with_hint(if id < 0 {
+                error.with_hint(if id.node() < 0 {
                     "check that the broker runs and that bootstrap.servers names its address"
                 } else {
                     "the cluster advertises this address; check advertised.listeners of the broker"
@@ -360,7 +391,7 @@ impl<T> Network<T> {
     }
 
     /// Ends a peer's connection: what is in flight and what waits for it fails.
-    fn lose(&mut self, now: Time, id: i32, error: &Error) {
+    fn lose(&mut self, now: Time, id: PeerId, error: &Error) {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
@@ -383,10 +414,10 @@ impl<T> Network<T> {
         };
         peer.error = Some(error.clone());
         for outgoing in std::mem::take(&mut peer.queue) {
-            self.answers.push_back(Answer { token: outgoing.token, node: id, result: Err(error.clone()) });
+            self.answers.push_back(Answer { token: outgoing.token, node: id.node(), result: Err(error.clone()) });
         }
         // Whoever led something there may have moved.
-        self.wish(now, Wish { refresh: id >= 0, ..Wish::default() });
+        self.wish(now, Wish { refresh: id.node() >= 0, ..Wish::default() });
         if !self.waiting.is_empty() || self.refresh_at.is_some() {
             self.reach_somebody(now);
         }
@@ -395,10 +426,11 @@ impl<T> Network<T> {
 
     /// If every peer failed, says so once for this round of attempts.
     fn note_unreachable(&mut self) {
-        if self.peers.values().any(|p| p.error.is_none()) {
+        let needed = |(id, p): (&PeerId, _)| (!matches!(id, PeerId::Fetch(_))).then_some(p);
+        if self.peers.iter().filter_map(needed).any(|p: &Peer<T>| p.error.is_none()) {
             return;
         }
-        let mut errors: Vec<&Error> = self.peers.values().filter_map(|p| p.error.as_ref()).collect();
+        let mut errors: Vec<&Error> = self.peers.iter().filter_map(needed).filter_map(|p| p.error.as_ref()).collect();
         errors.dedup_by_key(|e| e.to_string());
         let Some(first) = errors.first() else { return };
         let list: Vec<String> =
@@ -410,21 +442,22 @@ impl<T> Network<T> {
         });
     }
 
-    fn collect(&mut self, now: Time, id: i32) {
-        while let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get_mut(&id) {
-            let Some((token, result)) = c.poll_answer() else {
-                return;
-            };
+    /// Hands out a connection's answers. One of them may be metadata that gives the connection to another peer.
+    fn collect(&mut self, now: Time, connection: ConnectionId) {
+        while let Some(id) = self.connections.get(&connection).copied()
+            && let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get_mut(&id)
+            && let Some((token, result)) = c.poll_answer()
+        {
             self.answer(now, id, token, result);
         }
     }
 
-    fn answer(&mut self, now: Time, id: i32, token: Token<T>, result: Result<Reply, Error>) {
+    fn answer(&mut self, now: Time, id: PeerId, token: Token<T>, result: Result<Reply, Error>) {
         match token {
             Token::Role(token) => {
                 let address = || self.peers.get(&id).map_or_else(String::new, Peer::address);
                 let result = result.map_err(|e| if e.broker().is_none() { e.from_broker(address()) } else { e });
-                self.answers.push_back(Answer { token, node: id, result });
+                self.answers.push_back(Answer { token, node: id.node(), result });
             }
             Token::Metadata { all } => {
                 self.asking = false;
@@ -454,18 +487,19 @@ impl<T> Network<T> {
         };
         self.refresh_at = Some(self.refresh_at.unwrap_or(Time::NEVER).min(now + wait));
         for b in cluster.brokers.values() {
-            let moved = self.peers.get(&b.id).is_some_and(|p| (&p.host, p.port) != (&b.host, b.port));
-            if moved {
-                let error = Error::new(ErrorKind::Network, "broker moved to another address");
-                self.drop_peer(now, b.id, &error);
+            let here = |p: &Peer<T>| (&p.host, p.port) == (&b.host, b.port);
+            for id in [PeerId::Broker(b.id), PeerId::Fetch(b.id)] {
+                if self.peers.get(&id).is_some_and(|p| !here(p)) {
+                    self.drop_peer(now, id, &Error::new(ErrorKind::Network, "broker moved to another address"));
+                }
             }
-            if !self.peers.contains_key(&b.id) {
-                self.add_peer(b.id, b.host.clone(), b.port);
-                self.adopt_bootstrap(b.id);
+            if !self.peers.contains_key(&PeerId::Broker(b.id)) {
+                self.add_peer(PeerId::Broker(b.id), b.host.clone(), b.port);
+                self.adopt_bootstrap(PeerId::Broker(b.id));
             }
         }
-        let gone: Vec<i32> =
-            self.peers.keys().filter(|id| **id >= 0 && !cluster.brokers.contains_key(id)).copied().collect();
+        let left = |id: &PeerId| id.node() >= 0 && !cluster.brokers.contains_key(&id.node());
+        let gone: Vec<PeerId> = self.peers.keys().copied().filter(left).collect();
         for id in gone {
             self.drop_peer(now, id, &Error::new(ErrorKind::Network, "broker left the cluster"));
         }
@@ -474,11 +508,12 @@ impl<T> Network<T> {
     }
 
     /// A bootstrap connection to the same address serves the broker from now on.
-    fn adopt_bootstrap(&mut self, id: i32) {
+    fn adopt_bootstrap(&mut self, id: PeerId) {
         let Some((host, port)) = self.peers.get(&id).map(|p| (p.host.clone(), p.port)) else {
             return;
         };
-        let ready = self.peers.iter_mut().find(|(b, p)| **b < 0 && p.port == port && p.host == host && p.is_ready());
+        let ready =
+            self.peers.iter_mut().find(|(b, p)| b.node() < 0 && p.port == port && p.host == host && p.is_ready());
         let Some((_, bootstrap)) = ready else { return };
         let link = std::mem::replace(&mut bootstrap.link, Link::Idle);
         if let (Link::Up(connection, _), Some(peer)) = (&link, self.peers.get_mut(&id)) {
@@ -487,7 +522,7 @@ impl<T> Network<T> {
         }
     }
 
-    fn drop_peer(&mut self, now: Time, id: i32, error: &Error) {
+    fn drop_peer(&mut self, now: Time, id: PeerId, error: &Error) {
         if let Some(Peer { link: Link::Connecting(c, _) | Link::Up(c, _), .. }) = self.peers.get(&id) {
             self.actions.push_back(Action::Close(*c));
         }
@@ -534,7 +569,7 @@ impl<T> Network<T> {
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time) {
-        let ids: Vec<i32> = self.peers.keys().copied().collect();
+        let ids: Vec<PeerId> = self.peers.keys().copied().collect();
         for id in ids {
             let Some(peer) = self.peers.get_mut(&id) else {
                 continue;
@@ -571,14 +606,14 @@ impl<T> Network<T> {
         }
     }
 
-    fn expire(&mut self, now: Time, id: i32) {
+    fn expire(&mut self, now: Time, id: PeerId) {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
         if peer.queue.iter().any(|o| o.deadline <= now) {
             let (late, queue) = std::mem::take(&mut peer.queue).into_iter().partition(|o| o.deadline <= now);
             peer.queue = queue;
-            self.give_up(late, id);
+            self.give_up(late, id.node());
         }
     }
 

@@ -9,6 +9,9 @@ use std::sync::Arc;
 pub enum Target {
     /// The broker of this id.
     Node(i32),
+    /// The broker of this id, on a connection for fetches alone: a broker answers a connection's requests one after the
+    /// other, so a long poll would hold up whatever is asked behind it.
+    Fetch(i32),
     /// The controller; any broker while it is unknown.
     Controller,
     /// Whichever broker is nearest at hand.

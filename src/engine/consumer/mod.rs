@@ -506,7 +506,7 @@ impl<T: Send> Consumer<T> {
             limit: self.config.decompress_limit,
         };
         Some(Outgoing {
-            target: Target::Node(node),
+            target: Target::Fetch(node),
             call: Box::new(FetchCall(request)),
             token: Token::Fetch(asked, checks),
             deadline: now + self.config.request_timeout + wait,

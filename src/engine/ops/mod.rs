@@ -90,6 +90,8 @@ struct Running<T> {
     /// When to step again; `None` while replies are outstanding.
     next_step: Option<Time>,
     outstanding: usize,
+    /// Whether the last try failed.
+    failed: bool,
     error: Option<Error>,
 }
 
@@ -133,8 +135,17 @@ impl<T> Ops<T> {
         self.next += 1;
         let backoff = Backoff::new(self.backoff.0, self.backoff.1, now.0 ^ id.rotate_left(32));
         let deadline = now + timeout;
-        let running =
-            Running { op, ticket, started: now, deadline, backoff, next_step: Some(now), outstanding: 0, error: None };
+        let running = Running {
+            op,
+            ticket,
+            started: now,
+            deadline,
+            backoff,
+            next_step: Some(now),
+            outstanding: 0,
+            failed: false,
+            error: None,
+        };
         self.running.insert(id, running);
         if self.cluster.brokers.is_empty() {
             self.wish.refresh = true;
@@ -179,6 +190,7 @@ impl<T> Ops<T> {
         let (Some(result), Some(running)) = (result, self.running.get_mut(&id)) else {
             return;
         };
+        running.failed = result.is_err();
         if let Err(error) = result {
             let unknown = error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
             let patient = !unknown || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
@@ -230,7 +242,9 @@ impl<T: Send> Role for Ops<T> {
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
         self.cluster = cluster.clone();
         self.unreachable = None;
-        let waiting: Vec<u64> = self.running.iter().filter(|(_, r)| r.outstanding == 0).map(|(id, _)| *id).collect();
+        // What failed waits for its time; what had nobody to ask waited for this.
+        let waiting = |r: &Running<T>| r.outstanding == 0 && !r.failed;
+        let waiting: Vec<u64> = self.running.iter().filter(|(_, r)| waiting(r)).map(|(id, _)| *id).collect();
         for id in waiting {
             self.step(now, id);
         }
