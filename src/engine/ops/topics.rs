@@ -18,9 +18,15 @@ pub struct NewTopic {
     pub configs: Vec<(String, String)>,
 }
 
-/// CreateTopics.
+/// Parts of the operations below: the change itself, and the look at what a broker knows of it. A controller answers when
+/// the change is decided, and a broker hears of it a moment later; callers want to use what they made.
+const CHANGE: u32 = 0;
+const LOOK: u32 = 1;
+
+/// CreateTopics, done when a broker knows the topics and their leaders.
 pub struct CreateTopics {
     topics: Vec<NewTopic>,
+    names: Vec<String>,
     validate_only: bool,
     done: bool,
 }
@@ -29,7 +35,8 @@ impl CreateTopics {
     /// Creates topics, or only checks that they could be.
     pub fn new(topics: Vec<NewTopic>, validate_only: bool) -> Self {
         let done = topics.is_empty();
-        Self { topics, validate_only, done }
+        let names = topics.iter().map(|t| t.name.clone()).collect();
+        Self { topics, names, validate_only, done }
     }
 }
 
@@ -62,11 +69,20 @@ impl Op for CreateTopics {
         };
         let topics = self.topics.iter().map(topic).collect();
         let request = create_topics::Request { topics, timeout_ms: 30_000, validate_only: self.validate_only };
-        cx.send(Target::Controller, request, 0);
+        cx.send(Target::Controller, request, CHANGE);
         Ok(())
     }
 
-    fn take(&mut self, _cx: &mut Cx<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+        if part == LOOK {
+            let cluster = read(cx.now, reply, false)?;
+            let has_leaders = |name: &String| {
+                let partitions = cluster.topics.get(name.as_str()).map_or(0, |t| t.partitions.len() as i32);
+                partitions > 0 && (0..partitions).all(|p| cluster.leader(name, p).is_some())
+            };
+            self.done = self.names.iter().all(has_leaders);
+            return Ok(());
+        }
         let response: create_topics::Response = reply.decode()?;
         let mut failed = None;
         for t in response.topics {
@@ -78,8 +94,12 @@ impl Op for CreateTopics {
                 }
             }
         }
-        self.done = failed.is_none();
-        failed.map_or(Ok(()), Err)
+        self.done = failed.is_none() && self.validate_only;
+        match failed {
+            Some(e) => Err(e),
+            None if self.done => Ok(()),
+            None => self.step(cx),
+        }
     }
 
     fn output(&mut self) -> Option<Output> {
@@ -87,9 +107,10 @@ impl Op for CreateTopics {
     }
 }
 
-/// DeleteTopics.
+/// DeleteTopics, done when a broker no longer knows the topics.
 pub struct DeleteTopics {
     topics: Vec<String>,
+    names: Vec<String>,
     done: bool,
 }
 
@@ -97,7 +118,7 @@ impl DeleteTopics {
     /// Deletes topics by name.
     pub fn new(topics: Vec<String>) -> Self {
         let done = topics.is_empty();
-        Self { topics, done }
+        Self { names: topics.clone(), topics, done }
     }
 }
 
@@ -114,17 +135,27 @@ impl Op for DeleteTopics {
             cx.refresh();
             return Ok(());
         }
+        if self.topics.is_empty() {
+            ask(cx, Some(&self.names), false, LOOK);
+            return Ok(());
+        }
         let named = |name: &String| delete_topics::Topic { name: Some(name.clone()), ..Default::default() };
         let request = delete_topics::Request {
             topics: self.topics.iter().map(named).collect(),
             topic_names: self.topics.clone(),
             timeout_ms: 30_000,
         };
-        cx.send(Target::Controller, request, 0);
+        cx.send(Target::Controller, request, CHANGE);
         Ok(())
     }
 
-    fn take(&mut self, _cx: &mut Cx<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+        if part == LOOK {
+            let cluster = read(cx.now, reply, false)?;
+            let is_gone = |name: &String| cluster.topics.get(name.as_str()).is_none_or(|t| t.partitions.is_empty());
+            self.done = self.names.iter().all(is_gone);
+            return Ok(());
+        }
         let response: delete_topics::Response = reply.decode()?;
         let mut failed = None;
         for t in response.responses {
@@ -134,8 +165,10 @@ impl Op for DeleteTopics {
                 Err(code) => failed = Some(refused(code, format!("delete topic {name:?}"), t.error_message, &name)),
             }
         }
-        self.done = failed.is_none();
-        failed.map_or(Ok(()), Err)
+        match failed {
+            Some(e) => Err(e),
+            None => self.step(cx),
+        }
     }
 
     fn output(&mut self) -> Option<Output> {
@@ -143,14 +176,14 @@ impl Op for DeleteTopics {
     }
 }
 
-fn ask(cx: &mut Cx<'_>, topics: Option<&[String]>, create: bool) {
+fn ask(cx: &mut Cx<'_>, topics: Option<&[String]>, create: bool, part: u32) {
     let named = |name: &String| metadata::TopicRequest { name: Some(name.clone()), ..Default::default() };
     let request = metadata::Request {
         topics: topics.map(|names| names.iter().map(named).collect()),
         allow_auto_topic_creation: create,
         ..Default::default()
     };
-    cx.send(Target::Any, request, 0);
+    cx.send(Target::Any, request, part);
 }
 
 fn read(now: Time, reply: Reply, all: bool) -> Result<Cluster, Error> {
@@ -178,7 +211,7 @@ impl Op for Describe {
     }
 
     fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
-        ask(cx, self.topics.as_deref(), false);
+        ask(cx, self.topics.as_deref(), false, LOOK);
         Ok(())
     }
 
@@ -212,7 +245,7 @@ impl Op for Partitions {
     }
 
     fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
-        ask(cx, Some(std::slice::from_ref(&self.topic)), self.create);
+        ask(cx, Some(std::slice::from_ref(&self.topic)), self.create, LOOK);
         Ok(())
     }
 
