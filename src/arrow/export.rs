@@ -42,27 +42,74 @@ impl fmt::Display for TooLarge {
 /// Builds the columns of `rows`.
 pub fn to_batch(columns: &Columns, rows: &[Rows<'_>]) -> Result<RecordBatch, TooLarge> {
     let count = rows.iter().map(|r| r.records.len()).sum();
-    let arrays = columns
-        .columns
-        .iter()
-        .map(|column| array(*column, columns.layout, rows, count))
-        .collect::<Result<Vec<ArrayRef>, _>>()?;
+    let has = |column| columns.columns.contains(&column);
+    let (mut keys, mut values) = (Binary::new(count, has(Column::Key)), Binary::new(count, has(Column::Value)));
+    // A slice's bytes are read for both columns while they are near: all slices together fit no cache.
+    for r in rows {
+        keys.extend(r, |record, data| record.key(data));
+        values.extend(r, |record, data| record.value(data));
+    }
+    let (keys, values) = (keys.finish()?, values.finish()?);
+    let array = |column: &Column| -> Result<ArrayRef, TooLarge> {
+        Ok(match column {
+            Column::Topic => topics(columns.layout, rows, count)?,
+            Column::Partition => Arc::new(Int32Array::from(per_slice(rows, count, |r| r.partition))),
+            Column::Offset => Arc::new(Int64Array::from(per_record(rows, count, |r| r.offset))),
+            Column::Timestamp => timestamps(columns.layout, rows, count),
+            Column::TimestampType => Arc::new(Int32Array::from(per_slice(rows, count, |r| r.timestamp_type as i32))),
+            Column::Key => keys.clone(),
+            Column::Value => values.clone(),
+            Column::Headers => Arc::new(headers(columns.layout, rows, count)?),
+        })
+    };
+    let arrays = columns.columns.iter().map(array).collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(count));
     // The arrays were built for this schema and all have `count` rows.
     Ok(RecordBatch::try_new_with_options(columns.schema().clone(), arrays, &options).expect("columns fit the schema"))
 }
 
-fn array(column: Column, layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ArrayRef, TooLarge> {
-    Ok(match column {
-        Column::Topic => topics(layout, rows, count)?,
-        Column::Partition => Arc::new(Int32Array::from(per_slice(rows, count, |r| r.partition))),
-        Column::Offset => Arc::new(Int64Array::from(per_record(rows, count, |r| r.offset))),
-        Column::Timestamp => timestamps(layout, rows, count),
-        Column::TimestampType => Arc::new(Int32Array::from(per_slice(rows, count, |r| r.timestamp_type as i32))),
-        Column::Key => Arc::new(binary(rows, count, |record, data| record.key(data))?),
-        Column::Value => Arc::new(binary(rows, count, |record, data| record.value(data))?),
-        Column::Headers => Arc::new(headers(layout, rows, count)?),
-    })
+/// A column of bytes that grows a slice at a time.
+struct Binary {
+    wanted: bool,
+    offsets: Vec<i32>,
+    values: Vec<u8>,
+    nulls: NullBufferBuilder,
+}
+
+impl Binary {
+    fn new(count: usize, wanted: bool) -> Self {
+        let mut offsets = Vec::with_capacity(if wanted { count + 1 } else { 1 });
+        offsets.push(0);
+        Self { wanted, offsets, values: Vec::new(), nulls: NullBufferBuilder::new(count) }
+    }
+
+    #[inline]
+    fn extend<F>(&mut self, rows: &Rows<'_>, part: F)
+    where
+        F: for<'a> Fn(&Record, &'a [u8]) -> Option<&'a [u8]>,
+    {
+        if !self.wanted {
+            return;
+        }
+        let mut end = self.values.len();
+        for record in rows.records {
+            let bytes = part(record, rows.data);
+            self.nulls.append(bytes.is_some());
+            end += bytes.map_or(0, <[u8]>::len);
+            // Wraps beyond 2 GiB, which is refused at the end.
+            self.offsets.push(end as i32);
+        }
+        self.values.reserve(end - self.values.len());
+        for record in rows.records {
+            self.values.extend_from_slice(part(record, rows.data).unwrap_or_default());
+        }
+    }
+
+    fn finish(mut self) -> Result<ArrayRef, TooLarge> {
+        i32::try_from(self.values.len()).map_err(|_| TooLarge)?;
+        let values = Buffer::from_vec(self.values);
+        Ok(Arc::new(BinaryArray::new(offset_buffer(self.offsets), values, self.nulls.finish())))
+    }
 }
 
 fn per_slice<T: Copy>(rows: &[Rows<'_>], count: usize, value: impl Fn(&Rows<'_>) -> T) -> Vec<T> {
@@ -113,33 +160,6 @@ fn timestamps(layout: Layout, rows: &[Rows<'_>], count: usize) -> ArrayRef {
         nulls.append(*millis != NO_TIMESTAMP);
     }
     Arc::new(TimestampMillisecondArray::new(millis.into(), nulls.finish()).with_timezone("UTC"))
-}
-
-fn binary<F>(rows: &[Rows<'_>], count: usize, part: F) -> Result<BinaryArray, TooLarge>
-where
-    F: for<'a> Fn(&Record, &'a [u8]) -> Option<&'a [u8]>,
-{
-    let mut offsets: Vec<i32> = Vec::with_capacity(count + 1);
-    let mut nulls = NullBufferBuilder::new(count);
-    let mut end = 0usize;
-    offsets.push(0);
-    for r in rows {
-        for record in r.records {
-            let bytes = part(record, r.data);
-            nulls.append(bytes.is_some());
-            end += bytes.map_or(0, <[u8]>::len);
-            // Wraps beyond 2 GiB, which is refused below.
-            offsets.push(end as i32);
-        }
-    }
-    i32::try_from(end).map_err(|_| TooLarge)?;
-    let mut values: Vec<u8> = Vec::with_capacity(end);
-    for r in rows {
-        for record in r.records {
-            values.extend_from_slice(part(record, r.data).unwrap_or_default());
-        }
-    }
-    Ok(BinaryArray::new(offset_buffer(offsets), Buffer::from_vec(values), nulls.finish()))
 }
 
 fn headers(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ListArray, TooLarge> {

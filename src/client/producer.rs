@@ -7,7 +7,7 @@ use crate::engine::ops::{OpToken, Ops, Output, Partitions};
 pub use crate::engine::producer::NewRecord;
 use crate::engine::producer::{self, Event, Packet};
 use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish, earliest};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -202,8 +202,27 @@ impl Machine {
     }
 }
 
-fn wall_clock() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+/// The time of day for records, from the clock that every call reads anyway; the other one is read once a second, so that
+/// a clock that is set is followed.
+#[derive(Default)]
+struct WallClock {
+    /// Milliseconds from the start of the client's clock to 1970, negated.
+    start: AtomicI64,
+    /// When the time of day was read last, microseconds of the client's clock; 0 is never.
+    read: AtomicU64,
+}
+
+impl WallClock {
+    fn at(&self, now: Time) -> i64 {
+        let read = self.read.load(Relaxed);
+        let since_start = i64::try_from(now.0 / 1000).unwrap_or(i64::MAX);
+        if read == 0 || now.0.saturating_sub(read) > 1_000_000 {
+            let today = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+            self.start.store(i64::try_from(today).unwrap_or(i64::MAX).saturating_sub(since_start), Relaxed);
+            self.read.store(now.0.max(1), Relaxed);
+        }
+        self.start.load(Relaxed).saturating_add(since_start)
+    }
 }
 
 /// A record's timestamp if the caller gave none.
@@ -213,6 +232,7 @@ pub const NOW: i64 = i64::MIN;
 pub struct Producer {
     shared: Arc<Shared<Machine>>,
     failed: Arc<AtomicBool>,
+    wall: WallClock,
     max_block: Duration,
     api_timeout: Duration,
     create_topics: bool,
@@ -235,7 +255,14 @@ impl Producer {
         };
         let create_topics = network.allow_auto_topic_creation;
         let shared = Shared::new(machine, network);
-        Ok(Self { shared, failed, max_block: role.max_block, api_timeout: config.api_timeout()?, create_topics })
+        Ok(Self {
+            shared,
+            failed,
+            wall: WallClock::default(),
+            max_block: role.max_block,
+            api_timeout: config.api_timeout()?,
+            create_topics,
+        })
     }
 
     /// Sends a record and gives its outcome. Never blocks: a full buffer is an error of kind `BufferFull`.
@@ -254,7 +281,8 @@ impl Producer {
     pub fn batch(&self) -> Result<Appender<'_>, Error> {
         self.shared.check()?;
         let role = self.shared.role();
-        Ok(Appender { shared: &self.shared, role: Some(role), now: self.shared.now(), wall: wall_clock(), wake: false })
+        let now = self.shared.now();
+        Ok(Appender { shared: &self.shared, role: Some(role), now, wall: self.wall.at(now), wake: false })
     }
 
     /// How long a call may wait for room in the buffer.

@@ -95,7 +95,11 @@ impl<'py> Headers<'py> {
     }
 
     /// The headers, borrowed.
+    #[inline]
     pub(super) fn parts(&self) -> PyResult<Vec<Header<'_>>> {
+        if self.0.is_empty() {
+            return Ok(Vec::new());
+        }
         self.0.iter().map(|(key, value)| Ok((key.to_str()?, value.as_ref().map(|v| v.as_bytes())))).collect()
     }
 }

@@ -67,7 +67,8 @@ impl RecordMetadata {
 }
 
 /// One record of a topic.
-#[pyclass(frozen, module = "klamm")]
+// A loop drops each record before it takes the next, so that a short list of free ones is enough.
+#[pyclass(frozen, freelist = 8, module = "klamm")]
 pub(super) struct Record {
     slice: Arc<Slice>,
     index: usize,

@@ -70,7 +70,12 @@ fn check_name(topic: &str) -> Result<(), Error> {
 
 impl<D> Producer<D> {
     fn topic_index(&mut self, name: &str) -> Result<usize, Error> {
+        // Mostly it is the topic of the record before, which a comparison finds in a tenth of a hash's time.
+        if self.topics.get(self.latest).is_some_and(|t| *t.name == *name) {
+            return Ok(self.latest);
+        }
         if let Some(index) = self.by_name.get(name) {
+            self.latest = *index;
             return Ok(*index);
         }
         check_name(name)?;

@@ -147,6 +147,8 @@ pub struct Producer<D> {
     active: BTreeSet<(usize, usize)>,
     in_flight: HashMap<i32, usize>,
     identity: Identity,
+    /// The topic of the last record.
+    latest: usize,
     memory: usize,
     pressure: bool,
     generation: u64,
@@ -168,6 +170,7 @@ impl<D> Producer<D> {
             by_name: HashMap::new(),
             active: BTreeSet::new(),
             in_flight: HashMap::new(),
+            latest: 0,
             memory: 0,
             pressure: false,
             generation: 0,
