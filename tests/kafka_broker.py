@@ -57,6 +57,8 @@ _SMALL_KAFKA = {
     "num.io.threads": 4,
     "group.initial.rebalance.delay.ms": 0,  # 3 s by default
     "log.cleaner.dedupe.buffer.size": 4 << 20,  # 128 MiB of heap by default
+    # Tests give records timestamps of their own choice, and retention, which goes by them, would delete records of 1970.
+    "log.retention.ms": -1,
     # One node holds one copy of everything; 50 partitions of each internal topic would cost seconds.
     "offsets.topic.replication.factor": 1,
     "offsets.topic.num.partitions": 4,
