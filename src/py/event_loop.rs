@@ -108,13 +108,15 @@ impl Bridge {
         let mut bytes = [0; 64];
         let _ = (&self.reader).read(&mut bytes);
         let ids = std::mem::take(&mut *lock(&self.queue.ids));
+        let mut result = Ok(());
         for id in ids {
             let parked = lock(&self.parked).remove(&id);
-            if let Some(parked) = parked {
-                parked.settle(py)?;
+            // One future that cannot be settled must not keep the others waiting.
+            if let Some(Err(e)) = parked.map(|p| p.settle(py)) {
+                result = Err(e);
             }
         }
-        Ok(())
+        result
     }
 }
 

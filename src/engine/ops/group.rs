@@ -14,13 +14,20 @@ const MAX_FETCH: i16 = 9;
 const COORDINATOR: u32 = 0;
 const OFFSETS: u32 = 1;
 
-fn ask_coordinator(cx: &mut Cx<'_>, group: &str) {
-    let request = find_coordinator::Request {
-        key: group.to_owned(),
-        key_type: find_coordinator::GROUP,
-        coordinator_keys: vec![group.to_owned()],
-    };
-    cx.send(Target::Any, request, COORDINATOR);
+/// The coordinator if it is known and in the cluster; asks for what is missing if not.
+fn reach_coordinator(cx: &mut Cx<'_>, known: Option<i32>, group: &str) -> Option<i32> {
+    let node = known.filter(|n| cx.cluster.brokers.contains_key(n));
+    if cx.cluster.brokers.is_empty() {
+        cx.refresh();
+    } else if node.is_none() {
+        let request = find_coordinator::Request {
+            key: group.to_owned(),
+            key_type: find_coordinator::GROUP,
+            coordinator_keys: vec![group.to_owned()],
+        };
+        cx.send(Target::Any, request, COORDINATOR);
+    }
+    node
 }
 
 fn read_coordinator(reply: Reply, group: &str) -> Result<i32, Error> {
@@ -64,12 +71,7 @@ impl Op for Commit {
         if self.done {
             return Ok(());
         }
-        let Some(node) = self.coordinator.filter(|n| cx.cluster.brokers.contains_key(n)) else {
-            if cx.cluster.brokers.is_empty() {
-                cx.refresh();
-            } else {
-                ask_coordinator(cx, &self.group);
-            }
+        let Some(node) = reach_coordinator(cx, self.coordinator, &self.group) else {
             return Ok(());
         };
         let mut topics: BTreeMap<&str, Vec<offset_commit::Partition>> = BTreeMap::new();
@@ -145,12 +147,7 @@ impl Op for Committed {
         if self.found.is_some() {
             return Ok(());
         }
-        let Some(node) = self.coordinator.filter(|n| cx.cluster.brokers.contains_key(n)) else {
-            if cx.cluster.brokers.is_empty() {
-                cx.refresh();
-            } else {
-                ask_coordinator(cx, &self.group);
-            }
+        let Some(node) = reach_coordinator(cx, self.coordinator, &self.group) else {
             return Ok(());
         };
         let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
