@@ -58,6 +58,10 @@ impl Op for CreateTopics {
             cx.refresh();
             return Ok(());
         }
+        if self.topics.is_empty() {
+            ask(cx, Some(&self.names), false, LOOK);
+            return Ok(());
+        }
         let config =
             |(name, value): &(String, String)| create_topics::Config { name: name.clone(), value: Some(value.clone()) };
         let topic = |t: &NewTopic| create_topics::Topic {
