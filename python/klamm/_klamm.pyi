@@ -227,15 +227,6 @@ class ProducerCore:
         timestamp_ms: int | None,
         headers: HeadersLike | None,
     ) -> Pending[RecordMetadata]: ...
-    def _try_send_nowait(
-        self,
-        topic: str,
-        value: Buffer | None,
-        key: Buffer | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: HeadersLike | None,
-    ) -> None: ...
     def _send_values(
         self,
         topic: str,
