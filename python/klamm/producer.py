@@ -183,7 +183,7 @@ class AsyncProducer(_Producer):
         if not await is_done_within(self._room(), self._max_block):
             raise self._no_room()
 
-    def send_nowait(  # noqa: PLR0917 - as Producer.send
+    def send_nowait(  # type: ignore[override]  # noqa: PLR0917 - as Producer.send
         self,
         topic: str,
         value: Buffer | None = None,
