@@ -18,6 +18,7 @@ mod pending;
 mod producer;
 mod protocol;
 mod record;
+mod scram;
 
 /// What `import klamm._klamm` finds.
 #[pyo3::pymodule(gil_used = false)]
@@ -45,6 +46,8 @@ mod _klamm {
     use super::protocol::{apis, crc32c, decode, decode_records, encode, encode_batch, murmur2};
     #[pymodule_export]
     use super::record::{Record, RecordMetadata, Records};
+    #[pymodule_export]
+    use super::scram::ScramClient;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -3,7 +3,9 @@
 mod broker;
 mod hostile;
 mod layers;
+mod murmur2;
 mod records;
+mod scram;
 mod sim;
 mod vectors;
 mod wire;
