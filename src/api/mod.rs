@@ -8,7 +8,7 @@ pub mod header;
 
 pub use error_code::ErrorCode;
 
-use crate::wire::{Error, Reader, Reason, Reflect, Value, Wire, Writer};
+use crate::wire::{Error, Reader, Reason, Reflect, Type, Value, Wire, Writer};
 use bytes::Bytes;
 
 /// What is known of an API without looking at a message.
@@ -16,7 +16,7 @@ use bytes::Bytes;
 pub struct Info {
     /// Kafka's name, `ListOffsets`.
     pub name: &'static str,
-    /// The number on the wire.
+    /// The number on the wire; -1 for a structure, which has none.
     pub key: i16,
     /// The oldest version.
     pub min: i16,
@@ -26,6 +26,8 @@ pub struct Info {
     pub max_stable: i16,
     /// The first version with compact lengths and tagged fields; `i16::MAX` if there is none.
     pub flexible: i16,
+    /// Spoken between brokers and controllers only.
+    pub internal: bool,
 }
 
 impl Info {
@@ -42,11 +44,11 @@ impl Info {
     }
 }
 
-/// A request or response body.
+/// A body: a request, a response, or a structure that travels in some other place.
 pub trait Message: Wire + Reflect + Default {
-    /// The API it belongs to.
+    /// The API it belongs to; for a structure, its own name and versions.
     const API: &'static Info;
-    /// `request` or `response`.
+    /// `request`, `response`, `header` or `data`.
     const KIND: &'static str;
 }
 
@@ -71,22 +73,56 @@ pub fn encode<M: Message>(version: i16, message: &M) -> Result<Vec<u8>, Error> {
     w.finish().map_err(|e| e.of(M::API.name, M::KIND, version))
 }
 
-/// One direction of an API without its Rust types.
+/// A message without its Rust type: bytes and values by name.
 pub struct Door {
-    /// Bytes to a value.
-    pub decode: fn(i16, Bytes) -> Result<Value, Error>,
-    /// A value to bytes.
-    pub encode: fn(i16, Value) -> Result<Vec<u8>, Error>,
+    /// The API or structure it belongs to.
+    pub info: &'static Info,
+    /// `request`, `response`, `header` or `data`.
+    pub kind: &'static str,
+    get: fn(&mut Reader) -> Result<Value, Error>,
+    put: fn(Value, &mut Writer) -> Result<(), Error>,
+    fields: fn() -> Type,
 }
 
 const fn door<M: Message>() -> Door {
     Door {
-        decode: |version, body| decode::<M>(version, body).map(|m| m.to_value(version)),
-        encode: |version, value| {
-            M::API.check(M::KIND, version)?;
-            let m = M::from_value(value, version).map_err(|e| e.of(M::API.name, M::KIND, version))?;
-            encode(version, &m)
+        info: M::API,
+        kind: M::KIND,
+        get: |r| M::get(r).map(|mut m| m.take(r.version)),
+        put: |value, w| {
+            let mut m = M::default();
+            m.set(value, w.version)?;
+            m.put(w);
+            Ok(())
         },
+        fields: || M::default().describe(),
+    }
+}
+
+impl Door {
+    /// The value of a whole body, with the fields `version` has; bytes left over are refused.
+    pub fn decode(&self, version: i16, body: Bytes) -> Result<Value, Error> {
+        self.decode_counting(version, body).map(|(value, _)| value)
+    }
+
+    /// The value of a whole body, and how many tagged fields were dropped because nobody knows them.
+    pub fn decode_counting(&self, version: i16, body: Bytes) -> Result<(Value, usize), Error> {
+        self.info.check(self.kind, version)?;
+        let mut r = Reader::new(body, version, self.info.is_flexible(version));
+        let value = (self.get)(&mut r).and_then(|value| r.finish().map(|()| value));
+        value.map(|value| (value, r.unknown_tags())).map_err(|e| e.of(self.info.name, self.kind, version))
+    }
+
+    /// The bytes of a body; fields left out take their defaults.
+    pub fn encode(&self, version: i16, value: Value) -> Result<Vec<u8>, Error> {
+        self.info.check(self.kind, version)?;
+        let mut w = Writer::new(version, self.info.is_flexible(version));
+        (self.put)(value, &mut w).and_then(|()| w.finish()).map_err(|e| e.of(self.info.name, self.kind, version))
+    }
+
+    /// What the message is made of in all its versions: a [`Type::Struct`].
+    pub fn describe(&self) -> Type {
+        (self.fields)()
     }
 }
 
@@ -100,18 +136,25 @@ pub struct Entry {
     pub response: Door,
 }
 
-/// Names the API of a file: `api! { Heartbeat = 12, 0..=4, flexible 4 }`, with `unstable 4` for a newest version
-/// that Kafka 4.4 marks so, or without `flexible` if no version is.
+/// Names the API of a file: `api! { Heartbeat = 12, 0..=4, flexible 4 }`. Without `flexible` no version is. Behind it
+/// may come `unstable 4`, the newest version if Kafka 4.4 marks it so, and `internal`.
 macro_rules! api {
     ($name:ident = $key:literal, $min:literal..=$max:literal $(, flexible $flexible:literal)? $(, unstable $unstable:literal)?) => {
+        api! { @ $name = $key, $min..=$max, [$($flexible,)? i16::MAX], [$($unstable - 1,)? $max], false }
+    };
+    ($name:ident = $key:literal, $min:literal..=$max:literal $(, flexible $flexible:literal)? $(, unstable $unstable:literal)?, internal) => {
+        api! { @ $name = $key, $min..=$max, [$($flexible,)? i16::MAX], [$($unstable - 1,)? $max], true }
+    };
+    (@ $name:ident = $key:literal, $min:literal..=$max:literal, $flexible:expr, $max_stable:expr, $internal:literal) => {
         /// Name, key and versions of this API.
         pub const API: $crate::api::Info = $crate::api::Info {
             name: stringify!($name),
             key: $key,
             min: $min,
             max: $max,
-            max_stable: [$($unstable - 1,)? $max][0],
-            flexible: [$($flexible,)? i16::MAX][0],
+            max_stable: $max_stable[0],
+            flexible: $flexible[0],
+            internal: $internal,
         };
 
         impl $crate::api::Message for Request {
@@ -126,6 +169,24 @@ macro_rules! api {
 
         impl $crate::api::Request for Request {
             type Response = Response;
+        }
+    };
+}
+
+/// Names a structure that is no request or response: `structure! { data EndTxnMarker: EndTxn, 0..=0 }`.
+macro_rules! structure {
+    ($kind:ident $name:ident: $type:ident, $min:literal..=$max:literal $(, flexible $flexible:literal)?) => {
+        impl $crate::api::Message for $type {
+            const API: &'static $crate::api::Info = &$crate::api::Info {
+                name: stringify!($name),
+                key: -1,
+                min: $min,
+                max: $max,
+                max_stable: $max,
+                flexible: [$($flexible,)? i16::MAX][0],
+                internal: false,
+            };
+            const KIND: &'static str = stringify!($kind);
         }
     };
 }

@@ -25,7 +25,7 @@ pub(super) fn decode<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let door = door(py, api, kind)?;
     let body = Bytes::from_owner(octets(body)?);
-    let value = (door.decode)(version, body).map_err(|e| refused(py, &e))?;
+    let value = door.decode(version, body).map_err(|e| refused(py, &e))?;
     to_python(py, &value)
 }
 
@@ -39,7 +39,7 @@ pub(super) fn encode<'py>(
     fields: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let door = door(py, api, kind)?;
-    let body = (door.encode)(version, from_python(fields, 0)?).map_err(|e| refused(py, &e))?;
+    let body = door.encode(version, from_python(fields, 0)?).map_err(|e| refused(py, &e))?;
     Ok(PyBytes::new(py, &body))
 }
 

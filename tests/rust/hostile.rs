@@ -190,10 +190,10 @@ fn no_message_of_many_small_elements_is_refused_for_its_memory() {
     }
     let mut greatest = 0;
     for body in longest.values() {
-        let value = (door(body).decode)(body.version, body.bytes.clone()).unwrap();
+        let value = door(body).decode(body.version, body.bytes.clone()).unwrap();
         // One element more than a power of two: a vector has just grown.
         for value in swollen(&value, 1025) {
-            let bytes = (door(body).encode)(body.version, value).unwrap();
+            let bytes = door(body).encode(body.version, value).unwrap();
             let size = bytes.len();
             let peak = typed(&body.api, &body.kind, body.version, bytes.into()).unwrap();
             greatest = greatest.max(peak / size);
@@ -288,7 +288,7 @@ fn values_like(like: &Value) -> BoxedStrategy<Value> {
 #[test]
 fn every_version_of_every_message_decodes_to_the_value_that_was_encoded() {
     for body in vectors::bodies() {
-        let like = (door(&body).decode)(body.version, body.bytes.clone()).unwrap();
+        let like = door(&body).decode(body.version, body.bytes.clone()).unwrap();
         let config = Config { cases: 4, failure_persistence: None, ..Config::default() };
         let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
         let result = runner.run(&values_like(&like), |value| round_trip(&body, value));
@@ -298,11 +298,11 @@ fn every_version_of_every_message_decodes_to_the_value_that_was_encoded() {
 
 fn round_trip(body: &Body, value: Value) -> Result<(), TestCaseError> {
     let refused = |e: Error| TestCaseError::fail(e.to_string());
-    let bytes = (door(body).encode)(body.version, value.clone()).map_err(refused)?;
-    let decoded = (door(body).decode)(body.version, bytes.clone().into()).map_err(refused)?;
+    let bytes = door(body).encode(body.version, value.clone()).map_err(refused)?;
+    let decoded = door(body).decode(body.version, bytes.clone().into()).map_err(refused)?;
     prop_assert!(is_within(&decoded, &value), "{:?} is not {:?}", decoded, value);
     // What is not decoded again are tagged fields that hold their default: they are not encoded.
-    prop_assert_eq!((door(body).encode)(body.version, decoded).map_err(refused)?, bytes);
+    prop_assert_eq!(door(body).encode(body.version, decoded).map_err(refused)?, bytes);
     Ok(())
 }
 

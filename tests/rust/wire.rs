@@ -5,7 +5,7 @@ use crate::vectors::{self, Body, from_json, hex, int, text, to_json};
 use bytes::Bytes;
 use klamm::api::header::{self, RequestHeader};
 use klamm::api::{self, Door, ErrorCode, Message};
-use klamm::wire::{Error, Reader, Writer};
+use klamm::wire::{Reader, Writer};
 use std::collections::BTreeSet;
 
 /// The door a body goes through.
@@ -19,9 +19,9 @@ fn every_message_decodes_to_what_java_wrote_and_encodes_to_its_bytes() {
     let bodies = vectors::bodies();
     assert!(bodies.len() > 1000);
     for body in &bodies {
-        let value = (door(body).decode)(body.version, body.bytes.clone()).unwrap();
+        let value = door(body).decode(body.version, body.bytes.clone()).unwrap();
         assert_eq!(to_json(&value), body.json, "{}", body.name());
-        let encoded = (door(body).encode)(body.version, from_json(&body.json, &value));
+        let encoded = door(body).encode(body.version, from_json(&body.json, &value));
         assert_eq!(encoded.unwrap(), body.bytes, "{}", body.name());
     }
 }
@@ -43,7 +43,7 @@ fn every_strict_prefix_of_a_message_is_refused() {
         // Bodies are 3,955 bytes at most; of the larger ones every seventh prefix does, and the one that lacks a byte.
         let step = if body.bytes.len() < 512 { 1 } else { 7 };
         for cut in (0..body.bytes.len()).rev().step_by(step) {
-            let decoded = (door(&body).decode)(body.version, body.bytes.slice(..cut));
+            let decoded = door(&body).decode(body.version, body.bytes.slice(..cut));
             assert!(decoded.is_err(), "{} cut to {cut} of {} bytes", body.name(), body.bytes.len());
         }
     }
@@ -53,7 +53,7 @@ fn every_strict_prefix_of_a_message_is_refused() {
 fn a_byte_left_over_is_refused() {
     for body in vectors::bodies() {
         let longer = [&body.bytes[..], &[0]].concat();
-        let error = (door(&body).decode)(body.version, longer.into()).unwrap_err();
+        let error = door(&body).decode(body.version, longer.into()).unwrap_err();
         let expected = format!("{}: 1 bytes left over (at byte {})", body.name(), body.bytes.len());
         assert_eq!(error.to_string(), expected);
     }
@@ -62,9 +62,9 @@ fn a_byte_left_over_is_refused() {
 #[test]
 fn tagged_fields_nobody_knows_are_dropped() {
     for (body, without) in vectors::bodies_with_unknown_tags() {
-        let value = (door(&body).decode)(body.version, body.bytes.clone()).unwrap();
+        let value = door(&body).decode(body.version, body.bytes.clone()).unwrap();
         assert_eq!(to_json(&value), body.json, "{}", body.name());
-        assert_eq!((door(&body).encode)(body.version, value).unwrap(), without, "{}", body.name());
+        assert_eq!(door(&body).encode(body.version, value).unwrap(), without, "{}", body.name());
     }
 }
 
@@ -214,8 +214,8 @@ fn every_reason_to_refuse_bytes_has_its_words() {
 fn values_without_a_form_on_the_wire_are_refused_by_name() {
     let encode = |version, json: &str| {
         let json: serde_json::Value = serde_json::from_str(json).unwrap();
-        let encode = api::by_name("Metadata").unwrap().request.encode;
-        encode(version, from_json(&json, &like_metadata())).map_err(|e: Error| e.to_string()).unwrap_err()
+        let door = &api::by_name("Metadata").unwrap().request;
+        door.encode(version, from_json(&json, &like_metadata())).unwrap_err().to_string()
     };
     assert_eq!(
         encode(1, r#"{"topics": [{"nam": "t"}]}"#),
