@@ -239,11 +239,11 @@ impl Wire for ErrorCode {
 }
 
 impl Reflect for ErrorCode {
-    fn take(&mut self, version: i16) -> Value {
-        self.0.take(version)
+    fn take_value(&mut self, version: i16) -> Value {
+        self.0.take_value(version)
     }
-    fn set(&mut self, value: Value, version: i16) -> Result<(), Error> {
-        self.0.set(value, version)
+    fn set_value(&mut self, value: Value, version: i16) -> Result<(), Error> {
+        self.0.set_value(value, version)
     }
     fn describe(&mut self) -> Type {
         self.0.describe()

@@ -4,7 +4,6 @@
 //! [`Entry`] is the door by name for tools. Which header goes before which body is in [`header`] alone.
 
 mod error_code;
-pub mod header;
 
 pub use error_code::ErrorCode;
 
@@ -16,7 +15,7 @@ use bytes::Bytes;
 pub struct Info {
     /// Kafka's name, `ListOffsets`.
     pub name: &'static str,
-    /// The number on the wire; -1 for a structure, which has none.
+    /// The number on the wire; -1 for a header or structure, which has none.
     pub key: i16,
     /// The oldest version.
     pub min: i16,
@@ -88,10 +87,10 @@ const fn door<M: Message>() -> Door {
     Door {
         info: M::API,
         kind: M::KIND,
-        get: |r| M::get(r).map(|mut m| m.take(r.version)),
+        get: |r| M::get(r).map(|mut m| m.take_value(r.version)),
         put: |value, w| {
             let mut m = M::default();
-            m.set(value, w.version)?;
+            m.set_value(value, w.version)?;
             m.put(w);
             Ok(())
         },
@@ -191,6 +190,9 @@ macro_rules! structure {
     };
 }
 
+pub mod data;
+pub mod header;
+
 macro_rules! apis {
     ($($module:ident)*) => {
         $( pub mod $module; )*
@@ -207,14 +209,68 @@ apis! {
     fetch
     list_offsets
     metadata
+    leader_and_isr
+    stop_replica
+    update_metadata
+    controlled_shutdown
     offset_commit
     offset_fetch
     find_coordinator
+    join_group
+    heartbeat
+    leave_group
+    sync_group
+    describe_groups
+    list_groups
+    sasl_handshake
     api_versions
     create_topics
     delete_topics
+    delete_records
     init_producer_id
+    offset_for_leader_epoch
+    add_partitions_to_txn
+    add_offsets_to_txn
+    end_txn
+    write_txn_markers
+    txn_offset_commit
+    describe_acls
+    create_acls
+    delete_acls
+    describe_configs
+    alter_configs
+    alter_replica_log_dirs
+    describe_log_dirs
+    sasl_authenticate
+    create_partitions
+    create_delegation_token
+    renew_delegation_token
+    expire_delegation_token
+    describe_delegation_token
+    delete_groups
+    elect_leaders
+    incremental_alter_configs
+    alter_partition_reassignments
+    list_partition_reassignments
+    offset_delete
 }
+
+/// Every header and structure klamm knows.
+pub static STRUCTURES: &[Door] = &[
+    door::<header::RequestHeader>(),
+    door::<header::ResponseHeader>(),
+    door::<data::consumer_protocol::Subscription>(),
+    door::<data::consumer_protocol::Assignment>(),
+    door::<data::control_record::Key>(),
+    door::<data::control_record::EndTxn>(),
+    door::<data::control_record::LeaderChange>(),
+    door::<data::control_record::SnapshotHeader>(),
+    door::<data::control_record::SnapshotFooter>(),
+    door::<data::control_record::KRaftVersion>(),
+    door::<data::control_record::Voters>(),
+    door::<data::principal::Principal>(),
+    door::<data::transaction_index::AbortedTransaction>(),
+];
 
 /// The API of a name, in Kafka's spelling.
 pub fn by_name(name: &str) -> Option<&'static Entry> {
@@ -224,4 +280,13 @@ pub fn by_name(name: &str) -> Option<&'static Entry> {
 /// The API of a key.
 pub fn by_key(key: i16) -> Option<&'static Entry> {
     APIS.iter().find(|a| a.info.key == key)
+}
+
+/// The request or response of an API, the header or the structure of a name.
+pub fn by_kind(name: &str, kind: &str) -> Option<&'static Door> {
+    match kind {
+        "request" => by_name(name).map(|api| &api.request),
+        "response" => by_name(name).map(|api| &api.response),
+        _ => STRUCTURES.iter().find(|door| (door.info.name, door.kind) == (name, kind)),
+    }
 }

@@ -12,8 +12,9 @@
 //! }
 //! ```
 //!
-//! A struct gets `Wire` (bytes), `Struct` (values by name and a description, for tools and Python) and `Default`. Tagged fields are
-//! written when they differ from their default. Fields are listed in wire order, tagged ones by rising tag.
+//! A struct gets `Wire` (bytes), `Struct` (values by name and a description, for tools and Python) and `Default`.
+//! Tagged fields are written when they differ from their default. Fields are listed in wire order, tagged ones behind
+//! them by rising tag.
 
 /// Declares versioned messages; see the top of this file.
 #[macro_export]

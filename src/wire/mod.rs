@@ -36,11 +36,11 @@ pub trait Wire: Sized {
     fn get(r: &mut Reader) -> Result<Self, Error>;
 }
 
-/// `throttle_time_ms` as Kafka's schemas spell it: `throttleTimeMs`.
+/// `throttle_time_ms` as Kafka's schemas spell it: `throttleTimeMs`. Names that are Rust's own words come as `r#type`.
 pub fn camel_case(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut upper = false;
-    for c in name.chars() {
+    for c in name.trim_start_matches("r#").chars() {
         match c {
             '_' => upper = true,
             c if upper => {

@@ -98,9 +98,9 @@ pub struct Described {
 /// What has a form by name.
 pub trait Reflect {
     /// Takes the value out, with the fields `version` has; what is left behind means nothing.
-    fn take(&mut self, version: i16) -> Value;
+    fn take_value(&mut self, version: i16) -> Value;
     /// Puts a value in; fields left out keep what they have.
-    fn set(&mut self, value: Value, version: i16) -> Result<(), Error>;
+    fn set_value(&mut self, value: Value, version: i16) -> Result<(), Error>;
     /// What it is made of. Takes defaults out, so ask a fresh one.
     fn describe(&mut self) -> Type;
 }
@@ -109,15 +109,15 @@ pub trait Reflect {
 pub trait Struct {
     /// The declared name.
     fn name(&self) -> &'static str;
-    /// Shows every field of all versions in order: its declaration, whether it is tagged and holds its default, and itself.
+    /// Shows the fields of all versions in order: the declaration, whether it is tagged and holds its default, and it.
     fn fields(&mut self, see: &mut dyn FnMut(&'static Field, bool, &mut dyn Reflect));
 }
 
 impl<T: Struct> Reflect for T {
-    fn take(&mut self, version: i16) -> Value {
+    fn take_value(&mut self, version: i16) -> Value {
         take_fields(self, version)
     }
-    fn set(&mut self, value: Value, version: i16) -> Result<(), Error> {
+    fn set_value(&mut self, value: Value, version: i16) -> Result<(), Error> {
         set_fields(self, value, version)
     }
     fn describe(&mut self) -> Type {
@@ -129,7 +129,7 @@ fn take_fields(from: &mut dyn Struct, version: i16) -> Value {
     let mut fields = Vec::new();
     from.fields(&mut |field, is_default, slot| {
         if field.is_in(version) && !is_default {
-            fields.push((camel_case(field.name), slot.take(version)));
+            fields.push((camel_case(field.name), slot.take_value(version)));
         }
     });
     Value::Struct(fields)
@@ -144,7 +144,7 @@ fn set_fields(into: &mut dyn Struct, value: Value, version: i16) -> Result<(), E
         if result.is_ok() && field.is_in(version) {
             let name = camel_case(field.name);
             if let Some(at) = given.iter().position(|(given, _)| *given == name) {
-                result = slot.set(given.remove(at).1, version).map_err(|e| e.within(Step::Field(field.name)));
+                result = slot.set_value(given.remove(at).1, version).map_err(|e| e.within(Step::Field(field.name)));
             }
         }
     });
@@ -159,7 +159,7 @@ fn describe_fields(of: &mut dyn Struct) -> Type {
     let mut fields = Vec::new();
     of.fields(&mut |field, _, slot| {
         let holds = slot.describe();
-        let default = (!matches!(holds, Type::Struct { .. })).then(|| slot.take(i16::MAX));
+        let default = (!matches!(holds, Type::Struct { .. })).then(|| slot.take_value(i16::MAX));
         fields.push(Described { field: *field, holds, default });
     });
     Type::Struct { name: of.name(), fields }
@@ -191,10 +191,10 @@ fn type_error(wanted: &'static str, got: &Value) -> Error {
 macro_rules! integers {
     ($($t:ty: $type:ident $name:literal)*) => { $(
         impl Reflect for $t {
-            fn take(&mut self, _: i16) -> Value {
+            fn take_value(&mut self, _: i16) -> Value {
                 Value::Int(i64::from(*self))
             }
-            fn set(&mut self, value: Value, _: i16) -> Result<(), Error> {
+            fn set_value(&mut self, value: Value, _: i16) -> Result<(), Error> {
                 let Value::Int(v) = value else {
                     return Err(type_error($name, &value));
                 };
@@ -212,10 +212,10 @@ integers!(i8: Int8 "an 8-bit integer" u16: Uint16 "an unsigned 16-bit integer" i
     u32: Uint32 "an unsigned 32-bit integer" i32: Int32 "a 32-bit integer" i64: Int64 "a 64-bit integer");
 
 impl Reflect for f64 {
-    fn take(&mut self, _: i16) -> Value {
+    fn take_value(&mut self, _: i16) -> Value {
         Value::Float(*self)
     }
-    fn set(&mut self, value: Value, _: i16) -> Result<(), Error> {
+    fn set_value(&mut self, value: Value, _: i16) -> Result<(), Error> {
         *self = match value {
             Value::Float(v) => v,
             Value::Int(v) => v as f64,
@@ -231,10 +231,10 @@ impl Reflect for f64 {
 macro_rules! simple {
     ($($t:ident $name:literal)*) => { $(
         impl Reflect for $t {
-            fn take(&mut self, _: i16) -> Value {
+            fn take_value(&mut self, _: i16) -> Value {
                 Value::$t(std::mem::take(self))
             }
-            fn set(&mut self, value: Value, _: i16) -> Result<(), Error> {
+            fn set_value(&mut self, value: Value, _: i16) -> Result<(), Error> {
                 let Value::$t(v) = value else {
                     return Err(type_error($name, &value));
                 };
@@ -250,10 +250,10 @@ macro_rules! simple {
 simple!(String "a string" Bytes "bytes");
 
 impl Reflect for bool {
-    fn take(&mut self, _: i16) -> Value {
+    fn take_value(&mut self, _: i16) -> Value {
         Value::Bool(*self)
     }
-    fn set(&mut self, value: Value, _: i16) -> Result<(), Error> {
+    fn set_value(&mut self, value: Value, _: i16) -> Result<(), Error> {
         let Value::Bool(v) = value else {
             return Err(type_error("a boolean", &value));
         };
@@ -266,11 +266,11 @@ impl Reflect for bool {
 }
 
 impl Reflect for Uuid {
-    fn take(&mut self, _: i16) -> Value {
+    fn take_value(&mut self, _: i16) -> Value {
         Value::Uuid(*self)
     }
     /// Takes the text form too, which is what languages without a type for it use.
-    fn set(&mut self, value: Value, _: i16) -> Result<(), Error> {
+    fn set_value(&mut self, value: Value, _: i16) -> Result<(), Error> {
         *self = match value {
             Value::Uuid(v) => v,
             Value::String(text) => text.parse().map_err(|_| {
@@ -286,14 +286,14 @@ impl Reflect for Uuid {
 }
 
 impl<T: Reflect + Default> Reflect for Option<T> {
-    fn take(&mut self, version: i16) -> Value {
-        self.as_mut().map_or(Value::Null, |v| v.take(version))
+    fn take_value(&mut self, version: i16) -> Value {
+        self.as_mut().map_or(Value::Null, |v| v.take_value(version))
     }
-    fn set(&mut self, value: Value, version: i16) -> Result<(), Error> {
+    fn set_value(&mut self, value: Value, version: i16) -> Result<(), Error> {
         *self = None;
         match value {
             Value::Null => Ok(()),
-            value => self.insert(T::default()).set(value, version),
+            value => self.insert(T::default()).set_value(value, version),
         }
     }
     fn describe(&mut self) -> Type {
@@ -302,14 +302,14 @@ impl<T: Reflect + Default> Reflect for Option<T> {
 }
 
 impl<T: Reflect + Default> Reflect for Vec<T> {
-    fn take(&mut self, version: i16) -> Value {
-        Value::List(self.iter_mut().map(|v| v.take(version)).collect())
+    fn take_value(&mut self, version: i16) -> Value {
+        Value::List(self.iter_mut().map(|v| v.take_value(version)).collect())
     }
-    fn set(&mut self, value: Value, version: i16) -> Result<(), Error> {
+    fn set_value(&mut self, value: Value, version: i16) -> Result<(), Error> {
         self.clear();
         set_items(value, &mut |item| {
             let mut slot = T::default();
-            slot.set(item, version)?;
+            slot.set_value(item, version)?;
             self.push(slot);
             Ok(())
         })

@@ -19,12 +19,12 @@ fn every_version_of_every_api_answers_in_its_own_form() {
             if api.info.key == produce::API.key {
                 fields.push(("acks".to_owned(), Value::Int(1)));
             }
-            let body = (api.request.encode)(version, Value::Struct(fields)).unwrap();
+            let body = api.request.encode(version, Value::Struct(fields)).unwrap();
             world.cluster.handle(world.now, Connection(1), frame(api.info, version, 3, &body));
             let Got::Frame(mut answer) = world.next(1) else { panic!("{} v{version}", api.info.name) };
             let mut r = Reader::new(answer.split_off(4), version, false);
             assert_eq!(get_response_header(api.info, version, &mut r).unwrap(), 3);
-            (api.response.decode)(version, r.rest()).unwrap();
+            api.response.decode(version, r.rest()).unwrap();
         }
     }
 }
