@@ -138,13 +138,15 @@ pub struct Entry {
 /// Names the API of a file: `api! { Heartbeat = 12, 0..=4, flexible 4 }`. Without `flexible` no version is. Behind it
 /// may come `unstable 4`, the newest version if Kafka 4.4 marks it so, and `internal`.
 macro_rules! api {
-    ($name:ident = $key:literal, $min:literal..=$max:literal $(, flexible $flexible:literal)? $(, unstable $unstable:literal)?) => {
+    ($name:ident = $key:literal, $min:literal..=$max:literal $(, flexible $flexible:literal)?
+     $(, unstable $unstable:literal)?) => {
         api! { @ $name = $key, $min..=$max, [$($flexible,)? i16::MAX], [$($unstable - 1,)? $max], false }
     };
-    ($name:ident = $key:literal, $min:literal..=$max:literal $(, flexible $flexible:literal)? $(, unstable $unstable:literal)?, internal) => {
+    ($name:ident = $key:literal, $min:literal..=$max:literal $(, flexible $flexible:literal)?
+     $(, unstable $unstable:literal)?, internal) => {
         api! { @ $name = $key, $min..=$max, [$($flexible,)? i16::MAX], [$($unstable - 1,)? $max], true }
     };
-    (@ $name:ident = $key:literal, $min:literal..=$max:literal, $flexible:expr, $max_stable:expr, $internal:literal) => {
+    (@ $name:ident = $key:literal, $min:literal..=$max:literal, $flexible:expr, $max_stable:expr, $internal:expr) => {
         /// Name, key and versions of this API.
         pub const API: $crate::api::Info = $crate::api::Info {
             name: stringify!($name),
@@ -199,7 +201,11 @@ macro_rules! apis {
 
         /// Every API klamm knows, by key.
         pub static APIS: &[Entry] = &[
-            $( Entry { info: &$module::API, request: door::<$module::Request>(), response: door::<$module::Response>() }, )*
+            $( Entry {
+                info: &$module::API,
+                request: door::<$module::Request>(),
+                response: door::<$module::Response>(),
+            }, )*
         ];
     };
 }

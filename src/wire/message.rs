@@ -81,7 +81,10 @@ macro_rules! message {
             fn name(&self) -> &'static str { stringify!($name) }
 
             #[allow(unused_variables)]
-            fn fields(&mut self, see: &mut dyn FnMut(&'static $crate::wire::Field, bool, &mut dyn $crate::wire::Reflect)) {
+            fn fields(
+                &mut self,
+                see: &mut dyn FnMut(&'static $crate::wire::Field, bool, &mut dyn $crate::wire::Reflect),
+            ) {
                 let default = Self::default();
                 $( see(
                     const { &$crate::field!(stringify!($f), [$($($when)*)?]) },
