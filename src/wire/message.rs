@@ -133,7 +133,8 @@ macro_rules! on_tag {
 macro_rules! field {
     ($name:expr, []) => { $crate::wire::Field::new($name) };
     ($name:expr, [tag $t:literal]) => { $crate::wire::Field::new($name).tag($t) };
-    ($name:expr, [null $n:literal ..]) => { $crate::wire::Field::new($name).null($n) };
+    ($name:expr, [null $n:literal ..]) => { $crate::wire::Field::new($name).null($n, i16::MAX) };
+    ($name:expr, [null $n:literal ..= $m:literal]) => { $crate::wire::Field::new($name).null($n, $m) };
     ($name:expr, [$first:literal .. $(, $($rest:tt)*)?]) => {
         $crate::field!($name, [$($($rest)*)?]).within($first, i16::MAX)
     };

@@ -18,6 +18,8 @@ pub struct Field {
     pub last: i16,
     /// The first version that allows null, if its type does.
     pub null_from: i16,
+    /// The last version that allows null, if its type does.
+    pub null_until: i16,
     /// The number of a tagged field.
     pub tag: Option<u32>,
 }
@@ -25,15 +27,15 @@ pub struct Field {
 impl Field {
     #[doc(hidden)]
     pub const fn new(name: &'static str) -> Self {
-        Self { name, first: 0, last: i16::MAX, null_from: 0, tag: None }
+        Self { name, first: 0, last: i16::MAX, null_from: 0, null_until: i16::MAX, tag: None }
     }
     #[doc(hidden)]
     pub const fn within(self, first: i16, last: i16) -> Self {
         Self { first, last, ..self }
     }
     #[doc(hidden)]
-    pub const fn null(self, null_from: i16) -> Self {
-        Self { null_from, ..self }
+    pub const fn null(self, null_from: i16, null_until: i16) -> Self {
+        Self { null_from, null_until, ..self }
     }
     #[doc(hidden)]
     pub const fn tag(self, tag: u32) -> Self {
