@@ -12,7 +12,10 @@ use std::io::{BufRead, BufReader};
 
 #[test]
 fn every_version_of_every_api_answers_in_its_own_form() {
-    for api in APIS {
+    let mut world = World::with_topic();
+    let served = world.call::<api_versions::Request>(1, 0, &Default::default()).api_keys;
+    assert!(served.len() > 10);
+    for api in served.iter().filter_map(|served| by_key(served.api_key)) {
         for version in api.info.min..=api.info.max_stable {
             let mut world = World::with_topic();
             let mut fields = Vec::new();
