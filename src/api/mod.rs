@@ -259,6 +259,53 @@ apis! {
     alter_partition_reassignments
     list_partition_reassignments
     offset_delete
+    describe_client_quotas
+    alter_client_quotas
+    describe_user_scram_credentials
+    alter_user_scram_credentials
+    vote
+    begin_quorum_epoch
+    end_quorum_epoch
+    describe_quorum
+    alter_partition
+    update_features
+    envelope
+    fetch_snapshot
+    describe_cluster
+    describe_producers
+    broker_registration
+    broker_heartbeat
+    unregister_broker
+    describe_transactions
+    list_transactions
+    allocate_producer_ids
+    consumer_group_heartbeat
+    consumer_group_describe
+    controller_registration
+    get_telemetry_subscriptions
+    push_telemetry
+    assign_replicas_to_dirs
+    list_config_resources
+    describe_topic_partitions
+    share_group_heartbeat
+    share_group_describe
+    share_fetch
+    share_acknowledge
+    add_raft_voter
+    remove_raft_voter
+    update_raft_voter
+    initialize_share_group_state
+    read_share_group_state
+    write_share_group_state
+    delete_share_group_state
+    read_share_group_state_summary
+    streams_group_heartbeat
+    streams_group_describe
+    describe_share_group_offsets
+    alter_share_group_offsets
+    delete_share_group_offsets
+    streams_group_topology_description_update
+    unregister_controller
 }
 
 /// Every header and structure klamm knows.

@@ -78,7 +78,8 @@ fn apis_have_the_keys_versions_and_headers_that_kafka_gives_them() {
         let clients: Vec<_> = ["4.4.0", "3.9.2"].iter().map(|v| &row[*v]).filter(|c| c["min"].is_i64()).collect();
         let newest = clients[0];
         let oldest = clients.iter().map(|client| int::<i16>(client, "min")).min().unwrap();
-        let flexible = newest["flexible"].as_str().and_then(|v| v.strip_suffix('+')).map_or(i16::MAX, |v| v.parse().unwrap());
+        let flexible =
+            newest["flexible"].as_str().and_then(|v| v.strip_suffix('+')).map_or(i16::MAX, |v| v.parse().unwrap());
         let found = (info.key, info.name, info.min, info.max, info.max_stable, info.flexible);
         let newest_versions = (int(newest, "max"), int(newest, "max_stable"));
         let expected = (int(row, "key"), text(row, "name"), oldest, newest_versions.0, newest_versions.1, flexible);
@@ -86,7 +87,9 @@ fn apis_have_the_keys_versions_and_headers_that_kafka_gives_them() {
         assert_eq!(info.internal, newest["internal"], "{}", info.name);
         for client in clients {
             let headers = |name: &str| client[name].as_array().unwrap().iter().map(|v| v.as_i64().unwrap() as i16);
-            for (version, (request, response)) in (int(client, "min")..).zip(headers("request_header").zip(headers("response_header"))) {
+            for (version, (request, response)) in
+                (int(client, "min")..).zip(headers("request_header").zip(headers("response_header")))
+            {
                 assert_eq!(header::request_header_version(info, version), request, "{} v{version}", info.name);
                 assert_eq!(header::response_header_version(info, version), response, "{} v{version}", info.name);
             }
@@ -114,7 +117,10 @@ fn a_body_is_found_behind_its_header() {
             let found = RequestHeader::get(&mut r, |key| api::by_key(key).map(|api| api.info)).unwrap();
             let expected = RequestHeader { client_id: found.client_id.clone(), ..request.clone() };
             assert_eq!((&found, r.rest()), (&expected, Bytes::from_static(&[9])));
-            assert_eq!(found.client_id.0.as_deref().unwrap_or_default(), request.client_id.0.as_deref().unwrap_or_default());
+            assert_eq!(
+                found.client_id.0.as_deref().unwrap_or_default(),
+                request.client_id.0.as_deref().unwrap_or_default()
+            );
 
             let mut w = Writer::new(version, flexible);
             header::put_response_header(api.info, version, 7, &mut w);
