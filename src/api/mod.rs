@@ -1,7 +1,8 @@
 //! Kafka's APIs: one file each, declared once with `message!`, request and response, every version from v0.
 //!
-//! The file is the namespace: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] are the typed doors;
-//! [`Entry`] is the door by name for tools. Which header goes before which body is in [`header`] alone.
+//! The file is the namespace: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] are the typed doors; a
+//! [`Door`] is the one by name for tools. Which header goes before which body is in [`header`] alone; structures that
+//! travel inside others are in [`data`].
 
 mod error_code;
 

@@ -94,7 +94,7 @@ def fields_at(version, fields, structs, names):
                 # To the codec records are bytes.
                 "type": (array or "") + ("struct" if within else "bytes" if kind == "records" else kind),
                 "nullable": nullable,
-                "tag": field["tag"] if version in versions(field.get("taggedVersions")) else None,
+                "tag": int(field["tag"]) if version in versions(field.get("taggedVersions")) else None,
                 "default": default(field, array, kind, within),
                 "fields": fields_at(version, within, structs, names) if within else None,
             }
