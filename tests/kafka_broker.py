@@ -209,25 +209,38 @@ class _PortTakenError(RuntimeError):
 
 def kafka_jars(version: str = VERSION) -> Path:
     """The directory with the jars of a Kafka version, filled by Maven the first time."""
+    artifacts = [f"org.apache.kafka:kafka_2.13:{version}", LOGGING_ARTIFACT, *EXTRA_ARTIFACTS.get(version, [])]
+    return _jars(version, version, artifacts)
+
+
+def clients_jar(version: str) -> Path:
+    """The client library of a Kafka version, alone unless its broker is there anyway."""
     jars = _cache_directory() / "kafka" / version
+    if not jars.exists():
+        artifacts = [f"org.apache.kafka:kafka-clients:{version}"]
+        jars = _jars(f"{version}-clients", version, artifacts, "-DexcludeTransitive=true")
+    return jars / f"kafka-clients-{version}.jar"
+
+
+def _jars(name: str, version: str, artifacts: Sequence[str], *options: str) -> Path:
+    jars = _cache_directory() / "kafka" / name
     if jars.exists():
         return jars
     jars.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(jars.parent / f"{version}.lock"):
+    with _locked(jars.parent / f"{name}.lock"):
         if not jars.exists():  # else another process was faster
-            with tempfile.TemporaryDirectory(prefix=f"{version}-", dir=jars.parent) as scratch:
-                _copy_dependencies(version, Path(scratch))
+            with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=jars.parent) as scratch:
+                _copy_dependencies(version, artifacts, options, Path(scratch))
                 (Path(scratch) / "jars").rename(jars)
     return jars
 
 
-def _copy_dependencies(version: str, scratch: Path) -> None:
+def _copy_dependencies(version: str, artifacts: Sequence[str], options: Sequence[str], scratch: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaUnavailable("mvn is not installed (apt install maven, brew install maven)")
-    artifacts = [f"org.apache.kafka:kafka_2.13:{version}", LOGGING_ARTIFACT, *EXTRA_ARTIFACTS.get(version, [])]
     (scratch / "pom.xml").write_text(_pom(artifacts), encoding="utf-8")
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=jars"]
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=jars", *options]
     try:
         done = subprocess.run(
             [maven, "-B", "-q", "-ntp", *goal],
@@ -252,7 +265,7 @@ def _copy_dependencies(version: str, scratch: Path) -> None:
         raise KafkaUnavailable(f"mvn could not fetch Kafka {version}: {error[:300]}")
 
 
-def _pom(artifacts: list[str]) -> str:
+def _pom(artifacts: Sequence[str]) -> str:
     dependencies = ""
     for artifact in artifacts:
         group, name, version = artifact.split(":")

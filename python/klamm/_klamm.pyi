@@ -37,6 +37,8 @@ __all__ = [
     "encode_batch",
     "error_codes",
     "murmur2",
+    "schema",
+    "structures",
 ]
 __version__: str
 
@@ -313,14 +315,24 @@ def config_keys() -> list[tuple[str, list[str], str, str, str, list[str], str]]:
 def error_codes() -> list[tuple[int, str, bool]]:
     """`(code, name, retriable)` of every error code Kafka has; `klamm.errors` makes its classes of it."""
 
-def apis() -> list[tuple[str, int, int, int, int, int | None]]:
-    """`(name, key, min, max, max_stable, flexible or None)` of every API."""
+def apis() -> list[tuple[str, int, int, int, int, int | None, bool]]:
+    """`(name, key, min, max, max_stable, flexible or None, internal)` of every API."""
 
-def decode(api: str, kind: str, version: int, body: Buffer) -> dict[str, Any]:
-    """The fields of a request or response body."""
+def structures() -> list[tuple[str, str, int, int, int | None]]:
+    """`(name, kind, min, max, flexible or None)` of every header and structure."""
 
-def encode(api: str, kind: str, version: int, fields: Mapping[str, Any]) -> bytes:
-    """The bytes of a request or response body; fields left out take their defaults."""
+def schema(name: str, kind: str) -> dict[str, Any]:
+    """What a message is made of, in the form of Kafka's own schema files.
+
+    Ranges of versions are text (`3`, `3-5`, `3+`), arrays `[]int32`, and structs have their `fields` in place. Records are
+    `bytes`, and a default is a value as `decode` gives it. Names of structs are klamm's own.
+    """
+
+def decode(name: str, kind: str, version: int, body: Buffer) -> dict[str, Any]:
+    """The fields of a body."""
+
+def encode(name: str, kind: str, version: int, fields: Mapping[str, Any]) -> bytes:
+    """The bytes of a body; fields left out take their defaults."""
 
 def decode_records(data: Buffer, check_crcs: bool) -> tuple[list[dict[str, Any]], int]:
     """The record batches in `data` as dicts, and how many bytes of a batch that is cut off follow them."""

@@ -3,6 +3,10 @@
     body = klamm.protocol.encode("Metadata", "request", 12, {"topics": [{"name": "greetings"}]})
     klamm.protocol.decode("Metadata", "request", 12, body)
 
+A message is a `request` or `response` of an API, a `header`, or `data`: a structure that travels inside others, such as
+the subscription of a group's member, of which the version that precedes it is no part. `apis()` and `structures()` list
+them, and `schema` says what each is made of, for tools that build on it.
+
 Messages are dicts with the names of Kafka's schemas (`throttleTimeMs`): bytes and records are `bytes`, a uuid is its 22
 characters of base64, and fields that a version lacks are absent, as are tagged fields that hold their default. What is
 wrong with data is a `DecodeError` that says where: the path of the field and the offset of the byte.
@@ -14,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from klamm import _klamm
-from klamm._klamm import crc32c, decode, encode, murmur2
+from klamm._klamm import crc32c, decode, encode, murmur2, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +30,7 @@ __all__ = [
     "Batch",
     "BatchRecord",
     "ErrorCode",
+    "Structure",
     "apis",
     "crc32c",
     "decode",
@@ -34,17 +39,33 @@ __all__ = [
     "encode_batch",
     "errors",
     "murmur2",
+    "schema",
+    "structures",
 ]
 
 
 class Api(NamedTuple):
-    """An API: its versions, the newest that Kafka calls stable, the first with tagged fields (None: none)."""
+    """An API: its versions, the newest that Kafka calls stable, the first with tagged fields (None: none).
+
+    Internal ones are spoken between brokers and controllers only. Without a stable version `max_stable` is below `min`.
+    """
 
     name: str
     key: int
     min: int
     max: int
     max_stable: int
+    flexible: int | None
+    internal: bool
+
+
+class Structure(NamedTuple):
+    """A header, or a structure that travels inside others (`data`)."""
+
+    name: str
+    kind: str
+    min: int
+    max: int
     flexible: int | None
 
 
@@ -94,6 +115,11 @@ class Batch:
 def apis() -> list[Api]:
     """List every API there is."""
     return [Api(*fields) for fields in _klamm.apis()]
+
+
+def structures() -> list[Structure]:
+    """List every header and structure there is."""
+    return [Structure(*fields) for fields in _klamm.structures()]
 
 
 def errors() -> list[ErrorCode]:

@@ -3,7 +3,7 @@
 //! The type is open: a code this table does not know survives as its number. The table is that of Kafka 4.4;
 //! `retriable` and `refresh` are what the Java client's exceptions of the same code are.
 
-use crate::wire::{Error, Reader, Reflect, Value, Wire, Writer};
+use crate::wire::{Error, Reader, Reflect, Type, Value, Wire, Writer};
 use std::fmt;
 
 /// An error code from the wire; 0 is none.
@@ -239,11 +239,14 @@ impl Wire for ErrorCode {
 }
 
 impl Reflect for ErrorCode {
-    fn to_value(&self, version: i16) -> Value {
-        self.0.to_value(version)
+    fn take_value(&mut self, version: i16) -> Value {
+        self.0.take_value(version)
     }
-    fn from_value(value: Value, version: i16) -> Result<Self, Error> {
-        i16::from_value(value, version).map(Self)
+    fn set_value(&mut self, value: Value, version: i16) -> Result<(), Error> {
+        self.0.set_value(value, version)
+    }
+    fn describe(&mut self) -> Type {
+        self.0.describe()
     }
 }
 

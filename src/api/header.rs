@@ -1,24 +1,71 @@
 //! What goes before a body: request headers v0 to v2, response headers v0 and v1, and their exceptions.
 //!
-//! Request header 1 adds the client id, 2 adds tagged fields; response header 1 adds tagged fields. Flexible
-//! versions of an API use the flexible headers, except that ApiVersions answers with header 0 in every version,
-//! because a client reads that answer before it knows which versions the broker speaks. The client id keeps its
-//! 16-bit length in the flexible header too.
+//! Request header 1 adds the client id, 2 adds tagged fields; response header 1 adds tagged fields. Flexible versions
+//! of an API use the flexible headers, others request header 1 and response header 0. The exceptions: ApiVersions
+//! answers with header 0 in every version, because a client reads that answer before it knows which versions the
+//! broker speaks, and ControlledShutdown v0 is older than the client id, so its request has header 0.
 
-use super::{Info, api_versions};
-use crate::wire::{Error, Reader, Reason, Wire, Writer};
+use super::{Info, api_versions, controlled_shutdown};
+use crate::wire::{Error, Reader, Reason, Reflect, Type, Value, Wire, Writer};
 
-/// What a broker reads before a request body.
+message! {
+    /// What a broker reads before a request body.
+    struct RequestHeader {
+        /// The API.
+        request_api_key: i16,
+        /// The version of the body.
+        request_api_version: i16,
+        /// Comes back in the response.
+        correlation_id: i32,
+        /// Who asks, for logs and quotas.
+        client_id: ClientId [1..] = ClientId(Some(String::new())),
+    }
+    /// What a client reads before a response body.
+    struct ResponseHeader {
+        /// That of the request.
+        correlation_id: i32,
+    }
+}
+structure! { header RequestHeader: RequestHeader, 0..=2, flexible 2 }
+structure! { header ResponseHeader: ResponseHeader, 0..=1, flexible 1 }
+
+/// A client's name, whose length keeps 16 bits in flexible headers: a broker must be able to read the header of an
+/// ApiVersions request that is newer than it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RequestHeader {
-    /// The API.
-    pub api_key: i16,
-    /// The version of the body.
-    pub api_version: i16,
-    /// Comes back in the response.
-    pub correlation_id: i32,
-    /// Who asks, for logs and quotas.
-    pub client_id: Option<String>,
+pub struct ClientId(pub Option<String>);
+
+impl Wire for ClientId {
+    fn put(&self, w: &mut Writer) {
+        let flexible = std::mem::replace(&mut w.flexible, false);
+        self.0.put(w);
+        w.flexible = flexible;
+    }
+    fn get(r: &mut Reader) -> Result<Self, Error> {
+        let flexible = std::mem::replace(&mut r.flexible, false);
+        let id = Wire::get(r).map(Self);
+        r.flexible = flexible;
+        id
+    }
+}
+
+impl Reflect for ClientId {
+    fn take_value(&mut self, version: i16) -> Value {
+        self.0.take_value(version)
+    }
+    fn set_value(&mut self, value: Value, version: i16) -> Result<(), Error> {
+        self.0.set_value(value, version)
+    }
+    fn describe(&mut self) -> Type {
+        self.0.describe()
+    }
+}
+
+/// The request header's version for a body.
+pub fn request_header_version(api: &Info, version: i16) -> i16 {
+    match api.is_flexible(version) {
+        true => 2,
+        false => i16::from((api.key, version) != (controlled_shutdown::API.key, 0)),
+    }
 }
 
 /// The response header's version for a body.
@@ -27,50 +74,41 @@ pub fn response_header_version(api: &Info, version: i16) -> i16 {
 }
 
 impl RequestHeader {
-    /// Appends the header that fits the API's version.
+    /// Appends the header that fits the API's version; the writer stays that of the body.
     pub fn put(&self, api: &Info, w: &mut Writer) {
-        let flexible = std::mem::replace(&mut w.flexible, false);
-        self.api_key.put(w);
-        self.api_version.put(w);
-        self.correlation_id.put(w);
-        self.client_id.put(w);
-        w.flexible = flexible;
-        if api.is_flexible(self.api_version) {
-            w.uvarint(0);
-        }
+        let version = request_header_version(api, self.request_api_version);
+        let body = (w.version, w.flexible);
+        (w.version, w.flexible) = (version, version == 2);
+        Wire::put(self, w);
+        (w.version, w.flexible) = body;
     }
 
     /// Takes a header off the front, leaving the body. `known` finds the API that a key means.
     pub fn get(r: &mut Reader, known: impl Fn(i16) -> Option<&'static Info>) -> Result<Self, Error> {
-        r.flexible = false;
-        let api_key = Wire::get(r)?;
-        let api_version = Wire::get(r)?;
-        let correlation_id = Wire::get(r)?;
-        let client_id = Wire::get(r)?;
-        if known(api_key).is_some_and(|api| api.is_flexible(api_version)) {
-            r.flexible = true;
-            r.tags(&mut |_, _| Ok(false))?;
-        }
-        Ok(Self { api_key, api_version, correlation_id, client_id })
+        // Every header starts with key and version, which say how it goes on. A shorter one is refused in any form.
+        let [k0, k1, v0, v1] = r.peek().unwrap_or_default();
+        let (key, version) = (i16::from_be_bytes([k0, k1]), i16::from_be_bytes([v0, v1]));
+        r.version = known(key).map_or(1, |api| request_header_version(api, version));
+        r.flexible = r.version == 2;
+        Wire::get(r)
     }
 }
 
 /// Takes a response header off the front and gives its correlation id.
 pub fn get_response_header(api: &Info, version: i16, r: &mut Reader) -> Result<i32, Error> {
-    let correlation_id = i32::get(r).map_err(|e| e.of(api.name, "response header", version))?;
-    if response_header_version(api, version) == 1 {
-        r.flexible = true;
-        r.tags(&mut |_, _| Ok(false)).map_err(|e| e.of(api.name, "response header", version))?;
-    }
-    Ok(correlation_id)
+    r.version = response_header_version(api, version);
+    r.flexible = r.version == 1;
+    let header = ResponseHeader::get(r).map_err(|e| e.of(api.name, "response header", version))?;
+    Ok(header.correlation_id)
 }
 
-/// Appends a response header.
+/// Appends a response header; the writer stays that of the body.
 pub fn put_response_header(api: &Info, version: i16, correlation_id: i32, w: &mut Writer) {
-    correlation_id.put(w);
-    if response_header_version(api, version) == 1 {
-        w.uvarint(0);
-    }
+    let body = (w.version, w.flexible);
+    w.version = response_header_version(api, version);
+    w.flexible = w.version == 1;
+    ResponseHeader { correlation_id }.put(w);
+    (w.version, w.flexible) = body;
 }
 
 /// The correlation id of a response, without knowing what it answers.

@@ -1,14 +1,14 @@
 //! Kafka's APIs: one file each, declared once with `message!`, request and response, every version from v0.
 //!
-//! The file is the namespace: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] are the typed doors;
-//! [`Entry`] is the door by name for tools. Which header goes before which body is in [`header`] alone.
+//! The file is the namespace: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] are the typed doors; a
+//! [`Door`] is the one by name for tools. Which header goes before which body is in [`header`] alone; structures that
+//! travel inside others are in [`data`].
 
 mod error_code;
-pub mod header;
 
 pub use error_code::ErrorCode;
 
-use crate::wire::{Error, Reader, Reason, Reflect, Value, Wire, Writer};
+use crate::wire::{Error, Reader, Reason, Reflect, Type, Value, Wire, Writer};
 use bytes::Bytes;
 
 /// What is known of an API without looking at a message.
@@ -16,7 +16,7 @@ use bytes::Bytes;
 pub struct Info {
     /// Kafka's name, `ListOffsets`.
     pub name: &'static str,
-    /// The number on the wire.
+    /// The number on the wire; -1 for a header or structure, which has none.
     pub key: i16,
     /// The oldest version.
     pub min: i16,
@@ -26,6 +26,8 @@ pub struct Info {
     pub max_stable: i16,
     /// The first version with compact lengths and tagged fields; `i16::MAX` if there is none.
     pub flexible: i16,
+    /// Spoken between brokers and controllers only.
+    pub internal: bool,
 }
 
 impl Info {
@@ -42,11 +44,11 @@ impl Info {
     }
 }
 
-/// A request or response body.
+/// A body: a request, a response, or a structure that travels in some other place.
 pub trait Message: Wire + Reflect + Default {
-    /// The API it belongs to.
+    /// The API it belongs to; for a structure, its own name and versions.
     const API: &'static Info;
-    /// `request` or `response`.
+    /// `request`, `response`, `header` or `data`.
     const KIND: &'static str;
 }
 
@@ -71,22 +73,56 @@ pub fn encode<M: Message>(version: i16, message: &M) -> Result<Vec<u8>, Error> {
     w.finish().map_err(|e| e.of(M::API.name, M::KIND, version))
 }
 
-/// One direction of an API without its Rust types.
+/// A message without its Rust type: bytes and values by name.
 pub struct Door {
-    /// Bytes to a value.
-    pub decode: fn(i16, Bytes) -> Result<Value, Error>,
-    /// A value to bytes.
-    pub encode: fn(i16, Value) -> Result<Vec<u8>, Error>,
+    /// The API or structure it belongs to.
+    pub info: &'static Info,
+    /// `request`, `response`, `header` or `data`.
+    pub kind: &'static str,
+    get: fn(&mut Reader) -> Result<Value, Error>,
+    put: fn(Value, &mut Writer) -> Result<(), Error>,
+    fields: fn() -> Type,
 }
 
 const fn door<M: Message>() -> Door {
     Door {
-        decode: |version, body| decode::<M>(version, body).map(|m| m.to_value(version)),
-        encode: |version, value| {
-            M::API.check(M::KIND, version)?;
-            let m = M::from_value(value, version).map_err(|e| e.of(M::API.name, M::KIND, version))?;
-            encode(version, &m)
+        info: M::API,
+        kind: M::KIND,
+        get: |r| M::get(r).map(|mut m| m.take_value(r.version)),
+        put: |value, w| {
+            let mut m = M::default();
+            m.set_value(value, w.version)?;
+            m.put(w);
+            Ok(())
         },
+        fields: || M::default().describe(),
+    }
+}
+
+impl Door {
+    /// The value of a whole body, with the fields `version` has; bytes left over are refused.
+    pub fn decode(&self, version: i16, body: Bytes) -> Result<Value, Error> {
+        self.decode_counting(version, body).map(|(value, _)| value)
+    }
+
+    /// The value of a whole body, and how many tagged fields were dropped because nobody knows them.
+    pub fn decode_counting(&self, version: i16, body: Bytes) -> Result<(Value, usize), Error> {
+        self.info.check(self.kind, version)?;
+        let mut r = Reader::new(body, version, self.info.is_flexible(version));
+        let value = (self.get)(&mut r).and_then(|value| r.finish().map(|()| value));
+        value.map(|value| (value, r.unknown_tags())).map_err(|e| e.of(self.info.name, self.kind, version))
+    }
+
+    /// The bytes of a body; fields left out take their defaults.
+    pub fn encode(&self, version: i16, value: Value) -> Result<Vec<u8>, Error> {
+        self.info.check(self.kind, version)?;
+        let mut w = Writer::new(version, self.info.is_flexible(version));
+        (self.put)(value, &mut w).and_then(|()| w.finish()).map_err(|e| e.of(self.info.name, self.kind, version))
+    }
+
+    /// What the message is made of in all its versions: a [`Type::Struct`].
+    pub fn describe(&self) -> Type {
+        (self.fields)()
     }
 }
 
@@ -100,18 +136,27 @@ pub struct Entry {
     pub response: Door,
 }
 
-/// Names the API of a file: `api! { Heartbeat = 12, 0..=4, flexible 4 }`, with `unstable 4` for a newest version
-/// that Kafka 4.4 marks so, or without `flexible` if no version is.
+/// Names the API of a file: `api! { Heartbeat = 12, 0..=4, flexible 4 }`. Without `flexible` no version is. Behind it
+/// may come `unstable 4`, the newest version if Kafka 4.4 marks it so, and `internal`.
 macro_rules! api {
-    ($name:ident = $key:literal, $min:literal..=$max:literal $(, flexible $flexible:literal)? $(, unstable $unstable:literal)?) => {
+    ($name:ident = $key:literal, $min:literal..=$max:literal $(, flexible $flexible:literal)?
+     $(, unstable $unstable:literal)?) => {
+        api! { @ $name = $key, $min..=$max, [$($flexible,)? i16::MAX], [$($unstable - 1,)? $max], false }
+    };
+    ($name:ident = $key:literal, $min:literal..=$max:literal $(, flexible $flexible:literal)?
+     $(, unstable $unstable:literal)?, internal) => {
+        api! { @ $name = $key, $min..=$max, [$($flexible,)? i16::MAX], [$($unstable - 1,)? $max], true }
+    };
+    (@ $name:ident = $key:literal, $min:literal..=$max:literal, $flexible:expr, $max_stable:expr, $internal:expr) => {
         /// Name, key and versions of this API.
         pub const API: $crate::api::Info = $crate::api::Info {
             name: stringify!($name),
             key: $key,
             min: $min,
             max: $max,
-            max_stable: [$($unstable - 1,)? $max][0],
-            flexible: [$($flexible,)? i16::MAX][0],
+            max_stable: $max_stable[0],
+            flexible: $flexible[0],
+            internal: $internal,
         };
 
         impl $crate::api::Message for Request {
@@ -130,13 +175,38 @@ macro_rules! api {
     };
 }
 
+/// Names a structure that is no request or response: `structure! { data EndTxnMarker: EndTxn, 0..=0 }`.
+macro_rules! structure {
+    ($kind:ident $name:ident: $type:ident, $min:literal..=$max:literal $(, flexible $flexible:literal)?) => {
+        impl $crate::api::Message for $type {
+            const API: &'static $crate::api::Info = &$crate::api::Info {
+                name: stringify!($name),
+                key: -1,
+                min: $min,
+                max: $max,
+                max_stable: $max,
+                flexible: [$($flexible,)? i16::MAX][0],
+                internal: false,
+            };
+            const KIND: &'static str = stringify!($kind);
+        }
+    };
+}
+
+pub mod data;
+pub mod header;
+
 macro_rules! apis {
     ($($module:ident)*) => {
         $( pub mod $module; )*
 
         /// Every API klamm knows, by key.
         pub static APIS: &[Entry] = &[
-            $( Entry { info: &$module::API, request: door::<$module::Request>(), response: door::<$module::Response>() }, )*
+            $( Entry {
+                info: &$module::API,
+                request: door::<$module::Request>(),
+                response: door::<$module::Response>(),
+            }, )*
         ];
     };
 }
@@ -146,14 +216,115 @@ apis! {
     fetch
     list_offsets
     metadata
+    leader_and_isr
+    stop_replica
+    update_metadata
+    controlled_shutdown
     offset_commit
     offset_fetch
     find_coordinator
+    join_group
+    heartbeat
+    leave_group
+    sync_group
+    describe_groups
+    list_groups
+    sasl_handshake
     api_versions
     create_topics
     delete_topics
+    delete_records
     init_producer_id
+    offset_for_leader_epoch
+    add_partitions_to_txn
+    add_offsets_to_txn
+    end_txn
+    write_txn_markers
+    txn_offset_commit
+    describe_acls
+    create_acls
+    delete_acls
+    describe_configs
+    alter_configs
+    alter_replica_log_dirs
+    describe_log_dirs
+    sasl_authenticate
+    create_partitions
+    create_delegation_token
+    renew_delegation_token
+    expire_delegation_token
+    describe_delegation_token
+    delete_groups
+    elect_leaders
+    incremental_alter_configs
+    alter_partition_reassignments
+    list_partition_reassignments
+    offset_delete
+    describe_client_quotas
+    alter_client_quotas
+    describe_user_scram_credentials
+    alter_user_scram_credentials
+    vote
+    begin_quorum_epoch
+    end_quorum_epoch
+    describe_quorum
+    alter_partition
+    update_features
+    envelope
+    fetch_snapshot
+    describe_cluster
+    describe_producers
+    broker_registration
+    broker_heartbeat
+    unregister_broker
+    describe_transactions
+    list_transactions
+    allocate_producer_ids
+    consumer_group_heartbeat
+    consumer_group_describe
+    controller_registration
+    get_telemetry_subscriptions
+    push_telemetry
+    assign_replicas_to_dirs
+    list_config_resources
+    describe_topic_partitions
+    share_group_heartbeat
+    share_group_describe
+    share_fetch
+    share_acknowledge
+    add_raft_voter
+    remove_raft_voter
+    update_raft_voter
+    initialize_share_group_state
+    read_share_group_state
+    write_share_group_state
+    delete_share_group_state
+    read_share_group_state_summary
+    streams_group_heartbeat
+    streams_group_describe
+    describe_share_group_offsets
+    alter_share_group_offsets
+    delete_share_group_offsets
+    streams_group_topology_description_update
+    unregister_controller
 }
+
+/// Every header and structure klamm knows.
+pub static STRUCTURES: &[Door] = &[
+    door::<header::RequestHeader>(),
+    door::<header::ResponseHeader>(),
+    door::<data::consumer_protocol::Subscription>(),
+    door::<data::consumer_protocol::Assignment>(),
+    door::<data::control_record::Key>(),
+    door::<data::control_record::EndTxn>(),
+    door::<data::control_record::LeaderChange>(),
+    door::<data::control_record::SnapshotHeader>(),
+    door::<data::control_record::SnapshotFooter>(),
+    door::<data::control_record::KRaftVersion>(),
+    door::<data::control_record::Voters>(),
+    door::<data::principal::Principal>(),
+    door::<data::transaction_index::AbortedTransaction>(),
+];
 
 /// The API of a name, in Kafka's spelling.
 pub fn by_name(name: &str) -> Option<&'static Entry> {
@@ -163,4 +334,13 @@ pub fn by_name(name: &str) -> Option<&'static Entry> {
 /// The API of a key.
 pub fn by_key(key: i16) -> Option<&'static Entry> {
     APIS.iter().find(|a| a.info.key == key)
+}
+
+/// The request or response of an API, the header or the structure of a name.
+pub fn by_kind(name: &str, kind: &str) -> Option<&'static Door> {
+    match kind {
+        "request" => by_name(name).map(|api| &api.request),
+        "response" => by_name(name).map(|api| &api.response),
+        _ => STRUCTURES.iter().find(|door| (door.info.name, door.kind) == (name, kind)),
+    }
 }

@@ -4,7 +4,7 @@
 //! the requests, so what is in flight is a queue; an answer out of order means that the stream is broken.
 
 use super::{Error, ErrorKind, Time};
-use crate::api::header::{RequestHeader, get_response_header};
+use crate::api::header::{ClientId, RequestHeader, get_response_header};
 use crate::api::{self, ErrorCode, Info, api_versions, metadata};
 use crate::frame::{BadLength, Frames};
 use crate::wire::{self, Reader, Wire, Writer};
@@ -284,10 +284,11 @@ impl<T> Connection<T> {
     fn encode(&mut self, call: &dyn Call, version: i16) -> Result<(Vec<Bytes>, i32), Error> {
         let api = call.api();
         let correlation_id = self.next_correlation_id;
-        let client_id = Some(self.client_id.clone());
+        let client_id = ClientId(Some(self.client_id.clone()));
         let mut w = Writer::new(version, api.is_flexible(version)).sharing(SHARED_FROM);
         w.buf.extend_from_slice(&[0; 4]);
-        RequestHeader { api_key: api.key, api_version: version, correlation_id, client_id }.put(api, &mut w);
+        RequestHeader { request_api_key: api.key, request_api_version: version, correlation_id, client_id }
+            .put(api, &mut w);
         call.put(&mut w);
         let length = (w.size() - 4) as u32;
         if let Some(field) = w.buf.first_chunk_mut() {

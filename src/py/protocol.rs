@@ -2,11 +2,11 @@
 //! uuid is its text form, bytes are `bytes`; record batches are dicts that `klamm.protocol` makes dataclasses of.
 
 use super::error::{argument, decode as decode_error, exception};
-use crate::api::{self, Door, Entry};
+use crate::api::{self, Door, Entry, Info};
 use crate::client::murmur2 as java_murmur2;
 use crate::compress::{Compression, DEFAULT_LIMIT};
 use crate::record::{self, BatchBuilder, TimestampType};
-use crate::wire::{Reason, Value};
+use crate::wire::{Described, Reason, Type, Value, camel_case};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -14,49 +14,56 @@ use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyMemoryView, PyString, PyTuple,
 };
 
-/// The fields of a request or response body.
+/// The fields of a body.
 #[pyfunction]
 pub(super) fn decode<'py>(
     py: Python<'py>,
-    api: &str,
+    name: &str,
     kind: &str,
     version: i16,
     body: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let door = door(py, api, kind)?;
+    let door = door(py, name, kind)?;
     let body = Bytes::from_owner(octets(body)?);
-    let value = (door.decode)(version, body).map_err(|e| refused(py, &e))?;
+    let value = door.decode(version, body).map_err(|e| refused(py, &e))?;
     to_python(py, &value)
 }
 
-/// The bytes of a request or response body; fields left out take their defaults.
+/// The bytes of a body; fields left out take their defaults.
 #[pyfunction]
 pub(super) fn encode<'py>(
     py: Python<'py>,
-    api: &str,
+    name: &str,
     kind: &str,
     version: i16,
     fields: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let door = door(py, api, kind)?;
-    let body = (door.encode)(version, from_python(fields, 0)?).map_err(|e| refused(py, &e))?;
+    let door = door(py, name, kind)?;
+    let body = door.encode(version, from_python(fields, 0)?).map_err(|e| refused(py, &e))?;
     Ok(PyBytes::new(py, &body))
 }
 
 fn door(py: Python<'_>, name: &str, kind: &str) -> PyResult<&'static Door> {
-    let entry = api::by_name(name).ok_or_else(|| unknown_api(py, name))?;
-    match kind {
-        "request" => Ok(&entry.request),
-        "response" => Ok(&entry.response),
-        _ => Err(exception(py, "ConfigError", &format!("a message is a request or a response, not a {kind:?}"), None)),
-    }
+    api::by_kind(name, kind).ok_or_else(|| unknown_message(py, name, kind))
 }
 
-fn unknown_api(py: Python<'_>, name: &str) -> PyErr {
-    let names = api::APIS.iter().map(|a| a.info.name);
-    let nearest = names.min_by_key(|known| strsim::damerau_levenshtein(&known.to_lowercase(), &name.to_lowercase()));
-    let hint = nearest.map(|n| format!("did you mean {n:?}? klamm.protocol.apis() lists all of them"));
-    exception(py, "ConfigError", &format!("there is no API {name:?}"), hint.as_deref())
+#[cold]
+fn unknown_message(py: Python<'_>, name: &str, kind: &str) -> PyErr {
+    let (what, names, list): (_, Vec<_>, _) = match kind {
+        "request" | "response" => ("API", api::APIS.iter().map(|api| api.info.name).collect(), "apis"),
+        "header" | "data" => {
+            let alike = api::STRUCTURES.iter().filter(|door| door.kind == kind);
+            ("structure", alike.map(|door| door.info.name).collect(), "structures")
+        }
+        _ => {
+            let message = format!("a message is of the kind request, response, header or data, not {kind:?}");
+            return exception(py, "ConfigError", &message, None);
+        }
+    };
+    let distance = |known: &&str| strsim::damerau_levenshtein(&known.to_lowercase(), &name.to_lowercase());
+    let nearest = names.into_iter().min_by_key(distance);
+    let hint = nearest.map(|n| format!("did you mean {n:?}? klamm.protocol.{list}() lists all of them"));
+    exception(py, "ConfigError", &format!("there is no {what} {name:?}"), hint.as_deref())
 }
 
 /// A version that does not exist and fields that do not fit are the caller's fault, everything else the data's.
@@ -142,14 +149,104 @@ fn octets(value: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     }
 }
 
-/// `(name, key, min, max, max_stable, flexible or None)` of every API.
+/// `(name, key, min, max, max_stable, flexible or None, internal)` of every API.
 #[pyfunction]
-pub(super) fn apis() -> Vec<(&'static str, i16, i16, i16, i16, Option<i16>)> {
+pub(super) fn apis() -> Vec<(&'static str, i16, i16, i16, i16, Option<i16>, bool)> {
     let row = |Entry { info, .. }: &'static Entry| {
-        let flexible = (info.flexible != i16::MAX).then_some(info.flexible);
-        (info.name, info.key, info.min, info.max, info.max_stable, flexible)
+        (info.name, info.key, info.min, info.max, info.max_stable, flexible(info), info.internal)
     };
     api::APIS.iter().map(row).collect()
+}
+
+/// `(name, kind, min, max, flexible or None)` of every header and structure.
+#[pyfunction]
+pub(super) fn structures() -> Vec<(&'static str, &'static str, i16, i16, Option<i16>)> {
+    let row = |Door { info, kind, .. }: &'static Door| (info.name, *kind, info.min, info.max, flexible(info));
+    api::STRUCTURES.iter().map(row).collect()
+}
+
+fn flexible(info: &Info) -> Option<i16> {
+    (info.flexible != i16::MAX).then_some(info.flexible)
+}
+
+/// What a message is made of, in the form of Kafka's own schema files.
+#[pyfunction]
+pub(super) fn schema<'py>(py: Python<'py>, name: &str, kind: &str) -> PyResult<Bound<'py, PyDict>> {
+    let door = door(py, name, kind)?;
+    let info = door.info;
+    let found = PyDict::new(py);
+    if info.key >= 0 {
+        found.set_item("apiKey", info.key)?;
+    }
+    found.set_item("type", door.kind)?;
+    found.set_item("name", info.name)?;
+    found.set_item("validVersions", versions(info.min, info.max))?;
+    let flexible = flexible(info).map_or_else(|| "none".to_owned(), |first| versions(first, i16::MAX));
+    found.set_item("flexibleVersions", flexible)?;
+    found.set_item("latestVersionUnstable", info.max_stable < info.max)?;
+    if let Type::Struct { fields, .. } = door.describe() {
+        found.set_item("fields", fields_schema(py, &fields)?)?;
+    }
+    Ok(found)
+}
+
+fn fields_schema<'py>(py: Python<'py>, fields: &[Described]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let each = fields.iter().map(|Described { field, holds, default }| {
+        let found = PyDict::new(py);
+        found.set_item("name", camel_case(field.name))?;
+        let (name, fields) = type_schema(holds);
+        found.set_item("type", name)?;
+        found.set_item("versions", versions(field.first, field.last))?;
+        if let Type::Nullable(_) = holds {
+            let (from, until) = (field.null_from.max(field.first), field.null_until.min(field.last));
+            found.set_item("nullableVersions", versions(from, until))?;
+        }
+        if let Some(tag) = field.tag {
+            found.set_item("tag", tag)?;
+            found.set_item("taggedVersions", versions(field.first, field.last))?;
+        }
+        if let Some(default) = default {
+            found.set_item("default", to_python(py, default)?)?;
+        }
+        if let Some(fields) = fields {
+            found.set_item("fields", fields_schema(py, fields)?)?;
+        }
+        Ok(found)
+    });
+    each.collect()
+}
+
+/// A type as Kafka's schemas spell it, and the fields of the struct that it is or holds.
+fn type_schema(of: &Type) -> (String, Option<&[Described]>) {
+    let name = match of {
+        Type::Bool => "bool",
+        Type::Int8 => "int8",
+        Type::Int16 => "int16",
+        Type::Uint16 => "uint16",
+        Type::Int32 => "int32",
+        Type::Uint32 => "uint32",
+        Type::Int64 => "int64",
+        Type::Float64 => "float64",
+        Type::String => "string",
+        Type::Bytes => "bytes",
+        Type::Uuid => "uuid",
+        Type::Nullable(of) => return type_schema(of),
+        Type::Array(of) => {
+            let (name, fields) = type_schema(of);
+            return (format!("[]{name}"), fields);
+        }
+        Type::Struct { name, fields } => return ((*name).to_owned(), Some(fields)),
+    };
+    (name.to_owned(), None)
+}
+
+/// `3`, `3-5` or `3+`.
+fn versions(first: i16, last: i16) -> String {
+    match last {
+        i16::MAX => format!("{first}+"),
+        last if last == first => first.to_string(),
+        last => format!("{first}-{last}"),
+    }
 }
 
 /// The record batches in `data` as dicts, and how many bytes of a batch that is cut off follow them.

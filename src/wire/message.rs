@@ -12,8 +12,9 @@
 //! }
 //! ```
 //!
-//! A struct gets `Wire` (bytes), `Reflect` (values by name, for tools and Python) and `Default`. Tagged fields are
-//! written when they differ from their default. Fields are listed in wire order, tagged ones by rising tag.
+//! A struct gets `Wire` (bytes), `Struct` (values by name and a description, for tools and Python) and `Default`.
+//! Tagged fields are written when they differ from their default. Fields are listed in wire order, tagged ones behind
+//! them by rising tag.
 
 /// Declares versioned messages; see the top of this file.
 #[macro_export]
@@ -76,40 +77,20 @@ macro_rules! message {
             }
         }
 
-        impl $crate::wire::Reflect for $name {
-            #[allow(unused_variables, unused_mut)]
-            fn to_value(&self, version: i16) -> $crate::wire::Value {
-                let mut fields: Vec<(String, $crate::wire::Value)> = Vec::new();
-                let default = Self::default();
-                $( $crate::on_wire!(version, [$($($when)*)?], {
-                    fields.push(($crate::wire::camel_case(stringify!($f)), self.$f.to_value(version)))
-                }); )*
-                $( $crate::on_tag!(version, [$($($when)*)?], tag =>
-                    if self.$f != default.$f {
-                        fields.push(($crate::wire::camel_case(stringify!($f)), self.$f.to_value(version)));
-                    }); )*
-                $crate::wire::Value::Struct(fields)
-            }
+        impl $crate::wire::Struct for $name {
+            fn name(&self) -> &'static str { stringify!($name) }
 
-            #[allow(unused_variables, unused_mut)]
-            fn from_value(value: $crate::wire::Value, version: i16) -> Result<Self, $crate::wire::Error> {
-                let mut m = Self::default();
-                let $crate::wire::Value::Struct(fields) = value else {
-                    return Err($crate::wire::type_error("a struct", &value));
-                };
-                for (name, value) in fields {
-                    $( $crate::in_version!(version, [$($($when)*)?], {
-                        if name == $crate::wire::camel_case(stringify!($f)) {
-                            m.$f = match $crate::wire::Reflect::from_value(value, version) {
-                                Ok(v) => v,
-                                Err(e) => return Err(e.within($crate::wire::Step::Field(stringify!($f)))),
-                            };
-                            continue;
-                        }
-                    }); )*
-                    return Err($crate::wire::Value::unknown_field(name, &[$(stringify!($f)),*]));
-                }
-                Ok(m)
+            #[allow(unused_variables)]
+            fn fields(
+                &mut self,
+                see: &mut dyn FnMut(&'static $crate::wire::Field, bool, &mut dyn $crate::wire::Reflect),
+            ) {
+                let default = Self::default();
+                $( see(
+                    const { &$crate::field!(stringify!($f), [$($($when)*)?]) },
+                    $crate::is_default!([$($($when)*)?], self.$f == default.$f),
+                    &mut self.$f,
+                ); )*
             }
         }
     )* };
@@ -146,20 +127,35 @@ macro_rules! on_tag {
     ($version:expr, $other:tt, $tag:ident => $body:expr) => {};
 }
 
-/// Runs the body if a field, tagged or not, is present in this version.
+/// Describes a field.
 #[macro_export]
 #[doc(hidden)]
-macro_rules! in_version {
-    ($version:expr, [], $body:block) => { $body };
-    ($version:expr, [tag $t:literal], $body:block) => { $body };
-    ($version:expr, [null $n:expr], $body:block) => { $body };
-    ($version:expr, [$range:expr, tag $t:literal], $body:block) => {
-        if ($range).contains(&$version) $body
+macro_rules! field {
+    ($name:expr, []) => { $crate::wire::Field::new($name) };
+    ($name:expr, [tag $t:literal]) => { $crate::wire::Field::new($name).tag($t) };
+    ($name:expr, [null $n:literal ..]) => { $crate::wire::Field::new($name).null($n, i16::MAX) };
+    ($name:expr, [null $n:literal ..= $m:literal]) => { $crate::wire::Field::new($name).null($n, $m) };
+    ($name:expr, [$first:literal .. $(, $($rest:tt)*)?]) => {
+        $crate::field!($name, [$($($rest)*)?]).within($first, i16::MAX)
     };
-    ($version:expr, [$range:expr, null $n:expr], $body:block) => {
-        if ($range).contains(&$version) $body
+    ($name:expr, [$first:literal ..= $last:literal $(, $($rest:tt)*)?]) => {
+        $crate::field!($name, [$($($rest)*)?]).within($first, $last)
     };
-    ($version:expr, [$range:expr], $body:block) => { if ($range).contains(&$version) $body };
+}
+
+/// Whether a tagged field holds its default; an untagged one is written anyway.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! is_default {
+    ([tag $t:literal], $same:expr) => {
+        $same
+    };
+    ([$range:expr, tag $t:literal], $same:expr) => {
+        $same
+    };
+    ($other:tt, $same:expr) => {
+        false
+    };
 }
 
 /// Runs the action if a field is null in a version that allows no null.

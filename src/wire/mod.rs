@@ -11,6 +11,7 @@ mod error;
 #[macro_use]
 mod message;
 mod reader;
+mod reflect;
 mod uuid;
 mod value;
 #[allow(clippy::cast_possible_truncation, reason = "low bits first is what the format is")]
@@ -20,8 +21,9 @@ mod writer;
 
 pub use error::{Error, Reason, Step};
 pub use reader::{Reader, memory_limit};
+pub use reflect::{Described, Field, Reflect, Struct, Type};
 pub use uuid::Uuid;
-pub use value::{Reflect, Value, type_error};
+pub use value::Value;
 pub use writer::{Tags, Writer};
 
 use bytes::Bytes;
@@ -34,11 +36,11 @@ pub trait Wire: Sized {
     fn get(r: &mut Reader) -> Result<Self, Error>;
 }
 
-/// `throttle_time_ms` as Kafka's schemas spell it: `throttleTimeMs`.
+/// `throttle_time_ms` as Kafka's schemas spell it: `throttleTimeMs`. Names that are Rust's own words come as `r#type`.
 pub fn camel_case(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut upper = false;
-    for c in name.chars() {
+    for c in name.trim_start_matches("r#").chars() {
         match c {
             '_' => upper = true,
             c if upper => {
@@ -198,5 +200,21 @@ impl<T: Wire> Wire for Vec<T> {
     fn get(r: &mut Reader) -> Result<Self, Error> {
         let at = r.offset();
         Option::get(r)?.ok_or_else(|| Error::new(Reason::Null, at))
+    }
+}
+
+/// A byte says whether the struct is there: below zero for null.
+impl<T: Struct + Wire> Wire for Option<T> {
+    fn put(&self, w: &mut Writer) {
+        match self {
+            Some(item) => {
+                1i8.put(w);
+                item.put(w);
+            }
+            None => (-1i8).put(w),
+        }
+    }
+    fn get(r: &mut Reader) -> Result<Self, Error> {
+        if i8::get(r)? < 0 { Ok(None) } else { T::get(r).map(Some) }
     }
 }

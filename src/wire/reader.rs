@@ -41,6 +41,11 @@ impl Reader {
         self.end - self.buf.len()
     }
 
+    /// The next bytes, which stay where they are; `None` if there are fewer.
+    pub fn peek<const N: usize>(&self) -> Option<[u8; N]> {
+        self.buf.first_chunk().copied()
+    }
+
     /// Tagged fields that were dropped because nobody knows them.
     pub fn unknown_tags(&self) -> usize {
         self.unknown_tags

@@ -51,10 +51,10 @@ pub fn hex(line: &Json, name: &str) -> Option<Bytes> {
     Some(bytes.collect::<Result<Vec<u8>, _>>().unwrap().into())
 }
 
-/// A message body: what it belongs to, its bytes and its JSON form.
+/// A body: the API or structure it belongs to, its bytes and its JSON form.
 #[derive(Clone)]
 pub struct Body {
-    pub api: String,
+    pub of: String,
     pub kind: String,
     pub version: i16,
     pub bytes: Bytes,
@@ -62,9 +62,9 @@ pub struct Body {
 }
 
 impl Body {
-    fn new(line: &Json) -> Self {
+    pub fn new(line: &Json) -> Self {
         Self {
-            api: text(line, "api").to_owned(),
+            of: text(line, if line["api"].is_null() { "name" } else { "api" }).to_owned(),
             kind: text(line, "kind").to_owned(),
             version: int(line, "version"),
             bytes: hex(line, "hex").unwrap(),
@@ -74,19 +74,21 @@ impl Body {
 
     /// As an error names it.
     pub fn name(&self) -> String {
-        format!("{} {} v{}", self.api, self.kind, self.version)
+        format!("{} {} v{}", self.of, self.kind, self.version)
     }
 }
 
-/// Every line of `messages.jsonl.gz`.
+/// Every line of `messages.jsonl.gz` and `structures.jsonl.gz`.
 pub fn bodies() -> Vec<Body> {
-    lines("messages.jsonl.gz").iter().map(Body::new).collect()
+    let [messages, structures] = ["messages.jsonl.gz", "structures.jsonl.gz"].map(lines);
+    messages.iter().chain(&structures).map(Body::new).collect()
 }
 
-/// Every line of `unknown_tags.jsonl.gz`, with the bytes without the unknown tags.
-pub fn bodies_with_unknown_tags() -> Vec<(Body, Bytes)> {
+/// Every line of `unknown_tags.jsonl.gz`: the body, how many tags of it are unknown, and the bytes without them.
+pub fn bodies_with_unknown_tags() -> Vec<(Body, usize, Bytes)> {
     let lines = lines("unknown_tags.jsonl.gz");
-    lines.iter().map(|line| (Body::new(line), hex(line, "hex_without").unwrap())).collect()
+    let count = |line: &Json| line["unknown_tags"].as_array().unwrap().len();
+    lines.iter().map(|line| (Body::new(line), count(line), hex(line, "hex_without").unwrap())).collect()
 }
 
 /// The JSON form of a value.

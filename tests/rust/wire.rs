@@ -1,17 +1,17 @@
-//! Messages and headers against what the Java client wrote and read: every line of the golden vectors, in both
-//! directions. What decoding refuses, and how it says so, is here too; hostile input at large is in `hostile`.
+//! Messages, headers and structures against what the Java client wrote and read: every line of the golden vectors, in
+//! both directions. What decoding refuses, and how it says so, is here too; hostile input at large is in `hostile`.
 
 use crate::vectors::{self, Body, from_json, hex, int, text, to_json};
 use bytes::Bytes;
-use klamm::api::header::{self, RequestHeader};
-use klamm::api::{self, Door, ErrorCode, Message};
-use klamm::wire::{Error, Reader, Writer};
+use klamm::api::data::consumer_protocol;
+use klamm::api::header::{self, ClientId, RequestHeader};
+use klamm::api::{self, APIS, Door, ErrorCode, Message, STRUCTURES};
+use klamm::wire::{Reader, Reason, Writer};
 use std::collections::BTreeSet;
 
 /// The door a body goes through.
 pub fn door(body: &Body) -> &'static Door {
-    let entry = api::by_name(&body.api).unwrap_or_else(|| panic!("no API is called {}", body.api));
-    if body.kind == "request" { &entry.request } else { &entry.response }
+    api::by_kind(&body.of, &body.kind).unwrap_or_else(|| panic!("{} is not known", body.name()))
 }
 
 #[test]
@@ -19,21 +19,19 @@ fn every_message_decodes_to_what_java_wrote_and_encodes_to_its_bytes() {
     let bodies = vectors::bodies();
     assert!(bodies.len() > 1000);
     for body in &bodies {
-        let value = (door(body).decode)(body.version, body.bytes.clone()).unwrap();
+        let value = door(body).decode(body.version, body.bytes.clone()).unwrap();
         assert_eq!(to_json(&value), body.json, "{}", body.name());
-        let encoded = (door(body).encode)(body.version, from_json(&body.json, &value));
+        let encoded = door(body).encode(body.version, from_json(&body.json, &value));
         assert_eq!(encoded.unwrap(), body.bytes, "{}", body.name());
     }
 }
 
 #[test]
-fn every_version_of_every_api_has_a_vector() {
+fn every_version_of_every_message_has_a_vector() {
     let bodies = vectors::bodies();
-    let seen: BTreeSet<_> = bodies.iter().map(|b| (b.api.as_str(), b.kind.as_str(), b.version)).collect();
-    let all = api::APIS.iter().flat_map(|entry| {
-        let versions = move |kind| (entry.info.min..=entry.info.max).map(move |v| (entry.info.name, kind, v));
-        versions("request").chain(versions("response"))
-    });
+    let seen: BTreeSet<_> = bodies.iter().map(|b| (b.of.as_str(), b.kind.as_str(), b.version)).collect();
+    let doors = APIS.iter().flat_map(|api| [&api.request, &api.response]).chain(STRUCTURES);
+    let all = doors.flat_map(|door| (door.info.min..=door.info.max).map(|v| (door.info.name, door.kind, v)));
     assert_eq!(seen, all.collect());
 }
 
@@ -43,7 +41,7 @@ fn every_strict_prefix_of_a_message_is_refused() {
         // Bodies are 3,955 bytes at most; of the larger ones every seventh prefix does, and the one that lacks a byte.
         let step = if body.bytes.len() < 512 { 1 } else { 7 };
         for cut in (0..body.bytes.len()).rev().step_by(step) {
-            let decoded = (door(&body).decode)(body.version, body.bytes.slice(..cut));
+            let decoded = door(&body).decode(body.version, body.bytes.slice(..cut));
             assert!(decoded.is_err(), "{} cut to {cut} of {} bytes", body.name(), body.bytes.len());
         }
     }
@@ -53,73 +51,121 @@ fn every_strict_prefix_of_a_message_is_refused() {
 fn a_byte_left_over_is_refused() {
     for body in vectors::bodies() {
         let longer = [&body.bytes[..], &[0]].concat();
-        let error = (door(&body).decode)(body.version, longer.into()).unwrap_err();
+        let error = door(&body).decode(body.version, longer.into()).unwrap_err();
         let expected = format!("{}: 1 bytes left over (at byte {})", body.name(), body.bytes.len());
         assert_eq!(error.to_string(), expected);
     }
 }
 
 #[test]
-fn tagged_fields_nobody_knows_are_dropped() {
-    for (body, without) in vectors::bodies_with_unknown_tags() {
-        let value = (door(&body).decode)(body.version, body.bytes.clone()).unwrap();
+fn tagged_fields_nobody_knows_are_dropped_and_counted() {
+    for (body, unknown, without) in vectors::bodies_with_unknown_tags() {
+        let (value, dropped) = door(&body).decode_counting(body.version, body.bytes.clone()).unwrap();
         assert_eq!(to_json(&value), body.json, "{}", body.name());
-        assert_eq!((door(&body).encode)(body.version, value).unwrap(), without, "{}", body.name());
+        assert_eq!(dropped, unknown, "{}", body.name());
+        assert_eq!(door(&body).encode(body.version, value).unwrap(), without, "{}", body.name());
     }
 }
 
 #[test]
-fn headers_are_those_java_writes() {
-    for line in vectors::lines("headers.jsonl.gz") {
-        let (bytes, json, version) = (hex(&line, "hex").unwrap(), &line["json"], int::<i16>(&line, "version"));
-        match (text(&line, "name"), version) {
-            // Only ControlledShutdown v0 has this header, and no client sends it.
-            ("RequestHeader", 0) => {}
-            ("RequestHeader", _) => {
-                let expected = RequestHeader {
-                    api_key: int(json, "requestApiKey"),
-                    api_version: int(json, "requestApiVersion"),
-                    correlation_id: int(json, "correlationId"),
-                    client_id: json["clientId"].as_str().map(str::to_owned),
-                };
-                // An API whose flexible versions are such that this one takes the vector's header.
-                let api: &'static api::Info = Box::leak(Box::new(api::Info {
-                    name: "Any",
-                    key: expected.api_key,
-                    min: i16::MIN,
-                    max: i16::MAX,
-                    max_stable: i16::MAX,
-                    flexible: if version == 2 { i16::MIN } else { i16::MAX },
-                }));
-                let mut r = Reader::new(bytes.clone(), 0, false);
-                assert_eq!(RequestHeader::get(&mut r, |_| Some(api).filter(|a| a.is_flexible(0))).unwrap(), expected);
-                assert_eq!(r.left(), 0);
-                let mut w = Writer::new(0, false);
-                expected.put(api, &mut w);
-                if version == 2 || api.flexible > expected.api_version {
-                    assert_eq!(w.finish().unwrap(), bytes, "{line}");
-                }
-            }
-            (_, version) => {
-                let fetch = &api::fetch::API;
-                let body_version = if version == 1 { fetch.flexible } else { fetch.flexible - 1 };
-                assert_eq!(header::response_header_version(fetch, body_version), version);
-                let mut r = Reader::new(bytes.clone(), body_version, false);
-                let id = header::get_response_header(fetch, body_version, &mut r).unwrap();
-                assert_eq!((id, r.left()), (int(json, "correlationId"), 0));
-                assert_eq!(header::peek_correlation_id(&bytes).unwrap(), id);
-                let mut w = Writer::new(body_version, version == 1);
-                header::put_response_header(fetch, body_version, id, &mut w);
-                assert_eq!(w.finish().unwrap(), bytes);
+fn apis_have_the_keys_versions_and_headers_that_kafka_gives_them() {
+    let table = vectors::document("apis.json");
+    let rows = table["apis"].as_array().unwrap();
+    assert_eq!(rows.len(), APIS.len());
+    for (row, api) in rows.iter().zip(APIS) {
+        let info = api.info;
+        // What 4.4 knows of it, or else 3.9; old versions of what both know are those of 3.9.
+        let clients: Vec<_> = ["4.4.0", "3.9.2"].iter().map(|v| &row[*v]).filter(|c| c["min"].is_i64()).collect();
+        let newest = clients[0];
+        let oldest = clients.iter().map(|client| int::<i16>(client, "min")).min().unwrap();
+        let flexible =
+            newest["flexible"].as_str().and_then(|v| v.strip_suffix('+')).map_or(i16::MAX, |v| v.parse().unwrap());
+        let found = (info.key, info.name, info.min, info.max, info.max_stable, info.flexible);
+        let newest_versions = (int(newest, "max"), int(newest, "max_stable"));
+        let expected = (int(row, "key"), text(row, "name"), oldest, newest_versions.0, newest_versions.1, flexible);
+        assert_eq!(found, expected);
+        assert_eq!(info.internal, newest["internal"], "{}", info.name);
+        for client in clients {
+            let headers = |name: &str| client[name].as_array().unwrap().iter().map(|v| v.as_i64().unwrap() as i16);
+            for (version, (request, response)) in
+                (int(client, "min")..).zip(headers("request_header").zip(headers("response_header")))
+            {
+                assert_eq!(header::request_header_version(info, version), request, "{} v{version}", info.name);
+                assert_eq!(header::response_header_version(info, version), response, "{} v{version}", info.name);
             }
         }
     }
 }
 
 #[test]
-fn api_versions_answers_with_header_0_in_every_version() {
-    let api = &api::api_versions::API;
-    assert!((api.min..=api.max).all(|version| header::response_header_version(api, version) == 0));
+fn a_body_is_found_behind_its_header() {
+    for api in APIS {
+        for version in api.info.min..=api.info.max {
+            let request = RequestHeader {
+                request_api_key: api.info.key,
+                request_api_version: version,
+                correlation_id: 7,
+                // Only ControlledShutdown v0 is too old for a name.
+                client_id: ClientId((header::request_header_version(api.info, version) > 0).then(|| "me".into())),
+            };
+            let flexible = api.info.is_flexible(version);
+            let mut w = Writer::new(version, flexible);
+            request.put(api.info, &mut w);
+            assert_eq!((w.version, w.flexible), (version, flexible));
+            w.buf.push(9);
+            let mut r = Reader::new(w.finish().unwrap().into(), version, flexible);
+            let found = RequestHeader::get(&mut r, |key| api::by_key(key).map(|api| api.info)).unwrap();
+            let expected = RequestHeader { client_id: found.client_id.clone(), ..request.clone() };
+            assert_eq!((&found, r.rest()), (&expected, Bytes::from_static(&[9])));
+            assert_eq!(
+                found.client_id.0.as_deref().unwrap_or_default(),
+                request.client_id.0.as_deref().unwrap_or_default()
+            );
+
+            let mut w = Writer::new(version, flexible);
+            header::put_response_header(api.info, version, 7, &mut w);
+            assert_eq!((w.version, w.flexible), (version, flexible));
+            w.buf.push(9);
+            let frame = Bytes::from(w.finish().unwrap());
+            assert_eq!(header::peek_correlation_id(&frame).unwrap(), 7);
+            let mut r = Reader::new(frame, version, flexible);
+            assert_eq!(header::get_response_header(api.info, version, &mut r).unwrap(), 7);
+            assert_eq!(r.rest(), Bytes::from_static(&[9]));
+        }
+    }
+}
+
+/// The lines of one part of the consumer protocol: the value, its version, and the bytes with the version before them.
+fn prefixed<M: Message>() -> Vec<(M, i16, Bytes)> {
+    let lines = vectors::lines("structures.jsonl.gz").into_iter().filter(|line| text(line, "name") == M::API.name);
+    let each = lines.map(|line| {
+        let body = Body::new(&line);
+        (api::decode(body.version, body.bytes).unwrap(), body.version, hex(&line, "hex_prefixed").unwrap())
+    });
+    each.collect()
+}
+
+fn consumer_protocol_is_read_as_java_reads_it<M: Message + PartialEq + std::fmt::Debug>() {
+    let lines = prefixed::<M>();
+    assert!(lines.len() > 10);
+    for (message, version, bytes) in lines {
+        assert_eq!(consumer_protocol::decode::<M>(bytes.clone()).unwrap(), message);
+        assert_eq!(consumer_protocol::encode(version, &message).unwrap(), bytes);
+        assert!(consumer_protocol::decode::<M>(bytes.slice(..bytes.len() - 1)).is_err());
+        let with = |version: i16| Bytes::from([&version.to_be_bytes()[..], &bytes[2..], b"more"].concat());
+        if version == M::API.max {
+            assert_eq!(consumer_protocol::decode::<M>(with(version + 1)).unwrap(), message);
+            assert_eq!(consumer_protocol::decode::<M>(with(i16::MAX)).unwrap(), message);
+        }
+        let error = consumer_protocol::decode::<M>(with(-1)).unwrap_err();
+        assert!(matches!(error.reason(), Reason::Version { min: 0, max: 3 }), "{error}");
+    }
+}
+
+#[test]
+fn newer_versions_of_the_consumer_protocol_are_read_as_the_newest_known() {
+    consumer_protocol_is_read_as_java_reads_it::<consumer_protocol::Subscription>();
+    consumer_protocol_is_read_as_java_reads_it::<consumer_protocol::Assignment>();
 }
 
 #[test]
@@ -214,8 +260,8 @@ fn every_reason_to_refuse_bytes_has_its_words() {
 fn values_without_a_form_on_the_wire_are_refused_by_name() {
     let encode = |version, json: &str| {
         let json: serde_json::Value = serde_json::from_str(json).unwrap();
-        let encode = api::by_name("Metadata").unwrap().request.encode;
-        encode(version, from_json(&json, &like_metadata())).map_err(|e: Error| e.to_string()).unwrap_err()
+        let door = &api::by_name("Metadata").unwrap().request;
+        door.encode(version, from_json(&json, &like_metadata())).unwrap_err().to_string()
     };
     assert_eq!(
         encode(1, r#"{"topics": [{"nam": "t"}]}"#),

@@ -10,29 +10,37 @@ import golden
 from klamm import protocol
 from klamm.errors import ArgumentError, ConfigError, DecodeError
 
-MESSAGES = golden.lines("messages.jsonl.gz")
+MESSAGES = golden.lines("messages.jsonl.gz") + golden.lines("structures.jsonl.gz")
 
 
-@pytest.mark.parametrize("api", protocol.apis(), ids=lambda api: api.name)
-def test_every_message_reads_and_writes_as_java_does(api):
-    vectors = [vector for vector in MESSAGES if vector["api"] == api.name]
-    assert {vector["version"] for vector in vectors} == set(range(api.min, api.max + 1))
+def message(vector):
+    """What `decode` and `encode` call it: name, kind and version."""
+    return vector.get("api") or vector["name"], vector["kind"], vector["version"]
+
+
+@pytest.mark.parametrize("known", [*protocol.apis(), *protocol.structures()], ids=lambda known: known.name)
+def test_every_message_reads_and_writes_as_java_does(known):
+    vectors = [vector for vector in MESSAGES if message(vector)[0] == known.name]
+    assert {vector["version"] for vector in vectors} == set(range(known.min, known.max + 1))
     for vector in vectors:
         body = bytes.fromhex(vector["hex"])
-        fields = protocol.decode(api.name, vector["kind"], vector["version"], body)
+        fields = protocol.decode(*message(vector), body)
         assert golden.to_json(fields) == vector["json"]
         given = golden.from_json(vector["json"], fields)
-        assert protocol.encode(api.name, vector["kind"], vector["version"], given) == body
+        assert protocol.encode(*message(vector), given) == body
+
+
+def test_nothing_java_wrote_is_unknown():
+    known = {(api.name, kind) for api in protocol.apis() for kind in ("request", "response")}
+    known |= {(structure.name, structure.kind) for structure in protocol.structures()}
+    assert {message(vector)[:2] for vector in MESSAGES} == known
 
 
 def test_unknown_tagged_fields_are_dropped():
     for vector in golden.lines("unknown_tags.jsonl.gz"):
-        if "api" not in vector:
-            continue
-        name = (vector["api"], vector["kind"], vector["version"])
-        fields = protocol.decode(*name, bytes.fromhex(vector["hex"]))
+        fields = protocol.decode(*message(vector), bytes.fromhex(vector["hex"]))
         assert golden.to_json(fields) == vector["json"]
-        assert protocol.encode(*name, fields).hex() == vector["hex_without"]
+        assert protocol.encode(*message(vector), fields).hex() == vector["hex_without"]
 
 
 def test_every_prefix_of_a_message_is_refused():
@@ -40,7 +48,7 @@ def test_every_prefix_of_a_message_is_refused():
         body = bytes.fromhex(vector["hex"])
         for cut in {0, len(body) // 2, len(body) - 1} - {len(body)}:
             with pytest.raises(DecodeError):
-                protocol.decode(vector["api"], vector["kind"], vector["version"], body[:cut])
+                protocol.decode(*message(vector), body[:cut])
 
 
 def test_batches_read_as_java_reads_them():
@@ -136,7 +144,9 @@ def test_a_decode_error_says_where():
     ("arguments", "kind", "says"),
     [
         (("Metdata", "request", 0, {}), ConfigError, 'did you mean "Metadata"'),
-        (("Metadata", "answer", 0, {}), ConfigError, "request or a response"),
+        (("Metadata", "answer", 0, {}), ConfigError, "request, response, header or data, not"),
+        (("ConsumerProtocolAsignment", "data", 0, {}), ConfigError, 'did you mean "ConsumerProtocolAssignment"'),
+        (("EndTxnMarker", "header", 0, {}), ConfigError, 'there is no structure "EndTxnMarker"'),
         (("Metadata", "request", 99, {}), ConfigError, "known are 0 to"),
         (("Metadata", "request", 12, {"topicz": []}), ConfigError, 'did you mean "topics"'),
         (("Metadata", "request", 12, {"topics": 3}), ArgumentError, "topics: wants a list, got an integer"),
@@ -163,3 +173,35 @@ def test_bytes_may_be_anything_with_a_buffer():
     for form in bytes, bytearray, memoryview:
         assert len(protocol.decode_records(form(records))) == 1
         assert protocol.crc32c(form(b"123456789")) == 0xE3069283
+
+
+def test_a_schema_is_in_the_form_of_kafkas_own():
+    schema = protocol.schema("OffsetFetch", "request")
+    fields = {field["name"]: field for field in schema.pop("fields")}
+    assert schema == {
+        "apiKey": 9,
+        "type": "request",
+        "name": "OffsetFetch",
+        "validVersions": "0-10",
+        "flexibleVersions": "6+",
+        "latestVersionUnstable": False,
+    }
+    topics = fields["topics"]
+    assert [topics[key] for key in ("type", "versions", "nullableVersions", "default")] == ["[]Topic", "0-7", "2-7", []]
+    assert [(field["name"], field["type"]) for field in topics["fields"]] == [
+        ("name", "string"),
+        ("partitionIndexes", "[]int32"),
+    ]
+    cluster = protocol.schema("Fetch", "request")["fields"][0]
+    assert cluster == {
+        "name": "clusterId",
+        "type": "string",
+        "versions": "12+",
+        "nullableVersions": "12+",
+        "tag": 0,
+        "taggedVersions": "12+",
+        "default": None,
+    }
+    assert protocol.schema("EndTxnMarker", "data")["flexibleVersions"] == "none"
+    with pytest.raises(ConfigError, match="OffsetFetch"):
+        protocol.schema("OfsetFetch", "request")

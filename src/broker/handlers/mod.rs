@@ -109,13 +109,13 @@ pub(super) fn handle(state: &mut State, mut context: Context, frame: Bytes) -> O
     let mut reader = Reader::new(frame, 0, false);
     let known = |key| SERVED.iter().find(|api| api.key == key).copied();
     let Ok(header) = RequestHeader::get(&mut reader, known) else { return Outcome::Close };
-    let Some(api) = known(header.api_key) else { return Outcome::Close };
-    context.version = header.api_version;
+    let Some(api) = known(header.request_api_key) else { return Outcome::Close };
+    context.version = header.request_api_version;
     context.correlation_id = header.correlation_id;
-    if (api.min..=api.max_stable).contains(&header.api_version) {
+    if (api.min..=api.max_stable).contains(&header.request_api_version) {
         return dispatch(state, context, api, reader.rest());
     }
-    if api.key == api::api_versions::API.key && header.api_version > 0 {
+    if api.key == api::api_versions::API.key && header.request_api_version > 0 {
         context.version = 0;
         return reply(context, &api_versions::unsupported());
     }

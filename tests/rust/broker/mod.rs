@@ -7,7 +7,7 @@ mod sockets;
 mod writing;
 
 use bytes::Bytes;
-use klamm::api::header::{RequestHeader, get_response_header};
+use klamm::api::header::{ClientId, RequestHeader, get_response_header};
 use klamm::api::*;
 use klamm::broker::{Cluster, Connection, Node, Options, Output};
 use klamm::compress::Compression;
@@ -115,8 +115,9 @@ impl World {
 
 fn frame(api: &Info, version: i16, correlation_id: i32, body: &[u8]) -> Bytes {
     let mut w = Writer::new(version, api.is_flexible(version));
-    let client_id = Some("test".to_owned());
-    RequestHeader { api_key: api.key, api_version: version, correlation_id, client_id }.put(api, &mut w);
+    let client_id = ClientId(Some("test".to_owned()));
+    RequestHeader { request_api_key: api.key, request_api_version: version, correlation_id, client_id }
+        .put(api, &mut w);
     w.buf.extend_from_slice(body);
     w.finish().unwrap().into()
 }

@@ -1,0 +1,40 @@
+//! AlterClientQuotas (49): sets and removes the quotas of users, client ids and addresses; each entry stands alone
+//! (KIP-546).
+//! v1 flexible.
+//! Errors: CLUSTER_AUTHORIZATION_FAILED, INVALID_REQUEST, NOT_CONTROLLER.
+
+use super::ErrorCode;
+
+api! { AlterClientQuotas = 49, 0..=1, flexible 1 }
+
+message! {
+    struct Request {
+        entries: Vec<Entry>,
+        validate_only: bool,
+    }
+    struct Entry {
+        entity: Vec<Entity>,
+        ops: Vec<Op>,
+    }
+    struct Entity {
+        /// `user`, `client-id` or `ip`.
+        entity_type: String,
+        /// Null for the default entity.
+        entity_name: Option<String> = Some(String::new()),
+    }
+    struct Op {
+        key: String,
+        /// Has no meaning if the quota is removed.
+        value: f64,
+        remove: bool,
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        entries: Vec<EntryResponse>,
+    }
+    struct EntryResponse {
+        error_code: ErrorCode,
+        error_message: Option<String> = Some(String::new()),
+        entity: Vec<Entity>,
+    }
+}

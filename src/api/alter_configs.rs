@@ -1,0 +1,36 @@
+//! AlterConfigs (33): replaces the whole configuration of topics or brokers; what is not in the request goes back to
+//! its default (KIP-133). IncrementalAlterConfigs has taken its place. Resource types are those of
+//! `describe_configs`.
+//! v1 the answer comes before throttling; v2 flexible.
+//! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED,
+//! CLUSTER_AUTHORIZATION_FAILED, INVALID_CONFIG, NOT_CONTROLLER, INVALID_REQUEST, POLICY_VIOLATION.
+
+use super::ErrorCode;
+
+api! { AlterConfigs = 33, 0..=2, flexible 2 }
+
+message! {
+    struct Request {
+        resources: Vec<Resource>,
+        validate_only: bool,
+    }
+    struct Resource {
+        resource_type: i8,
+        resource_name: String,
+        configs: Vec<Config>,
+    }
+    struct Config {
+        name: String,
+        value: Option<String> = Some(String::new()),
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        responses: Vec<ResourceResponse>,
+    }
+    struct ResourceResponse {
+        error_code: ErrorCode,
+        error_message: Option<String> = Some(String::new()),
+        resource_type: i8,
+        resource_name: String,
+    }
+}

@@ -1,0 +1,40 @@
+//! AlterShareGroupOffsets (91): sets where a share group without members begins; sent to the coordinator (KIP-932).
+//! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
+//! COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP, KAFKA_STORAGE_ERROR, INVALID_REQUEST,
+//! UNKNOWN_SERVER_ERROR.
+
+use super::ErrorCode;
+use crate::wire::Uuid;
+
+api! { AlterShareGroupOffsets = 91, 0..=0, flexible 0 }
+
+message! {
+    struct Request {
+        group_id: String,
+        topics: Vec<Topic>,
+    }
+    struct Topic {
+        topic_name: String,
+        partitions: Vec<Partition>,
+    }
+    struct Partition {
+        partition_index: i32,
+        start_offset: i64,
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        error_code: ErrorCode,
+        error_message: Option<String>,
+        responses: Vec<TopicResponse>,
+    }
+    struct TopicResponse {
+        topic_name: String,
+        topic_id: Uuid,
+        partitions: Vec<PartitionResponse>,
+    }
+    struct PartitionResponse {
+        partition_index: i32,
+        error_code: ErrorCode,
+        error_message: Option<String>,
+    }
+}

@@ -1,0 +1,31 @@
+//! CreateAcls (30): adds access rules (KIP-140); sent to the controller. What the numbers mean is in `describe_acls`.
+//! v1 patterns (KIP-290), and the answer comes before throttling; v2 flexible; v3 users as a resource (KIP-373).
+//! Errors: NOT_CONTROLLER, CLUSTER_AUTHORIZATION_FAILED, SECURITY_DISABLED, INVALID_REQUEST, UNSUPPORTED_VERSION.
+
+use super::ErrorCode;
+
+api! { CreateAcls = 30, 0..=3, flexible 2 }
+
+message! {
+    struct Request {
+        creations: Vec<Acl>,
+    }
+    struct Acl {
+        resource_type: i8,
+        resource_name: String,
+        resource_pattern_type: i8 [1..] = 3,
+        principal: String,
+        host: String,
+        operation: i8,
+        permission_type: i8,
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        /// One for each rule, in their order.
+        results: Vec<AclResult>,
+    }
+    struct AclResult {
+        error_code: ErrorCode,
+        error_message: Option<String> = Some(String::new()),
+    }
+}

@@ -1,0 +1,39 @@
+//! CreateDelegationToken (38): a token with which others may act for its owner, by SCRAM (KIP-48); sent to the
+//! controller.
+//! v1 the answer comes before throttling; v2 flexible; v3 tokens for somebody else (KIP-373).
+//! Errors: INVALID_PRINCIPAL_TYPE, DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED (over
+//! plaintext, or by a token), DELEGATION_TOKEN_AUTHORIZATION_FAILED, NOT_CONTROLLER, UNSUPPORTED_VERSION.
+
+use super::ErrorCode;
+use bytes::Bytes;
+
+api! { CreateDelegationToken = 38, 0..=3, flexible 2 }
+
+message! {
+    struct Request {
+        /// Null, like the name, for whoever asks.
+        owner_principal_type: Option<String> [3..] = Some(String::new()),
+        owner_principal_name: Option<String> [3..] = Some(String::new()),
+        renewers: Vec<Renewer>,
+        /// -1 is the broker's maximum.
+        max_lifetime_ms: i64,
+    }
+    struct Renewer {
+        principal_type: String,
+        principal_name: String,
+    }
+    struct Response {
+        error_code: ErrorCode,
+        principal_type: String,
+        principal_name: String,
+        token_requester_principal_type: String [3..],
+        token_requester_principal_name: String [3..],
+        issue_timestamp_ms: i64,
+        expiry_timestamp_ms: i64,
+        max_timestamp_ms: i64,
+        /// The user name to log in with; `hmac` in base64 is the password.
+        token_id: String,
+        hmac: Bytes,
+        throttle_time_ms: i32,
+    }
+}

@@ -1,0 +1,47 @@
+//! The embedded consumer protocol: what members of a classic group tell each other through their coordinator, which
+//! reads none of it. A [`Subscription`] is the metadata of a JoinGroup protocol, an [`Assignment`] what SyncGroup hands
+//! out; the coordinator knows the whole by its protocol type `consumer`.
+//! v1 owned partitions, for cooperative rebalances (KIP-429); v2 the generation in which they were owned (KIP-792);
+//! v3 racks (KIP-881). The assignment is the same in all versions.
+//!
+//! On the wire the version comes first. Versions only ever add fields at the end, so that a member may read a newer one
+//! as the newest it knows: the leader of a group is any member, old ones too.
+
+use crate::api::{self, Message};
+use crate::wire::{Error, Reader, Wire};
+use bytes::Bytes;
+
+message! {
+    struct Subscription {
+        topics: Vec<String>,
+        user_data: Option<Bytes>,
+        owned_partitions: Vec<TopicPartitions> [1..],
+        generation_id: i32 [2..] = -1,
+        rack_id: Option<String> [3..],
+    }
+    struct Assignment {
+        assigned_partitions: Vec<TopicPartitions>,
+        user_data: Option<Bytes>,
+    }
+    struct TopicPartitions {
+        topic: String,
+        partitions: Vec<i32>,
+    }
+}
+structure! { data ConsumerProtocolSubscription: Subscription, 0..=3 }
+structure! { data ConsumerProtocolAssignment: Assignment, 0..=3 }
+
+/// The version and a body.
+pub fn encode<M: Message>(version: i16, message: &M) -> Result<Vec<u8>, Error> {
+    let body = api::encode(version, message)?;
+    Ok([&version.to_be_bytes()[..], &body].concat())
+}
+
+/// The body behind a version. What follows the fields of the newest version known is not looked at, as in Java.
+pub fn decode<M: Message>(data: Bytes) -> Result<M, Error> {
+    let mut r = Reader::new(data, 0, false);
+    let version = i16::get(&mut r).map_err(|e| e.of(M::API.name, M::KIND, 0))?;
+    r.version = version.min(M::API.max);
+    M::API.check(M::KIND, r.version)?;
+    M::get(&mut r).map_err(|e| e.of(M::API.name, M::KIND, version))
+}

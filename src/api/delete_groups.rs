@@ -1,0 +1,23 @@
+//! DeleteGroups (42): forgets groups without members, and their offsets; sent to their coordinator (KIP-229).
+//! v1 the answer comes before throttling; v2 flexible; v3 error messages.
+//! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, INVALID_GROUP_ID,
+//! GROUP_AUTHORIZATION_FAILED, NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, GROUP_DELETION_FAILED.
+
+use super::ErrorCode;
+
+api! { DeleteGroups = 42, 0..=3, flexible 2 }
+
+message! {
+    struct Request {
+        groups_names: Vec<String>,
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        results: Vec<GroupResult>,
+    }
+    struct GroupResult {
+        group_id: String,
+        error_code: ErrorCode,
+        error_message: Option<String> [3..],
+    }
+}

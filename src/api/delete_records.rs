@@ -1,0 +1,38 @@
+//! DeleteRecords (21): moves the start of partitions' logs forward; sent to their leaders (KIP-107).
+//! v1 the answer comes before throttling; v2 flexible.
+//! Errors: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT,
+//! TOPIC_AUTHORIZATION_FAILED, POLICY_VIOLATION (the topic's `cleanup.policy` does not delete), KAFKA_STORAGE_ERROR.
+
+use super::ErrorCode;
+
+api! { DeleteRecords = 21, 0..=2, flexible 2 }
+
+message! {
+    struct Request {
+        topics: Vec<Topic>,
+        timeout_ms: i32,
+    }
+    struct Topic {
+        name: String,
+        partitions: Vec<Partition>,
+    }
+    struct Partition {
+        partition_index: i32,
+        /// Records before it go; -1 is the high watermark.
+        offset: i64,
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        topics: Vec<TopicResponse>,
+    }
+    struct TopicResponse {
+        name: String,
+        partitions: Vec<PartitionResponse>,
+    }
+    struct PartitionResponse {
+        partition_index: i32,
+        /// Where the log starts now.
+        low_watermark: i64,
+        error_code: ErrorCode,
+    }
+}

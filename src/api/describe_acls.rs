@@ -1,0 +1,47 @@
+//! DescribeAcls (29): the access rules that match a filter (KIP-140). The numbers of this file are those of
+//! CreateAcls and DeleteAcls too, and 1 matches any in a filter:
+//!
+//! | | |
+//! |---|---|
+//! | resource | 2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user |
+//! | pattern | 2 whatever applies to the name, 3 literal, 4 prefix |
+//! | operation | 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action, 10 describe configs, 11 alter configs, 12 idempotent write, 13 create tokens, 14 describe tokens, 15 two-phase commit |
+//! | permission | 2 deny, 3 allow |
+//!
+//! v1 patterns (KIP-290), and the answer comes before throttling; v2 flexible; v3 users as a resource (KIP-373).
+//! Errors: CLUSTER_AUTHORIZATION_FAILED, SECURITY_DISABLED, INVALID_REQUEST, UNSUPPORTED_VERSION.
+
+use super::ErrorCode;
+
+api! { DescribeAcls = 29, 0..=3, flexible 2 }
+
+message! {
+    struct Request {
+        resource_type_filter: i8,
+        /// Null matches any name, and so it is with principal and host.
+        resource_name_filter: Option<String> = Some(String::new()),
+        pattern_type_filter: i8 [1..] = 3,
+        principal_filter: Option<String> = Some(String::new()),
+        host_filter: Option<String> = Some(String::new()),
+        operation: i8,
+        permission_type: i8,
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        error_code: ErrorCode,
+        error_message: Option<String> = Some(String::new()),
+        resources: Vec<Resource>,
+    }
+    struct Resource {
+        resource_type: i8,
+        resource_name: String,
+        pattern_type: i8 [1..] = 3,
+        acls: Vec<Acl>,
+    }
+    struct Acl {
+        principal: String,
+        host: String,
+        operation: i8,
+        permission_type: i8,
+    }
+}

@@ -1,0 +1,67 @@
+//! DescribeConfigs (32): the configuration of topics, brokers and the like (KIP-133). What is a broker's own is asked
+//! of that broker.
+//! v1 where a value comes from, synonyms (KIP-226); v2 the answer comes before throttling; v3 types and documentation
+//! (KIP-569); v4 flexible.
+//! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED,
+//! GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, INVALID_CONFIG, INVALID_REQUEST.
+
+use super::ErrorCode;
+
+api! { DescribeConfigs = 32, 0..=4, flexible 4 }
+
+/// Resource type of a topic.
+pub const TOPIC: i8 = 2;
+/// Resource type of a broker; without a name, the default of all brokers.
+pub const BROKER: i8 = 4;
+/// Resource type of a broker's log levels (KIP-412).
+pub const BROKER_LOGGER: i8 = 8;
+/// Resource type of a subscription to clients' metrics (KIP-714).
+pub const CLIENT_METRICS: i8 = 16;
+/// Resource type of a group (KIP-848).
+pub const GROUP: i8 = 32;
+
+message! {
+    struct Request {
+        resources: Vec<Resource>,
+        include_synonyms: bool [1..],
+        include_documentation: bool [3..],
+    }
+    struct Resource {
+        resource_type: i8,
+        resource_name: String,
+        /// Null for all.
+        configuration_keys: Option<Vec<String>> = Some(Vec::new()),
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        results: Vec<ResourceResult>,
+    }
+    struct ResourceResult {
+        error_code: ErrorCode,
+        error_message: Option<String> = Some(String::new()),
+        resource_type: i8,
+        resource_name: String,
+        configs: Vec<Config>,
+    }
+    struct Config {
+        name: String,
+        /// Null if it is sensitive.
+        value: Option<String> = Some(String::new()),
+        read_only: bool,
+        is_default: bool [0..=0],
+        /// 1 the topic, 2 the broker at run time, 3 all brokers at run time, 4 the broker's file, 5 the default, 6 the
+        /// broker's logger, 7 client metrics, 8 the group.
+        config_source: i8 [1..] = -1,
+        is_sensitive: bool,
+        synonyms: Vec<Synonym> [1..],
+        /// 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password.
+        config_type: i8 [3..],
+        documentation: Option<String> [3..] = Some(String::new()),
+    }
+    /// A value that would count if those before it were not set.
+    struct Synonym {
+        name: String,
+        value: Option<String> = Some(String::new()),
+        source: i8,
+    }
+}

@@ -1,0 +1,43 @@
+//! DescribeGroups (15): state and members of classic groups, from their coordinator. ConsumerGroupDescribe has those of
+//! KIP-848.
+//! v1 throttle time; v2 the answer comes before throttling; v3 authorized operations (KIP-430); v4 static members
+//! (KIP-345); v5 flexible; v6 GROUP_ID_NOT_FOUND where older versions describe a dead group, and error messages
+//! (KIP-1043).
+//! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, GROUP_AUTHORIZATION_FAILED,
+//! INVALID_GROUP_ID, GROUP_ID_NOT_FOUND.
+
+use super::ErrorCode;
+use bytes::Bytes;
+
+api! { DescribeGroups = 15, 0..=6, flexible 5 }
+
+message! {
+    struct Request {
+        groups: Vec<String>,
+        include_authorized_operations: bool [3..],
+    }
+    struct Response {
+        throttle_time_ms: i32 [1..],
+        groups: Vec<Group>,
+    }
+    struct Group {
+        error_code: ErrorCode,
+        error_message: Option<String> [6..],
+        group_id: String,
+        /// `PreparingRebalance`, `CompletingRebalance`, `Stable`, `Empty`, `Dead`.
+        group_state: String,
+        protocol_type: String,
+        /// The assignor that the coordinator chose.
+        protocol_data: String,
+        members: Vec<Member>,
+        authorized_operations: i32 [3..] = i32::MIN,
+    }
+    struct Member {
+        member_id: String,
+        group_instance_id: Option<String> [4..],
+        client_id: String,
+        client_host: String,
+        member_metadata: Bytes,
+        member_assignment: Bytes,
+    }
+}

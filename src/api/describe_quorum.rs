@@ -1,0 +1,61 @@
+//! DescribeQuorum (55): the leader, voters and observers of the metadata quorum, and how far each has come (KIP-595).
+//! v1 when followers fetched and had caught up (KIP-836); v2 error messages, directory ids, the controllers' addresses
+//! (KIP-853).
+//! Errors: CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER.
+
+use super::ErrorCode;
+use crate::wire::Uuid;
+
+api! { DescribeQuorum = 55, 0..=2, flexible 0 }
+
+message! {
+    struct Request {
+        /// `__cluster_metadata` and its partition 0; there is nothing else to describe.
+        topics: Vec<Topic>,
+    }
+    struct Topic {
+        topic_name: String,
+        partitions: Vec<Partition>,
+    }
+    struct Partition {
+        partition_index: i32,
+    }
+    struct Response {
+        error_code: ErrorCode,
+        error_message: Option<String> [2..] = Some(String::new()),
+        topics: Vec<TopicResponse>,
+        nodes: Vec<Node> [2..],
+    }
+    struct TopicResponse {
+        topic_name: String,
+        partitions: Vec<PartitionResponse>,
+    }
+    struct PartitionResponse {
+        partition_index: i32,
+        error_code: ErrorCode,
+        error_message: Option<String> [2..] = Some(String::new()),
+        leader_id: i32,
+        leader_epoch: i32,
+        high_watermark: i64,
+        current_voters: Vec<ReplicaState>,
+        observers: Vec<ReplicaState>,
+    }
+    struct ReplicaState {
+        replica_id: i32,
+        replica_directory_id: Uuid [2..],
+        log_end_offset: i64,
+        /// By the leader's clock; -1 for the leader and for voters it has not heard of.
+        last_fetch_timestamp: i64 [1..] = -1,
+        /// When the leader appended what the replica last asked for; the present for the leader, -1 if unknown.
+        last_caught_up_timestamp: i64 [1..] = -1,
+    }
+    struct Node {
+        node_id: i32,
+        listeners: Vec<Listener>,
+    }
+    struct Listener {
+        name: String,
+        host: String,
+        port: u16,
+    }
+}

@@ -1,0 +1,48 @@
+//! DescribeShareGroupOffsets (90): where share groups are in their partitions; sent to the coordinator (KIP-932).
+//! v1 lag (KIP-1226).
+//! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
+//! COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, INVALID_REQUEST, UNKNOWN_SERVER_ERROR.
+
+use super::ErrorCode;
+use crate::wire::Uuid;
+
+api! { DescribeShareGroupOffsets = 90, 0..=1, flexible 0 }
+
+message! {
+    struct Request {
+        groups: Vec<Group>,
+    }
+    struct Group {
+        group_id: String,
+        /// Null for all.
+        topics: Option<Vec<Topic>> = Some(Vec::new()),
+    }
+    struct Topic {
+        topic_name: String,
+        partitions: Vec<i32>,
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        groups: Vec<GroupResponse>,
+    }
+    struct GroupResponse {
+        group_id: String,
+        topics: Vec<TopicResponse>,
+        error_code: ErrorCode,
+        error_message: Option<String>,
+    }
+    struct TopicResponse {
+        topic_name: String,
+        topic_id: Uuid,
+        partitions: Vec<PartitionResponse>,
+    }
+    struct PartitionResponse {
+        partition_index: i32,
+        start_offset: i64,
+        leader_epoch: i32,
+        /// -1 if unknown.
+        lag: i64 [1..] = -1,
+        error_code: ErrorCode,
+        error_message: Option<String>,
+    }
+}

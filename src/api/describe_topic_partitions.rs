@@ -1,0 +1,53 @@
+//! DescribeTopicPartitions (75): topics and their partitions, a page at a time (KIP-966).
+//! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED, INVALID_REQUEST (a cursor
+//! that fits no topic).
+
+use super::ErrorCode;
+use crate::wire::Uuid;
+
+api! { DescribeTopicPartitions = 75, 0..=0, flexible 0 }
+
+message! {
+    struct Request {
+        /// Empty for all.
+        topics: Vec<Topic>,
+        response_partition_limit: i32 = 2000,
+        /// Where to begin; null for the first page.
+        cursor: Option<Cursor>,
+    }
+    struct Topic {
+        name: String,
+    }
+    struct Cursor {
+        topic_name: String,
+        partition_index: i32,
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        topics: Vec<TopicResponse>,
+        /// Where the next page begins; null on the last.
+        next_cursor: Option<Cursor>,
+    }
+    struct TopicResponse {
+        error_code: ErrorCode,
+        name: Option<String> = Some(String::new()),
+        topic_id: Uuid,
+        is_internal: bool,
+        partitions: Vec<PartitionResponse>,
+        /// A bit for each operation.
+        topic_authorized_operations: i32 = i32::MIN,
+    }
+    struct PartitionResponse {
+        error_code: ErrorCode,
+        partition_index: i32,
+        leader_id: i32,
+        leader_epoch: i32 = -1,
+        replica_nodes: Vec<i32>,
+        isr_nodes: Vec<i32>,
+        /// Replicas out of sync that nevertheless have all committed records.
+        eligible_leader_replicas: Option<Vec<i32>>,
+        /// Those that were eligible before they shut down uncleanly.
+        last_known_elr: Option<Vec<i32>>,
+        offline_replicas: Vec<i32>,
+    }
+}

@@ -1,0 +1,34 @@
+//! DescribeUserScramCredentials (50): the SCRAM mechanisms of users and their iterations; salts and keys stay with the
+//! brokers (KIP-554).
+//! Errors: CLUSTER_AUTHORIZATION_FAILED, RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE.
+
+use super::ErrorCode;
+
+api! { DescribeUserScramCredentials = 50, 0..=0, flexible 0 }
+
+message! {
+    struct Request {
+        /// Null and an empty list both mean all.
+        users: Option<Vec<User>> = Some(Vec::new()),
+    }
+    struct User {
+        name: String,
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        error_code: ErrorCode,
+        error_message: Option<String> = Some(String::new()),
+        results: Vec<UserResult>,
+    }
+    struct UserResult {
+        user: String,
+        error_code: ErrorCode,
+        error_message: Option<String> = Some(String::new()),
+        credential_infos: Vec<Credential>,
+    }
+    struct Credential {
+        /// A mechanism of [`alter_user_scram_credentials`](super::alter_user_scram_credentials).
+        mechanism: i8,
+        iterations: i32,
+    }
+}

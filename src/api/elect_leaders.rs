@@ -1,0 +1,41 @@
+//! ElectLeaders (43): has partitions led by their preferred replica again (KIP-183); sent to the controller.
+//! v1 unclean elections, top-level error (KIP-460); v2 flexible.
+//! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, REQUEST_TIMED_OUT, and of a partition
+//! UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST,
+//! PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE, ELECTION_NOT_NEEDED.
+
+use super::ErrorCode;
+
+api! { ElectLeaders = 43, 0..=2, flexible 2 }
+
+/// Election of the preferred replica, the first one of the partition.
+pub const PREFERRED: i8 = 0;
+/// Election of any live replica where none in sync is left; records may be lost.
+pub const UNCLEAN: i8 = 1;
+
+message! {
+    struct Request {
+        election_type: i8 [1..],
+        /// Null for all.
+        topic_partitions: Option<Vec<TopicPartitions>> = Some(Vec::new()),
+        timeout_ms: i32 = 60_000,
+    }
+    struct TopicPartitions {
+        topic: String,
+        partitions: Vec<i32>,
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        error_code: ErrorCode [1..],
+        replica_election_results: Vec<TopicResult>,
+    }
+    struct TopicResult {
+        topic: String,
+        partition_result: Vec<PartitionResult>,
+    }
+    struct PartitionResult {
+        partition_id: i32,
+        error_code: ErrorCode,
+        error_message: Option<String> = Some(String::new()),
+    }
+}

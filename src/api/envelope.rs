@@ -1,0 +1,24 @@
+//! Envelope (58): a broker forwards a client's request to the controller in the client's name (KIP-590).
+//! Errors: CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER, INVALID_REQUEST, UNSUPPORTED_VERSION,
+//! PRINCIPAL_DESERIALIZATION_FAILURE.
+
+use super::ErrorCode;
+use bytes::Bytes;
+
+api! { Envelope = 58, 0..=0, flexible 0, internal }
+
+message! {
+    struct Request {
+        /// Header and body of the client's request.
+        request_data: Bytes,
+        /// Who the client is, as the broker's principal builder writes it.
+        request_principal: Option<Bytes> = Some(Bytes::new()),
+        /// The client's IP address, 4 or 16 bytes.
+        client_host_address: Bytes,
+    }
+    struct Response {
+        /// Header and body of the answer; null if the envelope itself was refused.
+        response_data: Option<Bytes>,
+        error_code: ErrorCode,
+    }
+}

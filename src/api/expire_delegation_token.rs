@@ -1,0 +1,23 @@
+//! ExpireDelegationToken (40): has a token end sooner (KIP-48); sent to the controller by the owner or one of the
+//! renewers.
+//! v1 the answer comes before throttling; v2 flexible.
+//! Errors: DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_OWNER_MISMATCH,
+//! DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_EXPIRED, NOT_CONTROLLER, UNSUPPORTED_VERSION.
+
+use super::ErrorCode;
+use bytes::Bytes;
+
+api! { ExpireDelegationToken = 40, 0..=2, flexible 2 }
+
+message! {
+    struct Request {
+        hmac: Bytes,
+        /// From now on; a negative one ends the token at once.
+        expiry_time_period_ms: i64,
+    }
+    struct Response {
+        error_code: ErrorCode,
+        expiry_timestamp_ms: i64,
+        throttle_time_ms: i32,
+    }
+}

@@ -1,0 +1,47 @@
+//! IncrementalAlterConfigs (44): changes single settings of topics, brokers and the like (KIP-339). What is a
+//! broker's own is sent to that broker, everything else to the controller. Resource types are those of
+//! `describe_configs`.
+//! v1 flexible.
+//! Errors: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, TOPIC_AUTHORIZATION_FAILED,
+//! GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, INVALID_CONFIG, NOT_CONTROLLER, INVALID_REQUEST,
+//! POLICY_VIOLATION.
+
+use super::ErrorCode;
+
+api! { IncrementalAlterConfigs = 44, 0..=1, flexible 1 }
+
+/// Gives a setting a value.
+pub const SET: i8 = 0;
+/// Gives a setting its default.
+pub const DELETE: i8 = 1;
+/// Adds to a setting that is a list.
+pub const APPEND: i8 = 2;
+/// Takes away from a setting that is a list.
+pub const SUBTRACT: i8 = 3;
+
+message! {
+    struct Request {
+        resources: Vec<Resource>,
+        validate_only: bool,
+    }
+    struct Resource {
+        resource_type: i8,
+        resource_name: String,
+        configs: Vec<Config>,
+    }
+    struct Config {
+        name: String,
+        config_operation: i8,
+        value: Option<String> = Some(String::new()),
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        responses: Vec<ResourceResponse>,
+    }
+    struct ResourceResponse {
+        error_code: ErrorCode,
+        error_message: Option<String> = Some(String::new()),
+        resource_type: i8,
+        resource_name: String,
+    }
+}

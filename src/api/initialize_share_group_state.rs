@@ -1,0 +1,38 @@
+//! InitializeShareGroupState (83): the group coordinator has the share coordinator keep state for partitions that are
+//! new to a group (KIP-932).
+//! Errors: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, FENCED_STATE_EPOCH,
+//! INVALID_REQUEST.
+
+use super::ErrorCode;
+use crate::wire::Uuid;
+
+api! { InitializeShareGroupState = 83, 0..=0, flexible 0, internal }
+
+message! {
+    struct Request {
+        group_id: String,
+        topics: Vec<Topic>,
+    }
+    struct Topic {
+        topic_id: Uuid,
+        partitions: Vec<Partition>,
+    }
+    struct Partition {
+        partition: i32,
+        state_epoch: i32,
+        /// -1: not known yet.
+        start_offset: i64,
+    }
+    struct Response {
+        results: Vec<TopicResult>,
+    }
+    struct TopicResult {
+        topic_id: Uuid,
+        partitions: Vec<PartitionResult>,
+    }
+    struct PartitionResult {
+        partition: i32,
+        error_code: ErrorCode,
+        error_message: Option<String>,
+    }
+}

@@ -1,0 +1,52 @@
+//! JoinGroup (11): enters a classic group, or stays in it, and waits until the rebalance has everybody. The answer
+//! makes one member the leader; it alone is told the members, and assigns with SyncGroup.
+//! v1 rebalance timeout (KIP-62); v2 throttle time; v3 the answer comes before throttling; v4 a new member is first
+//! given an id, MEMBER_ID_REQUIRED (KIP-394); v5 static members (KIP-345); v6 flexible; v7 the chosen protocol's
+//! type, null protocol name (KIP-559); v8 reasons (KIP-800); v9 a leader that need not assign (KIP-814).
+//! Errors: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, INCONSISTENT_GROUP_PROTOCOL,
+//! INVALID_GROUP_ID, UNKNOWN_MEMBER_ID, INVALID_SESSION_TIMEOUT, REBALANCE_IN_PROGRESS, GROUP_AUTHORIZATION_FAILED,
+//! MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID.
+
+use super::ErrorCode;
+use bytes::Bytes;
+
+api! { JoinGroup = 11, 0..=9, flexible 6 }
+
+message! {
+    struct Request {
+        group_id: String,
+        session_timeout_ms: i32,
+        /// How long the coordinator waits for each member to join again; before v1 it was the session timeout.
+        rebalance_timeout_ms: i32 [1..] = -1,
+        /// Empty for a member that has no id yet.
+        member_id: String,
+        group_instance_id: Option<String> [5..],
+        /// `consumer`, `connect`; every member has the same.
+        protocol_type: String,
+        /// Assignors, the preferred one first. The coordinator chooses one that all members have.
+        protocols: Vec<Protocol>,
+        reason: Option<String> [8..],
+    }
+    struct Protocol {
+        name: String,
+        /// Of the consumer's protocols a `data::consumer_protocol::Subscription`.
+        metadata: Bytes,
+    }
+    struct Response {
+        throttle_time_ms: i32 [2..],
+        error_code: ErrorCode,
+        generation_id: i32 = -1,
+        protocol_type: Option<String> [7..],
+        protocol_name: Option<String> [null 7..] = Some(String::new()),
+        /// The leader's member id.
+        leader: String,
+        skip_assignment: bool [9..],
+        member_id: String,
+        members: Vec<Member>,
+    }
+    struct Member {
+        member_id: String,
+        group_instance_id: Option<String> [5..],
+        metadata: Bytes,
+    }
+}

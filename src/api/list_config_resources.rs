@@ -1,0 +1,23 @@
+//! ListConfigResources (74): the names of what has configs.
+//! v0 is called ListClientMetricsResources and knows client metrics alone (KIP-1000); v1 every type (KIP-1142).
+//! Errors: CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION (a type that has no configs).
+
+use super::ErrorCode;
+
+api! { ListConfigResources = 74, 0..=1, flexible 0 }
+
+message! {
+    struct Request {
+        /// 2 topics, 4 brokers, 8 broker loggers, 16 client metrics, 32 groups; empty for all.
+        resource_types: Vec<i8> [1..],
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        error_code: ErrorCode,
+        config_resources: Vec<ConfigResource>,
+    }
+    struct ConfigResource {
+        resource_name: String,
+        resource_type: i8 [1..] = 16,
+    }
+}

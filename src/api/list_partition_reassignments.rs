@@ -1,0 +1,35 @@
+//! ListPartitionReassignments (46): the partitions that are on the move; sent to the controller (KIP-455).
+//! Errors: REQUEST_TIMED_OUT, CLUSTER_AUTHORIZATION_FAILED, NOT_CONTROLLER.
+
+use super::ErrorCode;
+
+api! { ListPartitionReassignments = 46, 0..=0, flexible 0 }
+
+message! {
+    struct Request {
+        timeout_ms: i32 = 60_000,
+        /// Null for all.
+        topics: Option<Vec<Topic>>,
+    }
+    struct Topic {
+        name: String,
+        partition_indexes: Vec<i32>,
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        error_code: ErrorCode,
+        error_message: Option<String> = Some(String::new()),
+        topics: Vec<TopicResponse>,
+    }
+    struct TopicResponse {
+        name: String,
+        partitions: Vec<PartitionResponse>,
+    }
+    struct PartitionResponse {
+        partition_index: i32,
+        /// All of them, those that come and those that go.
+        replicas: Vec<i32>,
+        adding_replicas: Vec<i32>,
+        removing_replicas: Vec<i32>,
+    }
+}

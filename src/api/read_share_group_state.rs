@@ -1,0 +1,46 @@
+//! ReadShareGroupState (84): the leader of a partition reads from the share coordinator how far a group is (KIP-932).
+//! Errors: NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND,
+//! UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, INVALID_REQUEST.
+
+use super::ErrorCode;
+use crate::wire::Uuid;
+
+api! { ReadShareGroupState = 84, 0..=0, flexible 0, internal }
+
+message! {
+    struct Request {
+        group_id: String,
+        topics: Vec<Topic>,
+    }
+    struct Topic {
+        topic_id: Uuid,
+        partitions: Vec<Partition>,
+    }
+    struct Partition {
+        partition: i32,
+        leader_epoch: i32,
+    }
+    struct Response {
+        results: Vec<TopicResult>,
+    }
+    struct TopicResult {
+        topic_id: Uuid,
+        partitions: Vec<PartitionResult>,
+    }
+    struct PartitionResult {
+        partition: i32,
+        error_code: ErrorCode,
+        error_message: Option<String>,
+        state_epoch: i32,
+        /// -1: not known yet.
+        start_offset: i64,
+        state_batches: Vec<StateBatch>,
+    }
+    struct StateBatch {
+        first_offset: i64,
+        last_offset: i64,
+        /// 0 available, 2 acknowledged, 4 archived.
+        delivery_state: i8,
+        delivery_count: i16,
+    }
+}

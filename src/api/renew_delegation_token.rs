@@ -1,0 +1,23 @@
+//! RenewDelegationToken (39): has a token live longer, within its maximum (KIP-48); sent to the controller by the
+//! owner or one of the renewers.
+//! v1 the answer comes before throttling; v2 flexible.
+//! Errors: DELEGATION_TOKEN_AUTH_DISABLED, DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_OWNER_MISMATCH,
+//! DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, DELEGATION_TOKEN_EXPIRED, NOT_CONTROLLER, UNSUPPORTED_VERSION.
+
+use super::ErrorCode;
+use bytes::Bytes;
+
+api! { RenewDelegationToken = 39, 0..=2, flexible 2 }
+
+message! {
+    struct Request {
+        hmac: Bytes,
+        /// -1 is the broker's default.
+        renew_period_ms: i64,
+    }
+    struct Response {
+        error_code: ErrorCode,
+        expiry_timestamp_ms: i64,
+        throttle_time_ms: i32,
+    }
+}

@@ -1,0 +1,121 @@
+//! StreamsGroupDescribe (89): streams groups, their topology, members and tasks; sent to the coordinator (KIP-1071).
+//! v1 topology descriptions (KIP-1331), the assignor's name (KIP-1357).
+//! Errors: GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
+//! COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND.
+
+use super::ErrorCode;
+
+api! { StreamsGroupDescribe = 89, 0..=1, flexible 0 }
+
+message! {
+    struct Request {
+        group_ids: Vec<String>,
+        include_authorized_operations: bool,
+        include_topology_description: bool [1..],
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        groups: Vec<Group>,
+    }
+    struct Group {
+        error_code: ErrorCode,
+        error_message: Option<String>,
+        group_id: String,
+        group_state: String,
+        group_epoch: i32,
+        assignment_epoch: i32,
+        /// What the coordinator works with; null on an error.
+        topology: Option<Topology>,
+        members: Vec<Member>,
+        /// A bit for each operation; `i32::MIN` unless asked for.
+        authorized_operations: i32 = i32::MIN,
+        /// What the application pushed with StreamsGroupTopologyDescriptionUpdate.
+        topology_description: Option<TopologyDescription> [1..],
+        /// 0 not asked for, 1 none is stored, 2 the broker could not read it, 3 here it is.
+        topology_description_status: i8 [1..],
+        /// The assignor of the next assignment, which need not be that of the present one.
+        assignor_name: Option<String> [1..],
+    }
+    struct Topology {
+        epoch: i32,
+        /// Patterns are resolved to topics; null while source topics are missing or wrongly partitioned.
+        subtopologies: Option<Vec<Subtopology>>,
+    }
+    struct Subtopology {
+        subtopology_id: String,
+        source_topics: Vec<String>,
+        repartition_sink_topics: Vec<String>,
+        state_changelog_topics: Vec<TopicInfo>,
+        repartition_source_topics: Vec<TopicInfo>,
+    }
+    struct TopicInfo {
+        name: String,
+        partitions: i32,
+        replication_factor: i16,
+        topic_configs: Vec<KeyValue>,
+    }
+    struct KeyValue {
+        key: String,
+        value: String,
+    }
+    struct Member {
+        member_id: String,
+        member_epoch: i32,
+        instance_id: Option<String>,
+        rack_id: Option<String>,
+        client_id: String,
+        client_host: String,
+        topology_epoch: i32,
+        process_id: String,
+        user_endpoint: Option<Endpoint>,
+        client_tags: Vec<KeyValue>,
+        task_offsets: Vec<TaskOffset>,
+        task_end_offsets: Vec<TaskOffset>,
+        assignment: Assignment,
+        target_assignment: Assignment,
+        /// Still speaks the classic protocol.
+        is_classic: bool,
+    }
+    struct Endpoint {
+        host: String,
+        port: u16,
+    }
+    struct TaskOffset {
+        subtopology_id: String,
+        partition: i32,
+        offset: i64,
+    }
+    struct Assignment {
+        active_tasks: Vec<TaskIds>,
+        standby_tasks: Vec<TaskIds>,
+        warmup_tasks: Vec<TaskIds>,
+    }
+    struct TaskIds {
+        subtopology_id: String,
+        partitions: Vec<i32>,
+    }
+    struct TopologyDescription {
+        subtopologies: Vec<SubtopologyDescription>,
+        global_stores: Vec<GlobalStoreDescription>,
+    }
+    struct SubtopologyDescription {
+        subtopology_id: String,
+        nodes: Vec<NodeDescription>,
+    }
+    struct NodeDescription {
+        name: String,
+        /// 1 source, 2 processor, 3 sink.
+        node_type: i8,
+        /// Of a source; empty if chosen as it runs.
+        source_topics: Vec<String>,
+        /// Of a sink; null if chosen as it runs.
+        sink_topic: Option<String>,
+        /// Of a processor.
+        stores: Vec<String>,
+        successors: Vec<String>,
+    }
+    struct GlobalStoreDescription {
+        source: NodeDescription,
+        processor: NodeDescription,
+    }
+}

@@ -1,0 +1,47 @@
+//! StreamsGroupTopologyDescriptionUpdate (93): a Kafka Streams client pushes the description of its topology, for
+//! people to read; sent to the coordinator when a StreamsGroupHeartbeat asks for it (KIP-1331).
+//! Errors: GROUP_AUTHORIZATION_FAILED, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS,
+//! INVALID_REQUEST, UNSUPPORTED_VERSION, UNKNOWN_MEMBER_ID (also if the group is gone), GROUP_ID_NOT_FOUND,
+//! STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED.
+
+use super::ErrorCode;
+
+api! { StreamsGroupTopologyDescriptionUpdate = 93, 0..=0, flexible 0 }
+
+message! {
+    struct Request {
+        group_id: String,
+        member_id: String,
+        topology_epoch: i32,
+        topology_description: TopologyDescription,
+    }
+    struct TopologyDescription {
+        subtopologies: Vec<Subtopology>,
+        global_stores: Vec<GlobalStore>,
+    }
+    struct Subtopology {
+        subtopology_id: String,
+        nodes: Vec<Node>,
+    }
+    struct Node {
+        name: String,
+        /// 1 source, 2 processor, 3 sink.
+        node_type: i8,
+        /// Of a source; empty if chosen as it runs.
+        source_topics: Vec<String>,
+        /// Of a sink; null if chosen as it runs.
+        sink_topic: Option<String>,
+        /// Of a processor.
+        stores: Vec<String>,
+        successors: Vec<String>,
+    }
+    struct GlobalStore {
+        source: Node,
+        processor: Node,
+    }
+    struct Response {
+        throttle_time_ms: i32,
+        error_code: ErrorCode,
+        error_message: Option<String>,
+    }
+}
