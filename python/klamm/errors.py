@@ -132,7 +132,7 @@ class ForkedClientError(KafkaError):
 @cache
 def _codes() -> dict[int, tuple[str, str, bool]]:
     """Every code, as `code: (class name, name, retriable)`."""
-    return {code: (_class_name(name), name, retriable) for code, name, retriable in error_codes()}
+    return {code: (_class_name(name), name, retriable) for code, name, retriable, _ in error_codes() if code}
 
 
 def _class_name(code_name: str) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from klamm import _klamm
-from klamm._klamm import crc32c, decode, encode, murmur2, schema
+from klamm._klamm import ScramClient, crc32c, decode, decode_header, encode, murmur2, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,10 +30,12 @@ __all__ = [
     "Batch",
     "BatchRecord",
     "ErrorCode",
+    "ScramClient",
     "Structure",
     "apis",
     "crc32c",
     "decode",
+    "decode_header",
     "decode_records",
     "encode",
     "encode_batch",
@@ -75,6 +77,8 @@ class ErrorCode(NamedTuple):
     code: int
     name: str
     retriable: bool
+    refresh_metadata: bool
+    """Whether leaders or topics are not where the client believes them."""
 
 
 @dataclass
@@ -123,7 +127,7 @@ def structures() -> list[Structure]:
 
 
 def errors() -> list[ErrorCode]:
-    """List every error code there is."""
+    """List every error code there is, 0 (NONE) included; each has an exception class in `klamm.errors`."""
     return [ErrorCode(*fields) for fields in _klamm.error_codes()]
 
 

@@ -43,7 +43,9 @@ mod _klamm {
     #[pymodule_export]
     use super::producer::ProducerCore;
     #[pymodule_export]
-    use super::protocol::{apis, crc32c, decode, decode_records, encode, encode_batch, murmur2, schema, structures};
+    use super::protocol::{
+        apis, crc32c, decode, decode_header, decode_records, encode, encode_batch, murmur2, schema, structures,
+    };
     #[pymodule_export]
     use super::record::{Record, RecordMetadata, Records};
     #[pymodule_export]

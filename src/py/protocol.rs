@@ -2,11 +2,12 @@
 //! uuid is its text form, bytes are `bytes`; record batches are dicts that `klamm.protocol` makes dataclasses of.
 
 use super::error::{argument, decode as decode_error, exception};
+use crate::api::header::{RequestHeader, ResponseHeader, get_response_header};
 use crate::api::{self, Door, Entry, Info};
 use crate::client::murmur2 as java_murmur2;
 use crate::compress::{Compression, DEFAULT_LIMIT};
 use crate::record::{self, BatchBuilder, TimestampType};
-use crate::wire::{Described, Reason, Type, Value, camel_case};
+use crate::wire::{Described, Reader, Reason, Reflect, Type, Value, camel_case};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -41,6 +42,39 @@ pub(super) fn encode<'py>(
     let door = door(py, name, kind)?;
     let body = door.encode(version, from_python(fields, 0)?).map_err(|e| refused(py, &e))?;
     Ok(PyBytes::new(py, &body))
+}
+
+/// The fields of the header that a frame begins with, and the body behind it.
+#[pyfunction]
+#[pyo3(signature = (kind, frame, api=None, version=None))]
+pub(super) fn decode_header<'py>(
+    py: Python<'py>,
+    kind: &str,
+    frame: &Bound<'py, PyAny>,
+    api: Option<&str>,
+    version: Option<i16>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyBytes>)> {
+    let mut r = Reader::new(Bytes::from_owner(octets(frame)?), 0, false);
+    let header = match (kind, api, version) {
+        ("request", ..) => RequestHeader::get(&mut r, |key| api::by_key(key).map(|entry| entry.info))
+            .map(|mut header| header.take_value(r.version))
+            .map_err(|e| e.of("RequestHeader", "header", r.version)),
+        ("response", Some(api), Some(version)) => {
+            let info = door(py, api, kind)?.info;
+            get_response_header(info, version, &mut r)
+                .map(|correlation_id| ResponseHeader { correlation_id }.take_value(r.version))
+        }
+        ("response", ..) => {
+            let hint = Some("it does not say itself what it answers");
+            return Err(exception(py, "ConfigError", "the header of a response needs its api and version", hint));
+        }
+        _ => {
+            let message = format!("a header is that of a request or a response, not of {kind:?}");
+            return Err(exception(py, "ConfigError", &message, None));
+        }
+    };
+    let header = to_python(py, &header.map_err(|e| refused(py, &e))?)?;
+    Ok((header, PyBytes::new(py, &r.rest())))
 }
 
 fn door(py: Python<'_>, name: &str, kind: &str) -> PyResult<&'static Door> {

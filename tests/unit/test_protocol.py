@@ -205,3 +205,26 @@ def test_a_schema_is_in_the_form_of_kafkas_own():
     assert protocol.schema("EndTxnMarker", "data")["flexibleVersions"] == "none"
     with pytest.raises(ConfigError, match="OffsetFetch"):
         protocol.schema("OfsetFetch", "request")
+
+
+def test_a_header_is_taken_off_a_frame():
+    sent = {"requestApiKey": 18, "requestApiVersion": 3, "correlationId": 7, "clientId": "app"}
+    frame = protocol.encode("RequestHeader", "header", 2, sent) + b"body"
+    assert protocol.decode_header("request", frame) == (sent, b"body")
+    # What a response's header is depends on what it answers; ApiVersions never has tagged fields there.
+    flexible, plain = b"\0\0\0\7\0body", b"\0\0\0\7body"
+    assert protocol.decode_header("response", flexible, "Metadata", 12) == ({"correlationId": 7}, b"body")
+    assert protocol.decode_header("response", plain, api="ApiVersions", version=3) == ({"correlationId": 7}, b"body")
+    # An API nobody knows may be from the future; its header is as far as it can be read.
+    assert protocol.decode_header("request", b"\x7f\0\0\0\0\0\0\7\xff\xffbody")[1] == b"body"
+
+
+def test_a_header_that_cannot_be_read_says_why():
+    with pytest.raises(DecodeError, match="RequestHeader"):
+        protocol.decode_header("request", b"\0\3\0\1\0\0")
+    with pytest.raises(ConfigError, match="needs its api and version"):
+        protocol.decode_header("response", b"\0\0\0\7")
+    with pytest.raises(ConfigError, match="'data'|\"data\""):
+        protocol.decode_header("data", b"")
+    with pytest.raises(ConfigError, match="Metadata"):
+        protocol.decode_header("response", b"\0\0\0\7", "Metdata", 1)
