@@ -1,7 +1,7 @@
 //! `klamm.protocol.ScramClient`: the messages of SCRAM, for tools and tests that speak to a broker themselves.
 
 use super::error::{exception, raise};
-use crate::engine::sasl::scram::{Client, Expected, Mechanism};
+use crate::client::scram::{Client, Expected, Mechanism};
 use pyo3::prelude::*;
 use std::sync::Mutex;
 
