@@ -8,6 +8,7 @@
 
 mod admin;
 mod arrow;
+mod batches;
 mod broker;
 mod config;
 mod consumer;
@@ -30,6 +31,8 @@ mod _klamm {
     #[pymodule_export]
     use super::arrow::{ArrowBatch, ArrowColumns, ArrowRows};
     #[pymodule_export]
+    use super::batches::{crc32c, decode_records, encode_batch};
+    #[pymodule_export]
     use super::broker::DevBrokerCore;
     #[pymodule_export]
     use super::config::config_keys;
@@ -42,7 +45,7 @@ mod _klamm {
     #[pymodule_export]
     use super::producer::ProducerCore;
     #[pymodule_export]
-    use super::protocol::{apis, crc32c, decode, decode_records, encode, encode_batch, murmur2};
+    use super::protocol::{apis, decode, encode, murmur2};
     #[pymodule_export]
     use super::record::{Record, RecordMetadata, Records};
 

@@ -8,12 +8,22 @@
 mod batch;
 #[allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "our own data, kept far below 2 GiB")]
 mod builder;
+mod control;
+mod convert;
 mod crc;
+mod header;
+#[allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "our own data, kept far below 2 GiB")]
+mod message_builder;
+mod message_set;
 mod view;
 
-pub use batch::{Batch, Batches, Header, TimestampType, batches};
+pub use batch::{Batch, Batches, batches};
 pub use builder::{Appended, BatchBuilder, Producer, Sealed, max_record_size, reseal};
-pub use crc::crc32c;
+pub use control::{Control, ControlType};
+pub use convert::{down_convert, up_convert};
+pub use crc::{crc32, crc32c};
+pub use header::{Header, TimestampType, sequence_after};
+pub use message_builder::MessageSetBuilder;
 pub use view::{Headers, Record, RecordSet, View};
 
 /// Bytes of a magic-2 batch before its records.

@@ -3,7 +3,7 @@
 
 use crate::api::{ErrorCode, fetch};
 use crate::engine::{Error, ErrorKind, Reply};
-use crate::record::{Batch, RecordSet, TimestampType, batches};
+use crate::record::{Batch, Control, ControlType, RecordSet, TimestampType, batches};
 use crate::wire::{self, Uuid};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ fn read_partition(asked: Asked, checks: Checks, p: &mut fetch::PartitionResponse
     let mut aborting = HashSet::new();
     let mut fetched =
         Fetched { code: p.error_code, high_watermark: p.high_watermark, chunks: Vec::new(), error: None, asked };
-    for batch in batches(p.records.take().unwrap_or_default()) {
+    for batch in batches(p.records.take().unwrap_or_default()).in_runs() {
         let batch = match batch.and_then(|b| if checks.crcs { b.check_crc().map(|()| b) } else { Ok(b) }) {
             Ok(batch) => batch,
             Err(e) => {
@@ -105,7 +105,7 @@ fn read_partition(asked: Asked, checks: Checks, p: &mut fetch::PartitionResponse
             None
         } else {
             match batch.records(checks.limit) {
-                Ok(records) => Some(records),
+                Ok(records) => Some(if checks.crcs { records } else { records.skip_crcs() }),
                 Err(e) => {
                     fetched.error = Some(damaged(&fetched.asked, &fetched.chunks, &e));
                     break;
@@ -127,14 +127,15 @@ pub fn damaged(asked: &Asked, before: &[Chunk], e: &wire::Error) -> Error {
     ))
 }
 
-/// Whether a control batch ends a transaction that was given up: its record's key is a version and a type, both int16,
-/// and 0 is the type for abort.
+/// Whether a control batch ends a transaction that was given up.
 fn is_abort(batch: &Batch, limit: usize) -> bool {
     let Ok(mut records) = batch.records(limit) else {
         return false;
     };
     match records.next_view() {
-        Some(Ok(view)) => view.key().and_then(|k| k.get(2..4)) == Some(&[0, 0]),
+        Some(Ok(view)) => {
+            Control::parse(view.key(), view.value()).is_some_and(|c| c.control_type == ControlType::Abort)
+        }
         _ => false,
     }
 }
