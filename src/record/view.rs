@@ -8,6 +8,7 @@
 //!
 //! and before that a message, which `message_set` reads.
 
+use super::fault;
 use super::header::{Header, TimestampType};
 use super::message_set::Messages;
 use crate::wire::varint::{take_i32, take_i64};
@@ -260,9 +261,14 @@ impl RecordSet {
     }
 
     #[cold]
-    fn broken(&mut self, reason: Reason) -> Error {
+    fn broken(&mut self, surplus: usize) -> Error {
         self.left = 0;
-        self.damage.take().unwrap_or_else(|| Error::new(reason, super::HEADER_SIZE + self.position))
+        let at = super::HEADER_SIZE + self.position;
+        match self.damage.take() {
+            Some(damage) => damage,
+            None if surplus > 0 => Error::new(Reason::TrailingBytes(surplus), at),
+            None => fault::find(&self.data, self.position, super::HEADER_SIZE),
+        }
     }
 }
 
@@ -284,12 +290,12 @@ impl Iterator for RecordSet {
             return self.next_message();
         }
         let Some(record) = self.read() else {
-            return Some(Err(self.broken(Reason::Invalid("record is cut off or malformed"))));
+            return Some(Err(self.broken(0)));
         };
         self.left -= 1;
         let surplus = self.data.len() - self.position;
         if self.left == 0 && (surplus > 0 || self.damage.is_some()) {
-            return Some(Err(self.broken(Reason::TrailingBytes(surplus))));
+            return Some(Err(self.broken(surplus)));
         }
         Some(Ok(record))
     }
