@@ -376,23 +376,17 @@ def decode_header(
     rule of header versions (ApiVersions, ControlledShutdown) are kept.
     """
 
-def decode_records(data: Buffer, check_crcs: bool) -> tuple[list[dict[str, Any]], int]:
-    """The record batches in `data` as dicts, and how many bytes of a batch that is cut off follow them."""
+def decode_records(data: Buffer, check_crcs: bool) -> list[dict[str, Any]]:
+    """The record batches in `data` as dicts; a batch that is cut off at the end is left out."""
 
 def encode_batch(
-    records: Sequence[tuple[int, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]]]],
-    base_offset: int,
-    compression: str,
-    partition_leader_epoch: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    transactional: bool,
+    records: Sequence[tuple[int, int, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]]]],
+    fields: Mapping[str, Any],
 ) -> bytes:
-    """One batch of magic 2 with these records, offsets rising by one from `base_offset`."""
+    """One batch of magic 2, or the messages of magic 0 or 1, one after the other or in a compressed one."""
 
 def murmur2(data: Buffer) -> int:
     """The hash that chooses a key's partition, as a signed 32-bit integer."""
 
 def crc32c(data: Buffer) -> int:
-    """The checksum of record batches (Castagnoli)."""
+    """The checksum of magic 2 (Castagnoli)."""

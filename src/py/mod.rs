@@ -8,6 +8,7 @@
 
 mod admin;
 mod arrow;
+mod batches;
 mod broker;
 mod config;
 mod consumer;
@@ -31,6 +32,8 @@ mod _klamm {
     #[pymodule_export]
     use super::arrow::{ArrowBatch, ArrowColumns, ArrowRows};
     #[pymodule_export]
+    use super::batches::{crc32c, decode_records, encode_batch};
+    #[pymodule_export]
     use super::broker::DevBrokerCore;
     #[pymodule_export]
     use super::config::config_keys;
@@ -43,9 +46,7 @@ mod _klamm {
     #[pymodule_export]
     use super::producer::ProducerCore;
     #[pymodule_export]
-    use super::protocol::{
-        apis, crc32c, decode, decode_header, decode_records, encode, encode_batch, murmur2, schema, structures,
-    };
+    use super::protocol::{apis, decode, decode_header, encode, murmur2, schema, structures};
     #[pymodule_export]
     use super::record::{Record, RecordMetadata, Records};
     #[pymodule_export]

@@ -1,12 +1,16 @@
 //! The records of one batch, lazily: a record is a handful of positions in the batch, its key, value and headers are
-//! slices taken when somebody looks.
+//! slices taken when somebody looks. In magic 2 a record is
 //!
 //! ```text
 //! size varint | attributes i8 | timestamp_delta varlong | offset_delta varint
 //! key_length varint, key | value_length varint, value | header_count varint, (length, key, length, value)*
 //! ```
+//!
+//! and before that a message, which `message_set` reads.
 
-use super::batch::{Header, TimestampType};
+use super::fault;
+use super::header::{Header, TimestampType};
+use super::message_set::Messages;
 use crate::wire::varint::{take_i32, take_i64};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
@@ -18,20 +22,20 @@ pub struct Record {
     pub offset: i64,
     /// Milliseconds since 1970, -1 for none.
     pub timestamp: i64,
-    key: Span,
-    value: Span,
-    headers: Span,
+    pub(super) key: Span,
+    pub(super) value: Span,
+    pub(super) headers: Span,
 }
 
 /// A start and a length; a negative length is null. Batches are below 2 GiB, so 32 bits do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Span {
-    start: u32,
-    length: i32,
+pub(super) struct Span {
+    pub start: u32,
+    pub length: i32,
 }
 
 impl Span {
-    fn of(self, data: &[u8]) -> Option<&[u8]> {
+    pub fn of(self, data: &[u8]) -> Option<&[u8]> {
         let length = usize::try_from(self.length).ok()?;
         data.get(self.start as usize..)?.get(..length)
     }
@@ -145,6 +149,8 @@ pub struct RecordSet {
     append_time: Option<i64>,
     /// Why there are no more bytes than there are.
     damage: Option<Error>,
+    /// In magic 0 and 1, the messages that are left. `left` is 0 then, so that records of magic 2 pay nothing for it.
+    messages: Option<Messages>,
 }
 
 impl RecordSet {
@@ -160,7 +166,30 @@ impl RecordSet {
             base_timestamp: header.base_timestamp,
             append_time: (header.timestamp_type() == TimestampType::LogAppendTime).then_some(header.max_timestamp),
             damage,
+            messages: None,
         })
+    }
+
+    pub(super) fn of_messages(data: Bytes, messages: Messages) -> Self {
+        Self {
+            data,
+            position: 0,
+            left: 0,
+            base_offset: 0,
+            base_timestamp: 0,
+            append_time: None,
+            damage: None,
+            messages: Some(messages),
+        }
+    }
+
+    /// The same records without a look at the checksums that messages of magic 0 and 1 have of their own, and those
+    /// inside of compressed ones too.
+    pub fn skip_crcs(mut self) -> Self {
+        if let Some(messages) = &mut self.messages {
+            messages.check_crcs = false;
+        }
+        self
     }
 
     /// The bytes that records lie in.
@@ -170,7 +199,7 @@ impl RecordSet {
 
     /// Records the batch says are left; a peer's word, so reserve by [`Iterator::size_hint`] instead.
     pub fn left(&self) -> usize {
-        self.left.max(0) as usize
+        self.messages.as_ref().map_or(self.left.max(0) as usize, |messages| messages.left)
     }
 
     /// The next record with its bytes.
@@ -226,10 +255,20 @@ impl RecordSet {
         })
     }
 
+    #[inline(never)]
+    fn next_message(&mut self) -> Option<Result<Record, Error>> {
+        self.messages.as_mut()?.next(&self.data, &mut self.position)
+    }
+
     #[cold]
-    fn broken(&mut self, reason: Reason) -> Error {
+    fn broken(&mut self, surplus: usize) -> Error {
         self.left = 0;
-        self.damage.take().unwrap_or_else(|| Error::new(reason, super::HEADER_SIZE + self.position))
+        let at = super::HEADER_SIZE + self.position;
+        match self.damage.take() {
+            Some(damage) => damage,
+            None if surplus > 0 => Error::new(Reason::TrailingBytes(surplus), at),
+            None => fault::find(&self.data, self.position, super::HEADER_SIZE),
+        }
     }
 }
 
@@ -248,15 +287,15 @@ impl Iterator for RecordSet {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
-            return None;
+            return self.next_message();
         }
         let Some(record) = self.read() else {
-            return Some(Err(self.broken(Reason::Invalid("record is cut off or malformed"))));
+            return Some(Err(self.broken(0)));
         };
         self.left -= 1;
         let surplus = self.data.len() - self.position;
         if self.left == 0 && (surplus > 0 || self.damage.is_some()) {
-            return Some(Err(self.broken(Reason::TrailingBytes(surplus))));
+            return Some(Err(self.broken(surplus)));
         }
         Some(Ok(record))
     }

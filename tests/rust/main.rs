@@ -1,6 +1,7 @@
 //! klamm's Rust tests, one binary, so that they are linked once.
 
 mod broker;
+mod conversion;
 mod hostile;
 mod layers;
 mod murmur2;
