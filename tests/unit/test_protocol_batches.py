@@ -28,7 +28,9 @@ def record_to_json(record, batch):
     fields = {name: getattr(record, name) for name in ("offset", "timestamp", "timestamp_type")}
     fields |= {name: octets and octets.hex() for name, octets in (("key", record.key), ("value", record.value))}
     fields |= {name: "" for name in ("key", "value") if fields[name] == b""}
-    fields["headers"] = [{"key": key, "value": value if value is None else value.hex()} for key, value in record.headers]
+    fields["headers"] = [
+        {"key": key, "value": value if value is None else value.hex()} for key, value in record.headers
+    ]
     if batch.producer_id >= 0:
         fields["sequence"] = record.sequence
     if record.control is not None:
@@ -99,7 +101,9 @@ def test_broken_batches_are_refused_where_java_refuses_them(check):
 MAGICS_AND_CODECS = [(magic, codec) for magic in (0, 1, 2) for codec in ("none", "gzip", "snappy", "lz4", "zstd")]
 
 
-@pytest.mark.parametrize(("magic", "codec"), [pair for pair in MAGICS_AND_CODECS if pair not in [(0, "zstd"), (1, "zstd")]])
+@pytest.mark.parametrize(
+    ("magic", "codec"), [pair for pair in MAGICS_AND_CODECS if pair not in [(0, "zstd"), (1, "zstd")]]
+)
 def test_records_come_back_from_every_codec(magic, codec):
     headers = [("h", None), ("g", b"")] if magic == 2 else []
     kind = "CreateTime" if magic else "NoTimestampType"
