@@ -48,8 +48,6 @@ __all__ = [
     "structures",
 ]
 
-NEWEST_MAGIC = 2
-
 
 class Api(NamedTuple):
     """An API: its versions, the newest that Kafka calls stable, the first with tagged fields (None: none).
@@ -164,9 +162,11 @@ def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
 
 
 def _batch(fields: dict[str, Any]) -> Batch:
-    records = [BatchRecord(*record) for record in fields["records"]]
-    for record in records:
-        record.control = record.control and Control(*record.control)
+    records = []
+    for *row, control in fields["records"]:
+        records.append(BatchRecord(*row))
+        if control is not None:
+            records[-1].control = Control(*control)
     return Batch(**{**fields, "records": records})
 
 
@@ -197,7 +197,11 @@ def encode_batch(
     are those of the records unless compaction took some away.
     """
     records = list(records)
-    only_new = {
+    if magic not in (0, 1, 2):
+        raise ConfigError(f"there is no magic {magic!r}, only 0, 1 and 2")
+    if magic == 0 and log_append_time is not None:
+        raise ConfigError("log_append_time needs magic 1 or 2")
+    of_magic_2: dict[str, tuple[Any, Any]] = {
         "partition_leader_epoch": (partition_leader_epoch, -1),
         "producer_id": (producer_id, -1),
         "producer_epoch": (producer_epoch, -1),
@@ -208,19 +212,15 @@ def encode_batch(
         "last_offset_delta": (last_offset_delta, None),
         "max_timestamp": (max_timestamp, None),
     }
-    if magic not in range(NEWEST_MAGIC + 1):
-        raise ConfigError(f"there is no magic {magic!r}, only 0, 1 and 2")
-    for name, (value, default) in only_new.items():
-        if magic != NEWEST_MAGIC and value != default:
-            raise ConfigError(f"{name} needs magic 2")
-    if magic == 0 and log_append_time is not None:
-        raise ConfigError("log_append_time needs magic 1 or 2")
+    given = [name for name, (value, default) in of_magic_2.items() if value != default]
+    if magic in (0, 1) and given:
+        raise ConfigError(f"{given[0]} needs magic 2")
     if base_offset is None:
         base_offset = records[0].offset if keep_offsets and records else 0
     offsets = [record.offset for record in records] if keep_offsets else itertools.count(base_offset)
-    fields: dict[str, Any] = {name: value for name, (value, _) in only_new.items()}
-    fields |= {"magic": magic, "base_offset": base_offset, "compression": compression, "level": level}
+    fields = {name: value for name, (value, _) in of_magic_2.items()}
+    fields |= {"magic": magic, "base_offset": base_offset, "log_append_time": log_append_time}
     return _klamm.encode_batch(
         [(offset, r.timestamp, r.key, r.value, r.headers) for offset, r in zip(offsets, records, strict=False)],
-        {**fields, "log_append_time": log_append_time},
+        {**fields, "compression": compression, "level": level},
     )

@@ -185,6 +185,7 @@ pub fn decompress_into(compression: Compression, data: &[u8], limit: usize, out:
 
 /// Compresses as messages of magic 0 have it: their LZ4 frames come with the wrong header checksum that the first Java
 /// client wrote, and which old ones insist on.
+#[allow(unused_variables)]
 pub fn compress_of_magic_0(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let (codec, start) = (codec.into(), out.len());
     compress(codec, data, out)?;

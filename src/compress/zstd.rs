@@ -57,7 +57,7 @@ fn bound(mut data: &[u8]) -> Option<usize> {
         // Window, dictionary and content size, whose widths the flags give.
         let single = flags >> 5 & 1;
         let window = 1 - single;
-        let dictionary = 1 << (flags & 3) >> 1;
+        let dictionary = 1u8 << (flags & 3) >> 1;
         let content = if flags >> 6 == 0 { single } else { 1 << (flags >> 6) };
         data = data.get(usize::from(window + dictionary + content)..)?;
         loop {

@@ -44,7 +44,8 @@ pub struct Appended {
 pub struct BatchBuilder {
     buf: Vec<u8>,
     count: i32,
-    next_delta: i32,
+    /// Offsets that were left out among the records so far.
+    gaps: i32,
     base_timestamp: Option<i64>,
     max_timestamp: i64,
 }
@@ -63,7 +64,7 @@ impl BatchBuilder {
     pub fn with_capacity(capacity: usize) -> Self {
         let mut buf = Vec::with_capacity(capacity.max(HEADER_SIZE));
         buf.resize(HEADER_SIZE, 0);
-        Self { buf, count: 0, next_delta: 0, base_timestamp: None, max_timestamp: i64::MIN }
+        Self { buf, count: 0, gaps: 0, base_timestamp: None, max_timestamp: i64::MIN }
     }
 
     /// The same empty batch, in which timestamps count from `ms` instead of the first one: from a delete horizon.
@@ -90,11 +91,10 @@ impl BatchBuilder {
         value: Option<&[u8]>,
         headers: &[(&str, Option<&[u8]>)],
     ) -> Appended {
-        self.append_at(self.next_delta, timestamp, key, value, headers)
+        self.put(self.count + self.gaps, timestamp, key, value, headers)
     }
 
     /// Appends a record whose offset is `delta` after the batch's: compaction leaves gaps.
-    #[inline]
     pub fn append_at(
         &mut self,
         delta: i32,
@@ -103,7 +103,19 @@ impl BatchBuilder {
         value: Option<&[u8]>,
         headers: &[(&str, Option<&[u8]>)],
     ) -> Appended {
-        self.next_delta = delta.wrapping_add(1);
+        self.gaps = delta - self.count;
+        self.put(delta, timestamp, key, value, headers)
+    }
+
+    #[inline]
+    fn put(
+        &mut self,
+        delta: i32,
+        timestamp: i64,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &[(&str, Option<&[u8]>)],
+    ) -> Appended {
         self.max_timestamp = self.max_timestamp.max(timestamp);
         let (index, start) = (self.count, self.buf.len());
         let timestamp_delta = timestamp.wrapping_sub(*self.base_timestamp.get_or_insert(timestamp));
@@ -132,7 +144,7 @@ impl BatchBuilder {
     /// Compresses the records and fills in the header. The base offset is 0 and the leader epoch -1, which is what
     /// a producer sends; the broker sets both.
     pub fn seal(self, codec: impl Into<Codec>, producer: Producer) -> Result<Sealed, compress::Error> {
-        let Self { mut buf, count, next_delta, base_timestamp, max_timestamp } = self;
+        let Self { mut buf, count, gaps, base_timestamp, max_timestamp } = self;
         let codec = codec.into();
         if codec.compression() != Compression::None {
             let mut packed = Vec::with_capacity(HEADER_SIZE + buf.len() / 2);
@@ -147,7 +159,7 @@ impl BatchBuilder {
             magic: 2,
             crc: 0,
             attributes: codec.compression().number() | i16::from(producer.transactional) << 4,
-            last_offset_delta: next_delta.wrapping_sub(1),
+            last_offset_delta: count + gaps - 1,
             base_timestamp: base_timestamp.unwrap_or(-1),
             max_timestamp: if count == 0 { -1 } else { max_timestamp },
             producer_id: producer.id,

@@ -138,6 +138,41 @@ fn take_sized<'a>(data: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     Some(Some(bytes))
 }
 
+/// The variable-length integer at `at`, which moves on behind it. Those of small records take one or two bytes.
+#[inline(always)]
+fn varint<T: From<i16>>(data: &[u8], at: &mut usize, longer: fn(&[u8]) -> Option<(T, usize)>) -> Option<T> {
+    let first = *data.get(*at)?;
+    if first < 0x80 {
+        *at += 1;
+        return Some(unzigzag(first.into()));
+    }
+    let second = *data.get(*at + 1)?;
+    if second < 0x80 {
+        *at += 2;
+        return Some(unzigzag(u16::from(second) << 7 | u16::from(first & 0x7f)));
+    }
+    let (v, size) = longer(data.get(*at..)?)?;
+    *at += size;
+    Some(v)
+}
+
+#[inline(always)]
+fn unzigzag<T: From<i16>>(v: u16) -> T {
+    T::from((v >> 1).cast_signed() ^ -(v & 1).cast_signed())
+}
+
+#[inline(never)]
+fn longer_i32(data: &[u8]) -> Option<(i32, usize)> {
+    let mut rest = data;
+    take_i32(&mut rest).map(|v| (v, data.len() - rest.len()))
+}
+
+#[inline(never)]
+fn longer_i64(data: &[u8]) -> Option<(i64, usize)> {
+    let mut rest = data;
+    take_i64(&mut rest).map(|v| (v, data.len() - rest.len()))
+}
+
 /// The plain records of a batch, walked in order.
 #[derive(Clone, Debug)]
 pub struct RecordSet {
@@ -214,38 +249,31 @@ impl RecordSet {
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "a batch, decompressed or not, is smaller than 2 GiB")]
     fn read(&mut self) -> Option<Record> {
-        let mut rest = self.data.get(self.position..)?;
-        let size = usize::try_from(take_i32(&mut rest)?).ok()?;
-        let start = self.data.len() - rest.len();
-        let (body, after) = rest.split_at_checked(size)?;
-        let (_attributes, mut body) = body.split_first()?;
-        let timestamp_delta = take_i64(&mut body)?;
-        let offset_delta = take_i32(&mut body)?;
-        let end = start + size;
-        let sized = |body: &mut &[u8]| {
-            let length = take_i32(body)?;
-            let span = Span { start: (end - body.len()) as u32, length };
-            if length > 0 {
-                *body = body.get(length as usize..)?;
-            }
+        let mut at = self.position;
+        let size = usize::try_from(varint(&self.data, &mut at, longer_i32)?).ok()?;
+        let end = at + size;
+        let data = self.data.get(..end)?;
+        // Attributes, which mean nothing so far. Whatever lies beyond the record's end shows when the next field is read.
+        at += 1;
+        let timestamp_delta = varint(data, &mut at, longer_i64)?;
+        let offset_delta = varint(data, &mut at, longer_i32)?;
+        let sized = |at: &mut usize| {
+            let length = varint(data, at, longer_i32)?;
+            let span = Span { start: *at as u32, length };
+            *at += length.max(0) as usize;
             Some(span)
         };
-        let key = sized(&mut body)?;
-        let value = sized(&mut body)?;
-        let count = take_i32(&mut body)?;
-        let headers = Span { start: (end - body.len()) as u32, length: count };
-        // A header takes two bytes at least.
-        if count < 0 || count as usize > body.len() / 2 {
+        let key = sized(&mut at)?;
+        let value = sized(&mut at)?;
+        let count = varint(data, &mut at, longer_i32)?;
+        let headers = Span { start: at as u32, length: count };
+        if count != 0 {
+            at = self.skip_headers(count, at, end)?;
+        }
+        if at != end {
             return None;
         }
-        for _ in 0..count {
-            take_sized(&mut body)??;
-            take_sized(&mut body)?;
-        }
-        if !body.is_empty() {
-            return None;
-        }
-        self.position = self.data.len() - after.len();
+        self.position = end;
         Some(Record {
             offset: self.base_offset.wrapping_add(offset_delta.into()),
             timestamp: self.append_time.unwrap_or_else(|| self.base_timestamp.wrapping_add(timestamp_delta)),
@@ -253,6 +281,20 @@ impl RecordSet {
             value,
             headers,
         })
+    }
+
+    /// Where the record's headers end, if they are what they should be.
+    fn skip_headers(&self, count: i32, start: usize, end: usize) -> Option<usize> {
+        let mut body = self.data.get(start..end)?;
+        // A header takes two bytes at least.
+        if usize::try_from(count).ok()? > body.len() / 2 {
+            return None;
+        }
+        for _ in 0..count {
+            take_sized(&mut body)??;
+            take_sized(&mut body)?;
+        }
+        Some(end - body.len())
     }
 
     #[inline(never)]

@@ -104,11 +104,11 @@ fn kinds() -> impl Iterator<Item = (i8, Compression)> {
 fn for_all(check: impl Fn(&[Record])) {
     let config = Config { cases: 32, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let checked = |records: Vec<Record>| {
+    let check = |records: Vec<Record>| {
         check(&records);
         Ok(())
     };
-    runner.run(&records(), checked).unwrap();
+    runner.run(&records(), check).unwrap();
 }
 
 fn in_magic(magic: i8, records: &[Record]) -> Vec<Record> {
