@@ -376,8 +376,10 @@ def decode_header(
     rule of header versions (ApiVersions, ControlledShutdown) are kept.
     """
 
-def decode_records(data: Buffer, check_crcs: bool) -> list[dict[str, Any]]:
-    """The record batches in `data` as dicts; a batch that is cut off at the end is left out."""
+def decode_records(
+    data: Buffer, check_crcs: bool
+) -> tuple[list[dict[str, Any]], list[tuple[Any, ...]], Exception | None]:
+    """The record batches in `data`; if one is broken, its records before that, and the error."""
 
 def encode_batch(
     records: Sequence[tuple[int, int, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]]]],

@@ -28,6 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import error_codes
 
+if TYPE_CHECKING:
+    from klamm.protocol import Batch, BatchRecord
+
 
 class KafkaError(Exception):
     """The root of all of them."""
@@ -107,6 +110,10 @@ class DecodeError(KafkaError):
         super().__init__(message, hint=hint)
         self.path = path
         self.offset = offset
+        self.batches: list[Batch] = []
+        """From `klamm.protocol.decode_records`: the good batches before it."""
+        self.records: list[BatchRecord] = []
+        """From the same: the good records before it in its own batch."""
 
 
 class AuthenticationError(KafkaError):

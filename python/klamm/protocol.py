@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from klamm import _klamm
 from klamm._klamm import ScramClient, crc32c, decode, decode_header, encode, murmur2, schema
-from klamm.errors import ConfigError
+from klamm.errors import ConfigError, DecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -157,17 +157,25 @@ def errors() -> list[ErrorCode]:
 
 
 def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
-    """Decode the `records` of a fetch or a log segment, of any format; a batch that is cut off at the end is left out."""
-    return [_batch(fields) for fields in _klamm.decode_records(data, check_crcs)]
+    """Decode the `records` of a fetch or a log segment, of any format; a batch that is cut off at the end is left out.
+
+    The DecodeError of a broken batch has what was good before it, as `batches` and (in that batch) `records`.
+    """
+    found, rows, error = _klamm.decode_records(data, check_crcs)
+    batches = [Batch(**{**fields, "records": [_record(row) for row in fields["records"]]}) for fields in found]
+    if error is None:
+        return batches
+    if isinstance(error, DecodeError):
+        error.batches, error.records = batches, [_record(row) for row in rows]
+    raise error
 
 
-def _batch(fields: dict[str, Any]) -> Batch:
-    records = []
-    for *row, control in fields["records"]:
-        records.append(BatchRecord(*row))
-        if control is not None:
-            records[-1].control = Control(*control)
-    return Batch(**{**fields, "records": records})
+def _record(row: tuple[Any, ...]) -> BatchRecord:
+    *fields, control = row
+    record = BatchRecord(*fields)
+    if control is not None:
+        record.control = Control(*control)
+    return record
 
 
 def encode_batch(

@@ -10,34 +10,57 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
-/// The record batches in `data` as dicts; a batch that is cut off at the end is left out.
+/// What `data` holds: the record batches as dicts, without one that is cut off at the end; if a batch is broken, its
+/// records before that, and the error.
+type Decoded<'py> = (Vec<Bound<'py, PyDict>>, Vec<Bound<'py, PyTuple>>, Option<PyErr>);
+
+/// The record batches in `data`.
 #[pyfunction]
 pub(super) fn decode_records<'py>(
     py: Python<'py>,
     data: &Bound<'py, PyAny>,
     check_crcs: bool,
-) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    let mut found = Vec::new();
+) -> PyResult<Decoded<'py>> {
+    let (mut found, mut rows) = (Vec::new(), Vec::new());
     for batch in record::batches(Bytes::from_owner(octets(data)?)) {
         let at = Step::Index(found.len());
-        let refused = |e: wire::Error| decode_error(py, &e.within(at));
-        let batch = batch.map_err(refused)?;
-        if check_crcs {
-            batch.check_crc().map_err(refused)?;
+        match decode_batch(py, batch, check_crcs, &mut rows)? {
+            Ok((batch, first_offset)) => found.push(batch_fields(py, &batch, first_offset, std::mem::take(&mut rows))?),
+            Err(e) => return Ok((found, rows, Some(decode_error(py, &e.within(at))))),
         }
-        let records = batch.records(DEFAULT_LIMIT).map_err(refused)?;
-        let mut records = if check_crcs { records } else { records.skip_crcs() };
-        let mut rows = Vec::new();
-        let mut first_offset = None;
-        while let Some(view) = records.next_view() {
-            let in_records = |e: wire::Error| e.within(Step::Index(rows.len())).within(Step::Field("records"));
-            let view = view.map_err(|e| refused(in_records(e)))?;
-            first_offset.get_or_insert(view.offset());
-            rows.push(record_fields(py, &batch.header, &view)?);
-        }
-        found.push(batch_fields(py, &batch, first_offset, rows)?);
     }
-    Ok(found)
+    Ok((found, rows, None))
+}
+
+/// Appends the records of a batch to `rows`; gives it and the offset of the first.
+fn decode_batch<'py>(
+    py: Python<'py>,
+    batch: Result<Batch, wire::Error>,
+    check_crcs: bool,
+    rows: &mut Vec<Bound<'py, PyTuple>>,
+) -> PyResult<Result<(Batch, Option<i64>), wire::Error>> {
+    let opened = batch.and_then(|batch| {
+        if check_crcs {
+            batch.check_crc()?;
+        }
+        let records = batch.records(DEFAULT_LIMIT)?;
+        Ok((batch, if check_crcs { records } else { records.skip_crcs() }))
+    });
+    let (batch, mut records) = match opened {
+        Ok(opened) => opened,
+        Err(e) => return Ok(Err(e)),
+    };
+    let mut first_offset = None;
+    while let Some(view) = records.next_view() {
+        match view {
+            Ok(view) => {
+                first_offset.get_or_insert(view.offset());
+                rows.push(record_fields(py, &batch.header, &view)?);
+            }
+            Err(e) => return Ok(Err(e.within(Step::Index(rows.len())).within(Step::Field("records")))),
+        }
+    }
+    Ok(Ok((batch, first_offset)))
 }
 
 fn batch_fields<'py>(

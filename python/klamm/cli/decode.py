@@ -210,28 +210,40 @@ class Decoder:
 
     def batches(self, data: bytes) -> Iterator[dict[str, Any]]:
         """Describe record batches, good ones until the first that is not."""
-        at = 0
-        while at < len(data):
-            try:
-                found = protocol.decode_records(data[at:])
-            except DecodeError as error:
-                yield {"at": at, **self.failure(error.message)}
-                return
-            for batch in found:
-                yield {"at": at, **batch_fields(batch)}
-                at += batch.size
-            if at < len(data):
-                yield {"at": at, "cut_off": len(data) - at}
-                return
+        at, broken = 0, None
+        try:
+            found = protocol.decode_records(data)
+        except DecodeError as error:
+            found, broken = error.batches, error
+        for batch in found:
+            yield {"at": at, **batch_fields(batch)}
+            at += batch.size
+        if broken:
+            yield {
+                "at": at,
+                **self.failure(broken.message),
+                "records": [record_fields(each) for each in broken.records],
+            }
+        elif at < len(data):
+            yield {"at": at, "cut_off": len(data) - at}
+
+
+def record_fields(record: protocol.BatchRecord) -> dict[str, Any]:
+    """Describe a record in JSON's types."""
+    headers = [{"name": name, **text_field("value", value)} for name, value in record.headers]
+    return {
+        **asdict(record),
+        **text_field("key", record.key),
+        **text_field("value", record.value),
+        "control": record.control and record.control._asdict(),
+        "headers": headers,
+    }
 
 
 def batch_fields(batch: protocol.Batch) -> dict[str, Any]:
     """Describe a batch in JSON's types."""
-    fields = asdict(batch)
-    for record, plain in zip(batch.records, fields["records"], strict=True):
-        plain.update(text_field("key", record.key), **text_field("value", record.value))
-        plain["headers"] = [{"name": name, **text_field("value", value)} for name, value in record.headers]
-    return fields
+    fields = {name: value for name, value in vars(batch).items() if name != "records"}
+    return {**fields, "records": [record_fields(record) for record in batch.records]}
 
 
 def read_some(stream: BinaryIO) -> bytes:
