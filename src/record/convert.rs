@@ -38,8 +38,9 @@ pub fn down_convert(data: Bytes, magic: i8, first_offset: i64, limit: usize) -> 
             (_, TimestampType::LogAppendTime) => MessageSetBuilder::magic_1(Some(header.max_timestamp)),
             _ => MessageSetBuilder::magic_1(None),
         };
+        let mut last_offset = 0;
         while let Some(view) = records.next_view() {
-            let view = view?;
+            let view = in_order(view?, &mut last_offset)?;
             if compression != Compression::None || view.offset() >= first_offset {
                 messages.append(view.offset(), view.timestamp(), view.key(), view.value());
             }
@@ -62,8 +63,9 @@ pub fn up_convert(data: Bytes, magic: i8, limit: usize) -> Result<Bytes, Error> 
         let (compression, mut records) = open(&batch, limit)?;
         if magic == 1 {
             let mut messages = MessageSetBuilder::magic_1(None);
+            let mut last_offset = 0;
             while let Some(view) = records.next_view() {
-                let view = view?;
+                let view = in_order(view?, &mut last_offset)?;
                 messages.append(view.offset(), view.timestamp(), view.key(), view.value());
             }
             out.extend(messages.seal(compression).map_err(refused)?);
@@ -91,6 +93,15 @@ fn open(batch: &Batch, limit: usize) -> Result<(Compression, RecordSet), Error> 
     batch.check_crc()?;
     let records = batch.records(limit)?;
     Ok((batch.header.compression().unwrap_or_default(), records))
+}
+
+/// A message of magic 1 in another one has its offset from that of the last, so that they cannot fall.
+fn in_order<'a>(view: View<'a>, last_offset: &mut i64) -> Result<View<'a>, Error> {
+    if view.offset() < *last_offset {
+        return Err(Error::new(Reason::Invalid("offset is negative, or before that of the record before"), 0));
+    }
+    *last_offset = view.offset();
+    Ok(view)
 }
 
 fn refused(error: compress::Error) -> Error {

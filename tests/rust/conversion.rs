@@ -229,3 +229,16 @@ fn records_that_no_batch_can_hold_together_get_batches_of_their_own() {
     assert_eq!(bases, [5, 6, 2, 1 << 40]);
     assert_eq!(offsets(up), [5, 6, 6, 2, 1 << 40]);
 }
+
+#[test]
+fn offsets_that_fall_are_not_converted() {
+    let batch = |offsets: [i64; 2]| write(0, Compression::Gzip, &offsets.map(|offset| plain(offset, -1)));
+    for offsets in [[7, 6], [-1, 0]] {
+        assert!(up_convert(batch(offsets), 1, DEFAULT_LIMIT).unwrap_err().to_string().contains("offset"));
+    }
+    let mut negative = write(2, Compression::Gzip, &[plain(0, 1)]).to_vec();
+    let mut header = Header::parse(&negative).unwrap().unwrap();
+    header.base_offset = -1;
+    header.stamp(&mut negative);
+    assert!(down_convert(negative.into(), 1, -1, DEFAULT_LIMIT).unwrap_err().to_string().contains("offset"));
+}
