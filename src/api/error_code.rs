@@ -3,7 +3,7 @@
 //! The type is open: a code this table does not know survives as its number. The table is that of Kafka 4.4;
 //! `retriable` and `refresh` are what the Java client's exceptions of the same code are.
 
-use crate::wire::{Error, Reader, Reflect, Type, Value, Wire, Writer};
+use crate::wire::{Error, Reader, Reflect, Shape, Wire, Writer};
 use std::fmt;
 
 /// An error code from the wire; 0 is none.
@@ -233,20 +233,14 @@ impl Wire for ErrorCode {
     fn put(&self, w: &mut Writer) {
         self.0.put(w);
     }
-    fn get(r: &mut Reader) -> Result<Self, Error> {
-        i16::get(r).map(Self)
+    fn read(&mut self, r: &mut Reader) -> Result<(), Error> {
+        self.0.read(r)
     }
 }
 
 impl Reflect for ErrorCode {
-    fn take_value(&mut self, version: i16) -> Value {
-        self.0.take_value(version)
-    }
-    fn set_value(&mut self, value: Value, version: i16) -> Result<(), Error> {
-        self.0.set_value(value, version)
-    }
-    fn describe(&mut self) -> Type {
-        self.0.describe()
+    fn shape(&mut self) -> Shape<'_> {
+        self.0.shape()
     }
 }
 

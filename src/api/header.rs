@@ -6,7 +6,7 @@
 //! broker speaks, and ControlledShutdown v0 is older than the client id, so its request has header 0.
 
 use super::{Info, api_versions, controlled_shutdown};
-use crate::wire::{Error, Reader, Reason, Reflect, Type, Value, Wire, Writer};
+use crate::wire::{Error, Reader, Reason, Reflect, Shape, Wire, Writer};
 
 message! {
     /// What a broker reads before a request body.
@@ -40,23 +40,17 @@ impl Wire for ClientId {
         self.0.put(w);
         w.flexible = flexible;
     }
-    fn get(r: &mut Reader) -> Result<Self, Error> {
+    fn read(&mut self, r: &mut Reader) -> Result<(), Error> {
         let flexible = std::mem::replace(&mut r.flexible, false);
-        let id = Wire::get(r).map(Self);
+        let read = self.0.read(r);
         r.flexible = flexible;
-        id
+        read
     }
 }
 
 impl Reflect for ClientId {
-    fn take_value(&mut self, version: i16) -> Value {
-        self.0.take_value(version)
-    }
-    fn set_value(&mut self, value: Value, version: i16) -> Result<(), Error> {
-        self.0.set_value(value, version)
-    }
-    fn describe(&mut self) -> Type {
-        self.0.describe()
+    fn shape(&mut self) -> Shape<'_> {
+        self.0.shape()
     }
 }
 

@@ -8,7 +8,7 @@ mod error_code;
 
 pub use error_code::ErrorCode;
 
-use crate::wire::{Error, Reader, Reason, Reflect, Type, Value, Wire, Writer};
+use crate::wire::{self, Error, Reader, Reason, Shape, Struct, Type, Value, Walk, Wire, Writer};
 use bytes::Bytes;
 
 /// What is known of an API without looking at a message.
@@ -45,7 +45,7 @@ impl Info {
 }
 
 /// A body: a request, a response, or a structure that travels in some other place.
-pub trait Message: Wire + Reflect + Default {
+pub trait Message: Wire + Struct + Default + 'static {
     /// The API it belongs to; for a structure, its own name and versions.
     const API: &'static Info;
     /// `request`, `response`, `header` or `data`.
@@ -79,24 +79,37 @@ pub struct Door {
     pub info: &'static Info,
     /// `request`, `response`, `header` or `data`.
     pub kind: &'static str,
-    get: fn(&mut Reader) -> Result<Value, Error>,
-    put: fn(Value, &mut Writer) -> Result<(), Error>,
-    fields: fn() -> Type,
+    new: fn() -> Box<dyn Untyped>,
+}
+
+/// A message whose type is forgotten. With the traits it is made of as supertraits, each message would have two tables
+/// of functions more.
+trait Untyped {
+    fn put(&self, w: &mut Writer);
+    fn read(&mut self, r: &mut Reader) -> Result<(), Error>;
+    fn fields(&mut self, walk: &mut Walk<'_>);
+}
+
+impl<M: Message> Untyped for M {
+    fn put(&self, w: &mut Writer) {
+        Wire::put(self, w);
+    }
+    fn read(&mut self, r: &mut Reader) -> Result<(), Error> {
+        Wire::read(self, r)
+    }
+    fn fields(&mut self, walk: &mut Walk<'_>) {
+        Struct::fields(self, walk);
+    }
+}
+
+impl Struct for Box<dyn Untyped> {
+    fn fields(&mut self, walk: &mut Walk<'_>) {
+        (**self).fields(walk);
+    }
 }
 
 const fn door<M: Message>() -> Door {
-    Door {
-        info: M::API,
-        kind: M::KIND,
-        get: |r| M::get(r).map(|mut m| m.take_value(r.version)),
-        put: |value, w| {
-            let mut m = M::default();
-            m.set_value(value, w.version)?;
-            m.put(w);
-            Ok(())
-        },
-        fields: || M::default().describe(),
-    }
+    Door { info: M::API, kind: M::KIND, new: || Box::<M>::default() }
 }
 
 impl Door {
@@ -109,20 +122,28 @@ impl Door {
     pub fn decode_counting(&self, version: i16, body: Bytes) -> Result<(Value, usize), Error> {
         self.info.check(self.kind, version)?;
         let mut r = Reader::new(body, version, self.info.is_flexible(version));
-        let value = (self.get)(&mut r).and_then(|value| r.finish().map(|()| value));
-        value.map(|value| (value, r.unknown_tags())).map_err(|e| e.of(self.info.name, self.kind, version))
+        let mut message = (self.new)();
+        let read = message.read(&mut r).and_then(|()| r.finish());
+        read.map_err(|e| e.of(self.info.name, self.kind, version))?;
+        Ok((wire::take_value(&mut Shape::Struct(&mut message), version), r.unknown_tags()))
     }
 
     /// The bytes of a body; fields left out take their defaults.
     pub fn encode(&self, version: i16, value: Value) -> Result<Vec<u8>, Error> {
         self.info.check(self.kind, version)?;
         let mut w = Writer::new(version, self.info.is_flexible(version));
-        (self.put)(value, &mut w).and_then(|()| w.finish()).map_err(|e| e.of(self.info.name, self.kind, version))
+        let mut message = (self.new)();
+        let set = wire::set_value(Shape::Struct(&mut message), value, version);
+        let written = set.and_then(|()| {
+            message.put(&mut w);
+            w.finish()
+        });
+        written.map_err(|e| e.of(self.info.name, self.kind, version))
     }
 
     /// What the message is made of in all its versions: a [`Type::Struct`].
     pub fn describe(&self) -> Type {
-        (self.fields)()
+        wire::describe(Shape::Struct(&mut (self.new)()))
     }
 }
 

@@ -5,7 +5,7 @@ use super::error::{argument, decode as decode_error, exception};
 use crate::api::header::{RequestHeader, ResponseHeader, get_response_header};
 use crate::api::{self, Door, Entry, Info};
 use crate::client::murmur2 as java_murmur2;
-use crate::wire::{Described, Reader, Reason, Reflect, Type, Value, camel_case};
+use crate::wire::{Field, Reader, Reason, Shape, Type, Value, camel_case, take_value};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -55,12 +55,12 @@ pub(super) fn decode_header<'py>(
     let mut r = Reader::new(Bytes::from_owner(octets(frame)?), 0, false);
     let header = match (kind, api, version) {
         ("request", ..) => RequestHeader::get(&mut r, |key| api::by_key(key).map(|entry| entry.info))
-            .map(|mut header| header.take_value(r.version))
+            .map(|mut header| take_value(&mut Shape::Struct(&mut header), r.version))
             .map_err(|e| e.of("RequestHeader", "header", r.version)),
         ("response", Some(api), Some(version)) => {
             let info = door(py, api, kind)?.info;
             get_response_header(info, version, &mut r)
-                .map(|correlation_id| ResponseHeader { correlation_id }.take_value(r.version))
+                .map(|correlation_id| take_value(&mut Shape::Struct(&mut ResponseHeader { correlation_id }), r.version))
         }
         ("response", ..) => {
             let hint = Some("it does not say itself what it answers");
@@ -222,20 +222,20 @@ pub(super) fn schema<'py>(py: Python<'py>, name: &str, kind: &str) -> PyResult<B
     Ok(found)
 }
 
-fn fields_schema<'py>(py: Python<'py>, fields: &[Described]) -> PyResult<Vec<Bound<'py, PyDict>>> {
-    let each = fields.iter().map(|Described { field, holds, default }| {
+fn fields_schema<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let each = fields.iter().map(|Field { name, when, holds, default }| {
         let found = PyDict::new(py);
-        found.set_item("name", camel_case(field.name))?;
-        let (name, fields) = type_schema(holds);
-        found.set_item("type", name)?;
-        found.set_item("versions", versions(field.first, field.last))?;
+        found.set_item("name", camel_case(name))?;
+        let (spelled, fields) = type_schema(holds);
+        found.set_item("type", spelled)?;
+        found.set_item("versions", versions(when.first, when.last))?;
         if let Type::Nullable(_) = holds {
-            let (from, until) = (field.null_from.max(field.first), field.null_until.min(field.last));
+            let (from, until) = (when.null_from.max(when.first), when.null_until.min(when.last));
             found.set_item("nullableVersions", versions(from, until))?;
         }
-        if let Some(tag) = field.tag {
+        if let Some(tag) = when.tag {
             found.set_item("tag", tag)?;
-            found.set_item("taggedVersions", versions(field.first, field.last))?;
+            found.set_item("taggedVersions", versions(when.first, when.last))?;
         }
         if let Some(default) = default {
             found.set_item("default", to_python(py, default)?)?;
@@ -249,7 +249,7 @@ fn fields_schema<'py>(py: Python<'py>, fields: &[Described]) -> PyResult<Vec<Bou
 }
 
 /// A type as Kafka's schemas spell it, and the fields of the struct that it is or holds.
-fn type_schema(of: &Type) -> (String, Option<&[Described]>) {
+fn type_schema(of: &Type) -> (String, Option<&[Field]>) {
     let name = match of {
         Type::Bool => "bool",
         Type::Int8 => "int8",

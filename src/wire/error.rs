@@ -129,6 +129,27 @@ impl Error {
         self
     }
 
+    /// The same error, one field further out.
+    #[cold]
+    #[inline(never)]
+    pub fn in_field(self, name: &'static str) -> Self {
+        self.within(Step::Field(name))
+    }
+
+    /// The same error, out of the nth of some fields, whose names each have a comma behind them.
+    #[cold]
+    #[inline(never)]
+    pub fn in_one_of(self, names: &'static str, n: usize) -> Self {
+        self.in_field(names.split(',').nth(n).unwrap_or_default())
+    }
+
+    /// A field that is null in a version that allows none; `offset` is where it starts.
+    #[cold]
+    #[inline(never)]
+    pub fn null(field: &'static str, offset: usize) -> Self {
+        Self::new(Reason::Null, offset).in_field(field)
+    }
+
     /// The same error, in a named message: API, kind and version.
     #[cold]
     pub fn of(mut self, api: &'static str, kind: &'static str, version: i16) -> Self {

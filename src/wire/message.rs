@@ -31,6 +31,12 @@ macro_rules! message {
             fn default() -> Self { Self { $( $f: $crate::or_default!($($default)?) ),* } }
         }
 
+        impl $name {
+            const NAMES: &str = concat!($(stringify!($f), ","),*);
+            const WHEN: &[$crate::wire::When] = &[$( $crate::when!([$($($when)*)?]) ),*];
+            const HAS_TAGS: bool = $crate::wire::When::any_tag(Self::WHEN);
+        }
+
         impl $crate::wire::Wire for $name {
             #[allow(unused_mut, unused_variables)]
             fn put(&self, w: &mut $crate::wire::Writer) {
@@ -38,59 +44,63 @@ macro_rules! message {
                     $crate::check_null!(w.version, [$($($when)*)?], self.$f, w.fail_null(stringify!($f)));
                     $crate::wire::Wire::put(&self.$f, w)
                 }); )*
-                if w.flexible {
-                    let default = Self::default();
-                    let mut tags = $crate::wire::Tags::default();
-                    $( $crate::on_tag!(w.version, [$($($when)*)?], tag =>
-                        if self.$f != default.$f {
-                            tags.add(w, tag, &|w| $crate::wire::Wire::put(&self.$f, w));
-                        }); )*
-                    tags.finish(w);
+                if !Self::HAS_TAGS {
+                    return w.no_tags();
                 }
+                let version = w.version;
+                w.tags(&|tags| {
+                    $( $crate::on_tag!(version, [$($($when)*)?], tag => {
+                        let default: $t = $crate::or_default!($($default)?);
+                        if self.$f != default {
+                            tags.add(tag, &self.$f);
+                        }
+                    }); )*
+                });
             }
 
-            #[allow(unused_mut, unused_variables)]
-            fn get(r: &mut $crate::wire::Reader) -> Result<Self, $crate::wire::Error> {
-                let mut m = Self::default();
-                $( $crate::on_wire!(r.version, [$($($when)*)?], {
-                    let at = r.offset();
-                    m.$f = match $crate::wire::Wire::get(r) {
-                        Ok(v) => v,
-                        Err(e) => return Err(e.within($crate::wire::Step::Field(stringify!($f)))),
-                    };
-                    $crate::check_null!(r.version, [$($($when)*)?], m.$f,
-                        return Err($crate::wire::Error::new($crate::wire::Reason::Null, at)
-                            .within($crate::wire::Step::Field(stringify!($f)))));
-                }); )*
+            #[allow(unused_variables, non_camel_case_types, dead_code)]
+            fn read(&mut self, r: &mut $crate::wire::Reader) -> Result<(), $crate::wire::Error> {
+                // A failure knows its field by number, which is less code than a name each.
+                enum At { $( $f ),* }
+                let mut at = 0;
+                let mut untagged = |r: &mut $crate::wire::Reader| {
+                    $( $crate::on_wire!(r.version, [$($($when)*)?], {
+                        at = At::$f as usize;
+                        let offset = r.offset();
+                        $crate::wire::Wire::read(&mut self.$f, r)?;
+                        $crate::check_null!(r.version, [$($($when)*)?], self.$f,
+                            return Err($crate::wire::Error::new($crate::wire::Reason::Null, offset)));
+                    }); )*
+                    Ok(())
+                };
+                if let Err(e) = untagged(r) {
+                    return Err($crate::wire::Error::in_one_of(e, Self::NAMES, at));
+                }
+                if !Self::HAS_TAGS {
+                    return r.no_tags();
+                }
                 r.tags(&mut |found, r| {
                     $( $crate::on_tag!(r.version, [$($($when)*)?], tag =>
                         if found == tag {
-                            match $crate::wire::Wire::get(r) {
-                                Ok(v) => m.$f = v,
-                                Err(e) => return Err(e.within($crate::wire::Step::Field(stringify!($f)))),
-                            }
-                            return Ok(true);
+                            // A tag that comes twice starts anew.
+                            self.$f = $crate::or_default!($($default)?);
+                            return match $crate::wire::Wire::read(&mut self.$f, r) {
+                                Ok(()) => Ok(true),
+                                Err(e) => Err(e.in_one_of(Self::NAMES, At::$f as usize)),
+                            };
                         }); )*
                     Ok(false)
-                })?;
-                Ok(m)
+                })
             }
         }
 
         impl $crate::wire::Struct for $name {
-            fn name(&self) -> &'static str { stringify!($name) }
-
-            #[allow(unused_variables)]
-            fn fields(
-                &mut self,
-                see: &mut dyn FnMut(&'static $crate::wire::Field, bool, &mut dyn $crate::wire::Reflect),
-            ) {
-                let default = Self::default();
-                $( see(
-                    const { &$crate::field!(stringify!($f), [$($($when)*)?]) },
-                    $crate::is_default!([$($($when)*)?], self.$f == default.$f),
-                    &mut self.$f,
-                ); )*
+            fn fields(&mut self, walk: &mut $crate::wire::Walk<'_>) {
+                walk.begin(stringify!($name), Self::NAMES, Self::WHEN);
+                $( $crate::show!(walk, [$($($when)*)?], self.$f, {
+                    let default: $t = $crate::or_default!($($default)?);
+                    self.$f == default
+                }); )*
             }
         }
     )* };
@@ -127,34 +137,30 @@ macro_rules! on_tag {
     ($version:expr, $other:tt, $tag:ident => $body:expr) => {};
 }
 
-/// Describes a field.
+/// A field's versions and tag, as a constant.
 #[macro_export]
 #[doc(hidden)]
-macro_rules! field {
-    ($name:expr, []) => { $crate::wire::Field::new($name) };
-    ($name:expr, [tag $t:literal]) => { $crate::wire::Field::new($name).tag($t) };
-    ($name:expr, [null $n:literal ..]) => { $crate::wire::Field::new($name).null($n, i16::MAX) };
-    ($name:expr, [null $n:literal ..= $m:literal]) => { $crate::wire::Field::new($name).null($n, $m) };
-    ($name:expr, [$first:literal .. $(, $($rest:tt)*)?]) => {
-        $crate::field!($name, [$($($rest)*)?]).within($first, i16::MAX)
-    };
-    ($name:expr, [$first:literal ..= $last:literal $(, $($rest:tt)*)?]) => {
-        $crate::field!($name, [$($($rest)*)?]).within($first, $last)
-    };
+macro_rules! when {
+    ([]) => { $crate::wire::When::ALWAYS };
+    ([tag $t:literal]) => { $crate::wire::When::ALWAYS.tag($t) };
+    ([null $from:literal ..]) => { $crate::wire::When::ALWAYS.null($from, i16::MAX) };
+    ([null $from:literal ..= $until:literal]) => { $crate::wire::When::ALWAYS.null($from, $until) };
+    ([$first:literal .. $(, $($rest:tt)*)?]) => { $crate::when!([$($($rest)*)?]).within($first, i16::MAX) };
+    ([$first:literal ..= $last:literal $(, $($rest:tt)*)?]) => { $crate::when!([$($($rest)*)?]).within($first, $last) };
 }
 
-/// Whether a tagged field holds its default; an untagged one is written anyway.
+/// Shows a field to a walk; of a tagged one, whether it holds its default.
 #[macro_export]
 #[doc(hidden)]
-macro_rules! is_default {
-    ([tag $t:literal], $same:expr) => {
-        $same
+macro_rules! show {
+    ($walk:expr, [$range:expr, tag $t:literal], $field:expr, $is_default:expr) => {
+        $walk.see($is_default, $crate::wire::Reflect::shape(&mut $field))
     };
-    ([$range:expr, tag $t:literal], $same:expr) => {
-        $same
+    ($walk:expr, [tag $t:literal], $field:expr, $is_default:expr) => {
+        $crate::show!($walk, [0.., tag $t], $field, $is_default)
     };
-    ($other:tt, $same:expr) => {
-        false
+    ($walk:expr, $other:tt, $field:expr, $is_default:expr) => {
+        $crate::wire::Reflect::show(&mut $field, $walk)
     };
 }
 

@@ -5,8 +5,8 @@ use bytes::{Buf, Bytes};
 
 /// Memory that decoding a message of `len` bytes may take: 64 times its size and 64 KiB.
 ///
-/// The largest ratio of a valid message is 53, an OffsetFetch request v8 of groups without names: an empty string is
-/// one byte on the wire and 24 in memory, and a vector that grows holds its elements twice.
+/// The largest ratio of a valid message is 64, a ListGroups response v3 of groups without names: an empty string is one
+/// byte on the wire and 24 in memory, and a vector that grows holds its elements twice.
 pub fn memory_limit(len: usize) -> usize {
     len.saturating_mul(64).saturating_add(64 << 10)
 }
@@ -126,6 +126,12 @@ impl Reader {
             -1 => Ok(None),
             n => usize::try_from(n).map(Some).map_err(|_| Error::new(Reason::NegativeLength(n), at)),
         }
+    }
+
+    /// The tagged fields of a struct that knows none.
+    #[inline(never)]
+    pub fn no_tags(&mut self) -> Result<(), Error> {
+        self.tags(&mut |_, _| Ok(false))
     }
 
     /// The tagged fields of a struct. `each` reads one into its field and says whether it knows the tag.

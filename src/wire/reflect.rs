@@ -1,34 +1,32 @@
 //! Messages by name: between a typed message and its [`Value`], and what a message is made of.
 //!
-//! `message!` writes one function a struct, [`Struct::fields`], which shows each field together with its declaration;
-//! everything here walks over that. A function for each direction and struct would be three times the code. Names are
-//! those of Kafka's schemas (`throttleTimeMs`).
+//! `message!` writes one function a struct, [`Struct::fields`], which shows each field as a [`Shape`] next to how it is
+//! declared. Everything else walks over that and exists once: there are hundreds of structs, and a function for each of
+//! them and each direction would be most of the codec. Names are those of Kafka's schemas (`throttleTimeMs`).
 
 use super::{Error, Reason, Step, Uuid, Value, camel_case};
 use bytes::Bytes;
+use std::mem::take;
 
-/// A field as it is declared.
+/// The versions of a field, and its tag. Without a pointer, so that a table of them is nothing but its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Field {
-    /// The declared name, `throttle_time_ms`.
-    pub name: &'static str,
-    /// The first version that has it.
+pub struct When {
+    /// The first version that has the field.
     pub first: i16,
-    /// The last version that has it.
+    /// The last version that has the field.
     pub last: i16,
     /// The first version that allows null, if its type does.
     pub null_from: i16,
     /// The last version that allows null, if its type does.
     pub null_until: i16,
     /// The number of a tagged field.
-    pub tag: Option<u32>,
+    pub tag: Option<u16>,
 }
 
-impl Field {
+impl When {
     #[doc(hidden)]
-    pub const fn new(name: &'static str) -> Self {
-        Self { name, first: 0, last: i16::MAX, null_from: 0, null_until: i16::MAX, tag: None }
-    }
+    pub const ALWAYS: Self = Self { first: 0, last: i16::MAX, null_from: 0, null_until: i16::MAX, tag: None };
+
     #[doc(hidden)]
     pub const fn within(self, first: i16, last: i16) -> Self {
         Self { first, last, ..self }
@@ -38,12 +36,21 @@ impl Field {
         Self { null_from, null_until, ..self }
     }
     #[doc(hidden)]
-    pub const fn tag(self, tag: u32) -> Self {
+    pub const fn tag(self, tag: u16) -> Self {
         Self { tag: Some(tag), ..self }
     }
 
-    /// Whether a version has it.
-    pub fn is_in(&self, version: i16) -> bool {
+    #[doc(hidden)]
+    pub const fn any_tag(all: &[Self]) -> bool {
+        match all {
+            [Self { tag: Some(_), .. }, ..] => true,
+            [_, rest @ ..] => Self::any_tag(rest),
+            [] => false,
+        }
+    }
+
+    /// Whether a version has the field.
+    pub fn has(&self, version: i16) -> bool {
         (self.first..=self.last).contains(&version)
     }
 }
@@ -82,15 +89,17 @@ pub enum Type {
         /// The name klamm gives it.
         name: &'static str,
         /// The fields of all versions, in wire order, tagged ones by rising tag.
-        fields: Vec<Described>,
+        fields: Vec<Field>,
     },
 }
 
-/// A field with its type and default.
+/// A field as it is declared.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Described {
-    /// Name, versions and tag.
-    pub field: Field,
+pub struct Field {
+    /// The declared name, `throttle_time_ms`.
+    pub name: &'static str,
+    /// Its versions.
+    pub when: When,
     /// What it holds.
     pub holds: Type,
     /// What it holds unless something else is said; a struct has the defaults of its fields.
@@ -99,81 +108,232 @@ pub struct Described {
 
 /// What has a form by name.
 pub trait Reflect {
-    /// Takes the value out, with the fields `version` has; what is left behind means nothing.
-    fn take_value(&mut self, version: i16) -> Value;
-    /// Puts a value in; fields left out keep what they have.
-    fn set_value(&mut self, value: Value, version: i16) -> Result<(), Error>;
-    /// What it is made of. Takes defaults out, so ask a fresh one.
-    fn describe(&mut self) -> Type;
+    /// This, as one of the few things that Kafka's types come down to.
+    fn shape(&mut self) -> Shape<'_>;
+
+    /// Shows this to a walk.
+    fn show(&mut self, walk: &mut Walk<'_>) {
+        walk.see(false, self.shape());
+    }
+}
+
+/// Something that can be looked at and changed without knowing its type.
+#[allow(missing_docs, reason = "the variants are those of `Type`")]
+pub enum Shape<'a> {
+    Bool(&'a mut bool),
+    Int8(&'a mut i8),
+    Int16(&'a mut i16),
+    Uint16(&'a mut u16),
+    Int32(&'a mut i32),
+    Uint32(&'a mut u32),
+    Int64(&'a mut i64),
+    Float64(&'a mut f64),
+    String(&'a mut String),
+    Bytes(&'a mut Bytes),
+    Uuid(&'a mut Uuid),
+    Array(&'a mut dyn Array),
+    Nullable(&'a mut dyn Nullable),
+    Struct(&'a mut dyn Struct),
 }
 
 /// What `message!` declares.
 pub trait Struct {
-    /// The declared name.
-    fn name(&self) -> &'static str;
-    /// Shows the fields of all versions in order: the declaration, whether it is tagged and holds its default, and it.
-    fn fields(&mut self, see: &mut dyn FnMut(&'static Field, bool, &mut dyn Reflect));
+    /// Shows every field of all versions, in order.
+    fn fields(&mut self, walk: &mut Walk<'_>);
 }
 
-impl<T: Struct> Reflect for T {
-    fn take_value(&mut self, version: i16) -> Value {
-        take_fields(self, version)
-    }
-    fn set_value(&mut self, value: Value, version: i16) -> Result<(), Error> {
-        set_fields(self, value, version)
-    }
-    fn describe(&mut self) -> Type {
-        describe_fields(self)
+/// A list that grows by an element that holds its default.
+pub trait Grow {
+    /// Adds the element.
+    fn grow(&mut self);
+}
+
+impl<T: Default> Grow for Vec<T> {
+    #[inline(never)]
+    fn grow(&mut self) {
+        // Not `push`, which makes the element before the room, and would have to drop it if there is none.
+        self.resize_with(self.len() + 1, T::default);
     }
 }
 
-fn take_fields(from: &mut dyn Struct, version: i16) -> Value {
-    let mut fields = Vec::new();
-    from.fields(&mut |field, is_default, slot| {
-        if field.is_in(version) && !is_default {
-            fields.push((camel_case(field.name), slot.take_value(version)));
+/// A list of anything.
+pub trait Array: Grow {
+    /// An element.
+    fn item(&mut self, i: usize) -> Option<Shape<'_>>;
+}
+
+/// Anything or null.
+pub trait Nullable {
+    /// Puts a default there, or null.
+    fn put(&mut self, null: bool) -> Option<Shape<'_>>;
+    /// What is there.
+    fn item(&mut self) -> Option<Shape<'_>>;
+}
+
+/// A walk over the fields of a struct.
+pub struct Walk<'a> {
+    name: &'static str,
+    names: &'static str,
+    when: &'static [When],
+    see: &'a mut dyn FnMut(&'static str, &'static When, bool, Shape<'_>),
+}
+
+impl Walk<'_> {
+    /// Begins with a struct of this name, with fields of these names (a comma behind each) and versions.
+    #[inline(never)]
+    pub fn begin(&mut self, name: &'static str, names: &'static str, when: &'static [When]) {
+        (self.name, self.names, self.when) = (name, names, when);
+    }
+
+    /// Shows the next field, and whether it is tagged and holds its default.
+    #[inline(never)]
+    pub fn see(&mut self, is_default: bool, shape: Shape<'_>) {
+        if let (Some((name, names)), Some((when, more))) = (self.names.split_once(','), self.when.split_first()) {
+            (self.names, self.when) = (names, more);
+            (self.see)(name, when, is_default, shape);
         }
-    });
-    Value::Struct(fields)
+    }
 }
 
-fn set_fields(into: &mut dyn Struct, value: Value, version: i16) -> Result<(), Error> {
-    let Value::Struct(mut given) = value else {
-        return Err(type_error("a struct", &value));
-    };
+/// Shows every field of a struct: name, versions, whether it is tagged and holds its default, and itself. Gives the
+/// name of the struct.
+fn walk(over: &mut dyn Struct, see: &mut dyn FnMut(&'static str, &'static When, bool, Shape<'_>)) -> &'static str {
+    let mut walk = Walk { name: "", names: "", when: &[], see };
+    over.fields(&mut walk);
+    walk.name
+}
+
+/// Takes a value out, with the fields `version` has; what is left behind means nothing.
+pub fn take_value(from: &mut Shape<'_>, version: i16) -> Value {
+    match from {
+        Shape::Bool(v) => Value::Bool(**v),
+        Shape::Int8(v) => Value::Int((**v).into()),
+        Shape::Int16(v) => Value::Int((**v).into()),
+        Shape::Uint16(v) => Value::Int((**v).into()),
+        Shape::Int32(v) => Value::Int((**v).into()),
+        Shape::Uint32(v) => Value::Int((**v).into()),
+        Shape::Int64(v) => Value::Int(**v),
+        Shape::Float64(v) => Value::Float(**v),
+        Shape::String(v) => Value::String(take(v)),
+        Shape::Bytes(v) => Value::Bytes(take(v)),
+        Shape::Uuid(v) => Value::Uuid(**v),
+        Shape::Array(items) => {
+            let mut list = Vec::new();
+            while let Some(mut item) = items.item(list.len()) {
+                list.push(take_value(&mut item, version));
+            }
+            Value::List(list)
+        }
+        Shape::Nullable(of) => of.item().map_or(Value::Null, |mut item| take_value(&mut item, version)),
+        Shape::Struct(of) => {
+            let mut fields = Vec::new();
+            walk(*of, &mut |name, when, is_default, mut shape| {
+                if when.has(version) && !is_default {
+                    fields.push((camel_case(name), take_value(&mut shape, version)));
+                }
+            });
+            Value::Struct(fields)
+        }
+    }
+}
+
+/// Puts a value into what holds its default; fields that are left out go on holding theirs.
+pub fn set_value(into: Shape<'_>, value: Value, version: i16) -> Result<(), Error> {
+    match (into, value) {
+        (Shape::Bool(slot), Value::Bool(v)) => *slot = v,
+        (Shape::Int8(slot), Value::Int(v)) => set_int(slot, v, "an 8-bit integer")?,
+        (Shape::Int16(slot), Value::Int(v)) => set_int(slot, v, "a 16-bit integer")?,
+        (Shape::Uint16(slot), Value::Int(v)) => set_int(slot, v, "an unsigned 16-bit integer")?,
+        (Shape::Int32(slot), Value::Int(v)) => set_int(slot, v, "a 32-bit integer")?,
+        (Shape::Uint32(slot), Value::Int(v)) => set_int(slot, v, "an unsigned 32-bit integer")?,
+        (Shape::Int64(slot), Value::Int(v)) => *slot = v,
+        (Shape::Float64(slot), Value::Float(v)) => *slot = v,
+        (Shape::Float64(slot), Value::Int(v)) => *slot = v as f64,
+        (Shape::String(slot), Value::String(v)) => *slot = v,
+        (Shape::Bytes(slot), Value::Bytes(v)) => *slot = v,
+        (Shape::Uuid(slot), Value::Uuid(v)) => *slot = v,
+        // The text form too, which is what languages without a type for it use.
+        (Shape::Uuid(slot), Value::String(text)) => {
+            *slot = text.parse().map_err(|_| wrong("a uuid of 22 characters", format!("{text:?}")))?;
+        }
+        (Shape::Array(slot), Value::List(items)) => {
+            for (i, item) in items.into_iter().enumerate() {
+                slot.grow();
+                if let Some(slot) = slot.item(i) {
+                    set_value(slot, item, version).map_err(|e| e.within(Step::Index(i)))?;
+                }
+            }
+        }
+        (Shape::Nullable(slot), value) => {
+            if let Some(slot) = slot.put(value == Value::Null) {
+                set_value(slot, value, version)?;
+            }
+        }
+        (Shape::Struct(of), Value::Struct(fields)) => set_fields(of, fields, version)?,
+        (into, value) => return Err(wrong(into.wanted(), value.kind().to_owned())),
+    }
+    Ok(())
+}
+
+fn set_int<T: TryFrom<i64>>(slot: &mut T, v: i64, wanted: &'static str) -> Result<(), Error> {
+    *slot = T::try_from(v).map_err(|_| wrong(wanted, v.to_string()))?;
+    Ok(())
+}
+
+fn set_fields(of: &mut dyn Struct, mut given: Vec<(String, Value)>, version: i16) -> Result<(), Error> {
     let mut result = Ok(());
-    into.fields(&mut |field, _, slot| {
-        if result.is_ok() && field.is_in(version) {
-            let name = camel_case(field.name);
-            if let Some(at) = given.iter().position(|(given, _)| *given == name) {
-                result = slot.set_value(given.remove(at).1, version).map_err(|e| e.within(Step::Field(field.name)));
+    walk(of, &mut |name, when, _, shape| {
+        if result.is_ok() && when.has(version) {
+            let known = camel_case(name);
+            if let Some(at) = given.iter().position(|(given, _)| *given == known) {
+                result = set_value(shape, given.remove(at).1, version).map_err(|e| e.in_field(name));
             }
         }
     });
     result?;
     match given.into_iter().next() {
         None => Ok(()),
-        Some((name, _)) => Err(unknown_field(name, into, version)),
+        Some((name, _)) => Err(unknown_field(name, of, version)),
     }
 }
 
-fn describe_fields(of: &mut dyn Struct) -> Type {
-    let mut fields = Vec::new();
-    of.fields(&mut |field, _, slot| {
-        let holds = slot.describe();
-        let default = (!matches!(holds, Type::Struct { .. })).then(|| slot.take_value(i16::MAX));
-        fields.push(Described { field: *field, holds, default });
-    });
-    Type::Struct { name: of.name(), fields }
+/// What a thing is made of. Takes the defaults out of it, so show a fresh one.
+pub fn describe(of: Shape<'_>) -> Type {
+    match of {
+        Shape::Bool(_) => Type::Bool,
+        Shape::Int8(_) => Type::Int8,
+        Shape::Int16(_) => Type::Int16,
+        Shape::Uint16(_) => Type::Uint16,
+        Shape::Int32(_) => Type::Int32,
+        Shape::Uint32(_) => Type::Uint32,
+        Shape::Int64(_) => Type::Int64,
+        Shape::Float64(_) => Type::Float64,
+        Shape::String(_) => Type::String,
+        Shape::Bytes(_) => Type::Bytes,
+        Shape::Uuid(_) => Type::Uuid,
+        Shape::Array(of) => {
+            of.grow();
+            Type::Array(Box::new(of.item(0).map_or(Type::Bool, describe)))
+        }
+        Shape::Nullable(of) => Type::Nullable(Box::new(of.put(false).map_or(Type::Bool, describe))),
+        Shape::Struct(of) => {
+            let mut fields = Vec::new();
+            let name = walk(of, &mut |name, when, _, mut shape| {
+                let default = (!matches!(shape, Shape::Struct(_))).then(|| take_value(&mut shape, i16::MAX));
+                fields.push(Field { name, when: *when, holds: describe(shape), default });
+            });
+            Type::Struct { name, fields }
+        }
+    }
 }
 
 /// The error for a name that no field has in this version.
 #[cold]
 fn unknown_field(name: String, of: &mut dyn Struct, version: i16) -> Error {
     let mut nearest: Option<(usize, String)> = None;
-    of.fields(&mut |field, _, _| {
-        if field.is_in(version) {
-            let known = camel_case(field.name);
+    walk(of, &mut |known, when, _, _| {
+        if when.has(version) {
+            let known = camel_case(known);
             let found = (strsim::damerau_levenshtein(&known, &name), known);
             if nearest.as_ref().is_none_or(|nearest| found < *nearest) {
                 nearest = Some(found);
@@ -184,149 +344,84 @@ fn unknown_field(name: String, of: &mut dyn Struct, version: i16) -> Error {
     Error::new(Reason::UnknownField { name, nearest }, 0)
 }
 
-/// The error for a value of another kind than a field holds.
+/// The error for a value of another kind than a field holds, or out of its range.
 #[cold]
-fn type_error(wanted: &'static str, got: &Value) -> Error {
-    Error::new(Reason::Type { wanted, got: got.kind().to_owned() }, 0)
+fn wrong(wanted: &'static str, got: String) -> Error {
+    Error::new(Reason::Type { wanted, got }, 0)
 }
 
-macro_rules! integers {
-    ($($t:ty: $type:ident $name:literal)*) => { $(
+impl Shape<'_> {
+    fn wanted(&self) -> &'static str {
+        match self {
+            Self::Bool(_) => "a boolean",
+            Self::Int8(_) => "an 8-bit integer",
+            Self::Int16(_) => "a 16-bit integer",
+            Self::Uint16(_) => "an unsigned 16-bit integer",
+            Self::Int32(_) => "a 32-bit integer",
+            Self::Uint32(_) => "an unsigned 32-bit integer",
+            Self::Int64(_) => "a 64-bit integer",
+            Self::Float64(_) => "a float",
+            Self::String(_) => "a string",
+            Self::Bytes(_) => "bytes",
+            Self::Uuid(_) => "a uuid",
+            Self::Array(_) => "a list",
+            Self::Nullable(_) => "null",
+            Self::Struct(_) => "a struct",
+        }
+    }
+}
+
+macro_rules! shapes {
+    ($($t:ty: $shape:ident)*) => { $(
         impl Reflect for $t {
-            fn take_value(&mut self, _: i16) -> Value {
-                Value::Int(i64::from(*self))
+            fn shape(&mut self) -> Shape<'_> {
+                Shape::$shape(self)
             }
-            fn set_value(&mut self, value: Value, _: i16) -> Result<(), Error> {
-                let Value::Int(v) = value else {
-                    return Err(type_error($name, &value));
-                };
-                *self = <$t>::try_from(v)
-                    .map_err(|_| Error::new(Reason::Type { wanted: $name, got: v.to_string() }, 0))?;
-                Ok(())
-            }
-            fn describe(&mut self) -> Type {
-                Type::$type
+            // Out of line, because most fields are one of these.
+            #[inline(never)]
+            fn show(&mut self, walk: &mut Walk<'_>) {
+                walk.see(false, self.shape());
             }
         }
     )* };
 }
-integers!(i8: Int8 "an 8-bit integer" u16: Uint16 "an unsigned 16-bit integer" i16: Int16 "a 16-bit integer"
-    u32: Uint32 "an unsigned 32-bit integer" i32: Int32 "a 32-bit integer" i64: Int64 "a 64-bit integer");
+shapes!(bool: Bool i8: Int8 i16: Int16 u16: Uint16 i32: Int32 u32: Uint32 i64: Int64 f64: Float64 String: String
+    Bytes: Bytes Uuid: Uuid);
 
-impl Reflect for f64 {
-    fn take_value(&mut self, _: i16) -> Value {
-        Value::Float(*self)
-    }
-    fn set_value(&mut self, value: Value, _: i16) -> Result<(), Error> {
-        *self = match value {
-            Value::Float(v) => v,
-            Value::Int(v) => v as f64,
-            other => return Err(type_error("a float", &other)),
-        };
-        Ok(())
-    }
-    fn describe(&mut self) -> Type {
-        Type::Float64
-    }
-}
-
-macro_rules! simple {
-    ($($t:ident $name:literal)*) => { $(
-        impl Reflect for $t {
-            fn take_value(&mut self, _: i16) -> Value {
-                Value::$t(std::mem::take(self))
-            }
-            fn set_value(&mut self, value: Value, _: i16) -> Result<(), Error> {
-                let Value::$t(v) = value else {
-                    return Err(type_error($name, &value));
-                };
-                *self = v;
-                Ok(())
-            }
-            fn describe(&mut self) -> Type {
-                Type::$t
-            }
-        }
-    )* };
-}
-simple!(String "a string" Bytes "bytes");
-
-impl Reflect for bool {
-    fn take_value(&mut self, _: i16) -> Value {
-        Value::Bool(*self)
-    }
-    fn set_value(&mut self, value: Value, _: i16) -> Result<(), Error> {
-        let Value::Bool(v) = value else {
-            return Err(type_error("a boolean", &value));
-        };
-        *self = v;
-        Ok(())
-    }
-    fn describe(&mut self) -> Type {
-        Type::Bool
-    }
-}
-
-impl Reflect for Uuid {
-    fn take_value(&mut self, _: i16) -> Value {
-        Value::Uuid(*self)
-    }
-    /// Takes the text form too, which is what languages without a type for it use.
-    fn set_value(&mut self, value: Value, _: i16) -> Result<(), Error> {
-        *self = match value {
-            Value::Uuid(v) => v,
-            Value::String(text) => text.parse().map_err(|_| {
-                Error::new(Reason::Type { wanted: "a uuid of 22 characters", got: format!("{text:?}") }, 0)
-            })?,
-            other => return Err(type_error("a uuid", &other)),
-        };
-        Ok(())
-    }
-    fn describe(&mut self) -> Type {
-        Type::Uuid
-    }
-}
-
-impl<T: Reflect + Default> Reflect for Option<T> {
-    fn take_value(&mut self, version: i16) -> Value {
-        self.as_mut().map_or(Value::Null, |v| v.take_value(version))
-    }
-    fn set_value(&mut self, value: Value, version: i16) -> Result<(), Error> {
-        *self = None;
-        match value {
-            Value::Null => Ok(()),
-            value => self.insert(T::default()).set_value(value, version),
-        }
-    }
-    fn describe(&mut self) -> Type {
-        Type::Nullable(Box::new(T::default().describe()))
+impl<T: Struct> Reflect for T {
+    fn shape(&mut self) -> Shape<'_> {
+        Shape::Struct(self)
     }
 }
 
 impl<T: Reflect + Default> Reflect for Vec<T> {
-    fn take_value(&mut self, version: i16) -> Value {
-        Value::List(self.iter_mut().map(|v| v.take_value(version)).collect())
-    }
-    fn set_value(&mut self, value: Value, version: i16) -> Result<(), Error> {
-        self.clear();
-        set_items(value, &mut |item| {
-            let mut slot = T::default();
-            slot.set_value(item, version)?;
-            self.push(slot);
-            Ok(())
-        })
-    }
-    fn describe(&mut self) -> Type {
-        Type::Array(Box::new(T::default().describe()))
+    fn shape(&mut self) -> Shape<'_> {
+        Shape::Array(self)
     }
 }
 
-fn set_items(value: Value, each: &mut dyn FnMut(Value) -> Result<(), Error>) -> Result<(), Error> {
-    let Value::List(items) = value else {
-        return Err(type_error("a list", &value));
-    };
-    for (i, item) in items.into_iter().enumerate() {
-        each(item).map_err(|e| e.within(Step::Index(i)))?;
+impl<T: Reflect + Default> Reflect for Option<T> {
+    fn shape(&mut self) -> Shape<'_> {
+        Shape::Nullable(self)
     }
-    Ok(())
+    #[inline(never)]
+    fn show(&mut self, walk: &mut Walk<'_>) {
+        walk.see(false, self.shape());
+    }
+}
+
+impl<T: Reflect + Default> Array for Vec<T> {
+    fn item(&mut self, i: usize) -> Option<Shape<'_>> {
+        self.get_mut(i).map(T::shape)
+    }
+}
+
+impl<T: Reflect + Default> Nullable for Option<T> {
+    fn put(&mut self, null: bool) -> Option<Shape<'_>> {
+        *self = (!null).then(T::default);
+        self.as_mut().map(T::shape)
+    }
+    fn item(&mut self) -> Option<Shape<'_>> {
+        self.as_mut().map(T::shape)
+    }
 }

@@ -1,6 +1,6 @@
 //! The encoding cursor: a growing buffer, the version, and the first thing that could not be written.
 
-use super::{Error, Reason, Step, varint};
+use super::{Error, Reason, Wire, varint};
 use bytes::Bytes;
 
 /// Appends values to a message body.
@@ -80,13 +80,33 @@ impl Writer {
     #[inline(never)]
     pub fn fail_null(&mut self, field: &'static str) {
         let at = self.buf.len();
-        self.error.get_or_insert_with(|| Error::new(Reason::Null, at).within(Step::Field(field)));
+        self.error.get_or_insert_with(|| Error::null(field, at));
     }
 
     /// An unsigned variable-length integer.
     #[inline(never)]
     pub fn uvarint(&mut self, v: u32) {
         varint::put_u32(&mut self.buf, v);
+    }
+
+    /// The tagged fields of a struct, those that `add` adds.
+    #[inline(never)]
+    pub fn tags(&mut self, add: &dyn Fn(&mut Tags)) {
+        if self.flexible {
+            let mut tags = Tags { count: 0, fields: Writer::new(self.version, true) };
+            add(&mut tags);
+            self.uvarint(tags.count);
+            self.buf.extend_from_slice(&tags.fields.buf);
+            self.error = self.error.take().or(tags.fields.error);
+        }
+    }
+
+    /// The tagged fields of a struct that has none.
+    #[inline(never)]
+    pub fn no_tags(&mut self) {
+        if self.flexible {
+            self.uvarint(0);
+        }
     }
 
     pub(super) fn bytes(&mut self, bytes: &Bytes) {
@@ -113,39 +133,28 @@ impl Writer {
 }
 
 /// The tagged fields of one struct, counted before they are written.
-#[derive(Default)]
 pub struct Tags {
     count: u32,
-    body: Vec<u8>,
+    fields: Writer,
 }
 
 impl Tags {
     /// Adds a field; tags come in rising order because they are declared so.
     #[inline(never)]
-    pub fn add(&mut self, w: &mut Writer, tag: u32, put: &dyn Fn(&mut Writer)) {
-        let mut field = Writer::new(w.version, true);
-        put(&mut field);
-        varint::put_u32(&mut self.body, tag);
-        varint::put_u32(&mut self.body, field.buf.len() as u32);
-        self.body.extend_from_slice(&field.buf);
+    pub fn add(&mut self, tag: u32, field: &dyn Wire) {
+        let mut body = Writer::new(self.fields.version, true);
+        field.put(&mut body);
         self.count += 1;
-        if w.error.is_none() {
-            w.error = field.error;
-        }
-    }
-
-    /// Writes the count and the fields.
-    #[inline(never)]
-    pub fn finish(self, w: &mut Writer) {
-        w.uvarint(self.count);
-        w.buf.extend_from_slice(&self.body);
+        self.fields.uvarint(tag);
+        self.fields.uvarint(body.buf.len() as u32);
+        self.fields.buf.extend_from_slice(&body.buf);
+        self.fields.error = self.fields.error.take().or(body.error);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Wire;
 
     #[test]
     fn parts_are_the_body_and_long_fields_are_not_copied() {

@@ -8,7 +8,7 @@ use klamm::api::data::{consumer_protocol, control_record, principal, transaction
 use klamm::api::{self, APIS, Door, Message, STRUCTURES};
 use klamm::compress::Compression;
 use klamm::record::{Batch, BatchBuilder, MessageSetBuilder, Producer, batches, crc32, crc32c};
-use klamm::wire::{Described, Error, Reader, Reason, Type, Uuid, Value, Wire, camel_case, memory_limit};
+use klamm::wire::{Error, Field, Reader, Reason, Type, Uuid, Value, Wire, camel_case, memory_limit};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
@@ -395,21 +395,21 @@ fn values_of(holds: &Type, version: i16) -> BoxedStrategy<Value> {
         Type::Array(of) => vec(values_of(of, version), 0..4).prop_map(Value::List).boxed(),
         Type::Nullable(of) => values_of(of, version),
         Type::Struct { fields, .. } => {
-            let fields: Vec<_> = fields.iter().filter(|f| f.field.is_in(version)).map(|f| field(f, version)).collect();
+            let fields: Vec<_> = fields.iter().filter(|f| f.when.has(version)).map(|f| field(f, version)).collect();
             fields.prop_map(|fields| Value::Struct(fields.into_iter().flatten().collect())).boxed()
         }
     }
 }
 
 /// A field by name; nothing for one that may be left out.
-fn field(of: &Described, version: i16) -> BoxedStrategy<Option<(String, Value)>> {
-    let Described { field, holds, .. } = of;
-    let nullable = matches!(holds, Type::Nullable(_)) && (field.null_from..=field.null_until).contains(&version);
+fn field(of: &Field, version: i16) -> BoxedStrategy<Option<(String, Value)>> {
+    let Field { name, when, holds, .. } = of;
+    let nullable = matches!(holds, Type::Nullable(_)) && (when.null_from..=when.null_until).contains(&version);
     let values = values_of(holds, version);
     let values = if nullable { prop_oneof![Just(Value::Null), values].boxed() } else { values };
-    let name = camel_case(field.name);
+    let name = camel_case(name);
     let named = values.prop_map(move |value| Some((name.clone(), value)));
-    if field.tag.is_some() { prop_oneof![Just(None), named].boxed() } else { named.boxed() }
+    if when.tag.is_some() { prop_oneof![Just(None), named].boxed() } else { named.boxed() }
 }
 
 #[test]
