@@ -12,6 +12,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 
+# Programs that only fuzzing and benches need.
+TOOLS := target/tools
+FUZZ := $(TOOLS)/bin/cargo-fuzz
+RUNNER := $(TOOLS)/bin/gungraun-runner
+SECONDS ?= 60
+TARGETS ?= frame api_request api_response record_batch message_set compress
+
 # One interpreter for every build of pyo3; it is compiled anew whenever this changes.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 
@@ -19,7 +26,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python check check-format check-clippy check-python check-docs fmt \
-	bench-peers bench-codec dev-broker clean needs-build needs-rust needs-everything
+	fuzz bench-peers bench-codec dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
 	@echo 'make <target>'
@@ -68,11 +75,20 @@ fmt: $(VENV)/.installed ## format, and fix what can be fixed
 	@$(BIN)/ruff check --fix
 	@$(BIN)/ruff format
 
+fuzz: needs-rust $(FUZZ) ## each fuzz target for SECONDS=60; TARGETS= names some of them
+	@$(PYTHON) tests/fuzz/seed.py target/fuzz/seeds
+	@for target in $(TARGETS); do \
+		echo "==> fuzz $$target for $(SECONDS) seconds"; mkdir -p target/fuzz/corpus/$$target; \
+		PATH="$(abspath $(TOOLS)/bin):$$PATH" cargo fuzz run --fuzz-dir tests/fuzz --sanitizer none --debug-assertions \
+			--target-dir target/fuzz $$target target/fuzz/corpus/$$target target/fuzz/seeds/$$target -- \
+			-max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=0 || exit 1; \
+	done
+
 bench-peers: needs-everything build ## klamm beside other clients, against Apache Kafka; ARGS= goes to benches/peers/run.py
 	@$(BIN)/python benches/peers/run.py $(ARGS)
 
-bench-codec: needs-rust ## the codec alone (criterion)
-	@cargo bench $(CARGO_FLAGS)
+bench-codec: needs-rust $(RUNNER) ## the codec beside other codecs: time, instructions, size; ARGS= goes to benches/codec/run.py
+	@PATH="$(abspath $(TOOLS)/bin):$$PATH" $(PYTHON) benches/codec/run.py $(ARGS)
 
 dev-broker: build ## the embedded broker on a port, until Ctrl+C; ARGS= goes to `klamm dev-broker`
 	@exec $(BIN)/klamm dev-broker $(ARGS)
@@ -89,6 +105,11 @@ needs-build:
 
 needs-rust:
 	@scripts/prerequisites.sh cargo cc
+
+# The runner must be of the version that benches/codec/Cargo.toml names.
+$(FUZZ) $(RUNNER):
+	@echo '==> $(@F), into $(TOOLS)'
+	@cargo install -q --locked --root $(TOOLS) $(if $(filter %fuzz,$@),cargo-fuzz@0.13.2,gungraun-runner@0.20.0)
 
 # pip before 25.1 has no --group. On a terminal pip shows its progress, elsewhere only what goes wrong.
 $(VENV)/.installed: pyproject.toml

@@ -39,6 +39,7 @@ class Broker:
 
     name: str
     bootstrap_servers: str
+    controller: str | None = None
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +60,7 @@ def real_kafka() -> Iterator[Broker]:
     except KafkaUnavailable as reason:
         pytest.skip(f"real Kafka: {reason}")
     try:
-        yield Broker("real", kafka.bootstrap_servers)
+        yield Broker("real", kafka.bootstrap_servers, kafka.controller)
     finally:
         kafka.stop()
 

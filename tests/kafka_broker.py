@@ -102,6 +102,7 @@ class RealKafka:
     ) -> None:
         self.version = version
         self.bootstrap_servers = ""
+        self.controller = ""
         self._config = dict(config or {})
         self._jvm_options = list(jvm_options)
         self._process: subprocess.Popen[bytes] | None = None
@@ -185,6 +186,7 @@ class RealKafka:
             )
         self._wait_until_ready(port, log)
         self.bootstrap_servers = f"{HOST}:{port}"
+        self.controller = f"{HOST}:{controller_port}"
 
     def _wait_until_ready(self, port: int, log: Path) -> None:
         assert self._process is not None

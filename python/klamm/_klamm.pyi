@@ -27,11 +27,13 @@ __all__ = [
     "RecordIterator",
     "RecordMetadata",
     "Records",
+    "ScramClient",
     "__version__",
     "apis",
     "config_keys",
     "crc32c",
     "decode",
+    "decode_header",
     "decode_records",
     "encode",
     "encode_batch",
@@ -229,15 +231,6 @@ class ProducerCore:
         timestamp_ms: int | None,
         headers: HeadersLike | None,
     ) -> Pending[RecordMetadata]: ...
-    def _try_send_nowait(
-        self,
-        topic: str,
-        value: Buffer | None,
-        key: Buffer | None,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: HeadersLike | None,
-    ) -> None: ...
     def _send_values(
         self,
         topic: str,
@@ -321,8 +314,39 @@ class DevBrokerCore:
 def config_keys() -> list[tuple[str, list[str], str, str, str, list[str], str]]:
     """`(name, aliases, kind, default, allowed, roles, doc)` of every key."""
 
-def error_codes() -> list[tuple[int, str, bool]]:
-    """`(code, name, retriable)` of every error code Kafka has; `klamm.errors` makes its classes of it."""
+@final
+class ScramClient:
+    """The client's side of one SCRAM exchange (RFC 5802), as brokers take it over SaslAuthenticate.
+
+        client = ScramClient("SCRAM-SHA-256", "user", "pencil")
+        client.first()                  # to the broker
+        client.final(server_first)      # its challenge, and the answer to it
+        client.verify(server_final)     # raises AuthenticationError unless the broker knows the password too
+
+    The mechanism is `SCRAM-SHA-256` or `SCRAM-SHA-512`; the nonce is random unless given; a delegation token has the extension
+    `("tokenauth", "true")`.
+    """
+
+    def __new__(
+        cls,
+        mechanism: str,
+        username: str,
+        password: str,
+        *,
+        nonce: str | None = None,
+        extensions: Sequence[tuple[str, str]] | None = None,
+    ) -> Self: ...
+    def first(self) -> str:
+        """The client's first message."""
+
+    def final(self, server_first: str) -> str:
+        """The client's answer to the broker's first message; AuthenticationError if that makes no sense."""
+
+    def verify(self, server_final: str) -> None:
+        """Checks the broker's last message; AuthenticationError if the broker refused, or is not who it says it is."""
+
+def error_codes() -> list[tuple[int, str, bool, bool]]:
+    """`(code, name, retriable, refresh_metadata)` of every error code Kafka has; `klamm.errors` makes its classes of it."""
 
 def apis() -> list[tuple[str, int, int, int, int, int | None, bool]]:
     """`(name, key, min, max, max_stable, flexible or None, internal)` of every API."""
@@ -343,23 +367,28 @@ def decode(name: str, kind: str, version: int, body: Buffer) -> dict[str, Any]:
 def encode(name: str, kind: str, version: int, fields: Mapping[str, Any]) -> bytes:
     """The bytes of a body; fields left out take their defaults."""
 
-def decode_records(data: Buffer, check_crcs: bool) -> tuple[list[dict[str, Any]], int]:
-    """The record batches in `data` as dicts, and how many bytes of a batch that is cut off follow them."""
+def decode_header(
+    kind: str, frame: Buffer, api: str | None = None, version: int | None = None
+) -> tuple[dict[str, Any], bytes]:
+    """The fields of the header that a frame begins with, and the body behind it.
+
+    A request says itself what it is, a response does not: it needs the name of its API and the version. Exceptions from the
+    rule of header versions (ApiVersions, ControlledShutdown) are kept.
+    """
+
+def decode_records(
+    data: Buffer, check_crcs: bool
+) -> tuple[list[dict[str, Any]], list[tuple[Any, ...]], Exception | None]:
+    """The record batches in `data`; if one is broken, its records before that, and the error."""
 
 def encode_batch(
-    records: Sequence[tuple[int, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]]]],
-    base_offset: int,
-    compression: str,
-    partition_leader_epoch: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    transactional: bool,
+    records: Sequence[tuple[int, int, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]]]],
+    fields: Mapping[str, Any],
 ) -> bytes:
-    """One batch of magic 2 with these records, offsets rising by one from `base_offset`."""
+    """One batch of magic 2, or the messages of magic 0 or 1, one after the other or in a compressed one."""
 
 def murmur2(data: Buffer) -> int:
     """The hash that chooses a key's partition, as a signed 32-bit integer."""
 
 def crc32c(data: Buffer) -> int:
-    """The checksum of record batches (Castagnoli)."""
+    """The checksum of magic 2 (Castagnoli)."""

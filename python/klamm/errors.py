@@ -28,6 +28,9 @@ from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import error_codes
 
+if TYPE_CHECKING:
+    from klamm.protocol import Batch, BatchRecord
+
 
 class KafkaError(Exception):
     """The root of all of them."""
@@ -107,6 +110,10 @@ class DecodeError(KafkaError):
         super().__init__(message, hint=hint)
         self.path = path
         self.offset = offset
+        self.batches: list[Batch] = []
+        """From `klamm.protocol.decode_records`: the good batches before it."""
+        self.records: list[BatchRecord] = []
+        """From the same: the good records before it in its own batch."""
 
 
 class AuthenticationError(KafkaError):
@@ -132,7 +139,7 @@ class ForkedClientError(KafkaError):
 @cache
 def _codes() -> dict[int, tuple[str, str, bool]]:
     """Every code, as `code: (class name, name, retriable)`."""
-    return {code: (_class_name(name), name, retriable) for code, name, retriable in error_codes()}
+    return {code: (_class_name(name), name, retriable) for code, name, retriable, _ in error_codes() if code}
 
 
 def _class_name(code_name: str) -> str:

@@ -183,7 +183,7 @@ class AsyncProducer(_Producer):
         if not await is_done_within(self._room(), self._max_block):
             raise self._no_room()
 
-    def send_nowait(  # noqa: PLR0917 - as Producer.send
+    def send_nowait(  # type: ignore[override]  # noqa: PLR0917 - as Producer.send
         self,
         topic: str,
         value: Buffer | None = None,
@@ -191,9 +191,13 @@ class AsyncProducer(_Producer):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: HeadersLike | None = None,
-    ) -> None:
-        """Send a record without a handle for it; raise BufferFullError when the buffer is full."""
-        self._try_send_nowait(topic, value, key, partition, timestamp_ms, headers)
+    ) -> Delivery[RecordMetadata]:
+        """Send a record without waiting for anything; raise BufferFullError when the buffer is full.
+
+        The Delivery returned may be awaited, now or later. It alone tells of a failure: nothing of this record reaches
+        `on_error` or `flush`.
+        """
+        return self._try_send(topic, value, key, partition, timestamp_ms, headers)
 
     async def send_many(
         self,

@@ -14,11 +14,13 @@ wrong with data is a `DecodeError` that says where: the path of the field and th
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from klamm import _klamm
-from klamm._klamm import crc32c, decode, encode, murmur2, schema
+from klamm._klamm import ScramClient, crc32c, decode, decode_header, encode, murmur2, schema
+from klamm.errors import ConfigError, DecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,11 +31,14 @@ __all__ = [
     "Api",
     "Batch",
     "BatchRecord",
+    "Control",
     "ErrorCode",
+    "ScramClient",
     "Structure",
     "apis",
     "crc32c",
     "decode",
+    "decode_header",
     "decode_records",
     "encode",
     "encode_batch",
@@ -75,37 +80,61 @@ class ErrorCode(NamedTuple):
     code: int
     name: str
     retriable: bool
+    refresh_metadata: bool
+    """Whether leaders or topics are not where the client believes them."""
+
+
+class Control(NamedTuple):
+    """What a control record says: COMMIT or ABORT of a transaction, by which coordinator, or something between brokers."""
+
+    version: int
+    type_id: int
+    type: str
+    coordinator_epoch: int | None
 
 
 @dataclass
 class BatchRecord:
-    """A record of a batch. Timestamps are milliseconds since 1970, -1 for none."""
+    """A record of a batch. Timestamps are milliseconds since 1970, -1 for none.
+
+    The last three are for reading: the batch says them when one is encoded.
+    """
 
     offset: int = 0
     timestamp: int = -1
     key: bytes | None = None
     value: bytes | None = None
     headers: list[tuple[str, bytes | None]] = field(default_factory=list)
+    timestamp_type: str = "CreateTime"
+    sequence: int = -1
+    control: Control | None = None
 
 
 @dataclass
 class Batch:
-    """A record batch: the fields of its header, and its records."""
+    """A record batch: the fields of its header, and its records.
+
+    In formats 0 and 1 that is a message, with all the messages inside if it is compressed; what these formats lack is -1.
+    """
 
     magic: int
     size: int
     base_offset: int
     last_offset: int
+    next_offset: int
     crc: int
     attributes: int
     compression: str
-    timestamp_type: int
+    timestamp_type: str
     base_timestamp: int
     max_timestamp: int
     partition_leader_epoch: int
+    last_offset_delta: int
     producer_id: int
     producer_epoch: int
     base_sequence: int
+    last_sequence: int
+    count: int
     transactional: bool
     control: bool
     delete_horizon_ms: int | None
@@ -123,35 +152,83 @@ def structures() -> list[Structure]:
 
 
 def errors() -> list[ErrorCode]:
-    """List every error code there is."""
+    """List every error code there is, 0 (NONE) included; each has an exception class in `klamm.errors`."""
     return [ErrorCode(*fields) for fields in _klamm.error_codes()]
 
 
 def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
-    """Decode the `records` of a fetch or a log segment; a batch that is cut off at the end is left out, as brokers cut."""
-    found, _ = _klamm.decode_records(data, check_crcs)
-    return [Batch(**{**fields, "records": [BatchRecord(*record) for record in fields["records"]]}) for fields in found]
+    """Decode the `records` of a fetch or a log segment, of any format; a batch that is cut off at the end is left out.
+
+    The DecodeError of a broken batch has what was good before it, as `batches` and (in that batch) `records`.
+    """
+    found, rows, error = _klamm.decode_records(data, check_crcs)
+    batches = [Batch(**{**fields, "records": [_record(row) for row in fields["records"]]}) for fields in found]
+    if error is None:
+        return batches
+    if isinstance(error, DecodeError):
+        error.batches, error.records = batches, [_record(row) for row in rows]
+    raise error
+
+
+def _record(row: tuple[Any, ...]) -> BatchRecord:
+    *fields, control = row
+    record = BatchRecord(*fields)
+    if control is not None:
+        record.control = Control(*control)
+    return record
 
 
 def encode_batch(
     records: Iterable[BatchRecord],
     *,
-    base_offset: int = 0,
+    magic: int = 2,
+    base_offset: int | None = None,
+    keep_offsets: bool = False,
     compression: str = "none",
+    level: int | None = None,
+    log_append_time: int | None = None,
     partition_leader_epoch: int = -1,
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
     transactional: bool = False,
+    control: bool = False,
+    delete_horizon_ms: int | None = None,
+    last_offset_delta: int | None = None,
+    max_timestamp: int | None = None,
 ) -> bytes:
-    """Encode a batch of format 2; offsets rise by one from `base_offset`, whatever the records say."""
+    """Encode records of one partition: a batch of format 2, or messages of format 0 or 1, which end up in one if compressed.
+
+    Offsets rise by one from `base_offset` (0) or, with `keep_offsets`, are those of the records, of which the first is the
+    base unless another is given. `level` is one of the compression's own; of lz4 all give the same. With
+    `log_append_time` (not in format 0) that is when all records were written. The last offset and the largest timestamp
+    are those of the records unless compaction took some away.
+    """
+    records = list(records)
+    if magic not in (0, 1, 2):
+        raise ConfigError(f"there is no magic {magic!r}, only 0, 1 and 2")
+    if magic == 0 and log_append_time is not None:
+        raise ConfigError("log_append_time needs magic 1 or 2")
+    of_magic_2: dict[str, tuple[Any, Any]] = {
+        "partition_leader_epoch": (partition_leader_epoch, -1),
+        "producer_id": (producer_id, -1),
+        "producer_epoch": (producer_epoch, -1),
+        "base_sequence": (base_sequence, -1),
+        "transactional": (transactional, False),
+        "control": (control, False),
+        "delete_horizon_ms": (delete_horizon_ms, None),
+        "last_offset_delta": (last_offset_delta, None),
+        "max_timestamp": (max_timestamp, None),
+    }
+    given = [name for name, (value, default) in of_magic_2.items() if value != default]
+    if magic in (0, 1) and given:
+        raise ConfigError(f"{given[0]} needs magic 2")
+    if base_offset is None:
+        base_offset = records[0].offset if keep_offsets and records else 0
+    offsets = [record.offset for record in records] if keep_offsets else itertools.count(base_offset)
+    fields = {name: value for name, (value, _) in of_magic_2.items()}
+    fields |= {"magic": magic, "base_offset": base_offset, "log_append_time": log_append_time}
     return _klamm.encode_batch(
-        [(record.timestamp, record.key, record.value, record.headers) for record in records],
-        base_offset,
-        compression,
-        partition_leader_epoch,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        transactional,
+        [(offset, r.timestamp, r.key, r.value, r.headers) for offset, r in zip(offsets, records, strict=False)],
+        {**fields, "compression": compression, "level": level},
     )

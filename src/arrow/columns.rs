@@ -5,7 +5,7 @@
 //! | topic | dictionary of int32, utf8 | topic | utf8 |
 //! | partition, offset | int32, int64 | the same | |
 //! | timestamp | timestamp\[ms, UTC\], null for none | timestamp | timestamp\[us, UTC\], -1 ms for none |
-//! | timestamp_type | int32: 0 the producer's, 1 the broker's | timestampType | the same |
+//! | timestamp_type | int32: 0 the producer's, 1 the broker's, -1 nobody's | timestampType | the same |
 //! | key, value | binary | the same | |
 //! | headers | list of struct(key utf8, value binary) | headers | the same, null if there are none |
 //!

@@ -5,7 +5,7 @@
 //! forgotten it; a larger epoch starts at 0 again.
 
 use crate::api::ErrorCode;
-use crate::record::Header;
+use crate::record::{Header, sequence_after};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Batches that a client may have in flight at once; older ones need not be recognised.
@@ -41,11 +41,6 @@ pub(super) enum Verdict {
 #[derive(Debug, Default)]
 pub(super) struct Producers(BTreeMap<i64, Producer>);
 
-/// The sequence `n` after `first`; after the largest one comes 0.
-fn sequence_after(first: i32, n: i32) -> i32 {
-    first.checked_add(n).unwrap_or_else(|| n - (i32::MAX - first) - 1)
-}
-
 impl Producers {
     /// Memory that remembering a batch takes.
     pub fn cost(&self, header: &Header) -> usize {
@@ -70,7 +65,7 @@ impl Producers {
         let expected = if epoch > producer.epoch {
             0
         } else {
-            let last = sequence_after(first, header.last_offset_delta);
+            let last = header.last_sequence();
             if let Some(b) = producer.batches.iter().find(|b| b.first == first && b.last == last) {
                 return Ok(Verdict::Duplicate { base_offset: b.base_offset, append_time: b.append_time });
             }
@@ -96,8 +91,7 @@ impl Producers {
         if producer.batches.len() == REMEMBERED {
             producer.batches.pop_front();
         }
-        let first = header.base_sequence;
-        let last = sequence_after(first, header.last_offset_delta);
+        let (first, last) = (header.base_sequence, header.last_sequence());
         producer.batches.push_back(Written { first, last, base_offset, append_time });
     }
 }

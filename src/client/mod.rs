@@ -17,6 +17,7 @@ mod producer;
 pub use crate::engine::consumer::{Assigned, Slice};
 pub use crate::engine::ops::NewTopic;
 pub use crate::engine::producer::murmur2;
+pub use crate::engine::sasl::scram;
 pub use crate::engine::{Cluster, Error, ErrorKind};
 pub use admin::Admin;
 pub use config::{Config, KEYS, Key, Role, Value};

@@ -8,8 +8,10 @@ use std::io::Write;
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-    let mut encoder = GzEncoder::new(out, Compression::default());
+pub fn compress(data: &[u8], level: Option<i32>, out: &mut Vec<u8>) -> Result<(), String> {
+    // -1 is the default in Kafka as in zlib.
+    let level = level.and_then(|level| u32::try_from(level).ok()).map_or_else(Compression::default, Compression::new);
+    let mut encoder = GzEncoder::new(out, level);
     encoder.write_all(data).and_then(|()| encoder.finish().map(drop)).map_err(|e| e.to_string())
 }
 

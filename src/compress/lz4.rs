@@ -1,7 +1,8 @@
 //! LZ4: blocks through lz4_flex, the frame around them read here, because what Kafka's Java client takes is not what
 //! the frame format's specification says: one frame of independent blocks, version 1, no dictionary; the content
 //! checksum is not verified, and what follows the frame is ignored. Frames are written by lz4_flex, as the Java
-//! client writes them: independent blocks of 64 KiB, no checksums but the header's.
+//! client writes them: independent blocks of 64 KiB, no checksums but the header's. That one is wrong in magic 0, where
+//! the Java client computed it over the frame's magic number too (KIP-57).
 
 use super::too_large;
 use lz4_flex::block::{DecompressError, decompress_into};
@@ -31,8 +32,22 @@ pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     encoder.finish().map(drop).map_err(|e| e.to_string())
 }
 
-pub fn decompress(mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
-    let (flags, block_size) = frame_header(&mut data)?;
+/// Gives a frame of ours the header checksum of magic 0.
+pub fn break_checksum(frame: &mut [u8]) {
+    // Magic number, flags, sizes, checksum.
+    if let Some((header, [checksum, ..])) = frame.split_at_mut_checked(MAGIC.len() + 2) {
+        *checksum = checksum_of(header);
+    }
+}
+
+fn checksum_of(header: &[u8]) -> u8 {
+    let [_, _, checksum, _] = XxHash32::oneshot(0, header).to_be_bytes();
+    checksum
+}
+
+/// Reads one frame; its header checksum is looked at if `checked`.
+pub fn decompress(mut data: &[u8], checked: bool, limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
+    let (flags, block_size) = frame_header(&mut data, checked)?;
     loop {
         let length = word(&mut data)?;
         if length == 0 {
@@ -73,7 +88,7 @@ fn append_decompressed(block: &[u8], room: usize, out: &mut Vec<u8>) -> Result<(
 }
 
 /// The flags and the size of the largest block.
-fn frame_header(data: &mut &[u8]) -> Result<(u8, usize), String> {
+fn frame_header(data: &mut &[u8], checked: bool) -> Result<(u8, usize), String> {
     if bytes(data, MAGIC.len())? != MAGIC {
         return Err("not an LZ4 frame".to_owned());
     }
@@ -100,8 +115,7 @@ fn frame_header(data: &mut &[u8]) -> Result<(u8, usize), String> {
         bytes(data, 8)?;
     }
     let described = header.get(..header.len() - data.len()).unwrap_or_default();
-    let [_, _, checksum, _] = XxHash32::oneshot(0, described).to_be_bytes();
-    if bytes(data, 1)? != [checksum] {
+    if bytes(data, 1)? != [checksum_of(described)] && checked {
         return Err("frame header checksum does not match".to_owned());
     }
     Ok((flags, block_size))

@@ -2,6 +2,16 @@
 //!
 //! Rule: a compressed block says nothing that is believed before it is true: output grows as it comes and stops
 //! at a limit. A codec that is compiled out gives an error that names its feature.
+//!
+//! | codec | levels (KIP-390) | default | bytes out of one byte, at most |
+//! |---|---|---|---|
+//! | gzip | 1 to 9, and -1 for the default | 6 | 1,032 |
+//! | snappy | none | | 22 |
+//! | lz4 | 1 to 17 | 9 | 255 |
+//! | zstd | -131,072 to 22 | 3 | 43,691: a block of three bytes and one that it repeats 131,072 times |
+//!
+//! A level of lz4 is checked and then changes nothing: lz4_flex has one way to compress, about that of the Java
+//! client's default. To decompress, all levels are the same.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -67,6 +77,41 @@ impl Compression {
     }
 }
 
+/// A compression and how hard it works.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Codec {
+    compression: Compression,
+    level: Option<i32>,
+}
+
+impl Codec {
+    /// A compression at a level, if it has that one (see the table at the top of this module).
+    pub fn with_level(compression: Compression, level: i32) -> Result<Self, String> {
+        let (known, levels) = match compression {
+            Compression::None | Compression::Snappy => (false, "no levels"),
+            Compression::Gzip => (level == -1 || (1..=9).contains(&level), "levels 1 to 9, and -1 for its default"),
+            Compression::Lz4 => ((1..=17).contains(&level), "levels 1 to 17"),
+            Compression::Zstd => ((-131_072..=22).contains(&level), "levels -131072 to 22"),
+        };
+        if known {
+            return Ok(Self { compression, level: Some(level) });
+        }
+        Err(format!("{} has {levels}, not {level}", compression.name()))
+    }
+
+    /// Which compression.
+    pub fn compression(self) -> Compression {
+        self.compression
+    }
+}
+
+/// At the compression's own default.
+impl From<Compression> for Codec {
+    fn from(compression: Compression) -> Self {
+        Self { compression, level: None }
+    }
+}
+
 /// Data that could not be compressed or decompressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
@@ -84,22 +129,23 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Compresses `data` onto the end of `out`, at the codec's default level.
+/// Compresses `data` onto the end of `out`.
 #[allow(unused_variables)]
-pub fn compress(compression: Compression, data: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+pub fn compress(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    let Codec { compression, level } = codec.into();
     match compression {
         Compression::None => {
             out.extend_from_slice(data);
             Ok(())
         }
         #[cfg(feature = "gzip")]
-        Compression::Gzip => gzip::compress(data, out),
+        Compression::Gzip => gzip::compress(data, level, out),
         #[cfg(feature = "snappy")]
         Compression::Snappy => snappy::compress(data, out),
         #[cfg(feature = "lz4")]
         Compression::Lz4 => lz4::compress(data, out),
         #[cfg(feature = "zstd")]
-        Compression::Zstd => zstd::compress(data, out),
+        Compression::Zstd => zstd::compress(data, level, out),
         #[allow(unreachable_patterns)]
         other => Err(missing(other)),
     }
@@ -128,13 +174,40 @@ pub fn decompress_into(compression: Compression, data: &[u8], limit: usize, out:
         #[cfg(feature = "snappy")]
         Compression::Snappy => snappy::decompress(data, limit, out),
         #[cfg(feature = "lz4")]
-        Compression::Lz4 => lz4::decompress(data, limit, out),
+        Compression::Lz4 => lz4::decompress(data, true, limit, out),
         #[cfg(feature = "zstd")]
         Compression::Zstd => zstd::decompress(data, limit, out),
         #[allow(unreachable_patterns)]
         other => Err(missing(other)),
     }
     .map_err(|why| Error { compression, why })
+}
+
+/// Compresses as messages of magic 0 have it: their LZ4 frames come with the wrong header checksum that the first Java
+/// client wrote, and which old ones insist on.
+#[allow(unused_variables)]
+pub fn compress_of_magic_0(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    let (codec, start) = (codec.into(), out.len());
+    compress(codec, data, out)?;
+    #[cfg(feature = "lz4")]
+    if codec.compression == Compression::Lz4 {
+        lz4::break_checksum(out.get_mut(start..).unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// Decompresses what messages of magic 0 hold: the header checksum of an LZ4 frame may be any.
+pub fn decompress_into_of_magic_0(
+    compression: Compression,
+    data: &[u8],
+    limit: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    #[cfg(feature = "lz4")]
+    if compression == Compression::Lz4 {
+        return lz4::decompress(data, false, limit, out).map_err(|why| Error { compression, why });
+    }
+    decompress_into(compression, data, limit, out)
 }
 
 #[allow(dead_code)]
@@ -187,6 +260,52 @@ mod tests {
                 compress(compression, &data, &mut out).unwrap();
                 assert_eq!(decompress(compression, &out[6..], data.len()).unwrap(), data, "{compression:?}");
             }
+        }
+    }
+
+    #[test]
+    fn levels_are_kafkas_and_make_a_difference_where_there_is_one() {
+        let packed = |compression, level| {
+            let mut out = Vec::new();
+            compress(Codec::with_level(compression, level).unwrap(), &text(), &mut out).unwrap();
+            assert_eq!(decompress(compression, &out, DEFAULT_LIMIT).unwrap(), text(), "{compression:?} {level}");
+            out.len()
+        };
+        let default = |compression| {
+            let mut out = Vec::new();
+            compress(compression, &text(), &mut out).unwrap();
+            out.len()
+        };
+        assert!(packed(Compression::Gzip, 1) > packed(Compression::Gzip, 9));
+        assert_eq!(packed(Compression::Gzip, -1), default(Compression::Gzip));
+        assert!(packed(Compression::Zstd, -131_072) > packed(Compression::Zstd, 22));
+        assert_eq!(packed(Compression::Zstd, 3), default(Compression::Zstd));
+        assert_eq!(packed(Compression::Lz4, 1), packed(Compression::Lz4, 17));
+        for (compression, level) in [
+            (Compression::None, 0),
+            (Compression::Gzip, 0),
+            (Compression::Gzip, 10),
+            (Compression::Snappy, 1),
+            (Compression::Lz4, 0),
+            (Compression::Lz4, 18),
+            (Compression::Zstd, 23),
+            (Compression::Zstd, -131_073),
+        ] {
+            assert!(Codec::with_level(compression, level).unwrap_err().contains(compression.name()));
+        }
+    }
+
+    #[test]
+    fn lz4_of_magic_0_has_a_checksum_that_only_magic_0_takes() {
+        let (mut good, mut odd) = (Vec::new(), Vec::new());
+        compress(Compression::Lz4, b"data", &mut good).unwrap();
+        compress_of_magic_0(Compression::Lz4, b"data", &mut odd).unwrap();
+        assert_eq!((&good[..6], &good[7..]), (&odd[..6], &odd[7..]));
+        assert!(decompress(Compression::Lz4, &odd, 4).unwrap_err().why.contains("checksum"));
+        for frame in [good, odd] {
+            let mut out = Vec::new();
+            decompress_into_of_magic_0(Compression::Lz4, &frame, 4, &mut out).unwrap();
+            assert_eq!(out, b"data");
         }
     }
 

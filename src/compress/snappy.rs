@@ -62,8 +62,8 @@ fn stream(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
 
 fn block(data: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), String> {
     let length = decompress_len(data).map_err(|e| e.to_string())?;
-    // No element of a block takes less than a byte or gives more than 64.
-    if length > data.len().saturating_mul(64) {
+    // A copy of 64 bytes, the most that an element gives, takes three.
+    if length > data.len().saturating_mul(64) / 3 {
         return Err(format!("block of {} bytes cannot hold {length}", data.len()));
     }
     if length > limit.saturating_sub(out.len()) {

@@ -1,14 +1,90 @@
 //! Zstandard through the reference library. Frames may follow each other and skippable ones are skipped; no bytes at
 //! all read as no records.
+//!
+//! A frame is decompressed in one go to where its bytes stay: the library's stream would first set aside the window that
+//! the frame asks for, which may be 128 MiB for a frame of a few bytes. Only what turns out to be damaged is read as a
+//! stream, for what comes before the damage.
 
 use super::read_bounded;
+use zstd::bulk::Decompressor;
 use zstd::stream::read::Decoder;
 
-pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-    zstd::stream::copy_encode(data, out, zstd::DEFAULT_COMPRESSION_LEVEL).map_err(|e| e.to_string())
+const MAGIC: u32 = 0xfd2f_b528;
+/// Magic numbers of frames to skip, but for the lowest four bits.
+const SKIPPABLE: u32 = 0x184d_2a50;
+/// What a block makes at most.
+const MAX_BLOCK: usize = 128 << 10;
+/// The largest window, as a power of two, of a stream that is read as far as it goes: that of level 19.
+const DAMAGED_WINDOW: u32 = 23;
+
+pub fn compress(data: &[u8], level: Option<i32>, out: &mut Vec<u8>) -> Result<(), String> {
+    let level = level.unwrap_or(zstd::DEFAULT_COMPRESSION_LEVEL);
+    zstd::stream::copy_encode(data, out, level).map_err(|e| e.to_string())
 }
 
 pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
-    let decoder = Decoder::with_buffer(data).map_err(|e| e.to_string())?;
-    read_bounded(decoder, out, limit)
+    let room = limit.saturating_sub(out.len());
+    let whole = bound(data).and_then(|bound| Decompressor::new().ok()?.decompress(data, bound.min(room)).ok());
+    let Some(mut whole) = whole else {
+        let mut decoder = Decoder::with_buffer(data).map_err(|e| e.to_string())?;
+        decoder.window_log_max(DAMAGED_WINDOW).map_err(|e| e.to_string())?;
+        return read_bounded(decoder, out, limit);
+    };
+    if out.is_empty() {
+        whole.shrink_to_fit();
+        *out = whole;
+    } else {
+        out.append(&mut whole);
+    }
+    Ok(())
+}
+
+/// The most that whole frames can make: what their blocks say, or what a compressed block holds. `None` if they are
+/// no frames.
+fn bound(mut data: &[u8]) -> Option<usize> {
+    let mut total = 0usize;
+    while !data.is_empty() {
+        let magic = u32::from_le_bytes(take(&mut data)?);
+        if magic & !15 == SKIPPABLE {
+            let length = u32::from_le_bytes(take(&mut data)?) as usize;
+            data = data.get(length..)?;
+            continue;
+        }
+        if magic != MAGIC {
+            return None;
+        }
+        let [flags] = take(&mut data)?;
+        // Window, dictionary and content size, whose widths the flags give.
+        let single = flags >> 5 & 1;
+        let window = 1 - single;
+        let dictionary = 1u8 << (flags & 3) >> 1;
+        let content = if flags >> 6 == 0 { single } else { 1 << (flags >> 6) };
+        data = data.get(usize::from(window + dictionary + content)..)?;
+        loop {
+            let [a, b, c] = take(&mut data)?;
+            let header = u32::from_le_bytes([a, b, c, 0]);
+            let size = (header >> 3) as usize;
+            // Bytes as they are, one byte repeated, compressed ones.
+            let (takes, makes) = match header >> 1 & 3 {
+                0 => (size, size),
+                1 => (1, size),
+                _ => (size, MAX_BLOCK),
+            };
+            data = data.get(takes..)?;
+            total = total.saturating_add(makes.min(MAX_BLOCK));
+            if header & 1 == 1 {
+                break;
+            }
+        }
+        if flags & 4 != 0 {
+            take::<4>(&mut data)?;
+        }
+    }
+    Some(total)
+}
+
+fn take<const N: usize>(data: &mut &[u8]) -> Option<[u8; N]> {
+    let (bytes, rest) = data.split_first_chunk()?;
+    *data = rest;
+    Some(*bytes)
 }

@@ -5,7 +5,7 @@
 
 use super::{Error, ErrorKind, Time};
 use crate::api::header::{ClientId, RequestHeader, get_response_header};
-use crate::api::{self, ErrorCode, Info, api_versions};
+use crate::api::{self, ErrorCode, Info, api_versions, metadata};
 use crate::frame::{BadLength, Frames};
 use crate::wire::{self, Reader, Wire, Writer};
 use bytes::{Bytes, BytesMut};
@@ -143,8 +143,12 @@ impl<T> Connection<T> {
     fn version(&self, call: &dyn Call, max: i16) -> Result<i16, Error> {
         let (api, min) = (call.api(), call.min_version());
         let unsupported = |theirs: String| {
-            Error::refused(ErrorCode::UNSUPPORTED_VERSION, format!("{} on {}", api.name, self.address))
-                .with_hint(format!("this needs version {min} to {}, the broker has {theirs}", max.min(api.max_stable)))
+            let hint = if api.key == metadata::API.key {
+                "bootstrap.servers must name brokers; is this a KRaft controller?".to_owned()
+            } else {
+                format!("this needs version {min} to {}, the broker has {theirs}", max.min(api.max_stable))
+            };
+            Error::refused(ErrorCode::UNSUPPORTED_VERSION, format!("{} on {}", api.name, self.address)).with_hint(hint)
         };
         let Some(&(low, high)) = self.versions.get(&api.key) else {
             return Err(unsupported("none".to_owned()));

@@ -6,6 +6,7 @@
 //! * [`Connection`]: one connection: version negotiation, correlation, order, timeouts of requests.
 //! * [`Network`]: all connections of a client, bootstrap, metadata; it gives every request a connection and every
 //!   request an answer.
+//! * [`sasl`]: what a client says to prove who it is.
 //! * [`Role`]: what the client is for: [`producer`], [`consumer`], and [`ops`] for everything that asks once.
 
 mod backoff;
@@ -17,6 +18,7 @@ mod network;
 pub mod ops;
 pub mod producer;
 mod role;
+pub mod sasl;
 
 pub use backoff::Backoff;
 pub use cluster::{Broker, Cluster, Partition, Topic};

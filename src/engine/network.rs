@@ -463,13 +463,24 @@ impl<T> Network<T> {
                 self.asking = false;
                 match result.and_then(Reply::decode) {
                     Ok(response) => self.handle_metadata(now, response, all),
-                    Err(_) => {
+                    Err(error) => {
                         self.all_topics |= all;
                         self.refresh_at = Some(now + self.metadata_backoff.next_wait());
+                        self.give_up_on(now, id, &error);
                     }
                 }
             }
         }
+    }
+
+    /// A peer that is there but cannot tell the cluster is of no use; another one may be.
+    fn give_up_on(&mut self, now: Time, id: PeerId, error: &Error) {
+        let Some(Peer { link: Link::Up(connection, _), .. }) = self.peers.get(&id) else {
+            return;
+        };
+        self.actions.push_back(Action::Close(*connection));
+        let why = Error::new(ErrorKind::Network, format!("cannot tell who is in the cluster: {}", error.message()));
+        self.lose(now, id, &why.with_hint(error.hint().unwrap_or("bootstrap.servers must name brokers")));
     }
 
     fn handle_metadata(&mut self, now: Time, response: metadata::Response, all: bool) {

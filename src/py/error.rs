@@ -90,8 +90,9 @@ pub(super) fn after_fork_in_child() {
     crate::client::fork::forked();
 }
 
-/// `(code, name, retriable)` of every error code Kafka has; `klamm.errors` makes its classes of it.
+/// `(code, name, retriable, refresh_metadata)` of every error code Kafka has; `klamm.errors` makes its classes of it.
 #[pyfunction]
-pub(super) fn error_codes() -> Vec<(i16, &'static str, bool)> {
-    ErrorCode::all().filter(|c| c.is_error()).map(|c| (c.0, c.name(), c.is_retriable())).collect()
+pub(super) fn error_codes() -> Vec<(i16, &'static str, bool, bool)> {
+    let row = |c: ErrorCode| (c.0, c.name(), c.is_retriable(), c.is_stale_metadata());
+    ErrorCode::all().map(row).collect()
 }

@@ -8,6 +8,7 @@
 
 mod admin;
 mod arrow;
+mod batches;
 mod broker;
 mod config;
 mod consumer;
@@ -18,6 +19,7 @@ mod pending;
 mod producer;
 mod protocol;
 mod record;
+mod scram;
 
 /// What `import klamm._klamm` finds.
 #[pyo3::pymodule(gil_used = false)]
@@ -29,6 +31,8 @@ mod _klamm {
     use super::admin::AdminCore;
     #[pymodule_export]
     use super::arrow::{ArrowBatch, ArrowColumns, ArrowRows};
+    #[pymodule_export]
+    use super::batches::{crc32c, decode_records, encode_batch};
     #[pymodule_export]
     use super::broker::DevBrokerCore;
     #[pymodule_export]
@@ -42,9 +46,11 @@ mod _klamm {
     #[pymodule_export]
     use super::producer::ProducerCore;
     #[pymodule_export]
-    use super::protocol::{apis, crc32c, decode, decode_records, encode, encode_batch, murmur2, schema, structures};
+    use super::protocol::{apis, decode, decode_header, encode, murmur2, schema, structures};
     #[pymodule_export]
     use super::record::{Record, RecordMetadata, Records};
+    #[pymodule_export]
+    use super::scram::ScramClient;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -155,24 +155,6 @@ impl ProducerCore {
         Ok(Pending::delivery(pending, self.origin()))
     }
 
-    /// `send_nowait` that raises BufferFullError instead of waiting.
-    #[pyo3(name = "_try_send_nowait", signature = (topic, value, key, partition, timestamp_ms, headers))]
-    fn try_send_nowait(
-        &self,
-        py: Python<'_>,
-        topic: &str,
-        value: Option<&Bound<'_, PyAny>>,
-        key: Option<&Bound<'_, PyAny>>,
-        partition: Option<i32>,
-        timestamp_ms: Option<i64>,
-        headers: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        let (value, key, headers) = parts(value, key, headers)?;
-        let headers = headers.parts()?;
-        let record = record(topic, &value, &key, partition, timestamp_ms, &headers);
-        self.client.send_nowait(record).map_err(|e| raise(py, &e))
-    }
-
     /// Sends values from `start` on while there is room; returns the first one not sent.
     #[pyo3(name = "_send_values", signature = (topic, values, keys, partition, start))]
     fn send_values(

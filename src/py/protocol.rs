@@ -1,12 +1,11 @@
 //! `klamm.protocol`: the codec by name, as the tools see it. Messages are dicts with the names of Kafka's schemas, a
-//! uuid is its text form, bytes are `bytes`; record batches are dicts that `klamm.protocol` makes dataclasses of.
+//! uuid is its text form, bytes are `bytes`.
 
 use super::error::{argument, decode as decode_error, exception};
+use crate::api::header::{RequestHeader, ResponseHeader, get_response_header};
 use crate::api::{self, Door, Entry, Info};
 use crate::client::murmur2 as java_murmur2;
-use crate::compress::{Compression, DEFAULT_LIMIT};
-use crate::record::{self, BatchBuilder, TimestampType};
-use crate::wire::{Field, Reason, Type, Value, camel_case};
+use crate::wire::{Field, Reader, Reason, Reflect, Type, Value, camel_case, take_value};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -41,6 +40,39 @@ pub(super) fn encode<'py>(
     let door = door(py, name, kind)?;
     let body = door.encode(version, from_python(fields, 0)?).map_err(|e| refused(py, &e))?;
     Ok(PyBytes::new(py, &body))
+}
+
+/// The fields of the header that a frame begins with, and the body behind it.
+#[pyfunction]
+#[pyo3(signature = (kind, frame, api=None, version=None))]
+pub(super) fn decode_header<'py>(
+    py: Python<'py>,
+    kind: &str,
+    frame: &Bound<'py, PyAny>,
+    api: Option<&str>,
+    version: Option<i16>,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyBytes>)> {
+    let mut r = Reader::new(Bytes::from_owner(octets(frame)?), 0, false);
+    let header = match (kind, api, version) {
+        ("request", ..) => RequestHeader::get(&mut r, |key| api::by_key(key).map(|entry| entry.info))
+            .map(|mut header| take_value(&mut header.shape(), r.version))
+            .map_err(|e| e.of("RequestHeader", "header", r.version)),
+        ("response", Some(api), Some(version)) => {
+            let info = door(py, api, kind)?.info;
+            get_response_header(info, version, &mut r)
+                .map(|correlation_id| take_value(&mut ResponseHeader { correlation_id }.shape(), r.version))
+        }
+        ("response", ..) => {
+            let hint = Some("it does not say itself what it answers");
+            return Err(exception(py, "ConfigError", "the header of a response needs its api and version", hint));
+        }
+        _ => {
+            let message = format!("a header is that of a request or a response, not of {kind:?}");
+            return Err(exception(py, "ConfigError", &message, None));
+        }
+    };
+    let header = to_python(py, &header.map_err(|e| refused(py, &e))?)?;
+    Ok((header, PyBytes::new(py, &r.rest())))
 }
 
 fn door(py: Python<'_>, name: &str, kind: &str) -> PyResult<&'static Door> {
@@ -138,7 +170,7 @@ fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
 }
 
 /// The bytes of a bytes-like object; `bytes` are not copied.
-fn octets(value: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
+pub(super) fn octets(value: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     let py = value.py();
     if value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>() {
         return Ok(value.extract()?);
@@ -249,107 +281,11 @@ fn versions(first: i16, last: i16) -> String {
     }
 }
 
-/// The record batches in `data` as dicts, and how many bytes of a batch that is cut off follow them.
-#[pyfunction]
-pub(super) fn decode_records<'py>(
-    py: Python<'py>,
-    data: &Bound<'py, PyAny>,
-    check_crcs: bool,
-) -> PyResult<(Vec<Bound<'py, PyDict>>, usize)> {
-    let mut batches = record::batches(Bytes::from_owner(octets(data)?));
-    let mut found = Vec::new();
-    for batch in &mut batches {
-        let batch = batch.map_err(|e| decode_error(py, &e))?;
-        if check_crcs {
-            batch.check_crc().map_err(|e| decode_error(py, &e))?;
-        }
-        found.push(batch_fields(py, &batch)?);
-    }
-    Ok((found, batches.left()))
-}
-
-fn batch_fields<'py>(py: Python<'py>, batch: &record::Batch) -> PyResult<Bound<'py, PyDict>> {
-    let header = &batch.header;
-    let fields = PyDict::new(py);
-    fields.set_item("magic", header.magic)?;
-    fields.set_item("size", header.size())?;
-    fields.set_item("base_offset", header.base_offset)?;
-    fields.set_item("last_offset", header.last_offset())?;
-    fields.set_item("crc", header.crc)?;
-    fields.set_item("attributes", header.attributes)?;
-    fields.set_item("compression", header.compression().map_or("unknown", Compression::name))?;
-    fields.set_item("timestamp_type", header.timestamp_type() as i32)?;
-    fields.set_item("base_timestamp", header.base_timestamp)?;
-    fields.set_item("max_timestamp", header.max_timestamp)?;
-    fields.set_item("partition_leader_epoch", header.partition_leader_epoch)?;
-    fields.set_item("producer_id", header.producer_id)?;
-    fields.set_item("producer_epoch", header.producer_epoch)?;
-    fields.set_item("base_sequence", header.base_sequence)?;
-    fields.set_item("transactional", header.is_transactional())?;
-    fields.set_item("control", header.is_control())?;
-    fields.set_item("delete_horizon_ms", header.delete_horizon_ms())?;
-    let mut set = batch.records(DEFAULT_LIMIT).map_err(|e| decode_error(py, &e))?;
-    let mut records = Vec::with_capacity(set.left().min(batch.data.len()));
-    while let Some(view) = set.next_view() {
-        let view = view.map_err(|e| decode_error(py, &e))?;
-        let headers = view.headers().map(|(k, v)| (String::from_utf8_lossy(k), v.map(|v| PyBytes::new(py, v))));
-        let (key, value) = (view.key().map(|k| PyBytes::new(py, k)), view.value().map(|v| PyBytes::new(py, v)));
-        records.push((view.offset(), view.timestamp(), key, value, PyList::new(py, headers)?));
-    }
-    fields.set_item("records", records)?;
-    Ok(fields)
-}
-
-/// A record to encode: timestamp, key, value, headers.
-type Plain = (i64, Option<PyBackedBytes>, Option<PyBackedBytes>, Vec<(String, Option<PyBackedBytes>)>);
-
-/// One batch of magic 2 with these records, offsets rising by one from `base_offset`.
-#[pyfunction]
-pub(super) fn encode_batch<'py>(
-    py: Python<'py>,
-    records: Vec<Plain>,
-    base_offset: i64,
-    compression: &str,
-    partition_leader_epoch: i32,
-    producer_id: i64,
-    producer_epoch: i16,
-    base_sequence: i32,
-    transactional: bool,
-) -> PyResult<Bound<'py, PyBytes>> {
-    let Some(compression) = Compression::from_name(compression) else {
-        let names = Compression::ALL.map(Compression::name).join(", ");
-        let message = format!("there is no compression {compression:?}, only {names}");
-        return Err(exception(py, "ConfigError", &message, None));
-    };
-    let mut builder = BatchBuilder::with_capacity(1024);
-    for (timestamp, key, value, headers) in &records {
-        let headers: Vec<_> = headers.iter().map(|(k, v)| (k.as_str(), v.as_deref())).collect();
-        builder.append(*timestamp, key.as_deref(), value.as_deref(), &headers);
-    }
-    let producer = record::Producer { id: producer_id, epoch: producer_epoch, base_sequence, transactional };
-    let sealed = builder.seal(compression, producer);
-    let sealed = sealed.map_err(|e| exception(py, "ConfigError", &e.to_string(), None))?;
-    // Both lie before what the checksum covers.
-    let mut batch = sealed.data.to_vec();
-    batch[..8].copy_from_slice(&base_offset.to_be_bytes());
-    batch[12..16].copy_from_slice(&partition_leader_epoch.to_be_bytes());
-    Ok(PyBytes::new(py, &batch))
-}
-
 /// The hash that chooses a key's partition, as a signed 32-bit integer.
 #[pyfunction]
 pub(super) fn murmur2(data: &Bound<'_, PyAny>) -> PyResult<i32> {
     Ok(java_murmur2(&octets(data)?))
 }
-
-/// The checksum of record batches (Castagnoli).
-#[pyfunction]
-pub(super) fn crc32c(data: &Bound<'_, PyAny>) -> PyResult<u32> {
-    Ok(record::crc32c(&octets(data)?))
-}
-
-// Timestamp types go to Python as Kafka's numbers.
-const _: () = assert!(TimestampType::CreateTime as i32 == 0 && TimestampType::LogAppendTime as i32 == 1);
 
 // The deepest of Kafka's own messages has five levels of structs, and a list around each.
 const DEEPEST: usize = 32;

@@ -1,7 +1,7 @@
 //! Writing a batch: records are encoded where they will be sent from, once, and the header is filled in at the end.
 
-use super::{HEADER_SIZE, LOG_OVERHEAD, crc32c};
-use crate::compress::{self, Compression, compress};
+use super::{HEADER_SIZE, Header, crc32c};
+use crate::compress::{self, Codec, Compression, compress};
 use crate::wire::varint::{len_i64, put_i32, put_i64};
 use bytes::Bytes;
 
@@ -44,7 +44,9 @@ pub struct Appended {
 pub struct BatchBuilder {
     buf: Vec<u8>,
     count: i32,
-    base_timestamp: i64,
+    /// Offsets that were left out among the records so far.
+    gaps: i32,
+    base_timestamp: Option<i64>,
     max_timestamp: i64,
 }
 
@@ -62,7 +64,12 @@ impl BatchBuilder {
     pub fn with_capacity(capacity: usize) -> Self {
         let mut buf = Vec::with_capacity(capacity.max(HEADER_SIZE));
         buf.resize(HEADER_SIZE, 0);
-        Self { buf, count: 0, base_timestamp: 0, max_timestamp: i64::MIN }
+        Self { buf, count: 0, gaps: 0, base_timestamp: None, max_timestamp: i64::MIN }
+    }
+
+    /// The same empty batch, in which timestamps count from `ms` instead of the first one: from a delete horizon.
+    pub fn with_base_timestamp(self, ms: i64) -> Self {
+        Self { base_timestamp: Some(ms), ..self }
     }
 
     /// Bytes so far, header included.
@@ -84,13 +91,35 @@ impl BatchBuilder {
         value: Option<&[u8]>,
         headers: &[(&str, Option<&[u8]>)],
     ) -> Appended {
-        if self.count == 0 {
-            self.base_timestamp = timestamp;
-        }
+        self.put(self.count + self.gaps, timestamp, key, value, headers)
+    }
+
+    /// Appends a record whose offset is `delta` after the batch's: compaction leaves gaps.
+    pub fn append_at(
+        &mut self,
+        delta: i32,
+        timestamp: i64,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &[(&str, Option<&[u8]>)],
+    ) -> Appended {
+        self.gaps = delta - self.count;
+        self.put(delta, timestamp, key, value, headers)
+    }
+
+    #[inline]
+    fn put(
+        &mut self,
+        delta: i32,
+        timestamp: i64,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: &[(&str, Option<&[u8]>)],
+    ) -> Appended {
         self.max_timestamp = self.max_timestamp.max(timestamp);
         let (index, start) = (self.count, self.buf.len());
-        let timestamp_delta = timestamp.wrapping_sub(self.base_timestamp);
-        let mut size = 1 + len_i64(timestamp_delta) + len_i64(index.into()) + sized(key) + sized(value);
+        let timestamp_delta = timestamp.wrapping_sub(*self.base_timestamp.get_or_insert(timestamp));
+        let mut size = 1 + len_i64(timestamp_delta) + len_i64(delta.into()) + sized(key) + sized(value);
         size += len_i64(headers.len() as i64);
         for (k, v) in headers {
             size += sized(Some(k.as_bytes())) + sized(*v);
@@ -100,7 +129,7 @@ impl BatchBuilder {
         put_i32(buf, size as i32);
         buf.push(0);
         put_i64(buf, timestamp_delta);
-        put_i32(buf, index);
+        put_i32(buf, delta);
         put_sized(buf, key);
         put_sized(buf, value);
         put_i32(buf, headers.len() as i32);
@@ -114,30 +143,31 @@ impl BatchBuilder {
 
     /// Compresses the records and fills in the header. The base offset is 0 and the leader epoch -1, which is what
     /// a producer sends; the broker sets both.
-    pub fn seal(self, compression: Compression, producer: Producer) -> Result<Sealed, compress::Error> {
-        let Self { mut buf, count, base_timestamp, max_timestamp } = self;
-        if compression != Compression::None {
+    pub fn seal(self, codec: impl Into<Codec>, producer: Producer) -> Result<Sealed, compress::Error> {
+        let Self { mut buf, count, gaps, base_timestamp, max_timestamp } = self;
+        let codec = codec.into();
+        if codec.compression() != Compression::None {
             let mut packed = Vec::with_capacity(HEADER_SIZE + buf.len() / 2);
             packed.resize(HEADER_SIZE, 0);
-            compress(compression, &buf[HEADER_SIZE..], &mut packed)?;
+            compress(codec, &buf[HEADER_SIZE..], &mut packed)?;
             buf = packed;
         }
-        let length = (buf.len() - LOG_OVERHEAD) as i32;
-        let attributes = compression.number() | i16::from(producer.transactional) << 4;
-        let mut put = |at: usize, bytes: &[u8]| buf[at..at + bytes.len()].copy_from_slice(bytes);
-        put(8, &length.to_be_bytes());
-        put(12, &(-1i32).to_be_bytes());
-        put(16, &[2]);
-        put(21, &attributes.to_be_bytes());
-        put(23, &(count - 1).to_be_bytes());
-        put(27, &base_timestamp.to_be_bytes());
-        put(35, &max_timestamp.to_be_bytes());
-        put(43, &producer.id.to_be_bytes());
-        put(51, &producer.epoch.to_be_bytes());
-        put(53, &producer.base_sequence.to_be_bytes());
-        put(57, &count.to_be_bytes());
-        let crc = crc32c(&buf[21..]);
-        buf[17..21].copy_from_slice(&crc.to_be_bytes());
+        let header = Header {
+            base_offset: 0,
+            batch_length: 0,
+            partition_leader_epoch: -1,
+            magic: 2,
+            crc: 0,
+            attributes: codec.compression().number() | i16::from(producer.transactional) << 4,
+            last_offset_delta: count + gaps - 1,
+            base_timestamp: base_timestamp.unwrap_or(-1),
+            max_timestamp: if count == 0 { -1 } else { max_timestamp },
+            producer_id: producer.id,
+            producer_epoch: producer.epoch,
+            base_sequence: producer.base_sequence,
+            count,
+        };
+        header.stamp(&mut buf);
         Ok(Sealed { data: buf.into(), count })
     }
 }

@@ -1,12 +1,16 @@
 //! The records of one batch, lazily: a record is a handful of positions in the batch, its key, value and headers are
-//! slices taken when somebody looks.
+//! slices taken when somebody looks. In magic 2 a record is
 //!
 //! ```text
 //! size varint | attributes i8 | timestamp_delta varlong | offset_delta varint
 //! key_length varint, key | value_length varint, value | header_count varint, (length, key, length, value)*
 //! ```
+//!
+//! and before that a message, which `message_set` reads.
 
-use super::batch::{Header, TimestampType};
+use super::fault;
+use super::header::{Header, TimestampType};
+use super::message_set::Messages;
 use crate::wire::varint::{take_i32, take_i64};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
@@ -18,20 +22,20 @@ pub struct Record {
     pub offset: i64,
     /// Milliseconds since 1970, -1 for none.
     pub timestamp: i64,
-    key: Span,
-    value: Span,
-    headers: Span,
+    pub(super) key: Span,
+    pub(super) value: Span,
+    pub(super) headers: Span,
 }
 
 /// A start and a length; a negative length is null. Batches are below 2 GiB, so 32 bits do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Span {
-    start: u32,
-    length: i32,
+pub(super) struct Span {
+    pub start: u32,
+    pub length: i32,
 }
 
 impl Span {
-    fn of(self, data: &[u8]) -> Option<&[u8]> {
+    pub fn of(self, data: &[u8]) -> Option<&[u8]> {
         let length = usize::try_from(self.length).ok()?;
         data.get(self.start as usize..)?.get(..length)
     }
@@ -134,6 +138,41 @@ fn take_sized<'a>(data: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     Some(Some(bytes))
 }
 
+/// The variable-length integer at `at`, which moves on behind it. Those of small records take one or two bytes.
+#[inline(always)]
+fn varint<T: From<i16>>(data: &[u8], at: &mut usize, longer: fn(&[u8]) -> Option<(T, usize)>) -> Option<T> {
+    let first = *data.get(*at)?;
+    if first < 0x80 {
+        *at += 1;
+        return Some(unzigzag(first.into()));
+    }
+    let second = *data.get(*at + 1)?;
+    if second < 0x80 {
+        *at += 2;
+        return Some(unzigzag(u16::from(second) << 7 | u16::from(first & 0x7f)));
+    }
+    let (v, size) = longer(data.get(*at..)?)?;
+    *at += size;
+    Some(v)
+}
+
+#[inline(always)]
+fn unzigzag<T: From<i16>>(v: u16) -> T {
+    T::from((v >> 1).cast_signed() ^ -(v & 1).cast_signed())
+}
+
+#[inline(never)]
+fn longer_i32(data: &[u8]) -> Option<(i32, usize)> {
+    let mut rest = data;
+    take_i32(&mut rest).map(|v| (v, data.len() - rest.len()))
+}
+
+#[inline(never)]
+fn longer_i64(data: &[u8]) -> Option<(i64, usize)> {
+    let mut rest = data;
+    take_i64(&mut rest).map(|v| (v, data.len() - rest.len()))
+}
+
 /// The plain records of a batch, walked in order.
 #[derive(Clone, Debug)]
 pub struct RecordSet {
@@ -145,6 +184,8 @@ pub struct RecordSet {
     append_time: Option<i64>,
     /// Why there are no more bytes than there are.
     damage: Option<Error>,
+    /// In magic 0 and 1, the messages that are left. `left` is 0 then, so that records of magic 2 pay nothing for it.
+    messages: Option<Messages>,
 }
 
 impl RecordSet {
@@ -160,7 +201,30 @@ impl RecordSet {
             base_timestamp: header.base_timestamp,
             append_time: (header.timestamp_type() == TimestampType::LogAppendTime).then_some(header.max_timestamp),
             damage,
+            messages: None,
         })
+    }
+
+    pub(super) fn of_messages(data: Bytes, messages: Messages) -> Self {
+        Self {
+            data,
+            position: 0,
+            left: 0,
+            base_offset: 0,
+            base_timestamp: 0,
+            append_time: None,
+            damage: None,
+            messages: Some(messages),
+        }
+    }
+
+    /// The same records without a look at the checksums that messages of magic 0 and 1 have of their own, and those
+    /// inside of compressed ones too.
+    pub fn skip_crcs(mut self) -> Self {
+        if let Some(messages) = &mut self.messages {
+            messages.check_crcs = false;
+        }
+        self
     }
 
     /// The bytes that records lie in.
@@ -170,7 +234,7 @@ impl RecordSet {
 
     /// Records the batch says are left; a peer's word, so reserve by [`Iterator::size_hint`] instead.
     pub fn left(&self) -> usize {
-        self.left.max(0) as usize
+        self.messages.as_ref().map_or(self.left.max(0) as usize, |messages| messages.left)
     }
 
     /// The next record with its bytes.
@@ -185,38 +249,31 @@ impl RecordSet {
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "a batch, decompressed or not, is smaller than 2 GiB")]
     fn read(&mut self) -> Option<Record> {
-        let mut rest = self.data.get(self.position..)?;
-        let size = usize::try_from(take_i32(&mut rest)?).ok()?;
-        let start = self.data.len() - rest.len();
-        let (body, after) = rest.split_at_checked(size)?;
-        let (_attributes, mut body) = body.split_first()?;
-        let timestamp_delta = take_i64(&mut body)?;
-        let offset_delta = take_i32(&mut body)?;
-        let end = start + size;
-        let sized = |body: &mut &[u8]| {
-            let length = take_i32(body)?;
-            let span = Span { start: (end - body.len()) as u32, length };
-            if length > 0 {
-                *body = body.get(length as usize..)?;
-            }
+        let mut at = self.position;
+        let size = usize::try_from(varint(&self.data, &mut at, longer_i32)?).ok()?;
+        let end = at + size;
+        let data = self.data.get(..end)?;
+        // Attributes, which mean nothing so far. Whatever lies beyond the record's end shows when the next field is read.
+        at += 1;
+        let timestamp_delta = varint(data, &mut at, longer_i64)?;
+        let offset_delta = varint(data, &mut at, longer_i32)?;
+        let sized = |at: &mut usize| {
+            let length = varint(data, at, longer_i32)?;
+            let span = Span { start: *at as u32, length };
+            *at += length.max(0) as usize;
             Some(span)
         };
-        let key = sized(&mut body)?;
-        let value = sized(&mut body)?;
-        let count = take_i32(&mut body)?;
-        let headers = Span { start: (end - body.len()) as u32, length: count };
-        // A header takes two bytes at least.
-        if count < 0 || count as usize > body.len() / 2 {
+        let key = sized(&mut at)?;
+        let value = sized(&mut at)?;
+        let count = varint(data, &mut at, longer_i32)?;
+        let headers = Span { start: at as u32, length: count };
+        if count != 0 {
+            at = self.skip_headers(count, at, end)?;
+        }
+        if at != end {
             return None;
         }
-        for _ in 0..count {
-            take_sized(&mut body)??;
-            take_sized(&mut body)?;
-        }
-        if !body.is_empty() {
-            return None;
-        }
-        self.position = self.data.len() - after.len();
+        self.position = end;
         Some(Record {
             offset: self.base_offset.wrapping_add(offset_delta.into()),
             timestamp: self.append_time.unwrap_or_else(|| self.base_timestamp.wrapping_add(timestamp_delta)),
@@ -226,10 +283,34 @@ impl RecordSet {
         })
     }
 
+    /// Where the record's headers end, if they are what they should be.
+    fn skip_headers(&self, count: i32, start: usize, end: usize) -> Option<usize> {
+        let mut body = self.data.get(start..end)?;
+        // A header takes two bytes at least.
+        if usize::try_from(count).ok()? > body.len() / 2 {
+            return None;
+        }
+        for _ in 0..count {
+            take_sized(&mut body)??;
+            take_sized(&mut body)?;
+        }
+        Some(end - body.len())
+    }
+
+    #[inline(never)]
+    fn next_message(&mut self) -> Option<Result<Record, Error>> {
+        self.messages.as_mut()?.next(&self.data, &mut self.position)
+    }
+
     #[cold]
-    fn broken(&mut self, reason: Reason) -> Error {
+    fn broken(&mut self, surplus: usize) -> Error {
         self.left = 0;
-        self.damage.take().unwrap_or_else(|| Error::new(reason, super::HEADER_SIZE + self.position))
+        let at = super::HEADER_SIZE + self.position;
+        match self.damage.take() {
+            Some(damage) => damage,
+            None if surplus > 0 => Error::new(Reason::TrailingBytes(surplus), at),
+            None => fault::find(&self.data, self.position, super::HEADER_SIZE),
+        }
     }
 }
 
@@ -248,15 +329,15 @@ impl Iterator for RecordSet {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
-            return None;
+            return self.next_message();
         }
         let Some(record) = self.read() else {
-            return Some(Err(self.broken(Reason::Invalid("record is cut off or malformed"))));
+            return Some(Err(self.broken(0)));
         };
         self.left -= 1;
         let surplus = self.data.len() - self.position;
         if self.left == 0 && (surplus > 0 || self.damage.is_some()) {
-            return Some(Err(self.broken(Reason::TrailingBytes(surplus))));
+            return Some(Err(self.broken(surplus)));
         }
         Some(Ok(record))
     }

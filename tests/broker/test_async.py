@@ -37,6 +37,16 @@ def test_a_full_buffer_makes_sends_wait_their_turn(broker, topic):
     assert offsets == sorted(offsets)
 
 
+def test_send_nowait_gives_a_delivery_to_await_later(broker, topic):
+    async def main():
+        async with klamm.AsyncProducer(broker.bootstrap_servers) as producer:
+            deliveries = [producer.send_nowait(topic, b"%d" % i) for i in range(10)]
+            assert all(isinstance(delivery, klamm.Delivery) for delivery in deliveries)
+            return [(await delivery).offset for delivery in deliveries]
+
+    assert asyncio.run(main()) == list(range(10))
+
+
 def test_a_cancelled_wait_leaves_the_record_on_its_way(broker, topic):
     async def main():
         async with klamm.AsyncProducer(broker.bootstrap_servers, linger_ms=100) as producer:

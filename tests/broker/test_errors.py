@@ -79,6 +79,14 @@ def test_a_port_that_says_nothing(style, attempt):
     assert seconds < 4
 
 
+def test_a_controller(style, attempt, real_kafka):
+    error, seconds = attempt(style, real_kafka.controller)
+    assert real_kafka.controller in str(error)
+    assert "Metadata" in str(error)
+    assert "controller" in error.hint
+    assert seconds < 4
+
+
 def test_a_host_that_does_not_resolve(style, attempt):
     error, seconds = attempt(style, "no-such-host.invalid:9092")
     assert "no-such-host.invalid" in str(error)

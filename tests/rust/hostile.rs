@@ -6,7 +6,8 @@ use crate::wire::door;
 use bytes::Bytes;
 use klamm::api::data::{consumer_protocol, control_record, principal, transaction_index};
 use klamm::api::{self, APIS, Door, Message, STRUCTURES};
-use klamm::record::{batches, crc32c};
+use klamm::compress::Compression;
+use klamm::record::{Batch, BatchBuilder, MessageSetBuilder, Producer, batches, crc32, crc32c};
 use klamm::wire::{Error, Field, Reader, Reason, Type, Uuid, Value, Wire, camel_case, memory_limit};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -275,33 +276,104 @@ fn a_message_that_outgrows_its_budget_is_refused_before_it_does() {
     }
 }
 
+/// Output that batches of these tests may decompress to.
+const LIMIT: usize = 1 << 20;
+
+/// What `record` promises: opening a batch holds three times what comes out of it, and a codec's own state; out comes no
+/// more than the limit, nor than the codec makes of a byte.
+fn batch_memory_limit(compression: Compression, size: usize) -> usize {
+    const STATE: usize = 128 << 10;
+    let ratio = match compression {
+        Compression::None => return OUTSIDE_THE_BUDGET,
+        Compression::Gzip => 1_032,
+        Compression::Snappy => 22,
+        Compression::Lz4 => 255,
+        Compression::Zstd => 43_691,
+    };
+    3 * LIMIT.min(ratio * size) + STATE
+}
+
+/// Reads one batch to its end or to what is wrong, and gives the bytes that took.
+fn walk(batch: &Batch) -> (usize, usize) {
+    let (records, peak) = peak_of(|| {
+        let _ = batch.check_crc();
+        let Ok(mut set) = batch.records(LIMIT) else { return 0 };
+        assert!(set.data().len() <= LIMIT.max(batch.data.len()));
+        let data = set.data().clone();
+        let most = set.size_hint().1.unwrap();
+        assert!(most <= data.len() / 7 + 1);
+        let mut count = 0;
+        while let Some(Ok(view)) = set.next_view() {
+            assert_eq!(view.headers().count(), view.record.header_count());
+            assert!(view.record.payload_size() <= data.len());
+            count += 1;
+        }
+        assert!(count <= most);
+        count
+    });
+    let compression = batch.header.compression().unwrap_or_default();
+    let limit = batch_memory_limit(compression, batch.data.len());
+    assert!(peak <= limit, "{peak} bytes held, {limit} allowed: {:02x?}", &batch.data[..]);
+    (records, peak)
+}
+
+/// Gives a batch the checksum that its bytes have, as a hostile writer would.
+fn fit_crc(batch: &mut [u8]) {
+    let (at, crc) = match batch {
+        [_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, 2, ..] if batch.len() > 61 => (17, crc32c(&batch[21..])),
+        _ if batch.len() > 26 => (12, crc32(&batch[16..])),
+        _ => return,
+    };
+    batch[at..at + 4].copy_from_slice(&crc.to_be_bytes());
+}
+
 #[test]
-fn mutated_batches_neither_panic_nor_decompress_beyond_the_limit() {
-    const LIMIT: usize = 1 << 20;
-    let lines = vectors::lines("records.jsonl.gz");
+fn mutated_batches_neither_panic_nor_take_more_memory_than_they_may() {
+    let lines = [vectors::lines("records.jsonl.gz"), vectors::lines("records_corrupt.jsonl.gz")].concat();
     let sets: Vec<Bytes> =
         lines.iter().filter_map(|line| vectors::hex(line, "hex")).filter(|b| b.len() < 4096).collect();
-    let mut random = Random(0x6b6c_616d_6d02);
+    let (mut random, mut records) = (Random(0x6b6c_616d_6d02), 0);
     for round in 0..100_000 {
         let mut bytes = mutate(&sets[round % sets.len()], &mut random);
-        // A checksum that fits half of the time, as a hostile writer's would.
-        if round % 2 == 0 && bytes.len() > 61 {
-            let crc = crc32c(&bytes[21..]);
-            bytes[17..21].copy_from_slice(&crc.to_be_bytes());
+        if round % 2 == 0 {
+            fit_crc(&mut bytes);
         }
-        for batch in batches(bytes.into()) {
+        let all = batches(bytes.into());
+        for batch in if round % 4 < 2 { all } else { all.in_runs() } {
             let Ok(batch) = batch else { break };
-            let _ = batch.check_crc();
-            let Ok(set) = batch.records(LIMIT) else { break };
-            assert!(set.data().len() <= LIMIT.max(batch.data.len()));
-            let data = set.data().clone();
-            let most = set.size_hint().1.unwrap();
-            assert!(most <= data.len() / 7 + 1 && set.clone().count() <= most);
-            for record in set.map_while(Result::ok) {
-                let headers = record.headers(&data).count();
-                assert_eq!(headers, record.header_count());
-                assert!(record.payload_size() <= data.len());
-            }
+            records += walk(&batch).0;
+        }
+    }
+    // As above: the loop has to get somewhere.
+    assert!(records > 20_000, "{records}");
+}
+
+#[test]
+fn every_prefix_of_a_batch_is_cut_off_or_refused() {
+    for line in vectors::lines("records.jsonl.gz") {
+        let bytes = vectors::hex(&line, "hex").unwrap();
+        let step = bytes.len() / 200 + 1;
+        for cut in (0..bytes.len()).step_by(step) {
+            let whole = batches(bytes.slice(..cut)).in_runs().map(|b| b.unwrap().data.len()).sum::<usize>();
+            assert!(whole <= cut, "{}", vectors::text(&line, "id"));
+        }
+    }
+}
+
+#[test]
+fn a_bomb_is_stopped_at_the_limit() {
+    let zeros = vec![0; 64 << 20];
+    for compression in &Compression::ALL[1..] {
+        let mut new = BatchBuilder::with_capacity(0);
+        new.append(1, None, Some(&zeros), &[]);
+        let new = new.seal(*compression, Producer::NONE).unwrap().data;
+        let mut old = MessageSetBuilder::magic_1(None);
+        old.append(0, 1, None, Some(&zeros));
+        let old = old.seal(*compression).unwrap().into();
+        for data in if *compression == Compression::Zstd { vec![new] } else { vec![new, old] } {
+            let (records, peak) = walk(&batches(data).next().unwrap().unwrap());
+            // It is the limit that held, and not that there was nothing to decompress.
+            assert!(records == 0 && peak >= LIMIT, "{compression:?} {peak}");
         }
     }
 }

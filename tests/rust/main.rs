@@ -1,9 +1,12 @@
 //! klamm's Rust tests, one binary, so that they are linked once.
 
 mod broker;
+mod conversion;
 mod hostile;
 mod layers;
+mod murmur2;
 mod records;
+mod scram;
 mod sim;
 mod vectors;
 mod wire;

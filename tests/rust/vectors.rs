@@ -27,6 +27,12 @@ pub fn lines(file: &str) -> Vec<Json> {
     lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
 }
 
+/// The lines of a file of vectors that is not compressed.
+pub fn jsonl(file: &str) -> Vec<Json> {
+    let lines = BufReader::new(File::open(path(file)).unwrap()).lines();
+    lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
+}
+
 /// A member that is text.
 pub fn text<'a>(line: &'a Json, name: &str) -> &'a str {
     line[name].as_str().unwrap_or_else(|| panic!("no {name} in {line}"))

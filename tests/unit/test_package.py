@@ -35,6 +35,7 @@ def test_importing_klamm_imports_neither_pyarrow_nor_asyncio(statement):
 def test_every_name_is_there():
     for name in klamm.__all__:
         assert getattr(klamm, name) is not None
+    assert set(klamm.__all__) == set(klamm._HOMES)
     assert set(klamm.__all__) < set(dir(klamm))
     with pytest.raises(AttributeError, match="Produser"):
         klamm.Produser  # noqa: B018

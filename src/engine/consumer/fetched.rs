@@ -3,7 +3,7 @@
 
 use crate::api::{ErrorCode, fetch};
 use crate::engine::{Error, ErrorKind, Reply};
-use crate::record::{Batch, RecordSet, TimestampType, batches};
+use crate::record::{Batch, Control, ControlType, RecordSet, TimestampType, batches};
 use crate::wire::{self, Uuid};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ fn read_partition(asked: Asked, checks: Checks, p: &mut fetch::PartitionResponse
     let mut aborting = HashSet::new();
     let mut fetched =
         Fetched { code: p.error_code, high_watermark: p.high_watermark, chunks: Vec::new(), error: None, asked };
-    for batch in batches(p.records.take().unwrap_or_default()) {
+    for batch in batches(p.records.take().unwrap_or_default()).in_runs() {
         let batch = match batch.and_then(|b| if checks.crcs { b.check_crc().map(|()| b) } else { Ok(b) }) {
             Ok(batch) => batch,
             Err(e) => {
@@ -105,7 +105,7 @@ fn read_partition(asked: Asked, checks: Checks, p: &mut fetch::PartitionResponse
             None
         } else {
             match batch.records(checks.limit) {
-                Ok(records) => Some(records),
+                Ok(records) => Some(if checks.crcs { records } else { records.skip_crcs() }),
                 Err(e) => {
                     fetched.error = Some(damaged(&fetched.asked, &fetched.chunks, &e));
                     break;
@@ -127,14 +127,108 @@ pub fn damaged(asked: &Asked, before: &[Chunk], e: &wire::Error) -> Error {
     ))
 }
 
-/// Whether a control batch ends a transaction that was given up: its record's key is a version and a type, both int16,
-/// and 0 is the type for abort.
+/// Whether a control batch ends a transaction that was given up.
 fn is_abort(batch: &Batch, limit: usize) -> bool {
     let Ok(mut records) = batch.records(limit) else {
         return false;
     };
     match records.next_view() {
-        Some(Ok(view)) => view.key().and_then(|k| k.get(2..4)) == Some(&[0, 0]),
+        Some(Ok(view)) => {
+            Control::parse(view.key(), view.value()).is_some_and(|c| c.control_type == ControlType::Abort)
+        }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::partition::Partition;
+    use super::*;
+    use crate::api;
+    use crate::compress::{Compression, DEFAULT_LIMIT};
+    use crate::record::{BatchBuilder, MessageSetBuilder, Producer};
+
+    const CHECKS: Checks = Checks { crcs: true, read_committed: false, limit: DEFAULT_LIMIT };
+
+    fn messages(magic: i8, offsets: std::ops::Range<i64>, compression: Compression) -> Vec<u8> {
+        let mut set = if magic == 0 { MessageSetBuilder::magic_0() } else { MessageSetBuilder::magic_1(None) };
+        for offset in offsets {
+            set.append(offset, 1_000 + offset, None, Some(offset.to_string().as_bytes()));
+        }
+        set.seal(compression).unwrap()
+    }
+
+    fn batch(offsets: std::ops::Range<i64>) -> Vec<u8> {
+        let mut builder = BatchBuilder::with_capacity(0);
+        for offset in offsets.clone() {
+            builder.append(1_000 + offset, None, Some(offset.to_string().as_bytes()), &[]);
+        }
+        let sealed = builder.seal(Compression::None, Producer::NONE).unwrap();
+        [&offsets.start.to_be_bytes(), &sealed.data[8..]].concat()
+    }
+
+    /// What comes of an answer to a fetch from `offset` on: who set the timestamp and the offset of each record that is
+    /// given out, and the error behind them.
+    fn given_out(offset: i64, checks: Checks, records: Vec<u8>) -> (Vec<(TimestampType, i64)>, Option<Error>) {
+        let asked = Asked { slot: 0, generation: 0, offset, topic: Arc::from("t"), id: Uuid::ZERO, partition: 0 };
+        let partition = fetch::PartitionResponse { records: Some(records.into()), ..Default::default() };
+        let topic = fetch::TopicResponse { topic: "t".to_owned(), partitions: vec![partition], ..Default::default() };
+        let response = fetch::Response { responses: vec![topic], ..Default::default() };
+        let reply = Reply { version: 4, body: api::encode(4, &response).unwrap().into() };
+        let fetched = read(vec![asked], checks, reply).unwrap().remove(0);
+        let mut partition = Partition::new(Arc::from("t"), 0, None);
+        partition.start_at(offset);
+        partition.buffer(fetched.chunks, fetched.error);
+        let mut slices = Vec::new();
+        partition.take(usize::MAX, usize::MAX, &mut slices);
+        let record = |s: &super::super::Slice| {
+            let value = |r: &crate::record::Record| r.value(&s.data).map(<[u8]>::to_vec);
+            let with_type = |r: &crate::record::Record| {
+                assert_eq!(value(r), Some(r.offset.to_string().into_bytes()));
+                (s.timestamp_type, r.offset)
+            };
+            s.records.iter().map(with_type).collect::<Vec<_>>()
+        };
+        (slices.iter().flat_map(record).collect(), partition.take_error())
+    }
+
+    #[test]
+    fn batches_of_all_formats_in_one_answer_are_read_in_order() {
+        let all = [
+            messages(0, 0..3, Compression::None),
+            messages(0, 3..5, Compression::Gzip),
+            messages(1, 5..7, Compression::None),
+            messages(1, 7..9, Compression::Lz4),
+            batch(9..11),
+            messages(1, 11..12, Compression::None)[..20].to_vec(),
+        ];
+        let (records, error) = given_out(0, CHECKS, all.concat());
+        let kind = |offset| if offset < 5 { TimestampType::None } else { TimestampType::CreateTime };
+        assert_eq!(records, (0..11).map(|offset| (kind(offset), offset)).collect::<Vec<_>>());
+        assert!(error.is_none());
+    }
+
+    #[test]
+    fn records_before_the_offset_asked_for_are_left_out_of_compressed_messages_and_of_runs() {
+        for magic in [0, 1] {
+            for compression in [Compression::None, Compression::Snappy] {
+                let data = [messages(magic, 0..4, compression), messages(magic, 4..9, compression)].concat();
+                let (records, _) = given_out(6, CHECKS, data);
+                assert_eq!(records.iter().map(|(_, offset)| *offset).collect::<Vec<_>>(), [6, 7, 8]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_is_given_out_up_to_a_damaged_message_and_beyond_without_a_look_at_checksums() {
+        let mut data = messages(1, 0..5, Compression::None);
+        let message = data.len() / 5;
+        data[3 * message + 12] ^= 1;
+        let (records, error) = given_out(0, CHECKS, data.clone());
+        assert_eq!(records.len(), 3);
+        assert!(error.unwrap().to_string().contains("batch at offset 3 of t-0 is damaged: checksum"));
+        let (records, error) = given_out(0, Checks { crcs: false, ..CHECKS }, data);
+        assert_eq!(records.len(), 5);
+        assert!(error.is_none());
     }
 }

@@ -1,0 +1,262 @@
+"""The codec beside other codecs, as one table: time, instructions, size of code, time to build.
+
+    make bench-codec                          # everything, about ten minutes
+    make bench-codec ARGS='--only time'       # or instructions, or size
+    make bench-codec ARGS=--markdown          # the table for benches/README.md
+
+Time comes from criterion (medians), all codecs in one run; instructions from callgrind through gungraun, the same on every run.
+Size is what a stripped, optimised program grows by when it uses every API in both directions and every record format. The
+build is that of klamm and all it needs, from nothing, without Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+PACKAGE = "klamm-bench-codec"
+SHAPES = ("100 bytes", "1 KiB", "8 bytes")
+RECORDS = 10_000
+
+
+@dataclass
+class Row:
+    """A line of the table: what, klamm's figure, and what it is held against."""
+
+    what: str
+    figure: str
+    beside: str
+    target: str = ""
+
+
+def main() -> int:
+    """Run the benches and print the table."""
+    parser = argparse.ArgumentParser(description="Measure the codec beside other codecs.")
+    parser.add_argument("--only", choices=("time", "instructions", "size"), action="append", help="may be repeated")
+    parser.add_argument("--markdown", action="store_true", help="print the table for benches/README.md")
+    parser.add_argument("--report", action="store_true", help="print what the last run measured, run nothing")
+    args = parser.parse_args()
+    rows: list[Row] = []
+    for name, (run, report) in PARTS.items():
+        if args.only and name not in args.only:
+            continue
+        if not args.report:
+            print(f"==> {name}", file=sys.stderr, flush=True)
+            run()
+        rows += report()
+    print_table(rows, markdown=args.markdown)
+    return 0
+
+
+def cargo(*arguments: str, folder: Path = ROOT, **variables: str) -> str:
+    """Run cargo and return what it printed."""
+    command = ["cargo", *arguments]
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | variables, stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with status {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+# Time.
+
+
+def run_time() -> None:
+    """Run the criterion benches."""
+    for bench in ("records", "messages", "compress", "parts"):
+        cargo("bench", "--locked", "-q", "-p", PACKAGE, "--bench", bench, "--", "--noplot")
+
+
+def nanoseconds(*path: str) -> float:
+    """Median time of a bench."""
+    # criterion puts an underscore for what a file name may not have.
+    folder = TARGET / "criterion"
+    for part in path:
+        folder /= re.sub(r'[?"/\\*<>:|^]', "_", part)
+    found = json.loads((folder / "new" / "estimates.json").read_text())
+    return float(found["median"]["point_estimate"])
+
+
+def report_time() -> list[Row]:
+    """Turn criterion's estimates into lines."""
+    rows = []
+    for shape in SHAPES:
+        usual = shape == "100 bytes"
+        base = nanoseconds("decode", "floor", shape) / RECORDS
+        for what, group, peers, target in (
+            ("encode", "encode", ("kafka-protocol",), "15 ns, 5 × kafka-protocol"),
+            ("decode to views, CRC checked", "decode", ("kafka-protocol", "barnabas"), "13 ns, 5 × and 1.3 ×"),
+        ):
+            ours = nanoseconds(group, "klamm", shape)
+            times = ", ".join(f"{peer} {nanoseconds(group, peer, shape) / ours:.1f} ×" for peer in peers)
+            beside = f"{times}, copy and CRC {base:.1f} ns"
+            rows.append(Row(f"{what}, {shape}", f"{ours / RECORDS:.1f} ns a record", beside, target if usual else ""))
+        arrow = nanoseconds("decode", "klamm to Arrow", shape) / RECORDS
+        rows.append(Row(f"decode to Arrow, {shape}", f"{arrow:.1f} ns a record", "", "25 ns" if usual else ""))
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        for way in ("compress", "decompress"):
+            ours, library = nanoseconds(codec, way, "klamm"), nanoseconds(codec, way, "library")
+            beside = f"library called directly {library / 1e3:,.0f} µs"
+            rows.append(
+                Row(f"{codec} {way}, 1.2 MB", f"{ours / 1e3:,.0f} µs", beside, f"1.10 ×, is {ours / library:.2f} ×")
+            )
+    for message in ("metadata", "fetch"):
+        for way in ("decode", "encode"):
+            group = f"{message} of 1,000 partitions"
+            ours, theirs = nanoseconds(group, way, "klamm"), nanoseconds(group, way, "kafka-protocol")
+            rows.append(Row(f"{way} {group}", f"{ours / 1e3:.1f} µs", f"kafka-protocol {theirs / ours:.1f} ×"))
+    rows += [Row(f"varint {way}", f"{nanoseconds('varint', way) / RECORDS:.2f} ns", "") for way in ("decode", "encode")]
+    rows.append(Row("CRC-32C of 16 KiB", f"{(16 << 10) / nanoseconds('checksum', '16384 bytes'):.1f} GB/s", ""))
+    return rows
+
+
+# Instructions.
+
+
+def run_instructions() -> None:
+    """Run the benches under callgrind."""
+    cargo("bench", "--locked", "-q", "-p", PACKAGE, "--bench", "instructions", GUNGRAUN_SAVE_SUMMARY="json")
+
+
+def instructions(function: str, case: str) -> float:
+    """Instructions of a case, a record."""
+    (summary,) = (TARGET / "gungraun" / PACKAGE / "instructions").rglob(f"{function}.{case}/summary.json")
+    text = summary.read_text()
+    found = re.search(r'"Ir":\{"metrics":\{"(?:Left|Both)":(?:\[)?\{"Int":(\d+)', re.sub(r"\s", "", text))
+    if not found:
+        raise SystemExit(f"{summary} says nothing of instructions")
+    return int(found[1]) / RECORDS
+
+
+def report_instructions() -> list[Row]:
+    """Turn callgrind's counts into lines."""
+    floor = f"copy and CRC {instructions('lower_bound', 'copy_and_checksum'):.0f}"
+    encode, decode = instructions("encode", "klamm"), instructions("decode", "klamm")
+    peer = instructions("encode_peer", "kafka_protocol") / encode
+    beside = ", ".join(
+        f"{name} {instructions('decode', case) / decode:.1f} ×"
+        for name, case in (("kafka-protocol", "kafka_protocol"), ("barnabas", "barnabas"))
+    )
+    return [
+        Row("instructions, encode, 100 bytes", f"{encode:.0f} a record", f"kafka-protocol {peer:.1f} ×, {floor}"),
+        Row("instructions, decode to views", f"{decode:.0f} a record", f"{beside}, {floor}"),
+        Row("instructions, decode to Arrow", f"{instructions('decode_to_arrow', 'klamm'):.0f} a record", floor),
+    ]
+
+
+# Size and build.
+
+
+def run_size() -> None:
+    """Build a program without and with the codec, and klamm from nothing."""
+    measured: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="klamm-size-") as scratch:
+        folder = Path(scratch)
+        (folder / "src").mkdir()
+        (folder / "Cargo.toml").write_text(SIZE_MANIFEST.format(root=ROOT))
+        shutil.copy(ROOT / "Cargo.lock", folder / "Cargo.lock")
+        for name, program in (("without", SIZE_WITHOUT), ("with", SIZE_WITH)):
+            (folder / "src" / "main.rs").write_text(program)
+            began = time.monotonic()
+            cargo("build", "-q", "--release", folder=folder, CARGO_TARGET_DIR=str(folder / "target"))
+            measured[f"{name} seconds"] = time.monotonic() - began
+            measured[name] = (folder / "target" / "release" / "size").stat().st_size
+        began = time.monotonic()
+        cargo("build", "-q", "--locked", "--release", CARGO_TARGET_DIR=str(folder / "clean"))
+        measured["build"] = time.monotonic() - began
+    SIZES.parent.mkdir(parents=True, exist_ok=True)
+    SIZES.write_text(json.dumps(measured))
+
+
+def report_size() -> list[Row]:
+    """Turn sizes into lines."""
+    measured = json.loads(SIZES.read_text())
+    added = (measured["with"] - measured["without"]) / 1e6
+    cores = os.cpu_count()
+    return [
+        Row("code a program grows by", f"{added:.2f} MB", "95 APIs, both directions, all record formats", "0.8 MB"),
+        Row("clean release build", f"{measured['build']:.0f} s", f"{cores} cores, without Python", "60 s"),
+    ]
+
+
+SIZES = TARGET / "bench-codec" / "size.json"
+SIZE_MANIFEST = """\
+[package]
+name = "size"
+version = "0.0.0"
+edition = "2024"
+[workspace]
+[dependencies]
+bytes = "1"
+klamm = {{ path = "{root}", default-features = false }}
+[profile.release]
+lto = "fat"
+codegen-units = 1
+panic = "abort"
+strip = true
+"""
+SIZE_WITHOUT = 'fn main() { println!("{}", std::env::args().count()); }\n'
+SIZE_WITH = """\
+use klamm::compress::Compression;
+use klamm::record::{BatchBuilder, Producer, batches, down_convert, up_convert};
+
+fn main() {
+    let data: bytes::Bytes = std::env::args().flat_map(String::into_bytes).collect::<Vec<u8>>().into();
+    let mut written = 0;
+    for api in klamm::api::APIS {
+        for door in [&api.request, &api.response] {
+            if let Ok(value) = door.decode(data.len() as i16, data.clone()) {
+                written += door.encode(data.len() as i16, value).map_or(0, |body| body.len());
+            }
+        }
+    }
+    for batch in batches(data.clone()).flatten() {
+        let good = batch.check_crc().is_ok();
+        written += usize::from(good) + batch.records(1 << 20).map_or(0, Iterator::count);
+    }
+    written += down_convert(data.clone(), 0, 0, 1 << 20).map_or(0, |d| d.len());
+    written += up_convert(data.clone(), 2, 1 << 20).map_or(0, |d| d.len());
+    let mut builder = BatchBuilder::with_capacity(100);
+    builder.append(0, Some(&data), None, &[]);
+    written += builder.seal(Compression::None, Producer::NONE).map_or(0, |sealed| sealed.data.len());
+    println!("{written}");
+}
+"""
+
+
+def print_table(rows: list[Row], *, markdown: bool) -> None:
+    """Print the lines, aligned for people or as a table of Markdown."""
+    lines = [
+        ("what", "klamm", "beside it", "target"),
+        *((row.what, row.figure, row.beside, row.target) for row in rows),
+    ]
+    if markdown:
+        lines.insert(1, ("---", "---:", "---", "---"))
+        print("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        return
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+PARTS = {
+    "time": (run_time, report_time),
+    "instructions": (run_instructions, report_instructions),
+    "size": (run_size, report_size),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+//! What every codec has to do, and the libraries underneath called directly.
+
+use bytes::Bytes;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use klamm::compress::Compression;
+use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
+use std::io::{Read, Write};
+
+/// A copy of a batch and its checksum.
+pub fn copy_and_checksum(data: &Bytes) -> (Vec<u8>, u32) {
+    let copy = data.to_vec();
+    let crc = crc_fast::crc32_iscsi(&copy[21..]);
+    (copy, crc)
+}
+
+/// The library's own compression, with klamm's settings; `None` for no compression.
+pub fn compress(compression: Compression, data: &[u8]) -> Option<Vec<u8>> {
+    let room = Vec::with_capacity(data.len() / 2);
+    Some(match compression {
+        Compression::None => return None,
+        Compression::Gzip => {
+            let mut encoder = GzEncoder::new(room, flate2::Compression::default());
+            encoder.write_all(data).expect("memory");
+            encoder.finish().expect("memory")
+        }
+        Compression::Snappy => snap::raw::Encoder::new().compress_vec(data).expect("less than 4 GiB"),
+        Compression::Lz4 => {
+            let info = FrameInfo::new().block_size(BlockSize::Max64KB).block_mode(BlockMode::Independent);
+            let mut encoder = FrameEncoder::with_frame_info(info, room);
+            encoder.write_all(data).expect("memory");
+            encoder.finish().expect("memory")
+        }
+        Compression::Zstd => zstd::bulk::compress(data, zstd::DEFAULT_COMPRESSION_LEVEL).expect("memory"),
+    })
+}
+
+/// The inverse, told how much comes out, which klamm is not.
+pub fn decompress(compression: Compression, packed: &[u8], size: usize) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(size);
+    Some(match compression {
+        Compression::None => return None,
+        Compression::Gzip => {
+            GzDecoder::new(packed).read_to_end(&mut out).expect("written above");
+            out
+        }
+        Compression::Snappy => snap::raw::Decoder::new().decompress_vec(packed).expect("written above"),
+        Compression::Lz4 => {
+            FrameDecoder::new(packed).read_to_end(&mut out).expect("written above");
+            out
+        }
+        Compression::Zstd => zstd::bulk::decompress(packed, size).expect("written above"),
+    })
+}

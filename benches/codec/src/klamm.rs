@@ -1,0 +1,56 @@
+//! klamm itself.
+
+use crate::Plain;
+use bytes::Bytes;
+use klamm::arrow::{Columns, Layout, Rows, to_batch};
+use klamm::compress::{Compression, DEFAULT_LIMIT};
+use klamm::record::{BatchBuilder, Producer, Record, batches};
+use std::hint::black_box;
+
+/// One batch, as a producer writes it.
+pub fn encode(records: &[Plain], compression: Compression) -> Bytes {
+    let mut builder = BatchBuilder::with_capacity(2 << 20);
+    for r in records {
+        builder.append(r.timestamp, Some(&r.key), Some(&r.value), &[]);
+    }
+    builder.seal(compression, Producer::NONE).expect("no codec fails to write").data
+}
+
+/// Every record's view, checksum checked, key and value looked at; gives their bytes.
+pub fn views(data: &Bytes) -> usize {
+    let mut bytes = 0;
+    for batch in batches(data.clone()) {
+        let batch = batch.expect("written above");
+        batch.check_crc().expect("written above");
+        let mut set = batch.records(DEFAULT_LIMIT).expect("written above");
+        while let Some(Ok(record)) = set.next_view() {
+            bytes += black_box(record.key()).map_or(0, <[u8]>::len) + black_box(record.value()).map_or(0, <[u8]>::len);
+        }
+    }
+    bytes
+}
+
+/// Every record as columns, checksum checked; gives the rows.
+pub fn columns(data: &Bytes, columns: &Columns) -> usize {
+    let mut rows = 0;
+    for batch in batches(data.clone()) {
+        let batch = batch.expect("written above");
+        batch.check_crc().expect("written above");
+        let mut set = batch.records(DEFAULT_LIMIT).expect("written above");
+        let records: Vec<Record> = set.by_ref().map(|r| r.expect("written above")).collect();
+        let slice = Rows {
+            topic: "t",
+            partition: 0,
+            timestamp_type: batch.header.timestamp_type(),
+            data: set.data(),
+            records: &records,
+        };
+        rows += black_box(to_batch(columns, &[slice]).expect("smaller than 2 GiB")).num_rows();
+    }
+    rows
+}
+
+/// The columns a consumer gives.
+pub fn all_columns() -> Columns {
+    Columns::new::<&str>(Layout::Klamm, None).expect("all there are")
+}

@@ -1,0 +1,77 @@
+//! What the benches measure, as functions, so that time and instructions are those of the same work.
+//!
+//! `klamm`, `kafka_protocol` and `barnabas` do the same to the same bytes; [`floor`] is what no codec can do without:
+//! the checksum over a batch and one copy of it.
+
+pub mod barnabas;
+pub mod floor;
+pub mod kafka_protocol;
+pub mod klamm;
+pub mod messages;
+
+/// Records of one batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// As the table names it.
+    pub name: &'static str,
+    /// How many records.
+    pub records: usize,
+    /// Bytes of each key.
+    pub key: usize,
+    /// Bytes of each value.
+    pub value: usize,
+}
+
+/// The usual record, a large one, and many small ones.
+pub const SHAPES: [Shape; 3] = [
+    Shape { name: "100 bytes", records: 10_000, key: 16, value: 100 },
+    Shape { name: "1 KiB", records: 10_000, key: 16, value: 1024 },
+    Shape { name: "8 bytes", records: 10_000, key: 4, value: 8 },
+];
+
+/// Where a batch's timestamps begin; eight records share a millisecond.
+pub const START_MS: i64 = 1_700_000_000_000;
+
+/// A record to write.
+#[derive(Clone, Debug)]
+pub struct Plain {
+    /// Milliseconds since 1970.
+    pub timestamp: i64,
+    /// The key.
+    pub key: Vec<u8>,
+    /// Words, so that there is something to compress.
+    pub value: Vec<u8>,
+}
+
+impl Shape {
+    /// The records.
+    pub fn plain(&self) -> Vec<Plain> {
+        let mut words = Words(0x2545_f491_4f6c_dd1d);
+        (0..self.records)
+            .map(|i| Plain {
+                timestamp: START_MS + i as i64 / 8,
+                key: format!("{:0width$}", i * 7919 % self.records, width = self.key).into_bytes(),
+                value: words.text(self.value),
+            })
+            .collect()
+    }
+}
+
+/// Text of a vocabulary, the same on every run.
+struct Words(u64);
+
+impl Words {
+    fn text(&mut self, size: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(size + 16);
+        while out.len() < size {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            // Few words are frequent and many are rare, as in a log.
+            let rank = (self.0 >> 40) % ((self.0 >> 8) % 997 + 3);
+            out.extend_from_slice(format!("{rank:x}:{:x} ", rank * rank * 31).as_bytes());
+        }
+        out.truncate(size);
+        out
+    }
+}

@@ -1,0 +1,86 @@
+//! Metadata and fetch responses of 1,000 partitions, in klamm's types and in kafka-protocol's.
+
+use bytes::{Bytes, BytesMut};
+use kafka_protocol::messages::{FetchResponse, MetadataResponse};
+use kafka_protocol::protocol::{Decodable, Encodable};
+use klamm::api::{self, Message, fetch, metadata};
+use klamm::wire::Uuid;
+
+/// Versions that both know, as clients of today speak them.
+pub const METADATA: i16 = 12;
+/// See [`METADATA`].
+pub const FETCH: i16 = 13;
+const TOPICS: u8 = 100;
+const PARTITIONS: i32 = 10;
+
+/// What brokers say of 100 topics of ten partitions.
+pub fn metadata_response() -> metadata::Response {
+    let brokers = (1..=3).map(|node_id| metadata::Broker {
+        node_id,
+        host: format!("broker-{node_id}.example.com"),
+        port: 9092,
+        ..Default::default()
+    });
+    let partition = |partition_index| metadata::Partition {
+        partition_index,
+        leader_id: 1 + partition_index % 3,
+        leader_epoch: 7,
+        replica_nodes: vec![1, 2, 3],
+        isr_nodes: vec![1, 2, 3],
+        ..Default::default()
+    };
+    let topic = |t: u8| metadata::Topic {
+        name: Some(format!("some.team.topic-{t}")),
+        topic_id: Uuid([t; 16]),
+        partitions: (0..PARTITIONS).map(partition).collect(),
+        ..Default::default()
+    };
+    metadata::Response {
+        brokers: brokers.collect(),
+        cluster_id: Some("a2xhbW0ta2xhbW0tMQ".to_owned()),
+        controller_id: 1,
+        topics: (0..TOPICS).map(topic).collect(),
+        ..Default::default()
+    }
+}
+
+/// A fetch of as many partitions, with a kilobyte of records each.
+pub fn fetch_response() -> fetch::Response {
+    let records = Bytes::from(vec![7; 1024]);
+    let partition = |partition_index| fetch::PartitionResponse {
+        partition_index,
+        high_watermark: 1000,
+        last_stable_offset: 1000,
+        log_start_offset: 0,
+        records: Some(records.clone()),
+        ..Default::default()
+    };
+    let topic = |t| fetch::TopicResponse {
+        topic_id: Uuid([t; 16]),
+        partitions: (0..PARTITIONS).map(partition).collect(),
+        ..Default::default()
+    };
+    fetch::Response { responses: (0..TOPICS).map(topic).collect(), ..Default::default() }
+}
+
+/// klamm's bytes of a message.
+pub fn encoded<M: Message>(version: i16, message: &M) -> Bytes {
+    api::encode(version, message).expect("fields that the version has").into()
+}
+
+/// kafka-protocol's form of a metadata response.
+pub fn their_metadata(body: &Bytes) -> MetadataResponse {
+    MetadataResponse::decode(&mut body.clone(), METADATA).expect("klamm wrote it")
+}
+
+/// kafka-protocol's form of a fetch response.
+pub fn their_fetch(body: &Bytes) -> FetchResponse {
+    FetchResponse::decode(&mut body.clone(), FETCH).expect("klamm wrote it")
+}
+
+/// kafka-protocol's bytes of a message.
+pub fn their_bytes<M: Encodable>(version: i16, message: &M, size: usize) -> BytesMut {
+    let mut out = BytesMut::with_capacity(size);
+    message.encode(&mut out, version).expect("fields that the version has");
+    out
+}

@@ -1,0 +1,199 @@
+//! SCRAM (RFC 5802, with SHA-512 as Kafka adds it): the client proves that it knows the password, and the broker that
+//! it knows what was made of it, without either saying it.
+//!
+//! Three messages after the first: [`Client::first`] → the broker's challenge → [`Client::answer`] → the broker's
+//! signature → [`Expected::check`]. Names are escaped and passwords are taken as UTF-8 bytes without normalization, as
+//! Kafka's Java client does. There is no channel binding. A delegation token (KIP-48) is a user with the extension
+//! `tokenauth=true`.
+
+use crate::engine::{Error, ErrorKind};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256, Sha512};
+use std::fmt;
+
+/// The fewest rounds a broker may ask for (RFC 7677, and Kafka's own bound): less would let a false broker guess.
+const MIN_ITERATIONS: u32 = 4096;
+/// The most rounds: a second or so of work. A broker that asks for more would only keep the client busy.
+const MAX_ITERATIONS: u32 = 2_000_000;
+/// "No channel binding, no other identity", and the same in base64.
+const GS2_HEADER: &str = "n,,";
+const CHANNEL: &str = "biws";
+
+/// The hash of a mechanism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mechanism {
+    /// SCRAM-SHA-256.
+    Sha256,
+    /// SCRAM-SHA-512.
+    Sha512,
+}
+
+impl Mechanism {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
+
+    /// The name that SaslHandshake takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sha256 => "SCRAM-SHA-256",
+            Self::Sha512 => "SCRAM-SHA-512",
+        }
+    }
+
+    /// From the name that SaslHandshake takes.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|m| m.name() == name)
+    }
+
+    fn salted(self, password: &[u8], salt: &[u8], iterations: u32) -> Vec<u8> {
+        match self {
+            Self::Sha256 => pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password, salt, iterations).to_vec(),
+            Self::Sha512 => pbkdf2::pbkdf2_hmac_array::<Sha512, 64>(password, salt, iterations).to_vec(),
+        }
+    }
+
+    fn sign(self, key: &[u8], data: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Sha256 => signed::<Hmac<Sha256>>(key, data),
+            Self::Sha512 => signed::<Hmac<Sha512>>(key, data),
+        }
+    }
+
+    fn hash(self, data: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Sha256 => Sha256::digest(data).to_vec(),
+            Self::Sha512 => Sha512::digest(data).to_vec(),
+        }
+    }
+}
+
+fn signed<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
+    match <M as KeyInit>::new_from_slice(key) {
+        Ok(mut mac) => {
+            mac.update(data);
+            mac.finalize().into_bytes().to_vec()
+        }
+        Err(_) => unreachable!("HMAC takes keys of any length"),
+    }
+}
+
+/// A client before the broker's challenge.
+#[derive(Clone)]
+pub struct Client {
+    mechanism: Mechanism,
+    password: String,
+    nonce: String,
+    first_bare: String,
+}
+
+/// Never the password.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({}, {})", self.mechanism.name(), self.first_bare)
+    }
+}
+
+impl Client {
+    /// A client with a `nonce`: printable ASCII without commas, and different every time. Extensions are names of
+    /// letters with values without commas.
+    pub fn new(
+        mechanism: Mechanism,
+        username: &str,
+        password: &str,
+        nonce: &str,
+        extensions: &[(String, String)],
+    ) -> Result<Self, Error> {
+        let printable = |c: u8| c.is_ascii_graphic() && c != b',';
+        if nonce.is_empty() || !nonce.bytes().all(printable) {
+            return Err(Error::new(ErrorKind::Config, "a SCRAM nonce is printable ASCII without commas"));
+        }
+        let name = username.replace('=', "=3D").replace(',', "=2C");
+        let mut first_bare = format!("n={name},r={nonce}");
+        for (key, value) in extensions {
+            let named = !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphabetic());
+            if !named || value.is_empty() || value.contains([',', '\0']) {
+                let message = format!("SCRAM extension {key:?} is not a name of letters with a value without commas");
+                return Err(Error::new(ErrorKind::Config, message));
+            }
+            first_bare.push_str(&format!(",{key}={value}"));
+        }
+        Ok(Self { mechanism, password: password.to_owned(), nonce: nonce.to_owned(), first_bare })
+    }
+
+    /// The client's first message.
+    pub fn first(&self) -> String {
+        format!("{GS2_HEADER}{}", self.first_bare)
+    }
+
+    /// The client's answer to the broker's challenge, and what the broker has to say then.
+    pub fn answer(&self, challenge: &str) -> Result<(String, Expected), Error> {
+        let Challenge { nonce, salt, iterations } = Challenge::parse(challenge)?;
+        if nonce.strip_prefix(self.nonce.as_str()).is_none_or(str::is_empty) {
+            return Err(refused("the broker's nonce does not go on from the client's"));
+        }
+        if !(MIN_ITERATIONS..=MAX_ITERATIONS).contains(&iterations) {
+            let message = format!("the broker asks for {iterations} rounds, not {MIN_ITERATIONS} to {MAX_ITERATIONS}");
+            return Err(refused(message));
+        }
+        let without_proof = format!("c={CHANNEL},r={nonce}");
+        let auth_message = format!("{},{challenge},{without_proof}", self.first_bare);
+        let m = self.mechanism;
+        let salted = m.salted(self.password.as_bytes(), &salt, iterations);
+        let client_key = m.sign(&salted, b"Client Key");
+        let signature = m.sign(&m.hash(&client_key), auth_message.as_bytes());
+        let proof: Vec<u8> = client_key.iter().zip(signature).map(|(key, sign)| key ^ sign).collect();
+        let server_key = m.sign(&salted, b"Server Key");
+        let expected = Expected { signature: m.sign(&server_key, auth_message.as_bytes()) };
+        Ok((format!("{without_proof},p={}", BASE64_STANDARD.encode(proof)), expected))
+    }
+}
+
+/// What a broker asks: its nonce after the client's, the salt, and how many rounds.
+struct Challenge<'a> {
+    nonce: &'a str,
+    salt: Vec<u8>,
+    iterations: u32,
+}
+
+impl<'a> Challenge<'a> {
+    fn parse(message: &'a str) -> Result<Self, Error> {
+        if message.starts_with("m=") {
+            return Err(refused("the broker asks for an extension that nobody knows"));
+        }
+        let malformed = || refused("the broker's first SCRAM message is not nonce, salt and rounds");
+        let mut fields = message.split(',');
+        let mut field = |name: &str| fields.next().and_then(|f| f.strip_prefix(name)).ok_or_else(malformed);
+        let (nonce, salt, iterations) = (field("r=")?, field("s=")?, field("i=")?);
+        let salt = BASE64_STANDARD.decode(salt).map_err(|_| malformed())?;
+        Ok(Self { nonce, salt, iterations: iterations.parse().map_err(|_| malformed())? })
+    }
+}
+
+/// What only a broker that knows the user can say.
+#[derive(Clone)]
+pub struct Expected {
+    signature: Vec<u8>,
+}
+
+impl Expected {
+    /// Checks the broker's last message.
+    pub fn check(&self, last: &str) -> Result<(), Error> {
+        if let Some(why) = last.strip_prefix("e=") {
+            return Err(
+                refused(format!("the broker refused the user: {why}")).with_hint("check user name and password")
+            );
+        }
+        let signature = last.split(',').next().and_then(|f| f.strip_prefix("v="));
+        match signature.map(|v| BASE64_STANDARD.decode(v)) {
+            Some(Ok(signature)) if signature == self.signature => Ok(()),
+            _ => Err(refused("the broker's signature is wrong")
+                .with_hint("it does not know this user's password: it may not be the broker it says it is")),
+        }
+    }
+}
+
+fn refused(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Authentication, message)
+}

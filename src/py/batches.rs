@@ -1,0 +1,211 @@
+//! `klamm.protocol`: record batches of every format. They are dicts here, which `klamm.protocol` makes dataclasses of.
+
+use super::error::{decode as decode_error, exception};
+use super::protocol::octets;
+use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
+use crate::record::{self, Batch, BatchBuilder, Control, Header, MessageSetBuilder, View};
+use crate::wire::{self, Step};
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+
+/// What `data` holds: the record batches as dicts, without one that is cut off at the end; if a batch is broken, its
+/// records before that, and the error.
+type Decoded<'py> = (Vec<Bound<'py, PyDict>>, Vec<Bound<'py, PyTuple>>, Option<PyErr>);
+
+/// The record batches in `data`.
+#[pyfunction]
+pub(super) fn decode_records<'py>(
+    py: Python<'py>,
+    data: &Bound<'py, PyAny>,
+    check_crcs: bool,
+) -> PyResult<Decoded<'py>> {
+    let (mut found, mut rows) = (Vec::new(), Vec::new());
+    for batch in record::batches(Bytes::from_owner(octets(data)?)) {
+        let at = Step::Index(found.len());
+        match decode_batch(py, batch, check_crcs, &mut rows)? {
+            Ok((batch, first_offset)) => found.push(batch_fields(py, &batch, first_offset, std::mem::take(&mut rows))?),
+            Err(e) => return Ok((found, rows, Some(decode_error(py, &e.within(at))))),
+        }
+    }
+    Ok((found, rows, None))
+}
+
+/// Appends the records of a batch to `rows`; gives it and the offset of the first.
+fn decode_batch<'py>(
+    py: Python<'py>,
+    batch: Result<Batch, wire::Error>,
+    check_crcs: bool,
+    rows: &mut Vec<Bound<'py, PyTuple>>,
+) -> PyResult<Result<(Batch, Option<i64>), wire::Error>> {
+    let opened = batch.and_then(|batch| {
+        if check_crcs {
+            batch.check_crc()?;
+        }
+        let records = batch.records(DEFAULT_LIMIT)?;
+        Ok((batch, if check_crcs { records } else { records.skip_crcs() }))
+    });
+    let (batch, mut records) = match opened {
+        Ok(opened) => opened,
+        Err(e) => return Ok(Err(e)),
+    };
+    let mut first_offset = None;
+    while let Some(view) = records.next_view() {
+        match view {
+            Ok(view) => {
+                first_offset.get_or_insert(view.offset());
+                rows.push(record_fields(py, &batch.header, &view)?);
+            }
+            Err(e) => return Ok(Err(e.within(Step::Index(rows.len())).within(Step::Field("records")))),
+        }
+    }
+    Ok(Ok((batch, first_offset)))
+}
+
+fn batch_fields<'py>(
+    py: Python<'py>,
+    batch: &Batch,
+    first_offset: Option<i64>,
+    records: Vec<Bound<'py, PyTuple>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let header = &batch.header;
+    let old = header.magic < 2;
+    let fields = PyDict::new(py);
+    fields.set_item("magic", header.magic)?;
+    fields.set_item("size", header.size())?;
+    // Where a compressed message begins shows inside of it.
+    fields.set_item("base_offset", first_offset.filter(|_| old).unwrap_or(header.base_offset))?;
+    fields.set_item("last_offset", header.last_offset())?;
+    fields.set_item("next_offset", header.next_offset())?;
+    fields.set_item("crc", header.crc)?;
+    fields.set_item("attributes", header.attributes)?;
+    fields.set_item("compression", header.compression().unwrap_or_default().name())?;
+    fields.set_item("timestamp_type", header.timestamp_type().name())?;
+    fields.set_item("base_timestamp", header.base_timestamp)?;
+    fields.set_item("max_timestamp", header.max_timestamp)?;
+    fields.set_item("partition_leader_epoch", header.partition_leader_epoch)?;
+    fields.set_item("last_offset_delta", header.last_offset_delta)?;
+    fields.set_item("producer_id", header.producer_id)?;
+    fields.set_item("producer_epoch", header.producer_epoch)?;
+    fields.set_item("base_sequence", header.base_sequence)?;
+    fields.set_item("last_sequence", header.last_sequence())?;
+    fields.set_item("count", records.len())?;
+    fields.set_item("transactional", header.is_transactional())?;
+    fields.set_item("control", header.is_control())?;
+    fields.set_item("delete_horizon_ms", header.delete_horizon_ms())?;
+    fields.set_item("records", records)?;
+    Ok(fields)
+}
+
+/// Offset, timestamp, key, value, headers, timestamp type, sequence, and what a control record says.
+fn record_fields<'py>(py: Python<'py>, header: &Header, view: &View<'_>) -> PyResult<Bound<'py, PyTuple>> {
+    let headers = view.headers().map(|(k, v)| (String::from_utf8_lossy(k), v.map(|v| PyBytes::new(py, v))));
+    let (key, value) = (view.key().map(|k| PyBytes::new(py, k)), view.value().map(|v| PyBytes::new(py, v)));
+    let control = Control::parse(view.key(), view.value()).filter(|_| header.is_control());
+    let control = control.map(|c| (c.version, c.control_type.number(), c.control_type.name(), c.coordinator_epoch));
+    let sequence = header.sequence_at(view.offset());
+    let timestamp_type = header.timestamp_type().name();
+    let headers = PyList::new(py, headers)?;
+    (view.offset(), view.timestamp(), key, value, headers, timestamp_type, sequence, control).into_pyobject(py)
+}
+
+/// A record to encode: offset, timestamp, key, value, headers.
+type Plain = (i64, i64, Option<PyBackedBytes>, Option<PyBackedBytes>, Vec<(String, Option<PyBackedBytes>)>);
+
+/// What a batch has beside its records.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(super) struct Fields {
+    magic: i8,
+    base_offset: i64,
+    compression: String,
+    level: Option<i32>,
+    log_append_time: Option<i64>,
+    partition_leader_epoch: i32,
+    producer_id: i64,
+    producer_epoch: i16,
+    base_sequence: i32,
+    transactional: bool,
+    control: bool,
+    delete_horizon_ms: Option<i64>,
+    last_offset_delta: Option<i32>,
+    max_timestamp: Option<i64>,
+}
+
+/// One batch of magic 2, or the messages of magic 0 or 1, one after the other or in a compressed one.
+#[pyfunction]
+pub(super) fn encode_batch<'py>(py: Python<'py>, records: Vec<Plain>, fields: Fields) -> PyResult<Bound<'py, PyBytes>> {
+    let refused = |message: String| exception(py, "ConfigError", &message, None);
+    let Some(compression) = Compression::from_name(&fields.compression) else {
+        let names = Compression::ALL.map(Compression::name).join(", ");
+        return Err(refused(format!("there is no compression {:?}, only {names}", fields.compression)));
+    };
+    let codec = match fields.level {
+        Some(level) => Codec::with_level(compression, level).map_err(refused)?,
+        None => compression.into(),
+    };
+    let data = match fields.magic {
+        0 => messages(MessageSetBuilder::magic_0(), &records, codec),
+        1 => messages(MessageSetBuilder::magic_1(fields.log_append_time), &records, codec),
+        _ => batch(&records, &fields, codec),
+    };
+    Ok(PyBytes::new(py, &data.map_err(refused)?))
+}
+
+fn messages(mut set: MessageSetBuilder, records: &[Plain], codec: Codec) -> Result<Vec<u8>, String> {
+    if codec.compression() == Compression::Zstd {
+        return Err("zstd needs magic 2".to_owned());
+    }
+    for (offset, timestamp, key, value, headers) in records {
+        if !headers.is_empty() {
+            return Err("headers need magic 2".to_owned());
+        }
+        set.append(*offset, *timestamp, key.as_deref(), value.as_deref());
+    }
+    set.seal(codec).map_err(|e| e.to_string())
+}
+
+fn batch(records: &[Plain], fields: &Fields, codec: Codec) -> Result<Vec<u8>, String> {
+    let builder = BatchBuilder::with_capacity(1024);
+    let mut builder = match fields.delete_horizon_ms {
+        Some(ms) => builder.with_base_timestamp(ms),
+        None => builder,
+    };
+    for (offset, timestamp, key, value, headers) in records {
+        let headers: Vec<_> = headers.iter().map(|(k, v)| (k.as_str(), v.as_deref())).collect();
+        let delta = offset.checked_sub(fields.base_offset).and_then(|delta| u32::try_from(delta).ok()?.try_into().ok());
+        let delta = delta.ok_or_else(|| format!("offset {offset} is out of reach of {}", fields.base_offset))?;
+        builder.append_at(delta, *timestamp, key.as_deref(), value.as_deref(), &headers);
+    }
+    let producer = record::Producer {
+        id: fields.producer_id,
+        epoch: fields.producer_epoch,
+        base_sequence: fields.base_sequence,
+        transactional: fields.transactional,
+    };
+    let mut data = builder.seal(codec, producer).map_err(|e| e.to_string())?.data.to_vec();
+    let header = Header::parse(&data).map_err(|e| e.to_string())?;
+    let mut header = header.ok_or("more than 2 GiB in a batch")?;
+    header.base_offset = fields.base_offset;
+    header.partition_leader_epoch = fields.partition_leader_epoch;
+    header.last_offset_delta = fields.last_offset_delta.unwrap_or(header.last_offset_delta);
+    header.max_timestamp = fields.max_timestamp.unwrap_or(header.max_timestamp);
+    if let Some(ms) = fields.log_append_time {
+        header.set_append_time(ms);
+    }
+    if fields.control {
+        header.set_control();
+    }
+    if fields.delete_horizon_ms.is_some() {
+        header.set_delete_horizon();
+    }
+    header.stamp(&mut data);
+    Ok(data)
+}
+
+/// The checksum of magic 2 (Castagnoli).
+#[pyfunction]
+pub(super) fn crc32c(data: &Bound<'_, PyAny>) -> PyResult<u32> {
+    Ok(record::crc32c(&octets(data)?))
+}

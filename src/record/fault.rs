@@ -1,0 +1,87 @@
+//! What is wrong with a record of magic 2: it is read again, slowly, so that good records pay nothing for a precise
+//! answer.
+
+use crate::wire::varint::{take_i32, take_i64};
+use crate::wire::{Error, Reason};
+
+/// Why the record at `start` of a batch's plain bytes cannot be read; `base` is where these bytes begin in the batch.
+#[cold]
+pub(super) fn find(data: &[u8], start: usize, base: usize) -> Error {
+    let found = Reading { data, at: start }.record();
+    // A record that could be read was broken off by what follows it.
+    let (reason, at) = found.err().unwrap_or((Reason::Invalid("record is malformed"), start));
+    Error::new(reason, base + at)
+}
+
+type Fault = (Reason, usize);
+
+struct Reading<'a> {
+    data: &'a [u8],
+    at: usize,
+}
+
+impl Reading<'_> {
+    fn record(&mut self) -> Result<(), Fault> {
+        let start = self.at;
+        let size = self.length(start)?;
+        // What the record says must not reach beyond it.
+        self.data = self.data.get(..self.at + size).unwrap_or(self.data);
+        if self.left() == 0 {
+            return Err((Reason::Truncated { wanted: 1, left: 0 }, self.at));
+        }
+        self.at += 1;
+        self.varint(take_i64)?;
+        self.varint(take_i32)?;
+        self.sized(true)?;
+        self.sized(true)?;
+        let start = self.at;
+        let (count, left) = (self.varint(take_i32)?, self.left());
+        if count < 0 {
+            return Err((Reason::NegativeLength(count.into()), start));
+        }
+        for _ in 0..count {
+            // Each takes two bytes at least, so that a count that is too large ends here soon.
+            if self.left() < 2 {
+                return Err((Reason::Length { length: count.into(), left }, start));
+            }
+            self.sized(false)?;
+            self.sized(true)?;
+        }
+        match self.left() {
+            0 => Ok(()),
+            n => Err((Reason::TrailingBytes(n), self.at)),
+        }
+    }
+
+    fn left(&self) -> usize {
+        self.data.len().saturating_sub(self.at)
+    }
+
+    fn varint<T>(&mut self, take: impl Fn(&mut &[u8]) -> Option<T>) -> Result<T, Fault> {
+        let mut rest = self.data.get(self.at..).unwrap_or_default();
+        match take(&mut rest) {
+            Some(v) => {
+                self.at = self.data.len() - rest.len();
+                Ok(v)
+            }
+            None if rest.is_empty() => Err((Reason::Truncated { wanted: 1, left: 0 }, self.data.len())),
+            None => Err((Reason::Varint, self.at)),
+        }
+    }
+
+    /// The length read at `start`, of bytes that are there.
+    fn length(&mut self, start: usize) -> Result<usize, Fault> {
+        let (length, left) = (self.varint(take_i32)?, self.left());
+        let n = usize::try_from(length).map_err(|_| (Reason::NegativeLength(length.into()), start))?;
+        if n > left { Err((Reason::Length { length: length.into(), left }, start)) } else { Ok(n) }
+    }
+
+    fn sized(&mut self, nullable: bool) -> Result<(), Fault> {
+        match self.length(self.at) {
+            Ok(n) => self.at += n,
+            Err((Reason::NegativeLength(_), _)) if nullable => {}
+            Err(fault) => return Err(fault),
+        }
+        Ok(())
+    }
+}

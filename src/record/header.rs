@@ -1,0 +1,289 @@
+//! The header of a batch of any magic, and what it says.
+//!
+//! ```text
+//! magic 2     0 base_offset i64 | 8 length i32 | 12 leader_epoch i32 | 16 magic i8 | 17 crc u32 | 21 attributes i16
+//!             23 last_offset_delta i32 | 27 base_timestamp i64 | 35 max_timestamp i64 | 43 producer_id i64
+//!             51 producer_epoch i16 | 53 base_sequence i32 | 57 count i32 | 61 records
+//! magic 0, 1  0 offset i64 | 8 length i32 | 12 crc u32 | 16 magic i8 | 17 attributes i8 | 18 timestamp i64 (magic 1)
+//!             key_length i32, key | value_length i32, value
+//! ```
+//!
+//! `length` counts from byte 12 on. The checksum covers what is behind it in magic 2, and from the magic on before.
+//! A batch that is cut off at the end of a fetch is not an error: the broker cuts at the size it was asked for.
+
+use super::{HEADER_SIZE, LOG_OVERHEAD, crc32c};
+use crate::compress::Compression;
+use crate::wire::{Error, Reason};
+
+/// The least that length can be: a message of magic 0 without key and value. Stricter checks come with the magic.
+pub(super) const MIN_LENGTH: i32 = 14;
+/// A whole batch is smaller than 2 GiB. Longer ones are not cut off, as a larger fetch would not bring them whole.
+const MAX_LENGTH: i32 = i32::MAX - 12;
+/// Bytes of a message of magic 1 that the length counts, without key and value.
+const MIN_LENGTH_1: i32 = 22;
+
+const TIMESTAMP_TYPE: i16 = 1 << 3;
+const TRANSACTIONAL: i16 = 1 << 4;
+const CONTROL: i16 = 1 << 5;
+const DELETE_HORIZON: i16 = 1 << 6;
+
+/// Who set a record's timestamp; the numbers are Kafka's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimestampType {
+    /// Nobody: magic 0 has no timestamps.
+    None = -1,
+    /// The producer.
+    CreateTime = 0,
+    /// The broker, on append.
+    LogAppendTime = 1,
+}
+
+impl TimestampType {
+    /// Kafka's name of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "NoTimestampType",
+            Self::CreateTime => "CreateTime",
+            Self::LogAppendTime => "LogAppendTime",
+        }
+    }
+}
+
+/// The header of a batch, in the order of magic 2. A message of magic 0 or 1 is a batch of one record at
+/// `base_offset`, whose timestamp is both the base and the largest one; the offset of a compressed one is that of the
+/// last message inside, and where the first one is shows when it is opened. What these formats lack is -1, as in Kafka.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Header {
+    pub base_offset: i64,
+    pub batch_length: i32,
+    pub partition_leader_epoch: i32,
+    pub magic: i8,
+    pub crc: u32,
+    pub attributes: i16,
+    pub last_offset_delta: i32,
+    pub base_timestamp: i64,
+    pub max_timestamp: i64,
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    pub base_sequence: i32,
+    pub count: i32,
+}
+
+pub(super) fn at<const N: usize>(data: &[u8], offset: usize) -> Option<[u8; N]> {
+    data.get(offset..)?.first_chunk().copied()
+}
+
+impl Header {
+    /// The header of the batch that `data` starts with; `None` if the batch is cut off.
+    pub fn parse(data: &[u8]) -> Result<Option<Self>, Error> {
+        let Some(batch_length) = at(data, 8).map(i32::from_be_bytes) else {
+            return Ok(None);
+        };
+        let length_error = |left| Error::new(Reason::Length { length: batch_length.into(), left }, 8);
+        if batch_length < MIN_LENGTH {
+            return Err(length_error(data.len()));
+        }
+        let Some(magic) = at(data, 16).map(i8::from_be_bytes) else {
+            return Ok(None);
+        };
+        if !(0..=2).contains(&magic) {
+            return Err(Error::new(Reason::Invalid("magic is not 0, 1 or 2"), 16));
+        }
+        if batch_length > MAX_LENGTH {
+            return Err(length_error(data.len()));
+        }
+        let size = size_of(batch_length);
+        if size > data.len() {
+            return Ok(None);
+        }
+        let (header, least) = match magic {
+            2 => (Self::batch(data), HEADER_SIZE),
+            1 => (Self::message(data), size_of(MIN_LENGTH_1)),
+            _ => (Self::message(data), size_of(MIN_LENGTH)),
+        };
+        header.filter(|_| size >= least).map(Some).ok_or_else(|| length_error(least))
+    }
+
+    fn batch(data: &[u8]) -> Option<Self> {
+        Some(Self {
+            base_offset: i64::from_be_bytes(at(data, 0)?),
+            batch_length: i32::from_be_bytes(at(data, 8)?),
+            partition_leader_epoch: i32::from_be_bytes(at(data, 12)?),
+            magic: i8::from_be_bytes(at(data, 16)?),
+            crc: u32::from_be_bytes(at(data, 17)?),
+            attributes: i16::from_be_bytes(at(data, 21)?),
+            last_offset_delta: i32::from_be_bytes(at(data, 23)?),
+            base_timestamp: i64::from_be_bytes(at(data, 27)?),
+            max_timestamp: i64::from_be_bytes(at(data, 35)?),
+            producer_id: i64::from_be_bytes(at(data, 43)?),
+            producer_epoch: i16::from_be_bytes(at(data, 51)?),
+            base_sequence: i32::from_be_bytes(at(data, 53)?),
+            count: i32::from_be_bytes(at(data, 57)?),
+        })
+    }
+
+    fn message(data: &[u8]) -> Option<Self> {
+        let magic = i8::from_be_bytes(at(data, 16)?);
+        let timestamp = if magic == 0 { -1 } else { i64::from_be_bytes(at(data, 18)?) };
+        Some(Self {
+            base_offset: i64::from_be_bytes(at(data, 0)?),
+            batch_length: i32::from_be_bytes(at(data, 8)?),
+            partition_leader_epoch: -1,
+            magic,
+            crc: u32::from_be_bytes(at(data, 12)?),
+            attributes: i8::from_be_bytes(at(data, 17)?).into(),
+            last_offset_delta: 0,
+            base_timestamp: timestamp,
+            max_timestamp: timestamp,
+            producer_id: -1,
+            producer_epoch: -1,
+            base_sequence: -1,
+            count: 1,
+        })
+    }
+
+    /// Writes the header of a batch of magic 2 into its first bytes, with the length and the checksum that the batch has.
+    pub fn stamp(&self, batch: &mut [u8]) {
+        let length = i32::try_from(batch.len().saturating_sub(LOG_OVERHEAD)).unwrap_or(i32::MAX);
+        let mut put = |at: usize, bytes: &[u8]| {
+            if let Some(field) = batch.get_mut(at..at + bytes.len()) {
+                field.copy_from_slice(bytes);
+            }
+        };
+        put(0, &self.base_offset.to_be_bytes());
+        put(8, &length.to_be_bytes());
+        put(12, &self.partition_leader_epoch.to_be_bytes());
+        put(16, &[2]);
+        put(21, &self.attributes.to_be_bytes());
+        put(23, &self.last_offset_delta.to_be_bytes());
+        put(27, &self.base_timestamp.to_be_bytes());
+        put(35, &self.max_timestamp.to_be_bytes());
+        put(43, &self.producer_id.to_be_bytes());
+        put(51, &self.producer_epoch.to_be_bytes());
+        put(53, &self.base_sequence.to_be_bytes());
+        put(57, &self.count.to_be_bytes());
+        let crc = batch.get(21..).map_or(0, crc32c);
+        if let Some(field) = batch.get_mut(17..21) {
+            field.copy_from_slice(&crc.to_be_bytes());
+        }
+    }
+
+    /// Bytes of the whole batch.
+    pub fn size(&self) -> usize {
+        size_of(self.batch_length)
+    }
+
+    /// The offset of the last record the batch was written with.
+    pub fn last_offset(&self) -> i64 {
+        self.base_offset.wrapping_add(self.last_offset_delta.into())
+    }
+
+    /// The offset after the batch.
+    pub fn next_offset(&self) -> i64 {
+        self.last_offset().wrapping_add(1)
+    }
+
+    /// The sequence number of the last record the batch was written with; -1 for none.
+    pub fn last_sequence(&self) -> i32 {
+        if self.base_sequence == -1 { -1 } else { sequence_after(self.base_sequence, self.last_offset_delta) }
+    }
+
+    /// The sequence number of the record at an offset of the batch; -1 for none.
+    pub fn sequence_at(&self, offset: i64) -> i32 {
+        if self.base_sequence < 0 {
+            return -1;
+        }
+        let delta = i32::try_from(offset.wrapping_sub(self.base_offset)).unwrap_or(i32::MAX);
+        sequence_after(self.base_sequence, delta)
+    }
+
+    /// How the records are compressed; `None` for a number nobody uses.
+    pub fn compression(&self) -> Option<Compression> {
+        Compression::from_attributes(self.attributes)
+    }
+
+    /// Who set the timestamps.
+    pub fn timestamp_type(&self) -> TimestampType {
+        match self.magic {
+            0 => TimestampType::None,
+            _ if self.attributes & TIMESTAMP_TYPE == 0 => TimestampType::CreateTime,
+            _ => TimestampType::LogAppendTime,
+        }
+    }
+
+    /// Whether the batch belongs to a transaction.
+    pub fn is_transactional(&self) -> bool {
+        self.has(TRANSACTIONAL)
+    }
+
+    /// Whether the batch holds control records, such as a transaction's end mark, instead of a program's.
+    pub fn is_control(&self) -> bool {
+        self.has(CONTROL)
+    }
+
+    /// When compaction may drop the batch's tombstones (KIP-534), milliseconds; kept in the base timestamp.
+    pub fn delete_horizon_ms(&self) -> Option<i64> {
+        self.has(DELETE_HORIZON).then_some(self.base_timestamp)
+    }
+
+    /// Makes the batch one whose timestamps are when the broker appended it.
+    pub fn set_append_time(&mut self, ms: i64) {
+        self.attributes |= TIMESTAMP_TYPE;
+        self.max_timestamp = ms;
+    }
+
+    /// Makes the batch one of control records.
+    pub fn set_control(&mut self) {
+        self.attributes |= CONTROL;
+    }
+
+    /// Says that the base timestamp is a delete horizon.
+    pub fn set_delete_horizon(&mut self) {
+        self.attributes |= DELETE_HORIZON;
+    }
+
+    fn has(&self, attribute: i16) -> bool {
+        self.magic == 2 && self.attributes & attribute != 0
+    }
+}
+
+/// Bytes of a batch whose length was compared with [`MIN_LENGTH`] and [`MAX_LENGTH`].
+fn size_of(length: i32) -> usize {
+    length as usize + LOG_OVERHEAD
+}
+
+/// The sequence number `n` after `first`: after the largest comes 0.
+pub fn sequence_after(first: i32, n: i32) -> i32 {
+    if first > i32::MAX.wrapping_sub(n) {
+        n.wrapping_sub(i32::MAX.wrapping_sub(first)).wrapping_sub(1)
+    } else {
+        first.wrapping_add(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_go_on_at_zero_behind_the_largest() {
+        assert_eq!(sequence_after(5, 3), 8);
+        assert_eq!(sequence_after(i32::MAX, 0), i32::MAX);
+        assert_eq!(sequence_after(i32::MAX, 1), 0);
+        assert_eq!(sequence_after(i32::MAX - 1, i32::MAX), i32::MAX - 2);
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_header_is_found_before_it_is_whole() {
+        let mut data = [0; 17];
+        data[11] = 13;
+        assert_eq!(Header::parse(&data[..12]).unwrap_err().offset(), 8);
+        data[11] = 200;
+        assert_eq!(Header::parse(&data[..11]), Ok(None));
+        assert_eq!(Header::parse(&data), Ok(None));
+        data[16] = 3;
+        assert_eq!(Header::parse(&data[..16]), Ok(None));
+        assert_eq!(Header::parse(&data).unwrap_err().offset(), 16);
+    }
+}

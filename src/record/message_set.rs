@@ -1,0 +1,170 @@
+//! Messages of magic 0 and 1: reading them one after the other, and what is inside of compressed ones.
+//!
+//! ```text
+//! offset i64 | length i32 | crc u32 | magic i8 | attributes i8 | timestamp i64 (magic 1)
+//! key_length i32, key | value_length i32, value
+//! ```
+//!
+//! A compressed message, the wrapper, holds messages in its value; they are not compressed again, which is all the
+//! nesting there is. Offsets inside are absolute in magic 0 and the wrapper's says nothing; in magic 1 they count from
+//! wherever the writer began and the last one has the wrapper's offset (KIP-31). A log-append time of the wrapper is
+//! that of all messages inside (KIP-32). Messages that are cut off at the end, inside too, are left out. Read exactly as
+//! the Java client does: bytes behind the value are ignored, and so is a wrapper's key.
+
+use super::header::{Header, MIN_LENGTH, TimestampType, at};
+use super::view::{Record, Span};
+use super::{LOG_OVERHEAD, crc32};
+use crate::compress::{Compression, decompress_into, decompress_into_of_magic_0};
+use crate::wire::{Error, Reason};
+use bytes::Bytes;
+
+/// Messages on a walk; their bytes are the [`super::RecordSet`]'s.
+#[derive(Clone, Debug)]
+pub(super) struct Messages {
+    pub left: usize,
+    pub check_crcs: bool,
+    /// What to add to offsets.
+    base_offset: i64,
+    append_time: Option<i64>,
+}
+
+impl Messages {
+    /// Messages as they lie in the log.
+    pub fn plain(header: &Header) -> Self {
+        let left = usize::try_from(header.count).unwrap_or(0);
+        Self { left, check_crcs: true, base_offset: 0, append_time: None }
+    }
+
+    /// The messages inside of a compressed one.
+    pub fn wrapped(header: &Header, wrapper: &Bytes, limit: usize) -> Result<(Bytes, Self), Error> {
+        let invalid = |why, at| Error::new(Reason::Invalid(why), at);
+        let (_, value) = parts(wrapper, 0)?;
+        let value_at = value.start as usize;
+        let Some(packed) = value.of(wrapper) else {
+            return Err(invalid("compressed message without a value", value_at - 4));
+        };
+        let compression = header.compression().unwrap_or_default();
+        let mut plain = Vec::new();
+        let decompress = if header.magic == 0 { decompress_into_of_magic_0 } else { decompress_into };
+        decompress(compression, packed, limit, &mut plain)
+            .map_err(|e| Error::new(Reason::Compression(e.to_string()), value_at))?;
+        let (left, last_offset) = count(&plain)?;
+        if left == 0 {
+            return Err(invalid("compressed message without messages inside", value_at));
+        }
+        // Some versions of librdkafka leave the wrapper's offset at 0.
+        let base_offset = match (header.magic, header.base_offset) {
+            (0, _) | (_, 0) => 0,
+            (_, offset) if offset < last_offset => {
+                return Err(invalid("offset is before that of the last message inside", 0));
+            }
+            // One that wraps around counts as none in Java, too.
+            (_, offset) => offset.wrapping_sub(last_offset).max(0),
+        };
+        let append_time = header.timestamp_type() == TimestampType::LogAppendTime;
+        let append_time = append_time.then_some(header.max_timestamp);
+        Ok((plain.into(), Self { left, check_crcs: true, base_offset, append_time }))
+    }
+
+    /// The message at `position`, which moves on behind it; an error ends the walk.
+    pub fn next(&mut self, data: &[u8], position: &mut usize) -> Option<Result<Record, Error>> {
+        self.left = self.left.checked_sub(1)?;
+        let message = self.read(data, *position);
+        match message {
+            Ok((record, end)) => {
+                *position = end;
+                Some(Ok(record))
+            }
+            Err(e) => {
+                self.left = 0;
+                Some(Err(e))
+            }
+        }
+    }
+
+    fn read(&self, data: &[u8], start: usize) -> Result<(Record, usize), Error> {
+        let message = Message::at(data, start).ok_or_else(|| cut_off(data, start))?;
+        if Compression::from_attributes(message.attributes.into()) != Some(Compression::None) {
+            return Err(Error::new(Reason::Invalid("compressed message inside of another"), start + 17));
+        }
+        let whole = data.get(..message.end).unwrap_or(data);
+        if self.check_crcs && whole.get(start + 16..).map(crc32) != Some(message.crc) {
+            return Err(Error::new(Reason::Invalid("checksum does not match the data"), start + 12));
+        }
+        let (key, value) = parts(whole, start)?;
+        let timestamp = match (message.magic, self.append_time) {
+            (0, _) => -1,
+            // Only messages of magic 1 take over the wrapper's time; others are there by mistake, and have one of their own.
+            (1, Some(time)) => time,
+            _ => at(whole, start + 18).map(i64::from_be_bytes).ok_or_else(|| cut_off(whole, start + 18))?,
+        };
+        let headers = Span { start: 0, length: 0 };
+        let offset = message.offset.wrapping_add(self.base_offset);
+        Ok((Record { offset, timestamp, key, value, headers }, message.end))
+    }
+}
+
+/// The fixed part of a message.
+struct Message {
+    offset: i64,
+    crc: u32,
+    magic: i8,
+    attributes: i8,
+    end: usize,
+}
+
+impl Message {
+    /// The message at `start`; `None` if it is cut off.
+    fn at(data: &[u8], start: usize) -> Option<Self> {
+        let length = at(data, start + 8).map(i32::from_be_bytes)?;
+        let end = usize::try_from(length).ok()?.checked_add(start + LOG_OVERHEAD)?;
+        let whole = data.get(..end)?;
+        Some(Self {
+            offset: i64::from_be_bytes(at(whole, start)?),
+            crc: u32::from_be_bytes(at(whole, start + 12)?),
+            magic: i8::from_be_bytes(at(whole, start + 16)?),
+            attributes: i8::from_be_bytes(at(whole, start + 17)?),
+            end,
+        })
+    }
+}
+
+/// How many whole messages there are, and the offset of the last one.
+fn count(data: &[u8]) -> Result<(usize, i64), Error> {
+    let (mut count, mut last_offset, mut start) = (0, 0, 0);
+    while let Some(length) = at(data, start + 8).map(i32::from_be_bytes) {
+        if length < MIN_LENGTH {
+            let left = data.len() - start;
+            return Err(Error::new(Reason::Length { length: length.into(), left }, start + 8));
+        }
+        let Some(message) = Message::at(data, start) else { break };
+        (count, last_offset, start) = (count + 1, message.offset, message.end);
+    }
+    Ok((count, last_offset))
+}
+
+/// Key and value of the message at `start`, which `data` ends with.
+fn parts(data: &[u8], start: usize) -> Result<(Span, Span), Error> {
+    let magic = at(data, start + 16).map_or(0, i8::from_be_bytes);
+    let key = span(data, start + if magic == 0 { 18 } else { 26 })?;
+    let value = span(data, key.start as usize + usize::try_from(key.length).unwrap_or(0))?;
+    Ok((key, value))
+}
+
+/// A length and as many bytes; a negative length is null.
+fn span(data: &[u8], start: usize) -> Result<Span, Error> {
+    let length = at(data, start).map(i32::from_be_bytes).ok_or_else(|| cut_off(data, start))?;
+    let body = start + 4;
+    let left = data.len() - body;
+    if usize::try_from(length).is_ok_and(|n| n > left) {
+        return Err(Error::new(Reason::Length { length: length.into(), left }, start));
+    }
+    let start = u32::try_from(body).map_err(|_| Error::new(Reason::TooLong(data.len()), start))?;
+    Ok(Span { start, length })
+}
+
+#[cold]
+fn cut_off(data: &[u8], at: usize) -> Error {
+    let left = data.len().saturating_sub(at);
+    Error::new(Reason::Truncated { wanted: left + 1, left }, at)
+}

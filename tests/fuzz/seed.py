@@ -1,0 +1,56 @@
+"""Start corpora for the fuzz targets, from the golden vectors: valid inputs of every kind, in each target's form.
+
+python tests/fuzz/seed.py FOLDER        # FOLDER/<target>/<number>
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VECTORS = Path(__file__).parent.parent / "vectors"
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+HEADER = 61
+"""Bytes of a batch of format 2 before its records."""
+
+
+def lines(name: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a file of vectors."""
+    with gzip.open(VECTORS / name, "rt", encoding="utf-8") as file:
+        yield from map(json.loads, file)
+
+
+def seeds() -> Iterator[tuple[str, bytes]]:
+    """Yield a target and an input for it."""
+    for line in [*lines("messages.jsonl.gz"), *lines("unknown_tags.jsonl.gz")]:
+        if "api" in line:
+            body = bytes.fromhex(line["hex"])
+            yield f"api_{line['kind']}", bytes([line["key"], line["version"]]) + body
+            yield "frame", bytes([7]) + len(body).to_bytes(4, "big") + body
+    for name in ("records.jsonl.gz", "records_corrupt.jsonl.gz"):
+        for line in lines(name):
+            data = bytes.fromhex(line["hex"])
+            yield "record_batch", data
+            yield "message_set", b"\0" + data
+            yield "message_set", b"\1" + data
+            for batch in line.get("expect", {}).get("batches", ()):
+                if batch["magic"] == 2 and batch["compression"] != "none":
+                    yield "compress", bytes([CODECS[batch["compression"]]]) + data[HEADER : batch["size"]]
+
+
+def main() -> None:
+    """Write the seeds."""
+    folder = Path(sys.argv[1])
+    for number, (target, data) in enumerate(seeds()):
+        (folder / target).mkdir(parents=True, exist_ok=True)
+        (folder / target / str(number)).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()

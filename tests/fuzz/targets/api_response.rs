@@ -1,0 +1,10 @@
+//! What decodes as a response encodes, and decodes to the same again.
+//!
+//! Input: the API's key, the version, the body.
+
+#![no_main]
+
+use klamm_fuzz::round_trip;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| round_trip(data, |api| &api.response));

@@ -1,0 +1,169 @@
+"""`klamm decode`: what it reads, how it is written, and what it says about bytes that make no sense."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from cli_process import klamm, started
+from klamm import protocol
+
+
+def request(api="Metadata", version=12, correlation_id=5, fields=None):
+    """A request with its header; header and body as `klamm.protocol` writes them."""
+    row = next(row for row in protocol.apis() if row.name == api)
+    flexible = row.flexible is not None and version >= row.flexible
+    header = {
+        "requestApiKey": row.key,
+        "requestApiVersion": version,
+        "correlationId": correlation_id,
+        "clientId": "app",
+    }
+    head = protocol.encode("RequestHeader", "header", 2 if flexible else 1, header)
+    return head + protocol.encode(api, "request", version, fields or {})
+
+
+def response(api="Metadata", version=12, correlation_id=5, fields=None):
+    head = protocol.encode("ResponseHeader", "header", 1, {"correlationId": correlation_id})
+    return head + protocol.encode(api, "response", version, fields or {})
+
+
+def framed(*frames):
+    return b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+
+
+def decode(*arguments, stdin=b"", code=0):
+    """Run the command and return what it printed, one object a line."""
+    result = klamm("decode", *arguments, stdin=stdin)
+    assert result.returncode == code, result.stderr.decode()
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+BATCH = protocol.encode_batch([protocol.BatchRecord(timestamp=1, key=b"k", value=b"\xff", headers=[("h", b"v")])])
+CORRUPT = BATCH[:30] + b"\1" + BATCH[31:]
+
+
+def test_both_directions_of_a_connection():
+    asked = request(fields={"topics": [{"name": "t"}]})
+    fetched = request("Fetch", 4, 3, {"topics": [{"topic": "t", "partitions": [{"partition": 0}]}]})
+    first, second, third = decode(stdin=framed(asked, fetched, response(fields={"clusterId": "c"})))
+    assert (first["at"], first["size"], first["api"], first["kind"]) == (0, len(asked), "Metadata", "request")
+    assert first["header"] == {
+        "requestApiKey": 3,
+        "requestApiVersion": 12,
+        "correlationId": 5,
+        "clientId": "app",
+    }
+    assert first["body"]["topics"][0]["name"] == "t"
+    assert (second["at"], second["api"], second["version"]) == (len(asked) + 4, "Fetch", 4)
+    assert (third["api"], third["kind"], third["version"], third["body"]["clusterId"]) == (
+        "Metadata",
+        "response",
+        12,
+        "c",
+    )
+
+
+def test_a_request_that_looks_like_an_answer():
+    # Produce v3 begins with the bytes of correlation id 3, which somebody is waiting for.
+    waiting = request("Metadata", 12, 3)
+    produce = request("Produce", 3, 4, {"acks": 1})
+    kinds = [
+        (found["api"], found["kind"]) for found in decode(stdin=framed(waiting, produce, response(correlation_id=3)))
+    ]
+    assert kinds == [("Metadata", "request"), ("Produce", "request"), ("Metadata", "response")]
+
+
+@pytest.mark.parametrize("form", ["raw", "hex", "base64"])
+def test_bytes_may_be_written_in_three_ways(form, tmp_path):
+    data = request()
+    text = {"raw": data, "hex": data.hex(":").encode(), "base64": base64.encodebytes(data).replace(b"\n", b"")}[form]
+    path = tmp_path / "request"
+    path.write_bytes(text)
+    assert decode("--as", "request", str(path))[0]["api"] == "Metadata"
+    assert decode("--as", "request", "--form", form, stdin=text)[0]["api"] == "Metadata"
+    if form != "raw":
+        assert decode("--as", "request", text.decode())[0]["api"] == "Metadata"
+
+
+def test_lines_of_text_are_a_message_each():
+    text = b"\n".join(request(version=version).hex().encode() for version in (1, 12)) + b"\n"
+    assert [found["version"] for found in decode("--as", "request", stdin=text)] == [1, 12]
+
+
+def test_frames_written_as_text():
+    assert decode(stdin=framed(request(), request()).hex().encode())[1]["api"] == "Metadata"
+
+
+def test_a_body_and_a_response_need_to_be_told():
+    assert decode("--as", "response", "--api", "Metadata", "--version", "12", response().hex())[0]["header"] == {
+        "correlationId": 5
+    }
+    body = protocol.encode("Metadata", "request", 12, {})
+    assert decode("--as", "request-body", "--api", "Metadata", "--version", "12", stdin=body)[0]["body"]["topics"] == []
+    result = klamm("decode", "--as", "response", "00")
+    assert result.returncode == 1
+    assert b"--api and --version" in result.stderr
+
+
+def test_record_batches_and_records_within_messages():
+    record = {
+        "offset": 0,
+        "timestamp": 1,
+        "key": "k",
+        "value": "/w==",
+        "value_encoding": "base64",
+        "headers": [{"name": "h", "value": "v"}],
+    }
+    first, second, rest = decode("--as", "records", stdin=BATCH + BATCH + BATCH[:20])
+    assert (first["at"], second["at"], rest) == (0, len(BATCH), {"at": 2 * len(BATCH), "cut_off": 20})
+    assert record.items() <= first["records"][0].items()
+    partition = {"index": 0, "records": BATCH}
+    fields = {"acks": -1, "topicData": [{"name": "t", "partitionData": [partition]}]}
+    produce = request("Produce", 9, 1, fields)
+    (found,) = decode("--as", "request", stdin=produce)
+    assert record.items() <= found["body"]["topicData"][0]["partitionData"][0]["records"][0]["records"][0].items()
+    (found,) = decode("--as", "request", "--plain-records", stdin=produce)
+    plain = found["body"]["topicData"][0]["partitionData"][0]["records"]
+    assert base64.b64decode(plain) == BATCH
+
+
+def test_what_is_broken_is_an_error_and_the_rest_is_read():
+    first, second, third = decode(stdin=framed(request()[:-1], request()) + b"\0\0", code=1)
+    assert "Metadata request v12" in first["error"]
+    assert second["api"] == "Metadata"
+    assert "ends 2 bytes into a frame" in third["error"]
+    bad = {
+        "acks": 1,
+        "topicData": [{"name": "t", "partitionData": [{"index": 0, "records": CORRUPT}]}],
+    }
+    (found,) = decode("--as", "request", stdin=request("Produce", 9, 1, bad), code=1)
+    assert found["body"]["topicData"][0]["partitionData"][0]["records"][0]["error"]
+    (broken,) = decode("--as", "records", stdin=CORRUPT, code=1)
+    assert "checksum" in broken["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--api", "Metadata"], b"go together"),
+        (["--as", "request-body", "--api", "Metdata", "--version", "1", "00"], b"Metadata"),
+        (["no-such-file!"], b"No such file"),
+        (["--as", "request", "--form", "hex", "zz"], b"not hex"),
+    ],
+)
+def test_wrong_use_is_one_line(arguments, complaint):
+    result = klamm("decode", *arguments)
+    assert result.returncode == 1
+    assert complaint in result.stderr
+    assert b"Traceback" not in result.stderr
+
+
+def test_frames_are_printed_as_they_come():
+    with started("decode") as process:
+        for version in (1, 12):
+            process.stdin.write(framed(request(version=version)))
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["version"] == version
