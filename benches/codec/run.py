@@ -133,11 +133,11 @@ def run_instructions() -> None:
 def instructions(function: str, case: str) -> float:
     """Instructions of a case, a record."""
     (summary,) = (TARGET / "gungraun" / PACKAGE / "instructions").rglob(f"{function}.{case}/summary.json")
-    text = summary.read_text()
-    found = re.search(r'"Ir":\{"metrics":\{"(?:Left|Both)":(?:\[)?\{"Int":(\d+)', re.sub(r"\s", "", text))
-    if not found:
-        raise SystemExit(f"{summary} says nothing of instructions")
-    return int(found[1]) / RECORDS
+    (profile,) = json.loads(summary.read_text())["profiles"]
+    values = profile["data"]["total"]["metrics"]["Ir"]["values"]
+    # With an earlier run to compare with, both are there.
+    found = values["new"] if "new" in values else values["both"][0]
+    return float(found) / RECORDS
 
 
 def report_instructions() -> list[Row]:

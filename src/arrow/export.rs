@@ -46,8 +46,8 @@ pub fn to_batch(columns: &Columns, rows: &[Rows<'_>]) -> Result<RecordBatch, Too
     let (mut keys, mut values) = (Binary::new(count, has(Column::Key)), Binary::new(count, has(Column::Value)));
     // A slice's bytes are read for both columns while they are near: all slices together fit no cache.
     for r in rows {
-        keys.extend(r, |record, data| record.key(data));
-        values.extend(r, |record, data| record.value(data));
+        keys.extend(r, Record::key_size, |record, data| record.key(data));
+        values.extend(r, Record::value_size, |record, data| record.value(data));
     }
     let (keys, values) = (keys.finish()?, values.finish()?);
     let array = |column: &Column| -> Result<ArrayRef, TooLarge> {
@@ -84,20 +84,27 @@ impl Binary {
     }
 
     #[inline]
-    fn extend<F>(&mut self, rows: &Rows<'_>, part: F)
+    fn extend<L, F>(&mut self, rows: &Rows<'_>, length: L, part: F)
     where
+        L: Fn(&Record) -> Option<usize>,
         F: for<'a> Fn(&Record, &'a [u8]) -> Option<&'a [u8]>,
     {
         if !self.wanted {
             return;
         }
         let mut end = self.values.len();
-        for record in rows.records {
-            let bytes = part(record, rows.data);
-            self.nulls.append(bytes.is_some());
-            end += bytes.map_or(0, <[u8]>::len);
+        let mut nulls = 0;
+        self.offsets.extend(rows.records.iter().map(|record| {
+            let length = length(record);
+            nulls += usize::from(length.is_none());
+            end += length.unwrap_or(0);
             // Wraps beyond 2 GiB, which is refused at the end.
-            self.offsets.push(end as i32);
+            end as i32
+        }));
+        if nulls == 0 {
+            self.nulls.append_n_non_nulls(rows.records.len());
+        } else {
+            rows.records.iter().for_each(|record| self.nulls.append(length(record).is_some()));
         }
         self.values.reserve(end - self.values.len());
         for record in rows.records {
@@ -156,8 +163,8 @@ fn timestamps(layout: Layout, rows: &[Rows<'_>], count: usize) -> ArrayRef {
     }
     let mut nulls = NullBufferBuilder::new(count);
     let millis = per_record(rows, count, |r| r.timestamp);
-    for millis in &millis {
-        nulls.append(*millis != NO_TIMESTAMP);
+    if millis.contains(&NO_TIMESTAMP) {
+        millis.iter().for_each(|millis| nulls.append(*millis != NO_TIMESTAMP));
     }
     Arc::new(TimestampMillisecondArray::new(millis.into(), nulls.finish()).with_timezone("UTC"))
 }
@@ -170,6 +177,14 @@ fn headers(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ListArray,
     let mut value_nulls = NullBufferBuilder::new(count);
     offsets.push(0);
     for r in rows {
+        if r.records.iter().all(|record| record.header_count() == 0) {
+            offsets.resize(offsets.len() + r.records.len(), key_ends.len() as i32 - 1);
+            match layout {
+                Layout::Klamm => nulls.append_n_non_nulls(r.records.len()),
+                Layout::Spark => nulls.append_n_nulls(r.records.len()),
+            }
+            continue;
+        }
         for record in r.records {
             nulls.append(layout == Layout::Klamm || record.header_count() > 0);
             for (key, value) in record.headers(r.data) {

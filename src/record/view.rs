@@ -64,11 +64,25 @@ impl Record {
     }
 
     /// How many headers there are.
+    #[inline]
     pub fn header_count(&self) -> usize {
         self.headers.length.max(0) as usize
     }
 
+    /// Bytes of the key; `None` is null.
+    #[inline]
+    pub fn key_size(&self) -> Option<usize> {
+        usize::try_from(self.key.length).ok()
+    }
+
+    /// Bytes of the value; `None` is null.
+    #[inline]
+    pub fn value_size(&self) -> Option<usize> {
+        usize::try_from(self.value.length).ok()
+    }
+
     /// Bytes of key and value.
+    #[inline]
     pub fn payload_size(&self) -> usize {
         self.key.length.max(0) as usize + self.value.length.max(0) as usize
     }

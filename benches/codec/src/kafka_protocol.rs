@@ -22,8 +22,8 @@ pub fn records(records: &[Plain]) -> Vec<Record> {
         offset: i as i64,
         sequence: NO_SEQUENCE,
         timestamp: r.timestamp,
-        key: Some(r.key.clone().into()),
-        value: Some(r.value.clone().into()),
+        key: Some(r.key.clone()),
+        value: Some(r.value.clone()),
         headers: IndexMap::new(),
     };
     records.iter().enumerate().map(record).collect()

@@ -3,6 +3,8 @@
 //! `klamm`, `kafka_protocol` and `barnabas` do the same to the same bytes; [`floor`] is what no codec can do without:
 //! the checksum over a batch and one copy of it.
 
+use bytes::Bytes;
+
 pub mod barnabas;
 pub mod floor;
 pub mod kafka_protocol;
@@ -38,22 +40,27 @@ pub struct Plain {
     /// Milliseconds since 1970.
     pub timestamp: i64,
     /// The key.
-    pub key: Vec<u8>,
+    pub key: Bytes,
     /// Words, so that there is something to compress.
-    pub value: Vec<u8>,
+    pub value: Bytes,
 }
 
 impl Shape {
-    /// The records.
+    /// The records, one behind the other in memory, so that codecs are measured and not caches.
     pub fn plain(&self) -> Vec<Plain> {
         let mut words = Words(0x2545_f491_4f6c_dd1d);
-        (0..self.records)
-            .map(|i| Plain {
-                timestamp: START_MS + i as i64 / 8,
-                key: format!("{:0width$}", i * 7919 % self.records, width = self.key).into_bytes(),
-                value: words.text(self.value),
-            })
-            .collect()
+        let mut text = Vec::new();
+        for i in 0..self.records {
+            text.extend_from_slice(format!("{:0width$}", i * 7919 % self.records, width = self.key).as_bytes());
+            text.extend_from_slice(&words.text(self.value));
+        }
+        let mut text = Bytes::from(text);
+        let record = |i| Plain {
+            timestamp: START_MS + i as i64 / 8,
+            key: text.split_to(self.key),
+            value: text.split_to(self.value),
+        };
+        (0..self.records).map(record).collect()
     }
 }
 
