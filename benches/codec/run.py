@@ -26,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PACKAGE = "klamm-bench-codec"
+SECONDS = ("--warm-up-time", "1", "--measurement-time", "3")
 SHAPES = ("100 bytes", "1 KiB", "8 bytes")
 RECORDS = 10_000
 
@@ -76,7 +77,7 @@ def cargo(*arguments: str, folder: Path = ROOT, **variables: str) -> str:
 def run_time() -> None:
     """Run the criterion benches."""
     for bench in ("records", "messages", "compress", "parts"):
-        cargo("bench", "--locked", "-q", "-p", PACKAGE, "--bench", bench, "--", "--noplot")
+        cargo("bench", "--locked", "-q", "-p", PACKAGE, "--bench", bench, "--", "--noplot", *SECONDS)
 
 
 def nanoseconds(*path: str) -> float:
@@ -115,7 +116,7 @@ def report_time() -> list[Row]:
     for message in ("metadata", "fetch"):
         for way in ("decode", "encode"):
             group = f"{message} of 1,000 partitions"
-            ours, theirs = nanoseconds(group, way, "klamm"), nanoseconds(group, way, "kafka-protocol")
+            ours, theirs = nanoseconds(group, f"{way}/klamm"), nanoseconds(group, f"{way}/kafka-protocol")
             rows.append(Row(f"{way} {group}", f"{ours / 1e3:.1f} µs", f"kafka-protocol {theirs / ours:.1f} ×"))
     rows += [Row(f"varint {way}", f"{nanoseconds('varint', way) / RECORDS:.2f} ns", "") for way in ("decode", "encode")]
     rows.append(Row("CRC-32C of 16 KiB", f"{(16 << 10) / nanoseconds('checksum', '16384 bytes'):.1f} GB/s", ""))

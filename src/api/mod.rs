@@ -8,7 +8,7 @@ mod error_code;
 
 pub use error_code::ErrorCode;
 
-use crate::wire::{self, Error, Reader, Reason, Shape, Struct, Type, Value, Walk, Wire, Writer};
+use crate::wire::{self, Error, Reader, Reason, Reflect, Struct, Type, Value, Walk, Wire, Writer};
 use bytes::Bytes;
 
 /// What is known of an API without looking at a message.
@@ -125,7 +125,7 @@ impl Door {
         let mut message = (self.new)();
         let read = message.read(&mut r).and_then(|()| r.finish());
         read.map_err(|e| e.of(self.info.name, self.kind, version))?;
-        Ok((wire::take_value(&mut Shape::Struct(&mut message), version), r.unknown_tags()))
+        Ok((wire::take_value(&mut message.shape(), version), r.unknown_tags()))
     }
 
     /// The bytes of a body; fields left out take their defaults.
@@ -133,7 +133,7 @@ impl Door {
         self.info.check(self.kind, version)?;
         let mut w = Writer::new(version, self.info.is_flexible(version));
         let mut message = (self.new)();
-        let set = wire::set_value(Shape::Struct(&mut message), value, version);
+        let set = wire::set_value(message.shape(), value, version);
         let written = set.and_then(|()| {
             message.put(&mut w);
             w.finish()
@@ -143,7 +143,7 @@ impl Door {
 
     /// What the message is made of in all its versions: a [`Type::Struct`].
     pub fn describe(&self) -> Type {
-        wire::describe(Shape::Struct(&mut (self.new)()))
+        wire::describe((self.new)().shape())
     }
 }
 
