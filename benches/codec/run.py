@@ -1,6 +1,6 @@
 """The codec beside other codecs, as one table: time, instructions, size of code, time to build.
 
-    make bench-codec                          # everything, about ten minutes
+    make bench-codec                          # everything, about 25 minutes, most of it building
     make bench-codec ARGS='--only time'       # or instructions, or size
     make bench-codec ARGS=--markdown          # the table for benches/README.md
 
