@@ -77,6 +77,8 @@ class Driven:
 
         def call(*args: Any, **keywords: Any) -> Any:
             result = method(*args, **keywords)
+            if name == "send_nowait":
+                return result  # what may be awaited later is not awaited now
             if hasattr(result, "__anext__") or inspect.isgenerator(result):
                 return self._style.iterate(result)
             return self._style.wait(result)

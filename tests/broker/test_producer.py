@@ -99,8 +99,9 @@ def test_many_records_go_in_one_call(style, broker, topic):
 def test_every_kind_of_acknowledgement_works(style, broker, topic, acks):
     with style.producer(broker.bootstrap_servers, acks=acks) as producer:
         assert producer.send(topic, b"v").offset == (-1 if acks == 0 else 0)
-    with klamm.Consumer(broker.bootstrap_servers, topics=[topic], auto_offset_reset="earliest") as consumer:
-        assert next(iter(consumer)).value == b"v"
+        # Nothing is promised of a record without acknowledgement whose producer is gone.
+        with klamm.Consumer(broker.bootstrap_servers, topics=[topic], auto_offset_reset="earliest") as consumer:
+            assert next(iter(consumer)).value == b"v"
 
 
 def test_sending_waits_while_the_buffer_is_full(style, broker, topic):
@@ -130,8 +131,7 @@ def test_send_nowait_on_an_event_loop_refuses_to_wait():
 
 def test_flush_raises_what_failed_and_only_once(style, broker, topic):
     with style.producer(broker.bootstrap_servers, allow_auto_create_topics=False, max_block_ms=500) as producer:
-        producer.send_nowait(topic, b"v")
-        producer.send_nowait(topic, b"w")
+        producer.send_many(topic, [b"v", b"w"])
         with pytest.RaisesGroup(klamm.KafkaError, match="2 records were not delivered"):
             producer.flush(timeout=20)
         producer.flush(timeout=20)

@@ -66,8 +66,9 @@ def versions(ask):
     return spoken
 
 
-def test_the_broker_speaks_every_api_we_know(versions):
-    assert {api.name for api in protocol.apis()} <= set(versions)
+def test_the_broker_speaks_every_api_the_client_uses(versions):
+    client = "Produce Fetch ListOffsets Metadata OffsetCommit OffsetFetch FindCoordinator CreateTopics DeleteTopics"
+    assert {*client.split(), "ApiVersions", "InitProducerId"} <= set(versions)
 
 
 def test_versions_in_every_version(ask, versions):
