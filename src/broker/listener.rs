@@ -213,7 +213,7 @@ impl Server {
     /// Handles what a peer sent, writes the answers, and reads once more. An error closes the connection.
     fn serve(&mut self, token: usize) -> io::Result<()> {
         let connection = Connection(token as u64);
-        let mut has_read = false;
+        let (mut has_read, mut is_over) = (false, false);
         loop {
             self.handle_frames(token);
             let Some(peer) = self.peers.get_mut(&token) else {
@@ -235,6 +235,9 @@ impl Server {
             if more {
                 continue;
             }
+            if is_over {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
             if has_read || !peer.unread {
                 if peer.unread {
                     self.again.insert(token);
@@ -247,7 +250,8 @@ impl Server {
             match peer.stream.receive(&mut self.scratch, peer.frames.buffer())? {
                 Received::Drained => peer.unread = peer.ended,
                 Received::More => {}
-                Received::End => return Err(io::ErrorKind::UnexpectedEof.into()),
+                // What came before the end is still handled.
+                Received::End => is_over = true,
             }
         }
     }

@@ -6,6 +6,7 @@ use super::pending::closed;
 use super::{Error, ErrorKind};
 use crate::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time};
 use crate::net::{Event, Poller, Received, Stream, Wake, resolve};
+use bytes::BytesMut;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -155,6 +156,9 @@ impl<R: Serve> Shared<R> {
     }
 }
 
+/// How long the end of a client waits at most for brokers to have read what they do not answer.
+const LINGER: Duration = Duration::from_secs(1);
+
 type Resolved = (ConnectionId, io::Result<Vec<SocketAddr>>);
 
 struct Socket {
@@ -205,7 +209,7 @@ impl<R: Serve> Driver<R> {
         loop {
             self.poller.arm();
             if self.shared.closed.load(SeqCst) {
-                break;
+                return self.linger();
             }
             while self.turn() {}
             let now = self.shared.now();
@@ -224,6 +228,40 @@ impl<R: Serve> Driver<R> {
             for event in events.drain(..) {
                 self.handle(event);
             }
+        }
+    }
+
+    /// Closing a socket with something unread in it makes the kernel reset the connection, and the broker forget what it
+    /// had not read yet. So where nothing but that would tell a loss, the broker is the first to close.
+    fn linger(mut self) {
+        let network = &mut self.network;
+        self.sockets.retain(|connection, _| network.is_unheard(*connection));
+        let end = Instant::now() + LINGER;
+        let mut shut = Vec::new();
+        let mut events = Vec::new();
+        loop {
+            let connections: Vec<ConnectionId> = self.sockets.keys().copied().collect();
+            for connection in connections {
+                let Some(socket) = self.sockets.get_mut(&connection) else { continue };
+                let mut result = socket.stream.flush(&self.poller).map(|()| Received::More);
+                if socket.stream.is_flushed() && !shut.contains(&connection) {
+                    socket.stream.shutdown();
+                    shut.push(connection);
+                }
+                let mut unwanted = BytesMut::new();
+                while matches!(result, Ok(Received::More)) && Instant::now() < end {
+                    unwanted.clear();
+                    result = socket.stream.receive(&mut self.scratch, &mut unwanted);
+                }
+                if !matches!(result, Ok(Received::Drained)) {
+                    self.close(connection);
+                }
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if self.sockets.is_empty() || left.is_zero() || self.poller.wait(Some(left), &mut events).is_err() {
+                break;
+            }
+            events.clear();
         }
     }
 
@@ -372,10 +410,14 @@ impl<R: Serve> Driver<R> {
         let Some(socket) = self.sockets.get_mut(&connection).filter(|s| s.connected) else {
             return;
         };
-        if let Err(e) = socket.stream.flush(&self.poller) {
-            // What the broker said before it hung up explains more than a failed write.
-            self.receive(connection);
-            self.lost(connection, Some(e.to_string()));
+        match socket.stream.flush(&self.poller) {
+            Ok(()) if socket.stream.is_flushed() => self.network.handle_written(self.shared.now(), connection),
+            Ok(()) => {}
+            Err(e) => {
+                // What the broker said before it hung up explains more than a failed write.
+                self.receive(connection);
+                self.lost(connection, Some(e.to_string()));
+            }
         }
     }
 

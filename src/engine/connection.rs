@@ -87,6 +87,10 @@ pub struct Connection<T> {
     frames: Frames,
     versions: HashMap<i16, (i16, i16)>,
     in_flight: VecDeque<InFlight<T>>,
+    /// Requests that are not answered, until they are written; then the deadline and the version they were sent in.
+    unanswered: Vec<(T, i16, Time)>,
+    /// Whether such a request was ever sent.
+    is_unheard: bool,
     outbox: VecDeque<Bytes>,
     answers: VecDeque<(T, Result<Reply, Error>)>,
     next_correlation_id: i32,
@@ -102,6 +106,8 @@ impl<T> Connection<T> {
             frames: Frames::new(max_frame),
             versions: HashMap::new(),
             in_flight: VecDeque::new(),
+            unanswered: Vec::new(),
+            is_unheard: false,
             outbox: VecDeque::new(),
             answers: VecDeque::new(),
             next_correlation_id: 0,
@@ -175,9 +181,22 @@ impl<T> Connection<T> {
             let api = call.api();
             self.in_flight.push_back(InFlight { correlation_id, api, version, deadline, token: Some(token) });
         } else {
-            self.answers.push_back((token, Ok(Reply { version, body: Bytes::new() })));
+            self.unanswered.push((token, version, deadline));
+            self.is_unheard = true;
         }
         Ok(())
+    }
+
+    /// Takes in that everything sent so far was given to the network: the end of requests that are not answered.
+    pub fn handle_written(&mut self) {
+        let written = self.unanswered.drain(..);
+        self.answers.extend(written.map(|(token, version, _)| (token, Ok(Reply { version, body: Bytes::new() }))));
+    }
+
+    /// Whether requests were sent that the broker does not answer: only its end of the connection tells that it read
+    /// them.
+    pub fn is_unheard(&self) -> bool {
+        self.is_unheard
     }
 
     /// The buffer that received bytes go to; [`Connection::handle_received`] reads them.
@@ -244,7 +263,9 @@ impl<T> Connection<T> {
     pub fn fail(&mut self, error: &Error) {
         self.state = State::Failed;
         self.outbox.clear();
-        self.answers.extend(self.in_flight.drain(..).filter_map(|f| f.token).map(|token| (token, Err(error.clone()))));
+        let unanswered = self.unanswered.drain(..).map(|(token, ..)| token);
+        let tokens = unanswered.chain(self.in_flight.drain(..).filter_map(|f| f.token));
+        self.answers.extend(tokens.map(|token| (token, Err(error.clone()))));
     }
 
     /// What the peer's silent end of the connection means in this state.
@@ -270,12 +291,15 @@ impl<T> Connection<T> {
 
     /// When the oldest request in flight is late.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.in_flight.iter().map(|f| f.deadline).min()
+        self.in_flight.iter().map(|f| f.deadline).chain(self.unanswered.iter().map(|u| u.2)).min()
     }
 
     /// An error if an answer is late: the connection has to be closed, because what comes later cannot be trusted to come.
     pub fn handle_timeout(&self, now: Time) -> Result<(), Error> {
         match self.in_flight.iter().find(|f| f.deadline <= now) {
+            None if self.unanswered.iter().any(|u| u.2 <= now) => {
+                Err(Error::new(ErrorKind::Timeout, "broker did not read what was sent in time"))
+            }
             None => Ok(()),
             Some(late) => Err(Error::new(ErrorKind::Timeout, format!("no answer to {} in time", late.api.name))),
         }

@@ -318,13 +318,29 @@ impl<T> Network<T> {
         peer.link = Link::Up(connection, Box::new(c));
     }
 
-    /// The buffer that bytes received on a connection go to.
-    pub fn buffer(&mut self, connection: ConnectionId) -> Option<&mut BytesMut> {
-        let id = self.connections.get(&connection)?;
-        match &mut self.peers.get_mut(id)?.link {
-            Link::Up(_, c) => Some(c.buffer()),
+    /// Takes in that a connection has written everything it was given.
+    pub fn handle_written(&mut self, now: Time, connection: ConnectionId) {
+        if let Some(c) = self.up(connection) {
+            c.handle_written();
+            self.collect(now, connection);
+        }
+    }
+
+    /// Whether a connection carried requests that the broker does not answer, see [`Connection::is_unheard`].
+    pub fn is_unheard(&mut self, connection: ConnectionId) -> bool {
+        self.up(connection).is_some_and(|c| c.is_unheard())
+    }
+
+    fn up(&mut self, connection: ConnectionId) -> Option<&mut Connection<Token<T>>> {
+        match &mut self.peers.get_mut(self.connections.get(&connection)?)?.link {
+            Link::Up(_, c) => Some(c),
             _ => None,
         }
+    }
+
+    /// The buffer that bytes received on a connection go to.
+    pub fn buffer(&mut self, connection: ConnectionId) -> Option<&mut BytesMut> {
+        self.up(connection).map(Connection::buffer)
     }
 
     /// Takes in that bytes were received.

@@ -121,6 +121,12 @@ impl Stream {
         self.queue.is_empty()
     }
 
+    /// Says to the peer that nothing more will come; what it sends can still be read.
+    pub fn shutdown(&self) {
+        // It fails only if the connection is gone, which the next read tells.
+        let _ = self.tcp.shutdown(std::net::Shutdown::Write);
+    }
+
     /// Ends the registration and closes the stream.
     pub fn close(mut self, poller: &Poller) {
         let _ = poller.poll.registry().deregister(&mut self.tcp);

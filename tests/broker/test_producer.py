@@ -99,9 +99,17 @@ def test_many_records_go_in_one_call(style, broker, topic):
 def test_every_kind_of_acknowledgement_works(style, broker, topic, acks):
     with style.producer(broker.bootstrap_servers, acks=acks) as producer:
         assert producer.send(topic, b"v").offset == (-1 if acks == 0 else 0)
-        # Nothing is promised of a record without acknowledgement whose producer is gone.
-        with klamm.Consumer(broker.bootstrap_servers, topics=[topic], auto_offset_reset="earliest") as consumer:
-            assert next(iter(consumer)).value == b"v"
+    with klamm.Consumer(broker.bootstrap_servers, topics=[topic], auto_offset_reset="earliest") as consumer:
+        assert next(iter(consumer)).value == b"v"
+
+
+def test_a_record_without_acknowledgement_arrives_although_its_producer_closes_at_once(broker, topic):
+    rounds = 30
+    for _ in range(rounds):
+        with klamm.Producer(broker.bootstrap_servers, acks=0) as producer:
+            producer.send_nowait(topic, b"v")
+    table = klamm.read_table(broker.bootstrap_servers, topic)
+    assert table.num_rows == rounds
 
 
 def test_sending_waits_while_the_buffer_is_full(style, broker, topic):

@@ -45,6 +45,20 @@ fn a_cluster_listens_answers_and_stops() {
 }
 
 #[test]
+fn what_came_before_the_end_of_a_connection_is_handled() {
+    let broker = Broker::start(Options::default()).unwrap();
+    for _ in 0..50 {
+        let mut client = connect(&broker, 0);
+        let frame = frame(&metadata::API, 12, 1, &encode(12, &metadata::Request::default()).unwrap());
+        client.write_all(&[&(frame.len() as u32).to_be_bytes(), &frame[..]].concat()).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let answer = response::<metadata::Request>(12, read_frame(&mut client).unwrap()).1;
+        assert_eq!(answer.brokers.len(), 1);
+        assert_eq!(client.read(&mut [0]).unwrap(), 0);
+    }
+}
+
+#[test]
 fn large_answers_arrive_whole_through_a_small_window() {
     let broker = Broker::start(Options::default()).unwrap();
     let mut client = connect(&broker, 0);
