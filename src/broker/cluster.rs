@@ -10,7 +10,7 @@
 //! The listener stops reading from a parked connection, so that the queue is bounded by what one read brings.
 
 use super::handlers::{self, Context, Outcome, Parked};
-use super::state::{Node, State};
+use super::state::{Clock, Node, State};
 use super::{Options, Time};
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -101,11 +101,13 @@ impl Cluster {
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.deadlines.first().map(|(at, _)| *at)
+        let parked = self.deadlines.first().map(|(at, _)| *at);
+        parked.into_iter().chain(self.state.next_timeout()).min()
     }
 
-    /// Answers what has waited long enough.
+    /// Answers what has waited long enough, and ends what has lasted too long.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.state.handle_timeout(Clock::new(now, self.start_ms));
         while let Some(&(_, connection)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
             self.resume(now, connection, true);
         }
@@ -121,7 +123,7 @@ impl Cluster {
             let Some(frame) = client.queue.pop_front() else {
                 return;
             };
-            let context = Context::new(now, self.start_ms, client.node, connection);
+            let context = Context::new(Clock::new(now, self.start_ms), client.node, connection);
             match handlers::handle(&mut self.state, context, frame) {
                 Outcome::Reply(parts) => self.outputs.push_back(Output::Reply { connection, parts }),
                 Outcome::Silent => {}
@@ -151,7 +153,7 @@ impl Cluster {
         let Some(parked) = &mut client.parked else {
             return;
         };
-        parked.context.move_to(now, self.start_ms);
+        parked.context.clock = Clock::new(now, self.start_ms);
         let Some(parts) = handlers::resume(&mut self.state, parked, expired) else {
             return;
         };

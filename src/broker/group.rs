@@ -1,9 +1,11 @@
 //! Groups: so far the offsets they committed; nobody can be a member yet.
 //!
-//! Offsets are kept by topic name and go with the topic. Keys and metadata count towards the cluster's memory.
+//! Offsets are kept by topic name and go with the topic. Those of a transaction wait for its end; then, as in Kafka,
+//! the one that was sent last counts. Keys and metadata count towards the cluster's memory.
 
 use super::state::Memory;
-use std::collections::BTreeMap;
+use super::transactions::offsets_partition;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of metadata that may come with an offset: Kafka's `offset.metadata.max.bytes`.
 pub(super) const MAX_METADATA: usize = 4096;
@@ -16,46 +18,139 @@ pub(super) struct Committed {
     pub metadata: String,
 }
 
-type Offsets = BTreeMap<String, BTreeMap<i32, Committed>>;
+/// A committed offset, and how many were committed before it in the cluster.
+#[derive(Debug)]
+struct Kept {
+    committed: Committed,
+    order: u64,
+}
+
+type Offsets = BTreeMap<String, BTreeMap<i32, Kept>>;
+
+/// Offsets of open transactions, by producer id.
+type Pending = BTreeMap<String, BTreeMap<i32, BTreeMap<i64, Kept>>>;
 
 /// All groups.
 #[derive(Debug, Default)]
-pub(super) struct Groups(BTreeMap<String, Offsets>);
+pub(super) struct Groups {
+    offsets: BTreeMap<String, Offsets>,
+    pending: BTreeMap<String, Pending>,
+    commits: u64,
+}
 
 /// What keeping one offset takes, roughly.
-fn cost(group: &str, topic: &str, metadata: &str) -> usize {
-    group.len() + topic.len() + metadata.len() + 128
+fn cost(group: &str, topic: &str, kept: &Kept) -> usize {
+    group.len() + topic.len() + kept.committed.metadata.len() + 128
 }
 
 impl Groups {
+    /// Whether anything is known of a group.
+    pub fn knows(&self, group: &str) -> bool {
+        self.offsets.contains_key(group) || self.pending.contains_key(group)
+    }
+
     /// Keeps an offset; false if there is no memory for it.
     pub fn commit(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32, new: Committed) -> bool {
-        if !memory.take(cost(group, topic, &new.metadata)) {
+        let new = self.keep(new);
+        if !memory.take(cost(group, topic, &new)) {
             return false;
         }
-        let topics = self.0.entry(group.to_owned()).or_default();
-        let old = topics.entry(topic.to_owned()).or_default().insert(partition, new);
-        memory.give(old.map_or(0, |old| cost(group, topic, &old.metadata)));
+        self.settle(memory, group, topic, partition, new);
         true
+    }
+
+    /// Keeps an offset that counts once the transaction of a producer is committed; false if there is no memory.
+    pub fn commit_pending(
+        &mut self,
+        memory: &mut Memory,
+        group: &str,
+        (topic, partition): (&str, i32),
+        producer_id: i64,
+        new: Committed,
+    ) -> bool {
+        let new = self.keep(new);
+        if !memory.take(cost(group, topic, &new)) {
+            return false;
+        }
+        let topics = self.pending.entry(group.to_owned()).or_default();
+        let producers = topics.entry(topic.to_owned()).or_default().entry(partition).or_default();
+        let old = producers.insert(producer_id, new);
+        memory.give(old.map_or(0, |old| cost(group, topic, &old)));
+        true
+    }
+
+    /// Settles what a producer's transaction committed for the groups in these partitions of Kafka's topic for them.
+    pub fn end_transaction(&mut self, memory: &mut Memory, id: i64, partitions: &BTreeSet<i32>, committed: bool) {
+        let mut ended = Vec::new();
+        for (group, topics) in &mut self.pending {
+            if !partitions.contains(&offsets_partition(group)) {
+                continue;
+            }
+            for (topic, indexes) in topics.iter_mut() {
+                for (index, producers) in indexes.iter_mut() {
+                    ended.extend(producers.remove(&id).map(|kept| (group.clone(), topic.clone(), *index, kept)));
+                }
+                indexes.retain(|_, producers| !producers.is_empty());
+            }
+            topics.retain(|_, indexes| !indexes.is_empty());
+        }
+        self.pending.retain(|_, topics| !topics.is_empty());
+        for (group, topic, index, kept) in ended {
+            match committed {
+                true => self.settle(memory, &group, &topic, index, kept),
+                false => memory.give(cost(&group, &topic, &kept)),
+            }
+        }
+    }
+
+    fn keep(&mut self, committed: Committed) -> Kept {
+        self.commits += 1;
+        Kept { committed, order: self.commits }
+    }
+
+    /// Has an offset count unless a later one does; its memory is taken already.
+    fn settle(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32, new: Kept) {
+        let topics = self.offsets.entry(group.to_owned()).or_default();
+        let indexes = topics.entry(topic.to_owned()).or_default();
+        if indexes.get(&partition).is_some_and(|old| old.order > new.order) {
+            return memory.give(cost(group, topic, &new));
+        }
+        let old = indexes.insert(partition, new);
+        memory.give(old.map_or(0, |old| cost(group, topic, &old)));
+    }
+
+    /// Whether a transaction that is still open committed an offset for a partition.
+    pub fn is_unstable(&self, group: &str, topic: &str, partition: i32) -> bool {
+        let indexes = self.pending.get(group).and_then(|topics| topics.get(topic));
+        indexes.is_some_and(|indexes| indexes.contains_key(&partition))
     }
 
     /// What a group committed for a partition.
     pub fn committed(&self, group: &str, topic: &str, partition: i32) -> Option<&Committed> {
-        self.0.get(group)?.get(topic)?.get(&partition)
+        self.offsets.get(group)?.get(topic)?.get(&partition).map(|kept| &kept.committed)
     }
 
     /// Everything a group committed, by topic.
-    pub fn all(&self, group: &str) -> impl Iterator<Item = (&str, &BTreeMap<i32, Committed>)> {
-        self.0.get(group).into_iter().flatten().map(|(topic, partitions)| (topic.as_str(), partitions))
+    pub fn all(&self, group: &str) -> impl Iterator<Item = (&str, impl Iterator<Item = (i32, &Committed)>)> {
+        self.offsets.get(group).into_iter().flatten().map(|(topic, partitions)| {
+            (topic.as_str(), partitions.iter().map(|(index, kept)| (*index, &kept.committed)))
+        })
     }
 
     /// Forgets what was committed for a topic that is gone.
     pub fn forget_topic(&mut self, memory: &mut Memory, topic: &str) {
-        for (group, topics) in &mut self.0 {
+        for (group, topics) in &mut self.offsets {
             for old in topics.remove(topic).into_iter().flat_map(BTreeMap::into_values) {
-                memory.give(cost(group, topic, &old.metadata));
+                memory.give(cost(group, topic, &old));
             }
         }
-        self.0.retain(|_, topics| !topics.is_empty());
+        self.offsets.retain(|_, topics| !topics.is_empty());
+        for (group, topics) in &mut self.pending {
+            let producers = topics.remove(topic).into_iter().flat_map(BTreeMap::into_values);
+            for old in producers.flat_map(BTreeMap::into_values) {
+                memory.give(cost(group, topic, &old));
+            }
+        }
+        self.pending.retain(|_, topics| !topics.is_empty());
     }
 }

@@ -1,18 +1,19 @@
 //! What a partition remembers of idempotent producers (KIP-98, KIP-360): the epoch and the last five batches of each
-//! id, so that a batch sent again is answered with the offset it has and a lost one is noticed.
+//! id, so that a batch sent again is answered with the offset it has and a lost one is noticed; and where its open
+//! transaction starts.
 //!
 //! As in Kafka, the first batch of an id that is not known may start at any sequence, since the partition may have
-//! forgotten it; a larger epoch starts at 0 again.
+//! forgotten it; a larger epoch starts at 0 again, also one that a transaction's marker brought.
 
 use crate::api::ErrorCode;
 use crate::record::{Header, sequence_after};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Batches that a client may have in flight at once; older ones need not be recognised.
 const REMEMBERED: usize = 5;
 
 /// What one producer takes: five batches, its entry and what holds them.
-const COST: usize = 320;
+const COST: usize = 384;
 
 #[derive(Clone, Copy, Debug)]
 struct Written {
@@ -26,6 +27,24 @@ struct Written {
 struct Producer {
     epoch: i16,
     batches: VecDeque<Written>,
+    last_timestamp: i64,
+    /// Of the coordinator that wrote its last marker, -1 before the first.
+    coordinator_epoch: i32,
+    /// Where its transaction starts, if one is open.
+    first_offset: Option<i64>,
+}
+
+/// A producer as tools see it.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub id: i64,
+    pub epoch: i16,
+    /// -1 if none of this epoch is known.
+    pub last_sequence: i32,
+    pub last_timestamp: i64,
+    pub coordinator_epoch: i32,
+    /// Where its open transaction starts, -1 without one.
+    pub first_offset: i64,
 }
 
 /// What to do with a batch.
@@ -39,25 +58,33 @@ pub(super) enum Verdict {
 
 /// The idempotent producers of one partition.
 #[derive(Debug, Default)]
-pub(super) struct Producers(BTreeMap<i64, Producer>);
+pub(super) struct Producers {
+    by_id: BTreeMap<i64, Producer>,
+    /// Where open transactions start.
+    open: BTreeSet<i64>,
+}
 
 impl Producers {
     /// Memory that remembering a batch takes.
     pub fn cost(&self, header: &Header) -> usize {
-        if header.producer_id < 0 || self.0.contains_key(&header.producer_id) { 0 } else { COST }
+        if header.producer_id < 0 || self.by_id.contains_key(&header.producer_id) { 0 } else { COST }
     }
 
     /// Memory that all producers take.
     pub fn total_cost(&self) -> usize {
-        self.0.len() * COST
+        self.by_id.len() * COST
     }
 
     /// Judges a batch. Batches without a producer id are always new.
     pub fn check(&self, header: &Header) -> Result<Verdict, (ErrorCode, String)> {
-        let Some(producer) = self.0.get(&header.producer_id) else {
+        let Some(producer) = self.by_id.get(&header.producer_id) else {
             return Ok(Verdict::New);
         };
         let (id, epoch, first) = (header.producer_id, header.producer_epoch, header.base_sequence);
+        if producer.first_offset.is_some() && !header.is_transactional() {
+            let message = format!("producer {id} is in a transaction, and the batch is not");
+            return Err((ErrorCode::INVALID_TXN_STATE, message));
+        }
         if epoch < producer.epoch {
             let message = format!("epoch {epoch} of producer {id} is older than {}", producer.epoch);
             return Err((ErrorCode::INVALID_PRODUCER_EPOCH, message));
@@ -69,7 +96,7 @@ impl Producers {
             if let Some(b) = producer.batches.iter().find(|b| b.first == first && b.last == last) {
                 return Ok(Verdict::Duplicate { base_offset: b.base_offset, append_time: b.append_time });
             }
-            producer.batches.back().map_or(first, |b| sequence_after(b.last, 1))
+            producer.batches.back().map_or(0, |b| sequence_after(b.last, 1))
         };
         if first != expected {
             let message = format!("sequence {first} of producer {id} where {expected} was expected");
@@ -83,16 +110,71 @@ impl Producers {
         if header.producer_id < 0 {
             return;
         }
-        let new = || Producer { epoch: header.producer_epoch, batches: VecDeque::with_capacity(REMEMBERED) };
-        let producer = self.0.entry(header.producer_id).or_insert_with(new);
-        if producer.epoch != header.producer_epoch {
-            *producer = new();
-        }
+        let producer = self.at_epoch(header);
         if producer.batches.len() == REMEMBERED {
             producer.batches.pop_front();
         }
         let (first, last) = (header.base_sequence, header.last_sequence());
         producer.batches.push_back(Written { first, last, base_offset, append_time });
+        producer.last_timestamp = append_time.unwrap_or(header.max_timestamp);
+        if header.is_transactional() && producer.first_offset.is_none() {
+            producer.first_offset = Some(base_offset);
+            self.open.insert(base_offset);
+        }
+    }
+
+    /// The producer of a batch, its sequences forgotten if the batch has a new epoch.
+    fn at_epoch(&mut self, header: &Header) -> &mut Producer {
+        let producer = self.by_id.entry(header.producer_id).or_insert_with(|| Producer {
+            epoch: header.producer_epoch,
+            batches: VecDeque::with_capacity(REMEMBERED),
+            last_timestamp: -1,
+            coordinator_epoch: -1,
+            first_offset: None,
+        });
+        if producer.epoch != header.producer_epoch {
+            producer.epoch = header.producer_epoch;
+            producer.batches.clear();
+        }
+        producer
+    }
+
+    /// Whether the producer of a batch has a transaction open here in the batch's epoch.
+    pub fn is_open(&self, header: &Header) -> bool {
+        let producer = self.by_id.get(&header.producer_id);
+        producer.is_some_and(|p| p.epoch == header.producer_epoch && p.first_offset.is_some())
+    }
+
+    /// Whether anything is known of a producer.
+    pub fn knows(&self, id: i64) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// Takes a marker in; gives the offset where the transaction started, if it wrote anything here.
+    pub fn end_transaction(&mut self, marker: &Header, coordinator_epoch: i32) -> Option<i64> {
+        let producer = self.at_epoch(marker);
+        producer.coordinator_epoch = coordinator_epoch;
+        producer.last_timestamp = marker.max_timestamp;
+        let first = producer.first_offset.take()?;
+        self.open.remove(&first);
+        Some(first)
+    }
+
+    /// The first offset of all open transactions.
+    pub fn first_unstable(&self) -> Option<i64> {
+        self.open.first().copied()
+    }
+
+    /// All producers, by id.
+    pub fn all(&self) -> impl Iterator<Item = Known> {
+        self.by_id.iter().map(|(id, p)| Known {
+            id: *id,
+            epoch: p.epoch,
+            last_sequence: p.batches.back().map_or(-1, |b| b.last),
+            last_timestamp: p.last_timestamp,
+            coordinator_epoch: p.coordinator_epoch,
+            first_offset: p.first_offset.unwrap_or(-1),
+        })
     }
 }
 

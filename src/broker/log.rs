@@ -33,6 +33,15 @@ struct Entry {
     max_timestamp: i64,
 }
 
+/// A transaction that was aborted: where it started, the offset of its marker, and what was stable with the marker.
+#[derive(Clone, Copy, Debug)]
+struct Aborted {
+    producer_id: i64,
+    first: i64,
+    last: i64,
+    stable: i64,
+}
+
 #[derive(Debug)]
 struct Sealed {
     position: u64,
@@ -44,6 +53,8 @@ struct Sealed {
 pub(super) struct Log {
     end: i64,
     entries: Vec<Entry>,
+    /// By their markers.
+    aborted: Vec<Aborted>,
     sealed: Vec<Sealed>,
     open: BytesMut,
     open_position: u64,
@@ -68,6 +79,9 @@ pub(super) struct Found {
 }
 
 impl Log {
+    /// Memory that one aborted transaction takes.
+    pub const ABORTED_COST: usize = size_of::<Aborted>();
+
     /// Memory that appending a batch of `size` bytes takes.
     pub fn cost(size: usize) -> usize {
         size + size_of::<Entry>()
@@ -75,7 +89,7 @@ impl Log {
 
     /// Memory that all batches take.
     pub fn total_cost(&self) -> usize {
-        self.size() as usize + self.entries.len() * size_of::<Entry>()
+        self.size() as usize + self.entries.len() * size_of::<Entry>() + self.aborted.len() * Self::ABORTED_COST
     }
 
     /// The first offset.
@@ -112,18 +126,40 @@ impl Log {
         base_offset
     }
 
-    /// Whole batches from the one that holds `offset` on, at most `limit` bytes; with `at_least_one` the first batch
-    /// comes whatever its size.
-    pub fn read(&mut self, offset: i64, limit: usize, at_least_one: bool) -> Result<Slice, ErrorCode> {
+    /// Remembers a transaction whose batches, `first` the first, do not count: its marker is at `last`, and with that
+    /// everything before `stable` is decided.
+    pub fn note_aborted(&mut self, producer_id: i64, first: i64, last: i64, stable: i64) {
+        self.aborted.push(Aborted { producer_id, first, last, stable });
+    }
+
+    /// The aborted transactions, producer and first offset, that a reader of these bytes at `offset` has to know.
+    pub fn aborted_in(&self, offset: i64, data: &[u8]) -> impl Iterator<Item = (i64, i64)> {
+        let read = self.position(self.index_of(offset)) + data.len() as u64;
+        let next = self.entries.partition_point(|e| e.position < read);
+        let end = self.entries.get(next).map_or(self.end, |e| e.base_offset);
+        let from = self.aborted.partition_point(|a| a.last < offset);
+        let rest = self.aborted.get(from..).unwrap_or_default();
+        // Whatever comes after one with which all of this was decided starts later.
+        let to = rest.iter().position(|a| a.stable >= end).map_or(rest.len(), |last| last + 1);
+        rest.iter().take(to).filter(move |a| a.first < end).map(|a| (a.producer_id, a.first))
+    }
+
+    /// Whole batches from the one that holds `offset` on and before `until`, at most `limit` bytes; with
+    /// `at_least_one` the first batch comes whatever its size.
+    pub fn read(&mut self, offset: i64, until: i64, limit: usize, at_least_one: bool) -> Result<Slice, ErrorCode> {
         if offset < self.start_offset() || offset > self.end {
             return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
         }
-        if offset == self.end {
+        if offset >= until.min(self.end) {
             return Ok(Slice::default());
         }
         let index = self.index_of(offset);
         let from = self.position(index);
-        let to = self.boundary(index, limit, at_least_one);
+        let end = match until < self.end {
+            true => self.position(self.entries.partition_point(|e| e.base_offset < until)),
+            false => self.size(),
+        };
+        let to = self.boundary(index, end, limit, at_least_one);
         let available = (to - from) as usize;
         if to > self.open_position {
             self.seal();
@@ -137,7 +173,7 @@ impl Log {
         let data = if here >= available.min(MIN_SHORT) {
             slice.data.slice(start..start + here.min(available))
         } else {
-            self.copy(first, from, self.boundary(index, limit.min(MAX_COPY), at_least_one))
+            self.copy(first, from, self.boundary(index, end, limit.min(MAX_COPY), at_least_one))
         };
         Ok(Slice { data, available })
     }
@@ -152,11 +188,11 @@ impl Log {
         self.entries.get(index).map_or(self.size(), |e| e.position)
     }
 
-    /// Where whole batches from an index on end that have at most `limit` bytes together.
-    fn boundary(&self, index: usize, limit: usize, at_least_one: bool) -> u64 {
+    /// Where whole batches from an index on end that have at most `limit` bytes together, at the latest at `end`.
+    fn boundary(&self, index: usize, end: u64, limit: usize, at_least_one: bool) -> u64 {
         let last = self.position(index).saturating_add(limit as u64);
-        if self.size() <= last {
-            return self.size();
+        if end <= last {
+            return end;
         }
         let beyond = self.entries.partition_point(|e| e.position <= last);
         let least = index + usize::from(at_least_one);
@@ -184,7 +220,7 @@ impl Log {
 
     fn batch(&mut self, index: usize) -> Option<Batch> {
         let offset = self.entries.get(index)?.base_offset;
-        batches(self.read(offset, 0, true).ok()?.data).next()?.ok()
+        batches(self.read(offset, i64::MAX, 0, true).ok()?.data).next()?.ok()
     }
 
     /// The first record whose timestamp is at least `timestamp`; only the batch that holds it is opened.
@@ -288,15 +324,15 @@ mod tests {
             append(&mut log, &[1, 2], Compression::None, None);
         }
         let size = log.size() as usize / 3;
-        assert_eq!(base_offsets(&log.read(0, usize::MAX, false).unwrap()), [0, 2, 4]);
-        assert_eq!(base_offsets(&log.read(3, usize::MAX, false).unwrap()), [2, 4]);
-        assert_eq!(base_offsets(&log.read(0, 2 * size, false).unwrap()), [0, 2]);
-        assert_eq!(base_offsets(&log.read(0, 2 * size - 1, false).unwrap()), [0]);
-        assert_eq!(base_offsets(&log.read(5, size - 1, true).unwrap()), [4]);
-        assert!(log.read(0, size - 1, false).unwrap().data.is_empty());
-        assert!(log.read(6, usize::MAX, true).unwrap().data.is_empty());
-        assert_eq!(log.read(7, 1, true).unwrap_err(), ErrorCode::OFFSET_OUT_OF_RANGE);
-        assert_eq!(log.read(-1, 1, true).unwrap_err(), ErrorCode::OFFSET_OUT_OF_RANGE);
+        assert_eq!(base_offsets(&log.read(0, i64::MAX, usize::MAX, false).unwrap()), [0, 2, 4]);
+        assert_eq!(base_offsets(&log.read(3, i64::MAX, usize::MAX, false).unwrap()), [2, 4]);
+        assert_eq!(base_offsets(&log.read(0, i64::MAX, 2 * size, false).unwrap()), [0, 2]);
+        assert_eq!(base_offsets(&log.read(0, i64::MAX, 2 * size - 1, false).unwrap()), [0]);
+        assert_eq!(base_offsets(&log.read(5, i64::MAX, size - 1, true).unwrap()), [4]);
+        assert!(log.read(0, i64::MAX, size - 1, false).unwrap().data.is_empty());
+        assert!(log.read(6, i64::MAX, usize::MAX, true).unwrap().data.is_empty());
+        assert_eq!(log.read(7, i64::MAX, 1, true).unwrap_err(), ErrorCode::OFFSET_OUT_OF_RANGE);
+        assert_eq!(log.read(-1, i64::MAX, 1, true).unwrap_err(), ErrorCode::OFFSET_OUT_OF_RANGE);
     }
 
     #[test]
@@ -304,13 +340,13 @@ mod tests {
         let mut log = Log::default();
         for i in 0..5 {
             append(&mut log, &[1], Compression::None, None);
-            log.read(i, usize::MAX, true).unwrap();
+            log.read(i, i64::MAX, usize::MAX, true).unwrap();
         }
         assert_eq!(log.sealed.len(), 5);
-        let all = log.read(0, usize::MAX, true).unwrap();
+        let all = log.read(0, i64::MAX, usize::MAX, true).unwrap();
         assert_eq!(base_offsets(&all), [0, 1, 2, 3, 4]);
         assert_eq!(all.available, all.data.len());
-        let one = log.read(2, 1, true).unwrap();
+        let one = log.read(2, i64::MAX, 1, true).unwrap();
         assert_eq!(one.data.as_ptr(), log.sealed[2].data.as_ptr());
     }
 
@@ -321,14 +357,14 @@ mod tests {
             append(&mut log, &[1], Compression::None, None);
         }
         log.seal();
-        let found = log.read(0, usize::MAX, true).unwrap();
+        let found = log.read(0, i64::MAX, usize::MAX, true).unwrap();
         assert!(found.data.len() < found.available && found.available == log.size() as usize);
         let mut log = Log::default();
         for _ in 0..20_000 {
             append(&mut log, &[1], Compression::None, None);
             log.seal();
         }
-        let found = log.read(0, usize::MAX, true).unwrap();
+        let found = log.read(0, i64::MAX, usize::MAX, true).unwrap();
         assert!((MAX_COPY / 2..=MAX_COPY).contains(&found.data.len()));
         assert_eq!(found.available, log.size() as usize);
     }
@@ -343,7 +379,7 @@ mod tests {
         }
         let mut offset = 0;
         while offset < log.end_offset() {
-            let found = base_offsets(&log.read(offset, 100_000, true).unwrap());
+            let found = base_offsets(&log.read(offset, i64::MAX, 100_000, true).unwrap());
             assert_eq!(found.first(), Some(&offset));
             offset = found.last().unwrap() + 1;
         }

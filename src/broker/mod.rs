@@ -9,8 +9,8 @@
 //! ```
 //!
 //! One state serves all nodes: a node is a view of it that answers only for what it leads or coordinates, so that
-//! clients have to find leaders as in a real cluster. Left out so far: group membership, transactions, fetch
-//! sessions, message formats before 2, retention and compaction, security.
+//! clients have to find leaders as in a real cluster. Left out so far: group membership, fetch sessions, message
+//! formats before 2, retention and compaction, security.
 
 mod cluster;
 mod configs;
@@ -21,6 +21,7 @@ mod listener;
 mod log;
 mod state;
 mod topics;
+mod transactions;
 
 pub use cluster::{Cluster, Connection, Output};
 pub use listener::Broker;

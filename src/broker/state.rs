@@ -2,9 +2,10 @@
 
 use super::group::Groups;
 use super::topics::Topics;
-use super::{Connection, Options};
+use super::transactions::{self, Ended, Transactions};
+use super::{Connection, Options, Time};
 use crate::wire::Uuid;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A node's id and the address clients reach it at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,11 @@ impl Memory {
         }
     }
 
+    /// Takes `n` bytes whatever the bound says: for what follows from something that was allowed.
+    pub fn charge(&mut self, n: usize) {
+        self.used = self.used.saturating_add(n);
+    }
+
     /// Gives `n` bytes back.
     pub fn give(&mut self, n: usize) {
         self.used = self.used.saturating_sub(n);
@@ -49,6 +55,40 @@ pub(super) struct ProducerId {
     pub epoch: i16,
 }
 
+impl ProducerId {
+    pub const NONE: Self = Self { id: -1, epoch: -1 };
+
+    /// The same producer, its holder so far fenced.
+    pub fn next_epoch(self) -> Self {
+        Self { epoch: self.epoch.saturating_add(1), ..self }
+    }
+}
+
+/// Makes producer ids.
+#[derive(Debug)]
+pub(super) struct ProducerIds(i64);
+
+impl ProducerIds {
+    pub fn next(&mut self) -> i64 {
+        self.0 += 1;
+        self.0 - 1
+    }
+}
+
+/// What time it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    pub now: Time,
+    /// Wall clock, milliseconds since 1970.
+    pub wall_ms: i64,
+}
+
+impl Clock {
+    pub fn new(now: Time, start_ms: i64) -> Self {
+        Self { now, wall_ms: start_ms.saturating_add(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)) }
+    }
+}
+
 /// See the top of this file.
 #[derive(Debug)]
 pub(super) struct State {
@@ -59,11 +99,10 @@ pub(super) struct State {
     pub memory: Memory,
     pub topics: Topics,
     pub groups: Groups,
-    /// What each transactional id was given last.
-    pub transactional_ids: BTreeMap<String, ProducerId>,
+    pub transactions: Transactions,
+    pub producer_ids: ProducerIds,
     /// Connections whose parked request has something new to look at.
     pub woken: BTreeSet<Connection>,
-    next_producer_id: i64,
     random: Random,
 }
 
@@ -78,9 +117,9 @@ impl State {
             memory: Memory { used: 0, limit: options.max_bytes },
             topics: Topics::default(),
             groups: Groups::default(),
-            transactional_ids: BTreeMap::new(),
+            transactions: Transactions::default(),
+            producer_ids: ProducerIds(1000),
             woken: BTreeSet::new(),
-            next_producer_id: 1000,
             random,
         }
     }
@@ -100,9 +139,26 @@ impl State {
         self.coordinator(key).is_some_and(|n| n.id == node)
     }
 
-    pub fn new_producer_id(&mut self) -> i64 {
-        self.next_producer_id += 1;
-        self.next_producer_id - 1
+    /// When [`Self::handle_timeout`] has something to do.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.transactions.next_timeout()
+    }
+
+    /// Ends what has lasted too long.
+    pub fn handle_timeout(&mut self, clock: Clock) {
+        while let Some((id, ended)) = self.transactions.expire(&mut self.memory, clock.now) {
+            self.write_markers(clock, &id, &ended);
+        }
+    }
+
+    /// Writes the markers of a transaction that is over.
+    pub fn write_markers(&mut self, clock: Clock, id: &str, ended: &Ended) {
+        transactions::write_markers(self, clock, self.coordinator_epoch(id), ended);
+    }
+
+    /// How often the coordinator of a key has changed.
+    pub fn coordinator_epoch(&self, _key: &str) -> i32 {
+        0
     }
 
     /// How many copies a topic has that does not say: as a careful operator would set it.

@@ -1,12 +1,19 @@
-//! ApiVersions v0 to v5: exactly what is served, without features.
+//! ApiVersions v0 to v5: exactly what is served, and of Kafka's features the one that is: `transaction.version`.
 //!
 //! A version that is not served is answered in v0 with UNSUPPORTED_VERSION and the versions of ApiVersions itself, so
-//! that the client can ask again (KIP-511). Left out: features, which nothing served so far depends on.
+//! that the client can ask again (KIP-511). As in Kafka, v3 does not say that a feature may be at version 0.
 
 use super::{Answer, Context, SERVED};
-use crate::api::api_versions::{API, ApiVersion, Request, Response};
+use crate::api::api_versions::{API, ApiVersion, FinalizedFeature, Request, Response, SupportedFeature};
 use crate::api::{ErrorCode, Info};
 use crate::broker::state::State;
+
+/// Transaction protocol v2 (KIP-890).
+const FEATURE: &str = "transaction.version";
+const LEVEL: i16 = 2;
+
+/// Kafka has an offset of its metadata log here; what is finalized never changes in this cluster.
+const FEATURES_EPOCH: i64 = 1;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let software = [&request.client_software_name, &request.client_software_version];
@@ -20,7 +27,17 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         ErrorCode::NONE
     };
     let api_keys = if error_code.is_error() { Vec::new() } else { SERVED.iter().map(|api| version(api)).collect() };
-    Answer::Reply(Response { error_code, api_keys, ..Response::default() })
+    let feature = SupportedFeature { name: FEATURE.to_owned(), min_version: 0, max_version: LEVEL };
+    let level = FinalizedFeature { name: FEATURE.to_owned(), max_version_level: LEVEL, min_version_level: LEVEL };
+    let known = !error_code.is_error();
+    Answer::Reply(Response {
+        error_code,
+        api_keys,
+        supported_features: if known && context.version >= 4 { vec![feature] } else { Vec::new() },
+        finalized_features_epoch: if known { FEATURES_EPOCH } else { -1 },
+        finalized_features: if known { vec![level] } else { Vec::new() },
+        ..Response::default()
+    })
 }
 
 /// The answer to a version nobody here knows.

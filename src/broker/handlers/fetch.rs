@@ -1,17 +1,19 @@
 //! Fetch v0 to v18: whole batches from the leader, waiting for `min_bytes` of them as long as `max_wait_ms`.
 //!
-//! An error in any partition answers at once, as in Kafka. Left out: sessions (every answer says session 0, which
+//! An error in any partition answers at once, as in Kafka. A reader of committed records gets what is before the last
+//! stable offset, and the aborted transactions in it. Left out: sessions (every answer says session 0, which
 //! makes clients send full requests; a session id of theirs is not known), reading from followers, and answers to
 //! v0 to v3, which cannot hold message format 2: a partition with data is UNSUPPORTED_VERSION there.
 
 use super::{Answer, Context, Waiting};
 use crate::api::ErrorCode;
-use crate::api::fetch::{LeaderIdAndEpoch, NodeEndpoint, Partition, PartitionResponse, Request, Response};
-use crate::api::fetch::{Topic, TopicResponse};
+use crate::api::fetch::{AbortedTransaction, LeaderIdAndEpoch, NodeEndpoint, Partition, PartitionResponse, Request};
+use crate::api::fetch::{Response, Topic, TopicResponse};
 use crate::broker::Connection;
 use crate::broker::log::Slice;
 use crate::broker::state::State;
 use crate::broker::topics;
+use crate::broker::transactions::last_stable_offset;
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -31,7 +33,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     }
     watch(state, context, &request);
     let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
-    Answer::Park(Waiting::Fetch(request), context.now.saturating_add(wait))
+    Answer::Park(Waiting::Fetch(request), context.clock.now.saturating_add(wait))
 }
 
 /// The answer, if there is enough to say or no time left to wait.
@@ -114,20 +116,24 @@ fn read(
         return (PartitionResponse { current_leader, ..failure(wanted, code) }, 0);
     }
     let limit = usize::try_from(wanted.partition_max_bytes).unwrap_or(0).min(room);
-    let Slice { data, available } = match partition.log.read(wanted.fetch_offset, limit, is_first) {
+    let stable = last_stable_offset(&partition.log, &partition.producers);
+    let committed_only = request.isolation_level == READ_COMMITTED;
+    let until = if committed_only { stable } else { i64::MAX };
+    let Slice { data, available } = match partition.log.read(wanted.fetch_offset, until, limit, is_first) {
         Ok(slice) => slice,
         Err(code) => return (failure(wanted, code), 0),
     };
     if context.version < 4 && available > 0 {
         return (failure(wanted, ErrorCode::UNSUPPORTED_VERSION), 0);
     }
-    let end = partition.log.end_offset();
+    let aborted = |(producer_id, first_offset)| AbortedTransaction { producer_id, first_offset };
+    let aborted = || partition.log.aborted_in(wanted.fetch_offset, &data).map(aborted).collect();
     let answer = PartitionResponse {
         partition_index: wanted.partition,
-        high_watermark: end,
-        last_stable_offset: end,
+        high_watermark: partition.log.end_offset(),
+        last_stable_offset: stable,
         log_start_offset: partition.log.start_offset(),
-        aborted_transactions: (request.isolation_level == READ_COMMITTED).then(Vec::new),
+        aborted_transactions: committed_only.then(aborted),
         records: Some(data),
         ..PartitionResponse::default()
     };

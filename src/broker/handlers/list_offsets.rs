@@ -1,7 +1,8 @@
 //! ListOffsets v0 to v11: the ends of the log, or the first record at or after a time.
 //!
 //! The log counts as one segment, which is what v0 lists: the end, then the start. Nothing is in remote storage, so
-//! the special times about it find nothing (and the earliest local record is the earliest one).
+//! the special times about it find nothing (and the earliest local record is the earliest one). To a reader of
+//! committed records (v2 on) the log ends at the last stable offset.
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;
@@ -10,7 +11,10 @@ use crate::api::list_offsets::{MAX_TIMESTAMP, Partition, PartitionResponse, Requ
 use crate::broker::log::{Found, Log};
 use crate::broker::state::State;
 use crate::broker::topics::Topic;
+use crate::broker::transactions::last_stable_offset;
 use crate::wire::Uuid;
+
+const READ_COMMITTED: i8 = 1;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let mut topics = Vec::with_capacity(request.topics.len());
@@ -18,7 +22,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let mut found = state.topics.find(&topic.name, Uuid::ZERO, false);
         let partitions = topic.partitions.iter().map(|wanted| {
             let answer = match &mut found {
-                Ok(topic) => look(topic, context, wanted),
+                Ok(topic) => look(topic, context, wanted, request.isolation_level == READ_COMMITTED),
                 Err(code) => Err(*code),
             };
             let failed = |error_code| PartitionResponse { error_code, ..PartitionResponse::default() };
@@ -30,7 +34,12 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     Answer::Reply(Response { topics, ..Response::default() })
 }
 
-fn look(topic: &mut Topic, context: &Context, wanted: &Partition) -> Result<PartitionResponse, ErrorCode> {
+fn look(
+    topic: &mut Topic,
+    context: &Context,
+    wanted: &Partition,
+    committed_only: bool,
+) -> Result<PartitionResponse, ErrorCode> {
     let partition = topic.partition(wanted.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     partition.check_leader(context.node, wanted.current_leader_epoch)?;
     if context.version == 0 {
@@ -38,16 +47,18 @@ fn look(topic: &mut Topic, context: &Context, wanted: &Partition) -> Result<Part
         return Ok(PartitionResponse { old_style_offsets, ..PartitionResponse::default() });
     }
     let leader_epoch = partition.leader_epoch;
+    let stable = last_stable_offset(&partition.log, &partition.producers);
     let log = &mut partition.log;
-    let (start, end) = (log.start_offset(), log.end_offset());
+    let (start, end) = (log.start_offset(), if committed_only { stable } else { log.end_offset() });
+    let before_end = |found: &Found| found.offset < end;
     let found = match wanted.timestamp {
         LATEST => Some(Found { offset: end, timestamp: -1, leader_epoch }),
         EARLIEST => Some(earliest(log, start, leader_epoch)),
         EARLIEST_LOCAL if context.version >= 8 => Some(earliest(log, start, leader_epoch)),
-        MAX_TIMESTAMP if context.version >= 7 => log.latest_record()?,
+        MAX_TIMESTAMP if context.version >= 7 => log.latest_record()?.filter(before_end),
         LATEST_TIERED if context.version >= 9 => None,
         EARLIEST_PENDING_UPLOAD if context.version >= 11 => None,
-        time @ 0.. => log.first_since(time)?,
+        time @ 0.. => log.first_since(time)?.filter(before_end),
         _ => return Err(ErrorCode::UNSUPPORTED_VERSION),
     };
     let Some(Found { offset, timestamp, leader_epoch }) = found else { return Ok(PartitionResponse::default()) };

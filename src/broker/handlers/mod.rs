@@ -5,7 +5,7 @@
 
 use super::Time;
 use super::cluster::Connection;
-use super::state::State;
+use super::state::{Clock, State};
 use crate::api::header::{RequestHeader, put_response_header};
 use crate::api::{self, ErrorCode, Info, Message, Request};
 use crate::wire::{Error, Reader, Wire, Writer};
@@ -17,9 +17,7 @@ const SHARE_FROM: usize = 4 << 10;
 /// Who asks, when, and in which version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context {
-    pub now: Time,
-    /// Wall clock, milliseconds since 1970.
-    pub wall_ms: i64,
+    pub clock: Clock,
     /// The node that was asked.
     pub node: i32,
     pub connection: Connection,
@@ -28,15 +26,8 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub fn new(now: Time, start_ms: i64, node: i32, connection: Connection) -> Self {
-        let mut context = Self { now, wall_ms: 0, node, connection, version: 0, correlation_id: 0 };
-        context.move_to(now, start_ms);
-        context
-    }
-
-    pub fn move_to(&mut self, now: Time, start_ms: i64) {
-        self.now = now;
-        self.wall_ms = start_ms.saturating_add(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+    pub fn new(clock: Clock, node: i32, connection: Connection) -> Self {
+        Self { clock, node, connection, version: 0, correlation_id: 0 }
     }
 }
 
@@ -102,6 +93,13 @@ serve! {
     create_topics
     delete_topics
     init_producer_id
+    add_partitions_to_txn
+    add_offsets_to_txn
+    end_txn
+    txn_offset_commit
+    describe_producers
+    describe_transactions
+    list_transactions
 }
 
 /// Handles a frame.

@@ -1,7 +1,7 @@
 //! OffsetFetch v0 to v10: what a group committed, -1 where it did not; several groups at once from v8 on.
 //!
-//! Null topics (v2 on) mean every partition with an offset. Members and their epochs (v9) are not looked at, and
-//! `require_stable` changes nothing without transactions. v0 says UNKNOWN_TOPIC_OR_PARTITION where nothing was
+//! Null topics (v2 on) mean every partition with an offset. With `require_stable` (v7 on) a partition whose offset an
+//! open transaction may change is UNSTABLE_OFFSET_COMMIT. Members and their epochs (v9) are not looked at. v0 says UNKNOWN_TOPIC_OR_PARTITION where nothing was
 //! committed, as Kafka does.
 
 use super::{Answer, Context};
@@ -13,19 +13,20 @@ use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     if context.version >= 8 {
-        let groups = request.groups.into_iter().map(|group| fetch_group(state, context, group)).collect();
+        let stable = request.require_stable;
+        let groups = request.groups.into_iter().map(|group| fetch_group(state, context, group, stable)).collect();
         return Answer::Reply(Response { groups, ..Response::default() });
     }
     if !state.is_coordinator(context.node, &request.group_id) {
         return Answer::Reply(not_coordinator(context, request));
     }
-    let group = request.group_id.as_str();
+    let look = Look { state, version: context.version, group: &request.group_id, stable: request.require_stable };
     let topics = match request.topics {
-        None => all(state, group),
+        None => look.all(),
         Some(topics) => topics
             .into_iter()
             .map(|topic| {
-                let fetch = |index: &i32| fetch(state, context, group, &topic.name, *index);
+                let fetch = |index: &i32| look.fetch(&topic.name, *index);
                 let partitions = topic.partition_indexes.iter().map(fetch).collect();
                 TopicResponse { name: topic.name, partitions }
             })
@@ -46,13 +47,15 @@ fn not_coordinator(context: &Context, request: Request) -> Response {
     Response { topics, error_code, ..Response::default() }
 }
 
-fn fetch_group(state: &State, context: &Context, group: Group) -> GroupResponse {
+fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> GroupResponse {
     let group_id = group.group_id;
     if !state.is_coordinator(context.node, &group_id) {
         return GroupResponse { group_id, error_code: ErrorCode::NOT_COORDINATOR, ..GroupResponse::default() };
     }
+    let look = Look { state, version: context.version, group: &group_id, stable };
     let topics = match group.topics {
-        None => all(state, &group_id)
+        None => look
+            .all()
             .into_iter()
             .map(|TopicResponse { name, partitions }| GroupTopicResponse {
                 topic_id: state.topics.get(&name).map_or_else(Default::default, |t| t.id),
@@ -68,7 +71,7 @@ fn fetch_group(state: &State, context: &Context, group: Group) -> GroupResponse 
                     _ => Some(topic.name.as_str()),
                 };
                 let fetch = |index: &i32| match name {
-                    Some(name) => fetch(state, context, &group_id, name, *index),
+                    Some(name) => look.fetch(name, *index),
                     None => absent(*index, ErrorCode::UNKNOWN_TOPIC_ID),
                 };
                 let partitions = topic.partition_indexes.iter().map(fetch).collect();
@@ -79,20 +82,37 @@ fn fetch_group(state: &State, context: &Context, group: Group) -> GroupResponse 
     GroupResponse { group_id, topics, error_code: ErrorCode::NONE }
 }
 
-fn fetch(state: &State, context: &Context, group: &str, topic: &str, index: i32) -> PartitionResponse {
-    match state.groups.committed(group, topic, index) {
-        Some(committed) => present(index, committed),
-        None if context.version == 0 => absent(index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-        None => absent(index, ErrorCode::NONE),
-    }
+/// Who looks for what of a group.
+struct Look<'a> {
+    state: &'a State,
+    version: i16,
+    group: &'a str,
+    stable: bool,
 }
 
-fn all(state: &State, group: &str) -> Vec<TopicResponse> {
-    let topics = state.groups.all(group).map(|(topic, partitions)| TopicResponse {
-        name: topic.to_owned(),
-        partitions: partitions.iter().map(|(index, committed)| present(*index, committed)).collect(),
-    });
-    topics.collect()
+impl Look<'_> {
+    fn fetch(&self, topic: &str, index: i32) -> PartitionResponse {
+        if self.is_unstable(topic, index) {
+            return absent(index, ErrorCode::UNSTABLE_OFFSET_COMMIT);
+        }
+        match self.state.groups.committed(self.group, topic, index) {
+            Some(committed) => present(index, committed),
+            None if self.version == 0 => absent(index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+            None => absent(index, ErrorCode::NONE),
+        }
+    }
+
+    fn all(&self) -> Vec<TopicResponse> {
+        let topics = self.state.groups.all(self.group).map(|(topic, partitions)| TopicResponse {
+            name: topic.to_owned(),
+            partitions: partitions.map(|(index, _)| self.fetch(topic, index)).collect(),
+        });
+        topics.collect()
+    }
+
+    fn is_unstable(&self, topic: &str, index: i32) -> bool {
+        self.stable && self.state.groups.is_unstable(self.group, topic, index)
+    }
 }
 
 fn present(partition_index: i32, committed: &Committed) -> PartitionResponse {

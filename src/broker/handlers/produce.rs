@@ -2,8 +2,9 @@
 //!
 //! A batch is checked by its header and checksum; its records are not opened. Batches are kept as they came, so
 //! `compression.type` of a topic is not applied, and keys of compacted topics are not required. All replicas have a
-//! batch as soon as the leader has, so acks -1 and 1 answer at once. Left out: transactions (INVALID_TXN_STATE), and
-//! message formats 0 and 1, which v0 to v2 usually carry (UNSUPPORTED_FOR_MESSAGE_FORMAT).
+//! batch as soon as the leader has, so acks -1 and 1 answer at once. The first batch of a transaction in a partition is
+//! judged by its coordinator; from v12 on that adds the partition. Left out: message formats 0 and 1, which v0 to v2
+//! usually carry (UNSUPPORTED_FOR_MESSAGE_FORMAT).
 
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
@@ -12,8 +13,9 @@ use crate::api::produce::{Response, TopicResponse};
 use crate::broker::configs::Configs;
 use crate::broker::idempotence::Verdict;
 use crate::broker::log::Log;
-use crate::broker::state::State;
+use crate::broker::state::{ProducerId, State};
 use crate::broker::topics::valid_name;
+use crate::broker::transactions::Protocol;
 use crate::compress::Compression;
 use crate::record::{Batch, HEADER_SIZE, Header};
 use bytes::Bytes;
@@ -34,7 +36,9 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         for data in topic.partition_data {
             let answer = match (&name, request.acks) {
                 (None, _) => failure(data.index, ErrorCode::UNKNOWN_TOPIC_ID.into()),
-                (Some(name), -1..=1) => append(state, context, name, data, request.acks),
+                (Some(name), -1..=1) => {
+                    append(state, context, name, data, request.acks, request.transactional_id.as_deref())
+                }
                 _ => failure(data.index, ErrorCode::INVALID_REQUIRED_ACKS.into()),
             };
             failed |= answer.error_code.is_error();
@@ -59,8 +63,15 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     }
 }
 
-fn append(state: &mut State, context: &Context, name: &str, data: PartitionData, acks: i16) -> PartitionResponse {
-    let State { topics, memory, woken, .. } = state;
+fn append(
+    state: &mut State,
+    context: &Context,
+    name: &str,
+    data: PartitionData,
+    acks: i16,
+    transactional_id: Option<&str>,
+) -> PartitionResponse {
+    let State { topics, memory, woken, transactions, .. } = state;
     let Some(topic) = topics.get_mut(name) else {
         let code = if valid_name(name).is_ok() {
             ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
@@ -69,7 +80,7 @@ fn append(state: &mut State, context: &Context, name: &str, data: PartitionData,
         };
         return failure(data.index, code.into());
     };
-    let append_time = topic.configs.append_time.then_some(context.wall_ms);
+    let append_time = topic.configs.append_time.then_some(context.clock.wall_ms);
     let configs = topic.configs.clone();
     let Some(partition) = topic.partition(data.index) else {
         return failure(data.index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into());
@@ -86,6 +97,26 @@ fn append(state: &mut State, context: &Context, name: &str, data: PartitionData,
         Err(refusal) => return failure(data.index, refusal),
     };
     let (header, size) = (&batch.header, batch.data.len());
+    if header.is_transactional() && !partition.producers.is_open(header) {
+        let Some(id) = transactional_id else {
+            return failure(data.index, ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED.into());
+        };
+        let protocol = match context.version {
+            ..11 => Protocol::V1,
+            11 => Protocol::V1Abortable,
+            _ => Protocol::V2,
+        };
+        let producer = ProducerId { id: header.producer_id, epoch: header.producer_epoch };
+        let entered = transactions.enter(memory, context.clock, id, producer, (name, data.index), protocol);
+        if let Err(code) = entered {
+            let message = (code == ErrorCode::INVALID_TXN_STATE).then_some("Partition was not added to the transaction");
+            return failure(data.index, Refusal { code, message: message.map(str::to_owned) });
+        }
+        // With protocol v2 the partition knows every epoch from its marker or from its first batch.
+        if protocol == Protocol::V2 && header.base_sequence != 0 && !partition.producers.knows(producer.id) {
+            return failure(data.index, ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER.into());
+        }
+    }
     let (base_offset, append_time) = match partition.producers.check(header) {
         Err((code, message)) => return failure(data.index, Refusal::new(code, message)),
         Ok(Verdict::Duplicate { base_offset, append_time }) => (base_offset, append_time),
@@ -167,10 +198,6 @@ fn check_header(header: &Header, size: usize, context: &Context, configs: &Confi
     if header.is_control() {
         return invalid("clients may not write control batches");
     }
-    if header.is_transactional() {
-        let why = "the dev broker has no transactions yet";
-        return Err(Refusal::new(ErrorCode::INVALID_TXN_STATE, why));
-    }
     if header.count < 1 || header.last_offset_delta != header.count - 1 {
         return invalid("the number of records does not match the offsets of the batch");
     }
@@ -188,7 +215,7 @@ fn check_header(header: &Header, size: usize, context: &Context, configs: &Confi
         }
         Some(_) => {}
     }
-    let age = context.wall_ms.saturating_sub(header.max_timestamp);
+    let age = context.clock.wall_ms.saturating_sub(header.max_timestamp);
     let allowed = -configs.timestamp_after_max_ms..=configs.timestamp_before_max_ms;
     if !configs.append_time && header.max_timestamp >= 0 && !allowed.contains(&age) {
         let why = format!("timestamp {} is outside what the topic allows", header.max_timestamp);

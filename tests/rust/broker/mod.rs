@@ -4,6 +4,7 @@ mod nodes;
 mod protocol;
 mod reading;
 mod sockets;
+mod transactions;
 mod writing;
 
 use bytes::Bytes;

@@ -200,27 +200,3 @@ fn committed_offsets_come_back_in_every_version() {
         assert_eq!(code, ErrorCode::NOT_COORDINATOR);
     }
 }
-
-#[test]
-fn producer_ids_differ_and_transactional_ids_raise_their_epoch() {
-    let mut world = World::new(Options::default());
-    let mut ask = |version, transactional_id: Option<&str>, producer_id, producer_epoch| {
-        let request = init_producer_id::Request {
-            transactional_id: transactional_id.map(str::to_owned),
-            transaction_timeout_ms: 1000,
-            producer_id,
-            producer_epoch,
-            ..Default::default()
-        };
-        let answer = world.call(1, version, &request);
-        (answer.error_code.0, answer.producer_id, answer.producer_epoch)
-    };
-    let (_, first, epoch) = ask(0, None, -1, -1);
-    assert_eq!(epoch, 0);
-    assert_ne!(ask(4, None, -1, -1).1, first);
-    let (_, id, _) = ask(4, Some("x"), -1, -1);
-    assert_eq!(ask(4, Some("x"), -1, -1), (0, id, 1));
-    assert_eq!(ask(4, Some("x"), id, 1), (0, id, 2));
-    assert_eq!(ask(4, Some("x"), id, 1).0, ErrorCode::PRODUCER_FENCED.0);
-    assert_eq!(ask(3, Some("x"), id, 1).0, ErrorCode::INVALID_PRODUCER_EPOCH.0);
-}

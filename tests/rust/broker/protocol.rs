@@ -9,6 +9,7 @@ use klamm::broker::{Connection, Options};
 use klamm::record::Producer;
 use klamm::wire::{Reader, Value};
 use std::io::{BufRead, BufReader};
+use std::time::Duration;
 
 /// The APIs that the broker says it serves.
 fn served() -> Vec<&'static Entry> {
@@ -84,6 +85,10 @@ fn api_versions_answers_a_version_from_the_future() {
     let known: Vec<_> = served().iter().map(|a| (a.info.key, a.info.min, a.info.max_stable)).collect();
     assert_eq!(found, known);
     assert!(known.len() > 10);
+    let finalized = &answer.finalized_features[0];
+    assert_eq!((finalized.name.as_str(), finalized.max_version_level), ("transaction.version", 2));
+    assert_eq!(answer.supported_features[0].max_version, 2);
+    assert!(world.call(1, 3, &request).supported_features.is_empty(), "v3 knows no feature at version 0");
     assert_eq!(world.call(1, 4, &api_versions::Request::default()).error_code, ErrorCode::INVALID_REQUEST);
 }
 
@@ -124,6 +129,7 @@ fn no_request_makes_it_panic_whole_cut_or_changed() {
             }
         }
     }
-    assert_eq!(world.cluster.next_timeout(), None);
+    world.advance(Duration::from_secs(900));
+    assert_eq!(world.cluster.next_timeout(), None, "transactions last 15 minutes at most");
     assert_eq!(world.produce(batch(&["still here"], Producer::NONE)).error_code, ErrorCode::NONE);
 }

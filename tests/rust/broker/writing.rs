@@ -52,13 +52,14 @@ fn a_batch_that_is_not_one_whole_sound_batch_is_refused() {
         (resealed(57, 0x7f), ErrorCode::INVALID_RECORD),
         (resealed(22, 5), ErrorCode::INVALID_RECORD),
         (resealed(22, 1 << 5), ErrorCode::INVALID_RECORD),
-        (resealed(22, 1 << 4), ErrorCode::INVALID_TXN_STATE),
         (resealed(27 + 8, 0x40), ErrorCode::INVALID_TIMESTAMP),
     ] {
         let answer = world.produce(records);
         assert_eq!(answer.error_code, code, "{:?}", answer.error_message);
         assert!(answer.error_message.is_some());
     }
+    let without_id = world.produce(resealed(22, 1 << 4));
+    assert_eq!(without_id.error_code, ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
     assert_eq!(world.produce(good).base_offset, 0);
 }
 

@@ -1,0 +1,26 @@
+//! AddOffsetsToTxn v0 to v4: makes a group's offsets part of a transaction.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::add_offsets_to_txn::{Request, Response};
+use crate::broker::state::{ProducerId, State};
+use crate::broker::transactions::{OFFSETS_TOPIC, offsets_partition};
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let id = request.transactional_id.as_str();
+    let producer = ProducerId { id: request.producer_id, epoch: request.producer_epoch };
+    let added = if id.is_empty() {
+        Err(ErrorCode::INVALID_REQUEST)
+    } else if !state.is_coordinator(context.node, id) {
+        Err(ErrorCode::NOT_COORDINATOR)
+    } else {
+        let partition = [(OFFSETS_TOPIC, offsets_partition(&request.group_id))];
+        state.transactions.add(&mut state.memory, context.clock, id, producer, partition.into_iter())
+    };
+    let error_code = match added {
+        Ok(()) => ErrorCode::NONE,
+        Err(ErrorCode::PRODUCER_FENCED) if context.version < 2 => ErrorCode::INVALID_PRODUCER_EPOCH,
+        Err(code) => code,
+    };
+    Answer::Reply(Response { error_code, ..Response::default() })
+}

@@ -1,0 +1,74 @@
+//! AddPartitionsToTxn v0 to v5: makes partitions part of a transaction, all of one transaction or none.
+//!
+//! v4 and later are for brokers; like a Kafka without authorization, this one serves them to everybody.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::add_partitions_to_txn::{PartitionResult, Request, Response, TopicResult, Transaction};
+use crate::api::add_partitions_to_txn::TransactionResult;
+use crate::broker::state::{ProducerId, State};
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    if context.version >= 4 {
+        let results = request.transactions.into_iter().map(|transaction| TransactionResult {
+            topic_results: add(state, context, &transaction),
+            transactional_id: transaction.transactional_id,
+        });
+        return Answer::Reply(Response { results_by_transaction: results.collect(), ..Response::default() });
+    }
+    let transaction = Transaction {
+        transactional_id: request.v3_and_below_transactional_id,
+        producer_id: request.v3_and_below_producer_id,
+        producer_epoch: request.v3_and_below_producer_epoch,
+        verify_only: false,
+        topics: request.v3_and_below_topics,
+    };
+    let results_by_topic_v3_and_below = add(state, context, &transaction);
+    Answer::Reply(Response { results_by_topic_v3_and_below, ..Response::default() })
+}
+
+fn add(state: &mut State, context: &Context, wanted: &Transaction) -> Vec<TopicResult> {
+    let exists = |state: &State, topic: &str, index: i32| {
+        usize::try_from(index).is_ok_and(|index| state.topics.get(topic).is_some_and(|t| index < t.partitions.len()))
+    };
+    let pairs = || wanted.topics.iter().flat_map(|t| t.partitions.iter().map(|index| (t.name.as_str(), *index)));
+    let missing = pairs().any(|(topic, index)| !exists(state, topic, index));
+    let producer = ProducerId { id: wanted.producer_id, epoch: wanted.producer_epoch };
+    let id = wanted.transactional_id.as_str();
+    let added = if missing {
+        Err(ErrorCode::OPERATION_NOT_ATTEMPTED)
+    } else if id.is_empty() {
+        Err(ErrorCode::INVALID_REQUEST)
+    } else if !state.is_coordinator(context.node, id) {
+        Err(ErrorCode::NOT_COORDINATOR)
+    } else if wanted.verify_only {
+        Ok(())
+    } else {
+        state.transactions.add(&mut state.memory, context.clock, id, producer, pairs())
+    };
+    let mut judge = |topic: &str, index| match added {
+        Err(ErrorCode::OPERATION_NOT_ATTEMPTED) if !exists(state, topic, index) => {
+            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+        }
+        Err(ErrorCode::PRODUCER_FENCED) if context.version < 2 => ErrorCode::INVALID_PRODUCER_EPOCH,
+        Err(code) => code,
+        Ok(()) if wanted.verify_only => match state.transactions.verify(id, producer, topic, index) {
+            Err(ErrorCode::TRANSACTION_ABORTABLE) if context.version < 5 => ErrorCode::INVALID_TXN_STATE,
+            Err(code) => code,
+            Ok(()) => ErrorCode::NONE,
+        },
+        Ok(()) => ErrorCode::NONE,
+    };
+    let results = wanted.topics.iter().map(|topic| TopicResult {
+        name: topic.name.clone(),
+        results_by_partition: topic
+            .partitions
+            .iter()
+            .map(|index| PartitionResult {
+                partition_index: *index,
+                partition_error_code: judge(&topic.name, *index),
+            })
+            .collect(),
+    });
+    results.collect()
+}

@@ -1,0 +1,37 @@
+//! DescribeTransactions v0: the state of transactional ids; asked of their coordinator.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::describe_transactions::{Request, Response, Topic, TransactionState};
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let transaction_states = request.transactional_ids.into_iter().map(|id| match describe(state, context, &id) {
+        Ok(found) => TransactionState { transactional_id: id, ..found },
+        Err(error_code) => TransactionState { error_code, transactional_id: id, ..TransactionState::default() },
+    });
+    Answer::Reply(Response { transaction_states: transaction_states.collect(), ..Response::default() })
+}
+
+fn describe(state: &State, context: &Context, id: &str) -> Result<TransactionState, ErrorCode> {
+    if id.is_empty() {
+        return Err(ErrorCode::INVALID_REQUEST);
+    }
+    if !state.is_coordinator(context.node, id) {
+        return Err(ErrorCode::NOT_COORDINATOR);
+    }
+    let txn = state.transactions.get(id).ok_or(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND)?;
+    let topics = txn.partitions.iter().map(|(topic, indexes)| Topic {
+        topic: topic.clone(),
+        partitions: indexes.iter().copied().collect(),
+    });
+    Ok(TransactionState {
+        transaction_state: txn.phase.name().to_owned(),
+        transaction_timeout_ms: txn.timeout_ms,
+        transaction_start_time_ms: txn.start_ms,
+        producer_id: txn.producer.id,
+        producer_epoch: txn.producer.epoch,
+        topics: topics.collect(),
+        ..TransactionState::default()
+    })
+}

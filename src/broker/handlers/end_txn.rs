@@ -1,0 +1,41 @@
+//! EndTxn v0 to v5: commits or aborts a transaction; the markers are in the logs before the answer goes out.
+//!
+//! v5 is transaction protocol v2 (KIP-890): every end raises the epoch, and the answer says what the producer is now.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::end_txn::{Request, Response};
+use crate::broker::state::{ProducerId, State};
+use crate::broker::transactions::End;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let id = request.transactional_id.as_str();
+    let end = End {
+        id,
+        producer: ProducerId { id: request.producer_id, epoch: request.producer_epoch },
+        committed: request.committed,
+        raises_epoch: context.version >= 5,
+    };
+    let ended = if id.is_empty() {
+        Err(ErrorCode::INVALID_REQUEST)
+    } else if !state.is_coordinator(context.node, id) {
+        Err(ErrorCode::NOT_COORDINATOR)
+    } else {
+        let State { transactions, memory, producer_ids, .. } = state;
+        transactions.end(memory, producer_ids, context.clock, end)
+    };
+    Answer::Reply(match ended {
+        Ok((ended, producer)) => {
+            if let Some(ended) = ended {
+                state.write_markers(context.clock, id, &ended);
+            }
+            Response { producer_id: producer.id, producer_epoch: producer.epoch, ..Response::default() }
+        }
+        Err(ErrorCode::PRODUCER_FENCED) if context.version < 2 => refuse(ErrorCode::INVALID_PRODUCER_EPOCH),
+        Err(code) => refuse(code),
+    })
+}
+
+fn refuse(error_code: ErrorCode) -> Response {
+    Response { error_code, ..Response::default() }
+}

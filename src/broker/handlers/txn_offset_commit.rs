@@ -1,0 +1,96 @@
+//! TxnOffsetCommit v0 to v6: keeps offsets of a group that count once the transaction is committed.
+//!
+//! Nobody can be a member yet: a generation is refused with what Kafka says to a member it does not know. From v5 on
+//! the group is added to the transaction; before, that is AddOffsetsToTxn's work.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::txn_offset_commit::{Partition, PartitionResponse, Request, Response, Topic, TopicResponse};
+use crate::broker::group::{Committed, MAX_METADATA};
+use crate::broker::state::{ProducerId, State};
+use crate::broker::transactions::{OFFSETS_TOPIC, Protocol, offsets_partition};
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let group = request.group_id.as_str();
+    let producer = ProducerId { id: request.producer_id, epoch: request.producer_epoch };
+    let names: Vec<_> = request.topics.iter().map(|topic| name(state, context, topic)).collect();
+    let exists = |name: &Result<String, ErrorCode>| name.as_ref().is_ok_and(|name| state.topics.get(name).is_some());
+    let refused = match names.iter().any(exists) {
+        true => admit(state, context, &request, producer).err(),
+        // Kafka does not come as far as the group if there is nothing to commit.
+        false => None,
+    };
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for (topic, name) in request.topics.into_iter().zip(names) {
+        let partitions = topic.partitions.into_iter().map(|p| PartitionResponse {
+            partition_index: p.partition_index,
+            error_code: match &name {
+                Err(code) => *code,
+                Ok(name) => commit(state, group, name, producer.id, p, refused),
+            },
+        });
+        let partitions = partitions.collect();
+        topics.push(TopicResponse { name: topic.name, topic_id: topic.topic_id, partitions });
+    }
+    Answer::Reply(Response { topics, ..Response::default() })
+}
+
+fn name(state: &State, context: &Context, topic: &Topic) -> Result<String, ErrorCode> {
+    match context.version {
+        6.. => state.topics.name_of(topic.topic_id).map(str::to_owned).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
+        _ => Ok(topic.name.clone()),
+    }
+}
+
+/// Whether this producer may commit for this group in its transaction.
+fn admit(state: &mut State, context: &Context, request: &Request, producer: ProducerId) -> Result<(), ErrorCode> {
+    let group = request.group_id.as_str();
+    if group.is_empty() {
+        return Err(ErrorCode::INVALID_GROUP_ID);
+    }
+    if !state.is_coordinator(context.node, group) {
+        return Err(ErrorCode::NOT_COORDINATOR);
+    }
+    let protocol = match context.version {
+        ..4 => Protocol::V1,
+        4 => Protocol::V1Abortable,
+        _ => Protocol::V2,
+    };
+    let State { transactions, memory, groups, .. } = state;
+    let partition = (OFFSETS_TOPIC, offsets_partition(group));
+    transactions.enter(memory, context.clock, &request.transactional_id, producer, partition, protocol)?;
+    if request.generation_id_or_member_epoch < 0 {
+        return Ok(());
+    }
+    Err(match groups.knows(group) {
+        true => ErrorCode::UNKNOWN_MEMBER_ID,
+        false => ErrorCode::ILLEGAL_GENERATION,
+    })
+}
+
+fn commit(
+    state: &mut State,
+    group: &str,
+    topic: &str,
+    producer_id: i64,
+    wanted: Partition,
+    refused: Option<ErrorCode>,
+) -> ErrorCode {
+    let State { topics, groups, memory, .. } = state;
+    let index = wanted.partition_index;
+    if topics.get_mut(topic).and_then(|t| t.partition(index)).is_none() {
+        return ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+    }
+    if let Some(code) = refused {
+        return code;
+    }
+    let metadata = wanted.committed_metadata.unwrap_or_default();
+    if metadata.len() > MAX_METADATA {
+        return ErrorCode::OFFSET_METADATA_TOO_LARGE;
+    }
+    let new = Committed { offset: wanted.committed_offset, leader_epoch: wanted.committed_leader_epoch, metadata };
+    match groups.commit_pending(memory, group, (topic, index), producer_id, new) {
+        true => ErrorCode::NONE,
+        false => ErrorCode::COORDINATOR_NOT_AVAILABLE,
+    }
+}
