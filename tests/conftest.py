@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
 # A broker's fixture, and its name in the summary.
-BROKERS = {"dev": ("dev_broker", "the dev broker"), "real": ("real_kafka", f"Apache Kafka {VERSION}")}
+BROKERS = {
+    "dev": ("dev_broker", "the dev broker"),
+    "real": ("real_kafka", f"Apache Kafka {VERSION}"),
+    "real-v1": ("real_kafka_v1", f"Apache Kafka {VERSION} with version 1 of transactions"),
+}
 
 _topic_numbers = count(1)
 
@@ -54,18 +58,27 @@ def dev_broker() -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def real_kafka() -> Iterator[Broker]:
     """One node of Apache Kafka; skips where it cannot run."""
-    kafka = RealKafka()
+    yield from _running("real", RealKafka())
+
+
+@pytest.fixture(scope="module")
+def real_kafka_v1() -> Iterator[Broker]:
+    """One node whose transactions are those of brokers before Kafka 4.0 (KIP-890)."""
+    yield from _running("real-v1", RealKafka(features={"transaction.version": 1}))
+
+
+def _running(name: str, kafka: RealKafka) -> Iterator[Broker]:
     try:
         kafka.start()
     except KafkaUnavailable as reason:
         pytest.skip(f"real Kafka: {reason}")
     try:
-        yield Broker("real", kafka.bootstrap_servers, kafka.controller)
+        yield Broker(name, kafka.bootstrap_servers, kafka.controller)
     finally:
         kafka.stop()
 
 
-@pytest.fixture(scope="session", params=BROKERS)
+@pytest.fixture(scope="session", params=["dev", "real"])
 def broker(request: pytest.FixtureRequest) -> Broker:
     """Each of the two brokers in turn."""
     running: Broker = request.getfixturevalue(BROKERS[request.param][0])

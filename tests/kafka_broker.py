@@ -99,12 +99,14 @@ class RealKafka:
         version: str = VERSION,
         config: Mapping[str, object] | None = None,
         jvm_options: Sequence[str] = SMALL_JVM,
+        features: Mapping[str, int] | None = None,
     ) -> None:
         self.version = version
         self.bootstrap_servers = ""
         self.controller = ""
         self._config = dict(config or {})
         self._jvm_options = list(jvm_options)
+        self._features = dict(features or {})
         self._process: subprocess.Popen[bytes] | None = None
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
@@ -170,6 +172,7 @@ class RealKafka:
             "a2xhbW0ta2xhbW0tMQ",
             "--config",
             str(properties),
+            *(part for name, level in self._features.items() for part in ("--feature", f"{name}={level}")),
         ]
         with log.open("wb") as out:
             code = subprocess.run(

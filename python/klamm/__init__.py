@@ -34,15 +34,18 @@ if TYPE_CHECKING:
     from klamm.producer import AsyncProducer, Delivery, Producer
     from klamm.record import Record, RecordMetadata, Records, TopicPartition
     from klamm.table import read_table
+    from klamm.transaction import AsyncTransaction, GroupMetadata, Transaction
 
 __all__ = [
     "Admin",
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "AsyncTransaction",
     "ClusterDescription",
     "Consumer",
     "Delivery",
+    "GroupMetadata",
     "KafkaError",
     "NewTopic",
     "Node",
@@ -53,6 +56,7 @@ __all__ = [
     "Records",
     "TopicDescription",
     "TopicPartition",
+    "Transaction",
     "__version__",
     "read_table",
 ]
@@ -63,9 +67,11 @@ _HOMES = {
     "AsyncAdmin": "admin",
     "AsyncConsumer": "consumer",
     "AsyncProducer": "producer",
+    "AsyncTransaction": "transaction",
     "ClusterDescription": "admin",
     "Consumer": "consumer",
     "Delivery": "producer",
+    "GroupMetadata": "transaction",
     "KafkaError": "errors",
     "NewTopic": "admin",
     "Node": "admin",
@@ -76,6 +82,7 @@ _HOMES = {
     "Records": "record",
     "TopicDescription": "admin",
     "TopicPartition": "record",
+    "Transaction": "transaction",
     "read_table": "table",
 }
 _MODULES = {"config", "errors", "protocol", "testing"}

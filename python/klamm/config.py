@@ -37,19 +37,24 @@ class CommonConfig(TypedDict, total=False):
 class ProducerConfig(CommonConfig, total=False):
     """Options of a producer."""
 
-    acks: Literal["all", 0, 1, -1, "0", "1", "-1"]
+    acks: Literal["all", "0", "1", "-1"] | int
     allow_auto_create_topics: bool
     batch_size: int
     buffer_memory: int
+    compression_gzip_level: int
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
+    compression_zstd_level: int
     delivery_timeout_ms: int
     enable_idempotence: bool
     linger_ms: int
     max_block_ms: int
     max_in_flight_requests_per_connection: int
     max_request_size: int
-    partitioner: Literal["murmur2_random"]
+    partitioner: Literal["murmur2_random", "consistent_random", "fnv1a_random", "round_robin", "uniform"]
+    partitioner_adaptive_partitioning_enable: bool
     retries: int
+    transaction_timeout_ms: int
+    transactional_id: str
 
 
 class ConsumerConfig(CommonConfig, total=False):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from klamm._klamm import ArrowColumns, ConsumerCore, Records
 from klamm.errors import KafkaError
 from klamm.record import TopicPartition
+from klamm.transaction import group_metadata
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from klamm._klamm import ArrowBatch, Pending, Record, RecordIterator
+    from klamm.transaction import GroupMetadata
 
 __all__ = ["AsyncConsumer", "Consumer"]
 
@@ -120,6 +122,10 @@ class Consumer(_Consumer):
         """Return the offset of the next record of a partition."""
         return self._position(partition.topic, partition.partition).result(timeout)
 
+    def group_metadata(self) -> GroupMetadata:
+        """Return the consumer's place in its group, for a producer's transaction."""
+        return group_metadata(self)
+
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None, timeout: float | None = None) -> None:
         """Commit offsets for the group: of the next record to read, by default after every record given out so far."""
         self._commit(_committable(offsets)).result(timeout)
@@ -217,6 +223,10 @@ class AsyncConsumer(_Consumer):
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """Return the offset of the next record of a partition."""
         return await _within(self._position(partition.topic, partition.partition), timeout)
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return the consumer's place in its group, for a producer's transaction."""
+        return group_metadata(self)
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None, timeout: float | None = None) -> None:
         """Commit offsets for the group: of the next record to read, by default after every record given out so far."""

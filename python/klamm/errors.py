@@ -12,6 +12,7 @@
     ├── DecodeError                 data that is damaged, or not Kafka's: .path .offset
     ├── AuthenticationError         the broker does not accept who we say we are (also some codes)
     ├── FencedError                 another client took over our identity (also some codes)
+    ├── TransactionAbortedError     a transaction ended without effect
     ├── BufferFullError             the producer's buffer is full, and the call does not wait
     ├── ClosedError                 the client is closed
     └── ForkedClientError           the client was made before a fork
@@ -122,6 +123,10 @@ class AuthenticationError(KafkaError):
 
 class FencedError(KafkaError):
     """Another client took over this one's identity; this one can only be closed."""
+
+
+class TransactionAbortedError(KafkaError):
+    """A transaction ended without effect: consumers that read committed records see nothing of it."""
 
 
 class BufferFullError(KafkaError):

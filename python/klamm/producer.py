@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import ArrowRows, Pending, ProducerCore
 from klamm.errors import ArgumentError, BufferFullError, ConfigError, KafkaError, KafkaTimeoutError
+from klamm.transaction import AsyncTransaction, Transaction
 
 if sys.version_info < (3, 11):
     from exceptiongroup import ExceptionGroup
@@ -105,6 +106,14 @@ class Producer(_Producer):
         """Wait until every record sent so far has its outcome; raise an ExceptionGroup of what failed unseen."""
         self._flush().result(timeout)
         self._raise_failures()
+
+    def transaction(self) -> Transaction:
+        """Return a transaction for a `with`: it begins there, commits at the end, and aborts on an exception.
+
+        The producer needs a `transactional_id`, and sends nothing outside of transactions. The first one waits until the
+        brokers have settled what an earlier producer of the same id left open, at most `max_block_ms`, and fences it.
+        """
+        return Transaction(self)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partitions of a topic."""
@@ -227,6 +236,10 @@ class AsyncProducer(_Producer):
 
         await within(self._flush(), timeout)
         self._raise_failures()
+
+    def transaction(self) -> AsyncTransaction:
+        """Return a transaction for an `async with`, as `Producer.transaction`."""
+        return AsyncTransaction(self)
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partitions of a topic."""

@@ -2,10 +2,10 @@
 //! Java client; librdkafka's are taken as aliases.
 
 use super::{Error, ErrorKind};
-use crate::compress::{Compression, DEFAULT_LIMIT};
+use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::NetworkConfig;
 use crate::engine::consumer::{ConsumerConfig, Reset};
-use crate::engine::producer::ProducerConfig;
+use crate::engine::producer::{Partitioner, ProducerConfig};
 use crate::frame::DEFAULT_MAX_FRAME;
 use std::collections::{BTreeMap, hash_map::RandomState};
 use std::hash::{BuildHasher, Hasher};
@@ -52,6 +52,8 @@ pub enum Kind {
     Bool,
     /// One of these.
     Choice(&'static [&'static str]),
+    /// Who acknowledges.
+    Acks,
 }
 
 /// One key.
@@ -81,6 +83,7 @@ impl Key {
             Kind::Int(min, max) => format!("a whole number from {min} to {max}"),
             Kind::Bool => "true or false".to_owned(),
             Kind::Choice(names) => names.join(", "),
+            Kind::Acks => "all, -1, 0, 1; brokers before 0.9 take any number of replicas".to_owned(),
         }
     }
 }
@@ -113,18 +116,23 @@ keys! {
     "retry.backoff.max.ms": MS, "1000", ALL, "Longest wait before asking again.";
     "metadata.max.age.ms" or "topic.metadata.refresh.interval.ms": Kind::Int(1, i32::MAX as i64), "300000", ALL, "When what is known of the cluster is asked for again.";
     "allow.auto.create.topics": Kind::Bool, "true", &[Role::Producer, Role::Consumer], "Whether using a topic may create it, if the broker does so.";
-    "acks" or "request.required.acks": Kind::Choice(&["all", "-1", "0", "1"]), "all", PRODUCER, "Who must have a record before it is acknowledged: all in-sync replicas, the leader (1), nobody (0).";
+    "acks" or "request.required.acks": Kind::Acks, "all", PRODUCER, "Who must have a record before it is acknowledged: all in-sync replicas, the leader (1), nobody (0); so many replicas, to brokers before 0.9.";
     "linger.ms" or "queue.buffering.max.ms": MS, "0", PRODUCER, "How long a batch waits for more records. With 0 a lone record leaves at once, and batches grow while requests are in flight.";
     "batch.size": Kind::Int(128, 1 << 30), "131072", PRODUCER, "A batch of this size is sent without waiting, bytes.";
     "buffer.memory": BYTES, "67108864", PRODUCER, "Bytes of records that may wait or be in flight; sending waits when they are used up.";
     "max.block.ms": MS, "60000", PRODUCER, "How long sending may wait for room in the buffer, and a record for its topic to be known.";
     "max.request.size" or "message.max.bytes": Kind::Int(256, 1 << 30), "1048576", PRODUCER, "The largest request and record, bytes.";
     "compression.type" or "compression.codec": Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]), "none", PRODUCER, "How batches are compressed.";
+    "compression.gzip.level" or "compression.level": Kind::Int(-1, 9), "-1", PRODUCER, "How hard gzip works, from 1 to 9; -1 is its default.";
+    "compression.zstd.level": Kind::Int(-131_072, 22), "3", PRODUCER, "How hard zstd works.";
     "delivery.timeout.ms" or "message.timeout.ms": Kind::Int(1, i32::MAX as i64), "120000", PRODUCER, "From sending to the outcome, retries included.";
     "retries" or "message.send.max.retries": Kind::Int(0, i32::MAX as i64), "2147483647", PRODUCER, "How often a batch is tried again within delivery.timeout.ms.";
     "enable.idempotence": Kind::Bool, "true", PRODUCER, "Whether the broker drops the duplicates of retries. Needs acks=all; off if acks is set otherwise and this is not.";
     "max.in.flight.requests.per.connection" or "max.in.flight": Kind::Int(1, 1000), "5", PRODUCER, "Requests that may wait for an answer of one broker; at most 5 with idempotence.";
-    "partitioner": Kind::Choice(&["murmur2_random"]), "murmur2_random", PRODUCER, "Records with a key go by murmur2 of it, as with the Java client; those without stick to a partition for a batch.";
+    "partitioner": Kind::Choice(Partitioner::NAMES), "murmur2_random", PRODUCER, "Which partition a record goes to that names none: by a hash of its key (murmur2 as the Java client, CRC-32 as librdkafka, FNV-1a as Sarama), or whatever the key to each in turn or to one for a batch. Records without a key stick to a partition for a batch.";
+    "partitioner.adaptive.partitioning.enable": Kind::Bool, "true", PRODUCER, "Whether records that stick to a partition for a batch avoid those that are slow (KIP-794).";
+    "transactional.id": Kind::Text, "", PRODUCER, "Who the producer is over restarts; makes transactions possible, and everything it sends part of one.";
+    "transaction.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", PRODUCER, "After this time the broker aborts a transaction that was not ended.";
     "group.id": Kind::Text, "", CONSUMER, "The group whose committed offsets are used.";
     "auto.offset.reset": Kind::Choice(&["earliest", "latest", "none"]), "latest", CONSUMER, "Where to start without a committed offset, or when the offset is gone.";
     "enable.auto.commit": Kind::Bool, "true", CONSUMER, "Whether offsets of records the reader is done with are committed in the background, if there is a group.";
@@ -204,6 +212,16 @@ fn check(key: &Key, value: Value) -> Result<Value, Error> {
             "false" => Ok(Value::Bool(false)),
             _ => Err(wrong()),
         },
+        (Kind::Acks, value) => {
+            let text = match value {
+                Value::String(s) => s.trim().to_ascii_lowercase(),
+                Value::Int(n) => n.to_string(),
+                _ => return Err(wrong()),
+            };
+            let text = if text == "all" { "-1".to_owned() } else { text };
+            let acks = text.parse::<i16>().ok().filter(|n| *n >= -1).ok_or_else(wrong)?;
+            Ok(Value::Int(acks.into()))
+        }
         (Kind::Choice(names), value) => {
             let text = match value {
                 Value::String(s) => s,
@@ -341,13 +359,18 @@ impl Config {
     }
 
     pub(super) fn producer(&self) -> Result<ProducerConfig, Error> {
-        let acks = match self.text("acks").as_str() {
-            "0" => 0,
-            "1" => 1,
+        let acks = match self.values.get("acks") {
+            Some(Value::Int(acks)) => i16::try_from(*acks).unwrap_or(-1),
             _ => -1,
         };
-        let asked = self.values.contains_key("enable.idempotence");
+        let transactions = Some(self.text("transactional.id")).filter(|id| !id.is_empty());
+        let transactions = transactions.map(|id| (id.into(), self.ms("transaction.timeout.ms")));
+        let asked = self.values.contains_key("enable.idempotence") || transactions.is_some();
         let idempotent = self.bool("enable.idempotence") && (asked || acks == -1);
+        if transactions.is_some() && !idempotent {
+            let hint = "leave enable.idempotence=true, or transactional.id out".to_owned();
+            return Err(bad("transactional.id needs enable.idempotence".to_owned(), hint));
+        }
         if idempotent && acks != -1 {
             let hint = "set acks=all, or enable.idempotence=false".to_owned();
             return Err(bad(format!("enable.idempotence needs acks=all, acks is {acks}"), hint));
@@ -366,16 +389,31 @@ impl Config {
             batch_size: self.size("batch.size"),
             buffer_memory: self.size("buffer.memory"),
             max_request_size: self.size("max.request.size"),
-            compression: Compression::from_name(&self.text("compression.type")).unwrap_or_default(),
+            compression: self.codec()?,
             delivery_timeout: self.ms("delivery.timeout.ms"),
             request_timeout: self.ms("request.timeout.ms"),
             max_block: self.ms("max.block.ms"),
             retry_backoff: self.retry_backoff(),
             retries: u32::try_from(self.int("retries")).unwrap_or(u32::MAX),
             idempotent,
+            idempotence_required: asked,
+            transactions,
+            partitioner: Partitioner::from_name(&self.text("partitioner")),
+            adaptive: self.bool("partitioner.adaptive.partitioning.enable"),
             max_in_flight,
             seed: seed(),
         })
+    }
+
+    fn codec(&self) -> Result<Codec, Error> {
+        let compression = Compression::from_name(&self.text("compression.type")).unwrap_or_default();
+        let key = match compression {
+            Compression::Gzip => "compression.gzip.level",
+            Compression::Zstd => "compression.zstd.level",
+            _ => return Ok(compression.into()),
+        };
+        let level = i32::try_from(self.int(key)).unwrap_or(-1);
+        Codec::with_level(compression, level).map_err(|why| bad(format!("{key} cannot be {level}"), why))
     }
 
     pub(super) fn consumer(&self) -> Result<ConsumerConfig, Error> {
@@ -438,7 +476,7 @@ mod tests {
     fn a_bad_value_names_itself_and_what_is_allowed() {
         let error = parse(Role::Producer, "acks", "al").unwrap_err();
         assert_eq!(error.message(), "acks cannot be \"al\"");
-        assert_eq!(error.hint(), Some("allowed: all, -1, 0, 1"));
+        assert_eq!(error.hint(), Some("allowed: all, -1, 0, 1; brokers before 0.9 take any number of replicas"));
         assert!(parse(Role::Producer, "linger.ms", "-1").is_err());
         assert!(parse(Role::Producer, "queue.buffering.max.ms", "7").is_ok());
     }

@@ -254,6 +254,22 @@ impl Consumer {
         Ok(pending)
     }
 
+    /// The offset behind everything given out, of each partition that has a position.
+    pub fn given_out(&self) -> Result<Vec<(Arc<str>, i32, i64)>, Error> {
+        self.shared.check()?;
+        Ok(self.shared.role().consumer.given_out())
+    }
+
+    /// The group, if the consumer has one.
+    pub fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
+    /// Whether offsets are committed by themselves.
+    pub fn auto_commits(&self) -> bool {
+        self.auto_commit
+    }
+
     /// The offsets the group committed.
     pub fn committed(&self, partitions: Vec<Partition>) -> Result<Pending<Vec<Option<i64>>>, Error> {
         let Some(group) = self.group.clone() else {

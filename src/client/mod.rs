@@ -23,4 +23,7 @@ pub use admin::Admin;
 pub use config::{Config, KEYS, Key, Role, Value};
 pub use consumer::Consumer;
 pub use pending::{Pending, Promise};
-pub use producer::{Appender, Failure, NOW, NewRecord, Producer, RecordMetadata};
+pub use producer::{
+    Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, Offsets, Producer, RecordMetadata,
+    TopicMetrics,
+};

@@ -4,9 +4,10 @@ use super::config::{Config, Role as ClientRole};
 use super::driver::{Serve, Shared};
 use super::{Error, ErrorKind, Pending, Promise};
 use crate::engine::ops::{OpToken, Ops, Output, Partitions};
-pub use crate::engine::producer::NewRecord;
+pub use crate::engine::producer::{BrokerMetrics, GroupMetadata, Metrics, NewRecord, Offsets, TopicMetrics};
 use crate::engine::producer::{self, Event, Packet};
 use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish, earliest};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
@@ -57,6 +58,8 @@ pub struct Machine {
     producer: producer::Producer<Ticket>,
     ops: Ops<OpTicket>,
     flushes: Vec<(u64, Promise<()>)>,
+    /// Who waits for what became of the transaction.
+    calls: HashMap<u64, Promise<()>>,
     failures: Vec<Failure>,
     failed: Arc<AtomicBool>,
     room: Vec<Waker>,
@@ -75,7 +78,7 @@ pub enum ToSend {
 pub enum Done {
     Event(Event<Ticket>),
     Op(OpTicket, Result<Output, Error>),
-    Flushed(Promise<()>),
+    Called(Promise<()>, Result<(), Error>),
 }
 
 impl Role for Machine {
@@ -155,14 +158,19 @@ impl Serve for Machine {
         if let Some((ticket, result)) = self.ops.poll_done() {
             return Some(Done::Op(ticket, result));
         }
+        while let Some((call, result)) = self.producer.poll_call() {
+            if let Some(promise) = self.calls.remove(&call) {
+                return Some(Done::Called(promise, result));
+            }
+        }
         let at = self.flushes.iter().position(|(flush, _)| self.producer.is_flushed(*flush))?;
-        Some(Done::Flushed(self.flushes.swap_remove(at).1))
+        Some(Done::Called(self.flushes.swap_remove(at).1, Ok(())))
     }
 
     fn deliver(done: Done, _shared: &Shared<Self>) {
         match done {
             Done::Op(ticket, result) => ticket(result),
-            Done::Flushed(promise) => promise.complete(Ok(())),
+            Done::Called(promise, result) => promise.complete(result),
             Done::Event(event) => {
                 for d in event.deliveries {
                     d.ticket.complete(event.result.clone().map(|(base_offset, append_time)| RecordMetadata {
@@ -248,6 +256,7 @@ impl Producer {
         let machine = Machine {
             ops: Ops::new(role.retry_backoff),
             flushes: Vec::new(),
+            calls: HashMap::new(),
             failures: Vec::new(),
             failed: failed.clone(),
             room: Vec::new(),
@@ -321,6 +330,56 @@ impl Producer {
         Ok(pending)
     }
 
+    /// Gets ready for transactions: settles what an earlier producer of the same transactional id left open, and fences
+    /// it.
+    pub fn init_transactions(&self) -> Result<Pending<()>, Error> {
+        self.call(producer::Producer::init_transactions)
+    }
+
+    /// Opens a transaction; everything sent until its end is part of it.
+    pub fn begin_transaction(&self) -> Result<(), Error> {
+        self.shared.check()?;
+        self.shared.role().producer.begin_transaction()
+    }
+
+    /// Commits or aborts the transaction, once everything sent in it has its outcome. A commit of a transaction in which
+    /// something failed aborts it, with an error of kind `Aborted`.
+    pub fn end_transaction(&self, commit: bool) -> Result<Pending<()>, Error> {
+        self.call(|p, now| p.end_transaction(now, commit))
+    }
+
+    /// Aborts the transaction, if one is open.
+    pub fn abort_transaction(&self) -> Option<Pending<()>> {
+        if self.shared.check().is_err() || !self.shared.role().producer.is_in_transaction() {
+            return None;
+        }
+        self.end_transaction(false).ok()
+    }
+
+    /// Commits a consumer's offsets as part of the transaction.
+    pub fn commit_offsets(&self, group: GroupMetadata, offsets: Offsets) -> Result<Pending<()>, Error> {
+        self.call(|p, now| p.commit_offsets(now, group, offsets))
+    }
+
+    fn call(
+        &self,
+        f: impl FnOnce(&mut producer::Producer<Ticket>, Time) -> Result<u64, Error>,
+    ) -> Result<Pending<()>, Error> {
+        self.shared.check()?;
+        let mut role = self.shared.role();
+        let call = f(&mut role.producer, self.shared.now())?;
+        let (promise, pending) = Pending::new();
+        role.calls.insert(call, promise);
+        drop(role);
+        self.shared.wake()?;
+        Ok(pending)
+    }
+
+    /// What was counted so far.
+    pub fn metrics(&self) -> Metrics {
+        self.shared.role().producer.metrics()
+    }
+
     /// Records without an outcome.
     pub fn outstanding(&self) -> u64 {
         self.shared.role().producer.outstanding()
@@ -363,6 +422,9 @@ impl Producer {
     /// Waits for what is outstanding, at most for the timeout, and ends the client. What has no outcome by then fails.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         let mut left = 0;
+        if let Some(abort) = self.abort_transaction() {
+            abort.wait(timeout);
+        }
         if self.shared.check().is_ok()
             && let Ok(flush) = self.flush()
             && !flush.wait(timeout)

@@ -1,6 +1,6 @@
 //! A picture of the cluster: who the brokers are, who leads which partition.
 
-use super::Time;
+use super::{Moved, Time};
 use crate::api::{ErrorCode, metadata};
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, HashMap};
@@ -60,6 +60,8 @@ pub struct Cluster {
     pub complete: bool,
     /// When this was heard.
     pub heard: Time,
+    /// The feature `transaction.version` as the brokers finalized it; 0 if they did not say.
+    pub transaction_version: i16,
 }
 
 impl Cluster {
@@ -72,6 +74,7 @@ impl Cluster {
             topics: if all { HashMap::new() } else { self.topics.clone() },
             complete: all,
             heard: now,
+            transaction_version: self.transaction_version,
         };
         for b in response.brokers {
             let Ok(port) = u16::try_from(b.port) else {
@@ -102,6 +105,24 @@ impl Cluster {
                 None => topic,
             };
             next.topics.insert(name.into(), topic);
+        }
+        next
+    }
+
+    /// The picture after brokers said of partitions that they moved; what is older than what is known changes nothing.
+    pub fn after(&self, moved: &[Moved]) -> Self {
+        let mut next = self.clone();
+        for m in moved {
+            let topic = next.topics.get_mut(&m.topic);
+            let partition = topic.and_then(|t| t.partitions.get_mut(usize::try_from(m.partition).ok()?));
+            let Some(p) = partition.filter(|p| p.leader_epoch < m.leader_epoch) else {
+                continue;
+            };
+            p.leader = m.leader;
+            p.leader_epoch = m.leader_epoch;
+            if let Some(b) = &m.broker {
+                next.brokers.entry(b.id).or_insert_with(|| b.clone());
+            }
         }
         next
     }

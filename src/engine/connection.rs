@@ -86,6 +86,8 @@ pub struct Connection<T> {
     address: String,
     frames: Frames,
     versions: HashMap<i16, (i16, i16)>,
+    /// The epoch of the cluster's features and its `transaction.version`, if the broker said.
+    transaction_version: Option<(i64, i16)>,
     in_flight: VecDeque<InFlight<T>>,
     /// Requests that are not answered, until they are written; then the deadline and the version they were sent in.
     unanswered: Vec<(T, i16, Time)>,
@@ -105,6 +107,7 @@ impl<T> Connection<T> {
             address,
             frames: Frames::new(max_frame),
             versions: HashMap::new(),
+            transaction_version: None,
             in_flight: VecDeque::new(),
             unanswered: Vec::new(),
             is_unheard: false,
@@ -138,6 +141,11 @@ impl<T> Connection<T> {
     /// Whether requests may be sent.
     pub fn is_ready(&self) -> bool {
         self.state == State::Ready
+    }
+
+    /// The epoch of the cluster's features and its `transaction.version`, if the broker said.
+    pub fn transaction_version(&self) -> Option<(i64, i16)> {
+        self.transaction_version
     }
 
     /// Requests that wait for an answer.
@@ -246,6 +254,8 @@ impl<T> Connection<T> {
         let response: api_versions::Response = Reply { version, body }.decode()?;
         response.error_code.check().map_err(|code| Error::refused(code, "version negotiation"))?;
         self.versions = response.api_keys.iter().map(|k| (k.api_key, (k.min_version, k.max_version))).collect();
+        let feature = response.finalized_features.iter().find(|f| f.name == "transaction.version");
+        self.transaction_version = feature.map(|f| (response.finalized_features_epoch, f.max_version_level));
         self.state = State::Ready;
         Ok(())
     }

@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Authentication,
     /// Another client took over this one's identity.
     Fenced,
+    /// The transaction was aborted.
+    Aborted,
     /// The client is closed.
     Closed,
     /// The buffer of a producer is full.

@@ -25,7 +25,7 @@ pub use cluster::{Broker, Cluster, Partition, Topic};
 pub use connection::{Call, Connection, Reply};
 pub use error::{Error, ErrorKind};
 pub use network::{Action, ConnectionId, Network, NetworkConfig};
-pub use role::{Answer, Outgoing, Role, Target, Wish};
+pub use role::{Answer, Moved, Outgoing, Role, Target, Wish};
 
 use std::fmt;
 use std::ops::{Add, Sub};

@@ -113,6 +113,8 @@ pub struct Network<T> {
     connections: HashMap<ConnectionId, PeerId>,
     next_connection: usize,
     cluster: Arc<Cluster>,
+    /// The epoch of the features that were heard of last.
+    features: i64,
     topics: BTreeSet<Arc<str>>,
     all_topics: bool,
     refresh_at: Option<Time>,
@@ -135,6 +137,7 @@ impl<T> Network<T> {
             connections: HashMap::new(),
             next_connection: 0,
             cluster: Arc::new(Cluster { controller: -1, ..Cluster::default() }),
+            features: -1,
             topics: BTreeSet::new(),
             all_topics: false,
             refresh_at: None,
@@ -168,6 +171,11 @@ impl<T> Network<T> {
     pub fn wish(&mut self, now: Time, wish: Wish) {
         let mut due = wish.refresh || wish.all;
         self.all_topics |= wish.all;
+        if !wish.moved.is_empty() {
+            self.cluster = Arc::new(self.cluster.after(&wish.moved));
+            self.cluster_changed = true;
+            self.meet_brokers(now);
+        }
         for topic in wish.topics {
             due |= !self.cluster.topics.contains_key(&topic);
             self.topics.insert(topic);
@@ -372,6 +380,15 @@ impl<T> Network<T> {
         };
         peer.backoff.reset();
         peer.error = None;
+        if let Link::Up(_, c) = &peer.link
+            && let Some((epoch, version)) = c.transaction_version().filter(|(epoch, _)| *epoch > self.features)
+        {
+            self.features = epoch;
+            if self.cluster.transaction_version != version {
+                self.cluster = Arc::new(Cluster { transaction_version: version, ..(*self.cluster).clone() });
+                self.cluster_changed = true;
+            }
+        }
         let queued = std::mem::take(&mut peer.queue);
         for outgoing in queued {
             self.submit_to(now, id, outgoing);
@@ -513,6 +530,19 @@ impl<T> Network<T> {
             self.config.metadata_max_age
         };
         self.refresh_at = Some(self.refresh_at.unwrap_or(Time::NEVER).min(now + wait));
+        let left = |id: &PeerId| id.node() >= 0 && !cluster.brokers.contains_key(&id.node());
+        let gone: Vec<PeerId> = self.peers.keys().copied().filter(left).collect();
+        self.cluster = Arc::new(cluster);
+        self.cluster_changed = true;
+        self.meet_brokers(now);
+        for id in gone {
+            self.drop_peer(now, id, &Error::new(ErrorKind::Network, "broker left the cluster"));
+        }
+    }
+
+    /// Sees to it that every broker of the cluster is a peer, under the address it has now.
+    fn meet_brokers(&mut self, now: Time) {
+        let cluster = self.cluster.clone();
         for b in cluster.brokers.values() {
             let here = |p: &Peer<T>| (&p.host, p.port) == (&b.host, b.port);
             for id in [PeerId::Broker(b.id), PeerId::Fetch(b.id)] {
@@ -525,13 +555,6 @@ impl<T> Network<T> {
                 self.adopt_bootstrap(PeerId::Broker(b.id));
             }
         }
-        let left = |id: &PeerId| id.node() >= 0 && !cluster.brokers.contains_key(&id.node());
-        let gone: Vec<PeerId> = self.peers.keys().copied().filter(left).collect();
-        for id in gone {
-            self.drop_peer(now, id, &Error::new(ErrorKind::Network, "broker left the cluster"));
-        }
-        self.cluster = Arc::new(cluster);
-        self.cluster_changed = true;
     }
 
     /// A bootstrap connection to the same address serves the broker from now on.

@@ -1,6 +1,6 @@
 //! What a client is for, as seen from the network: a machine that wants requests sent and topics known.
 
-use super::{Call, Cluster, Error, Reply, Time};
+use super::{Broker, Call, Cluster, Error, Reply, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -42,6 +42,21 @@ pub struct Answer<T> {
     pub result: Result<Reply, Error>,
 }
 
+/// A partition that a broker said to have moved (KIP-951).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The partition.
+    pub partition: i32,
+    /// The broker that leads it now.
+    pub leader: i32,
+    /// Counts leaders.
+    pub leader_epoch: i32,
+    /// Where that broker is, if it was said.
+    pub broker: Option<Broker>,
+}
+
 /// What a role wants to know about the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
@@ -51,6 +66,8 @@ pub struct Wish {
     pub all: bool,
     /// Whether what is known is stale.
     pub refresh: bool,
+    /// What the role heard itself.
+    pub moved: Vec<Moved>,
 }
 
 /// A machine that a [`super::Network`] serves.

@@ -109,6 +109,7 @@ pub(super) fn config_keys() -> Vec<KeyFields> {
         Kind::Int(..) => "int",
         Kind::Bool => "bool",
         Kind::Choice(_) => "choice",
+        Kind::Acks => "acks",
     };
     let fields = |k: &Key| {
         (k.name, k.aliases.to_vec(), kind(k), k.default, k.allowed(), k.roles.iter().map(role).collect(), k.doc)

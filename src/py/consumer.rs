@@ -449,6 +449,29 @@ impl ConsumerCore {
         Ok(Pending::new("commit", self.origin(), pending, |py, ()| Ok(py.None())))
     }
 
+    /// The offsets behind every record given out, for a transaction to commit.
+    #[pyo3(name = "_given_out")]
+    fn given_out(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64)>> {
+        self.check(py)?;
+        if let Some(offsets) = self.taken().offsets() {
+            return Ok(offsets);
+        }
+        let offsets = self.client.given_out().map_err(|e| raise(py, &e))?;
+        Ok(offsets.into_iter().map(|(t, p, offset)| (t.to_string(), p, offset)).collect())
+    }
+
+    /// The group, if there is one.
+    #[getter(_group)]
+    fn group(&self) -> Option<&str> {
+        self.client.group()
+    }
+
+    /// Whether offsets are committed by themselves.
+    #[getter(_auto_commits)]
+    fn auto_commits(&self) -> bool {
+        self.client.auto_commits()
+    }
+
     #[pyo3(name = "_committed", signature = (places))]
     fn committed(&self, py: Python<'_>, places: Vec<Place>) -> PyResult<Pending> {
         self.check(py)?;

@@ -35,6 +35,7 @@ fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<P
         ErrorKind::Decode => "DecodeError",
         ErrorKind::Authentication => "AuthenticationError",
         ErrorKind::Fenced => "FencedError",
+        ErrorKind::Aborted => "TransactionAbortedError",
         ErrorKind::Closed => "ClosedError",
         ErrorKind::BufferFull => "BufferFullError",
         ErrorKind::Forked => "ForkedClientError",

@@ -11,7 +11,7 @@ use super::error::{argument, exception, no_pickle, raise};
 use super::event_loop;
 use super::octets::{Header, Headers, Octets, optional_bytes};
 use super::pending::{Deadline, Origin, Pending, wait_for};
-use crate::client::{self, Error, ErrorKind, Failure, NOW, NewRecord, Role};
+use crate::client::{self, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, Role};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -232,8 +232,7 @@ impl ProducerCore {
     /// Everything sent so far is on its way or has failed.
     #[pyo3(name = "_flush")]
     fn flush(&self, py: Python<'_>) -> PyResult<Pending> {
-        let pending = self.client.flush().map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("end of the flush", self.origin(), pending, |py, ()| Ok(py.None())))
+        self.call(py, "end of the flush", client::Producer::flush)
     }
 
     /// Tells `on_error` what failed since the last call, and returns what failed since the last `_failures(True)`:
@@ -248,6 +247,40 @@ impl ProducerCore {
         Ok(failures.iter().map(|f| (raise(py, &f.error).into_value(py).into_any(), f.count)).collect())
     }
 
+    /// The producer is ready for transactions.
+    #[pyo3(name = "_init_transactions")]
+    fn init_transactions(&self, py: Python<'_>) -> PyResult<Pending> {
+        self.call(py, "producer id for transactions", client::Producer::init_transactions)
+    }
+
+    /// Opens a transaction.
+    #[pyo3(name = "_begin_transaction")]
+    fn begin_transaction(&self, py: Python<'_>) -> PyResult<()> {
+        self.client.begin_transaction().map_err(|e| raise(py, &e))
+    }
+
+    /// The transaction has ended.
+    #[pyo3(name = "_end_transaction", signature = (commit))]
+    fn end_transaction(&self, py: Python<'_>, commit: bool) -> PyResult<Pending> {
+        self.call(py, "end of the transaction", |client| client.end_transaction(commit))
+    }
+
+    /// A group's offsets are part of the transaction.
+    #[pyo3(name = "_commit_offsets", signature = (group, generation, member, instance, offsets))]
+    fn commit_offsets(
+        &self,
+        py: Python<'_>,
+        group: String,
+        generation: i32,
+        member: String,
+        instance: Option<String>,
+        offsets: Vec<(String, i32, i64)>,
+    ) -> PyResult<Pending> {
+        let group = GroupMetadata { group, generation, member, instance };
+        let offsets = offsets.into_iter().map(|(t, p, offset)| (t.into(), p, offset)).collect();
+        self.call(py, "commit of offsets in the transaction", |client| client.commit_offsets(group, offsets))
+    }
+
     /// The partitions of a topic.
     #[pyo3(name = "_partitions_for", signature = (topic))]
     fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Pending> {
@@ -259,7 +292,11 @@ impl ProducerCore {
     #[pyo3(name = "_close", signature = (timeout))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let Ok(flush) = self.client.flush() else { return Ok(()) };
-        let waited = wait_for(py, Deadline::after(timeout), |slice| flush.wait(slice));
+        let end = Deadline::after(timeout);
+        if let Some(abort) = self.client.abort_transaction() {
+            wait_for(py, end, |slice| abort.wait(slice))?;
+        }
+        let waited = wait_for(py, end, |slice| flush.wait(slice));
         let left = self.client.outstanding();
         // It gives an error if something is left, which is said better below.
         let _ = py.detach(|| self.client.close(Duration::ZERO));
@@ -287,6 +324,16 @@ impl ProducerCore {
 }
 
 impl ProducerCore {
+    fn call(
+        &self,
+        py: Python<'_>,
+        what: &'static str,
+        f: impl FnOnce(&client::Producer) -> Result<client::Pending<()>, Error>,
+    ) -> PyResult<Pending> {
+        let pending = f(&self.client).map_err(|e| raise(py, &e))?;
+        Ok(Pending::new(what, self.origin(), pending, |py, ()| Ok(py.None())))
+    }
+
     /// Appends records under one lock while there is room; how many were.
     fn append(&self, topic: &str, partition: Option<i32>, chunk: &[KeyAndValue<'_>]) -> Result<usize, Error> {
         let mut appender = self.client.batch()?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use klamm::broker::{Cluster, Connection, Node, Options, Output};
 use klamm::compress::Compression;
 use klamm::engine::consumer::{Consumer, ConsumerConfig, Reset};
-use klamm::engine::producer::{NewRecord, Producer, ProducerConfig};
+use klamm::engine::producer::{NewRecord, Partitioner, Producer, ProducerConfig};
 use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time, earliest};
 use klamm::frame::Frames;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -249,13 +249,17 @@ fn producer_config(idempotent: bool, seed: u64) -> ProducerConfig {
         batch_size: 600,
         buffer_memory: 1 << 20,
         max_request_size: 1 << 20,
-        compression: [Compression::None, Compression::Lz4][seed as usize % 2],
+        compression: [Compression::None, Compression::Lz4][seed as usize % 2].into(),
         delivery_timeout: Duration::from_secs(60),
         request_timeout: Duration::from_secs(5),
         max_block: Duration::from_secs(30),
         retry_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
         retries: u32::MAX,
         idempotent,
+        idempotence_required: idempotent,
+        transactions: None,
+        partitioner: Partitioner::Murmur2,
+        adaptive: true,
         max_in_flight: 5,
         seed,
     }

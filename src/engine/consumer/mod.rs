@@ -316,11 +316,14 @@ impl<T: Send> Consumer<T> {
                 .with_hint("give the consumer a group_id");
             return self.done.push_back((ticket, Err(error)));
         };
-        let offsets = offsets.unwrap_or_else(|| {
-            let known = self.partitions.iter().filter(|p| p.state == Position::Known);
-            known.map(|p| (p.topic.clone(), p.partition, p.position)).collect()
-        });
+        let offsets = offsets.unwrap_or_else(|| self.given_out());
         self.ops.start(now, Box::new(Commit::new(group, offsets)), timeout, Ticket::User(ticket));
+    }
+
+    /// The offset behind everything given out, of each partition that has a position.
+    pub fn given_out(&self) -> Vec<(Arc<str>, i32, i64)> {
+        let known = self.partitions.iter().filter(|p| p.state == Position::Known);
+        known.map(|p| (p.topic.clone(), p.partition, p.position)).collect()
     }
 
     /// Notes that the reader is done with a partition's records before an offset.

@@ -1,8 +1,8 @@
 //! Where records gather: the topic they are for, the partition they go to, the batch they are encoded into.
 
 use super::batch::{Batch, Delivery, Partition};
-use super::partitioner::{Sticky, partition_of};
-use super::{Event, Producer};
+use super::partitioner::{Chosen, Sticky};
+use super::{Event, Producer, TopicMetrics};
 use crate::api::ErrorCode;
 use crate::engine::{Error, ErrorKind, Time};
 use crate::record::{HEADER_SIZE, max_record_size};
@@ -48,6 +48,7 @@ pub struct Topic<D> {
     pub name: Arc<str>,
     pub id: Uuid,
     pub partitions: Vec<Partition<D>>,
+    pub metrics: TopicMetrics,
     sticky: Sticky,
     waiting: VecDeque<Waiting<D>>,
 }
@@ -81,8 +82,14 @@ impl<D> Producer<D> {
         check_name(name)?;
         let (index, name): (usize, Arc<str>) = (self.topics.len(), name.into());
         let sticky = Sticky::new(self.config.seed.wrapping_add(index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let topic =
-            Topic { name: name.clone(), id: Uuid::ZERO, partitions: Vec::new(), sticky, waiting: VecDeque::new() };
+        let topic = Topic {
+            name: name.clone(),
+            id: Uuid::ZERO,
+            partitions: Vec::new(),
+            metrics: TopicMetrics::default(),
+            sticky,
+            waiting: VecDeque::new(),
+        };
         self.topics.push(topic);
         self.by_name.insert(name.clone(), index);
         self.wish.topics.insert(name);
@@ -92,6 +99,9 @@ impl<D> Producer<D> {
     /// Takes a record; its outcome comes as an [`Event`] with the ticket. Fails at once, giving the ticket's record no
     /// outcome, if the buffer is full or the record can never be sent. Says whether the network has something to do.
     pub fn append(&mut self, now: Time, record: &NewRecord<'_>, ticket: Option<D>) -> Result<bool, Error> {
+        if let Some(transactions) = &self.transactions {
+            transactions.accepts()?;
+        }
         let topic = self.topic_index(record.topic)?;
         let bound = max_record_size(record.key, record.value, record.headers);
         if bound + HEADER_SIZE > self.config.max_request_size {
@@ -152,16 +162,19 @@ impl<D> Producer<D> {
             return Ok(false);
         };
         let count = t.partitions.len();
-        let (partition, sticks) = match (record.partition, record.key) {
-            (Some(p), _) => match usize::try_from(p).ok().filter(|p| *p < count) {
+        let (partition, sticks) = match record.partition {
+            Some(p) => match usize::try_from(p).ok().filter(|p| *p < count) {
                 Some(p) => (p, false),
                 None => {
                     let message = format!("topic {:?} has partitions 0 to {}, not {p}", t.name, count - 1);
                     return Err(Error::new(ErrorKind::Config, message).at(&t.name, p));
                 }
             },
-            (None, Some(key)) => (partition_of(key, count), false),
-            (None, None) => (t.sticky.partition(count), true),
+            None => match self.config.partitioner.choose(record.key, count) {
+                Chosen::Partition(p) => (p, false),
+                Chosen::Next => (t.sticky.next(count), false),
+                Chosen::Sticky => (t.sticky.partition(count), true),
+            },
         };
         let Some(p) = t.partitions.get_mut(partition) else {
             return Ok(false);
@@ -184,6 +197,7 @@ impl<D> Producer<D> {
         };
         let appended = builder.append(record.timestamp, record.key, record.value, record.headers);
         open.count += 1;
+        open.has_headers |= !record.headers.is_empty();
         open.bytes += appended.size;
         let generation = open.generation;
         if let Some(ticket) = ticket {
@@ -191,11 +205,20 @@ impl<D> Producer<D> {
         }
         self.memory += appended.size;
         *self.outstanding.entry(generation).or_default() += 1;
-        if sticks {
-            t.sticky.sent(appended.size, self.config.batch_size);
+        if sticks && t.sticky.sent(appended.size, self.config.batch_size) {
+            let adaptive = self.config.adaptive;
+            let load = |i: usize, p: &Partition<D>| {
+                let has_leader = self.cluster.leader(&t.name, i as i32).is_some();
+                if adaptive { has_leader.then_some(p.queue.len() + p.in_flight) } else { Some(0) }
+            };
+            let loads: Vec<Option<usize>> = t.partitions.iter().enumerate().map(|(i, p)| load(i, p)).collect();
+            t.sticky.turn(&loads);
         }
         if fresh {
             self.active.insert((topic, partition));
+            if let Some(transactions) = &mut self.transactions {
+                transactions.want((topic, partition));
+            }
         }
         Ok(ready || fresh)
     }

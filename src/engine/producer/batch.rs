@@ -1,8 +1,8 @@
 //! Batches on their way: open (being filled), queued (waiting to be sent, again perhaps), in flight.
 
-use crate::compress::Compression;
+use crate::compress::{Codec, DEFAULT_LIMIT};
 use crate::engine::{Error, ErrorKind, Time};
-use crate::record::{BatchBuilder, Producer, reseal};
+use crate::record::{BatchBuilder, Producer, batches, reseal, sequence_after};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
@@ -37,6 +37,8 @@ pub struct Batch<D> {
     pub created: Time,
     /// Which flush waits for it.
     pub generation: u64,
+    /// Whether a record has headers, which formats before magic 2 cannot hold.
+    pub has_headers: bool,
     /// Who it was sent as, once it was.
     pub producer: Option<Producer>,
     /// How often it was sent.
@@ -55,6 +57,7 @@ impl<D> Batch<D> {
             bytes: 0,
             created: now,
             generation,
+            has_headers: false,
             producer: None,
             attempts: 0,
             error: None,
@@ -79,7 +82,7 @@ impl<D> Batch<D> {
     }
 
     /// The bytes to send as `producer`: compresses and checksums the first time, and again under another identity.
-    pub fn seal(&mut self, compression: Compression, producer: Producer) -> Result<Bytes, Error> {
+    pub fn seal(&mut self, compression: Codec, producer: Producer) -> Result<Bytes, Error> {
         let data = match self.data.take() {
             Some(Data::Sealed(data)) if self.producer == Some(producer) => data,
             Some(Data::Sealed(data)) => reseal(&data, producer),
@@ -94,6 +97,60 @@ impl<D> Batch<D> {
         self.producer = Some(producer);
         self.data = Some(Data::Sealed(data.clone()));
         Ok(data)
+    }
+
+    /// Two batches of half of the records each, under the sequence numbers they have; the same one back if it cannot be
+    /// cut.
+    pub fn split(mut self) -> Result<(Self, Self), Box<Self>> {
+        let half = self.count / 2;
+        let Some((first, second)) = self.halves(half) else {
+            return Err(Box::new(self));
+        };
+        let part = |builder: BatchBuilder, count: i32, producer: Option<Producer>| Self {
+            bytes: builder.size(),
+            data: Some(Data::Open(builder)),
+            count,
+            deliveries: Vec::new(),
+            created: self.created,
+            generation: self.generation,
+            has_headers: self.has_headers,
+            producer,
+            attempts: self.attempts,
+            error: self.error.clone(),
+        };
+        let later = |p: Producer| Producer { base_sequence: sequence_after(p.base_sequence, half), ..p };
+        let mut a = part(first, half, self.producer);
+        let mut b = part(second, self.count - half, self.producer.map(later));
+        // What memory the batch is charged with stays the same.
+        a.bytes = a.bytes.min(self.bytes);
+        b.bytes = self.bytes - a.bytes;
+        for delivery in std::mem::take(&mut self.deliveries) {
+            if delivery.index < half {
+                a.deliveries.push(delivery);
+            } else {
+                b.deliveries.push(Delivery { index: delivery.index - half, ..delivery });
+            }
+        }
+        Ok((a, b))
+    }
+
+    /// The records before a place and those from it on.
+    fn halves(&self, at: i32) -> Option<(BatchBuilder, BatchBuilder)> {
+        let Some(Data::Sealed(data)) = &self.data else {
+            return None;
+        };
+        let batch = batches(data.clone()).next()?.ok()?;
+        let mut records = batch.records(DEFAULT_LIMIT).ok()?;
+        let (mut first, mut second) = (BatchBuilder::with_capacity(0), BatchBuilder::with_capacity(0));
+        for index in 0..self.count {
+            let view = records.next_view()?.ok()?;
+            // Their names are ours, so they are text.
+            let headers = view.headers().map(|(name, value)| Some((std::str::from_utf8(name).ok()?, value)));
+            let headers: Vec<(&str, Option<&[u8]>)> = headers.collect::<Option<_>>()?;
+            let builder = if index < at { &mut first } else { &mut second };
+            builder.append(view.timestamp(), view.key(), view.value(), &headers);
+        }
+        Some((first, second))
     }
 }
 

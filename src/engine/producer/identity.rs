@@ -1,6 +1,6 @@
-//! Who an idempotent producer is: `Unknown` → `Asked` → `Known`, and back to `Unknown` through `Draining` when a
-//! sequence has a gap: then nothing new is sent until nothing is in flight, and a fresh id starts every partition
-//! at sequence 0 (what KIP-360 does with an epoch).
+//! Who an idempotent producer is: `Unknown` → `Asked` → `Known`, and through `Draining` to `Known` again when a
+//! sequence has a gap: then nothing new is sent until nothing is in flight, and the next epoch starts every partition
+//! at sequence 0 (KIP-360). A transactional producer is told who it is by its transactions.
 
 use crate::engine::{Backoff, Time};
 use crate::record::Producer;
@@ -11,20 +11,26 @@ enum State {
     Unknown(Time),
     Asked,
     Known(i64, i16),
-    Draining,
+    Draining(i64, i16),
 }
 
 /// The identity's machine.
 #[derive(Debug)]
 pub struct Identity {
     state: State,
+    transactional: bool,
     backoff: Backoff,
 }
 
 impl Identity {
     /// An identity that is needed if the producer is idempotent.
-    pub fn new(idempotent: bool, backoff: Backoff) -> Self {
-        Self { state: if idempotent { State::Unknown(Time(0)) } else { State::NotNeeded }, backoff }
+    pub fn new(idempotent: bool, transactional: bool, backoff: Backoff) -> Self {
+        let state = match (idempotent, transactional) {
+            (_, true) => State::Unknown(Time::NEVER),
+            (true, false) => State::Unknown(Time(0)),
+            (false, false) => State::NotNeeded,
+        };
+        Self { state, transactional, backoff }
     }
 
     /// Whether sequences are kept.
@@ -36,7 +42,9 @@ impl Identity {
     pub fn producer(&self, sequence: i32) -> Option<Producer> {
         match self.state {
             State::NotNeeded => Some(Producer::NONE),
-            State::Known(id, epoch) => Some(Producer { id, epoch, base_sequence: sequence, transactional: false }),
+            State::Known(id, epoch) => {
+                Some(Producer { id, epoch, base_sequence: sequence, transactional: self.transactional })
+            }
             _ => None,
         }
     }
@@ -53,7 +61,7 @@ impl Identity {
     /// When to ask again.
     pub fn next_timeout(&self) -> Option<Time> {
         match self.state {
-            State::Unknown(at) => Some(at),
+            State::Unknown(at) => Some(at).filter(|at| *at < Time::NEVER),
             _ => None,
         }
     }
@@ -64,24 +72,32 @@ impl Identity {
         self.state = State::Known(id, epoch);
     }
 
+    /// Does without: the brokers are older than Kafka 0.11.
+    pub fn renounce(&mut self) {
+        self.state = State::NotNeeded;
+    }
+
     /// Takes in that no id was given.
     pub fn refused(&mut self, now: Time) {
         self.state = State::Unknown(now + self.backoff.next_wait());
     }
 
-    /// A sequence has a gap: the id is of no use any more.
+    /// A sequence has a gap: the epoch is of no use any more.
     pub fn abandon(&mut self) {
-        if self.is_idempotent() {
-            self.state = State::Draining;
+        if let (State::Known(id, epoch), false) = (self.state, self.transactional) {
+            self.state = State::Draining(id, epoch);
         }
     }
 
-    /// If the old id is being abandoned and nothing is in flight under it, a new one may be asked for.
+    /// If the old epoch is being abandoned and nothing is in flight under it, the next one begins. After the last epoch
+    /// a new id is asked for.
     pub fn drained(&mut self, in_flight: usize) -> bool {
-        let done = self.state == State::Draining && in_flight == 0;
-        if done {
-            self.state = State::Unknown(Time(0));
+        let State::Draining(id, epoch) = self.state else {
+            return false;
+        };
+        if in_flight == 0 {
+            self.state = epoch.checked_add(1).map_or(State::Unknown(Time(0)), |epoch| State::Known(id, epoch));
         }
-        done
+        in_flight == 0
     }
 }

@@ -1,6 +1,8 @@
 //! Which partition a record goes to: murmur2 of the key, as the Java client, so that keys stay together whoever writes
 //! them; records without a key stick to one partition until a batch's worth of bytes went there (KIP-794).
 
+use crate::record::crc32;
+
 /// Kafka's variant of MurmurHash2, over the key's bytes.
 pub fn murmur2(data: &[u8]) -> i32 {
     const SEED: u32 = 0x9747_b28c;
@@ -26,6 +28,72 @@ pub fn partition_of(key: &[u8], count: usize) -> usize {
     (murmur2(key) & i32::MAX) as usize % count.max(1)
 }
 
+/// The partition of a key among `count` by its CRC-32: librdkafka's `consistent`.
+pub fn crc32_partition_of(key: &[u8], count: usize) -> usize {
+    crc32(key) as usize % count.max(1)
+}
+
+/// The partition of a key among `count` by its FNV-1a hash of 32 bits, made positive as Sarama and librdkafka do.
+pub fn fnv1a_partition_of(key: &[u8], count: usize) -> usize {
+    let hash = key.iter().fold(0x811c_9dc5_u32, |h, b| (h ^ u32::from(*b)).wrapping_mul(0x0100_0193));
+    (hash as i32).unsigned_abs() as usize % count.max(1)
+}
+
+/// How partitions are chosen for records that name none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Partitioner {
+    /// By murmur2 of the key, as the Java client; without a key sticky.
+    #[default]
+    Murmur2,
+    /// By CRC-32 of the key, as librdkafka by default; without a key or with an empty one sticky.
+    Crc32,
+    /// By FNV-1a of the key, as Sarama; without a key sticky.
+    Fnv1a,
+    /// Every partition in turn, whatever the key.
+    RoundRobin,
+    /// Sticky, whatever the key.
+    Uniform,
+}
+
+/// What a partitioner says of one record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chosen {
+    /// This one.
+    Partition(usize),
+    /// The one after the last.
+    Next,
+    /// The one that is stuck to.
+    Sticky,
+}
+
+impl Partitioner {
+    /// The names in configurations.
+    pub const NAMES: &[&str] = &["murmur2_random", "consistent_random", "fnv1a_random", "round_robin", "uniform"];
+
+    /// The partitioner of a name.
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "consistent_random" => Self::Crc32,
+            "fnv1a_random" => Self::Fnv1a,
+            "round_robin" => Self::RoundRobin,
+            "uniform" => Self::Uniform,
+            _ => Self::Murmur2,
+        }
+    }
+
+    /// Where a record goes among `count` partitions.
+    #[inline]
+    pub(super) fn choose(self, key: Option<&[u8]>, count: usize) -> Chosen {
+        match (self, key) {
+            (Self::RoundRobin, _) => Chosen::Next,
+            (Self::Uniform, _) | (_, None) | (Self::Crc32, Some([])) => Chosen::Sticky,
+            (Self::Murmur2, Some(key)) => Chosen::Partition(partition_of(key, count)),
+            (Self::Crc32, Some(key)) => Chosen::Partition(crc32_partition_of(key, count)),
+            (Self::Fnv1a, Some(key)) => Chosen::Partition(fnv1a_partition_of(key, count)),
+        }
+    }
+}
+
 /// Where records without a key go for now.
 #[derive(Clone, Debug)]
 pub struct Sticky {
@@ -38,16 +106,43 @@ impl Sticky {
     /// Starts at a partition that depends on the seed, so that many producers do not start at the same one.
     pub fn new(seed: u64) -> Self {
         let mut this = Self { current: 0, bytes: 0, seed: seed | 1 };
-        this.turn();
+        this.current = this.random();
         this
     }
 
-    fn turn(&mut self) {
+    fn random(&mut self) -> usize {
         self.seed ^= self.seed << 13;
         self.seed ^= self.seed >> 7;
         self.seed ^= self.seed << 17;
-        self.current = (self.seed >> 16) as usize;
+        (self.seed >> 16) as usize
+    }
+
+    /// Another partition has its turn: the fewer batches wait for one, the likelier it is (KIP-794). `None` is one that
+    /// cannot be sent to now.
+    pub fn turn(&mut self, loads: &[Option<usize>]) {
         self.bytes = 0;
+        let random = self.random();
+        let most = loads.iter().flatten().max().copied().unwrap_or(0);
+        let weight = |load: &Option<usize>| load.map_or(0, |load| most - load + 1);
+        let total: usize = loads.iter().map(weight).sum();
+        let Some(mut left) = random.checked_rem(total) else {
+            self.current = random;
+            return;
+        };
+        for (i, load) in loads.iter().enumerate() {
+            let weight = weight(load);
+            if left < weight {
+                self.current = i;
+                return;
+            }
+            left -= weight;
+        }
+    }
+
+    /// The partition after the last one, among `count`.
+    pub fn next(&mut self, count: usize) -> usize {
+        self.current = (self.current + 1) % count.max(1);
+        self.current
     }
 
     /// The partition for now, among `count`.
@@ -55,11 +150,9 @@ impl Sticky {
         self.current % count.max(1)
     }
 
-    /// Notes what went there; after `batch_size` bytes another partition has its turn.
-    pub fn sent(&mut self, bytes: usize, batch_size: usize) {
+    /// Notes what went there; says whether that were `batch_size` bytes, and it is another partition's turn.
+    pub fn sent(&mut self, bytes: usize, batch_size: usize) -> bool {
         self.bytes += bytes;
-        if self.bytes >= batch_size {
-            self.turn();
-        }
+        self.bytes >= batch_size
     }
 }

@@ -1,0 +1,224 @@
+"""Transactions: records to any number of topics, and a consumer's offsets, that are read all or not at all.
+
+    with klamm.Producer("localhost:9092", transactional_id="orders-1") as producer:
+        with producer.transaction() as tx:
+            tx.send("invoices", b"...")
+            tx.commit_offsets(consumer)
+
+A `with` commits at its end and aborts on an exception. Consumers see it so with `isolation_level="read_committed"`. What the
+broker does is KIP-98; brokers from Kafka 4.0 on add partitions by themselves and change the epoch with every end (KIP-890).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from klamm.errors import ConfigError, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from klamm._klamm import ConsumerCore, Pending, ProducerCore
+    from klamm.producer import AsyncProducer, Producer
+    from klamm.record import TopicPartition
+
+__all__ = ["AsyncTransaction", "GroupMetadata", "Transaction"]
+
+
+@dataclass(frozen=True)
+class GroupMetadata:
+    """A consumer's place in its group, on whose behalf a transaction commits offsets (KIP-447).
+
+    A consumer that is no member of the group has generation -1 and no member id.
+    """
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class _Transaction:
+    """What both transactions are made of."""
+
+    def __init__(self, producer: ProducerCore) -> None:
+        self._producer = producer
+        self._is_open = False
+
+    def _begin(self) -> None:
+        self._producer._begin_transaction()  # noqa: SLF001
+        self._is_open = True
+
+    def _end(self, *, commit: bool) -> Pending[None]:
+        pending = self._producer._end_transaction(commit)  # noqa: SLF001
+        self._is_open = False
+        return pending
+
+    def _ended(self) -> None:
+        # What failed of the records is in the error of the transaction, or was asked for with an abort.
+        self._producer._failures(True)  # noqa: SLF001
+
+    def _offsets(
+        self, consumer: ConsumerCore | GroupMetadata, offsets: Mapping[TopicPartition, int] | None
+    ) -> Pending[None]:
+        if isinstance(consumer, GroupMetadata):
+            group = consumer
+            if offsets is None:
+                raise ConfigError("a group's metadata has no offsets", hint="give the offsets, or the consumer itself")
+        else:
+            group = group_metadata(consumer)
+            if consumer._auto_commits:  # noqa: SLF001
+                raise ConfigError(
+                    "the consumer commits offsets by itself, whatever becomes of the transaction",
+                    hint="make the consumer with enable_auto_commit=False",
+                )
+        if offsets is None:
+            places = consumer._given_out()  # type: ignore[union-attr]  # noqa: SLF001
+        else:
+            places = [(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
+        return self._producer._commit_offsets(  # noqa: SLF001
+            group.group_id, group.generation_id, group.member_id, group.group_instance_id, places
+        )
+
+    def __repr__(self) -> str:
+        return f"<klamm.{type(self).__name__} of {self._producer!r}, {'open' if self._is_open else 'not open'}>"
+
+
+class Transaction(_Transaction):
+    """One transaction of a `Producer`; `producer.transaction()` makes it, and `with` begins and ends it.
+
+    It has the producer's `send`, `send_nowait`, `send_many` and `send_arrow`.
+    """
+
+    def __init__(self, producer: Producer) -> None:
+        super().__init__(producer)
+        self.send = producer.send
+        self.send_nowait = producer.send_nowait
+        self.send_many = producer.send_many
+        self.send_arrow = producer.send_arrow
+
+    def commit_offsets(
+        self,
+        consumer: ConsumerCore | GroupMetadata,
+        offsets: Mapping[TopicPartition, int] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit a consumer's offsets with the transaction, by default behind every record the consumer gave out.
+
+        The consumer needs a group and `enable_auto_commit=False`. Raises what the broker says of the group, for example
+        that the consumer is no member any more: then only aborting is left.
+        """
+        self._offsets(consumer, offsets).result(timeout)
+
+    def commit(self, timeout: float | None = None) -> None:
+        """Wait for every record's acknowledgement, and commit.
+
+        Raises TransactionAbortedError if a record was not acknowledged, and FencedError if another producer of the same
+        `transactional_id` took over: nothing is committed then. Raises KafkaTimeoutError if it is not known.
+        """
+        pending = self._end(commit=True)
+        try:
+            pending.result(timeout)
+        finally:
+            self._ended()
+
+    def abort(self, timeout: float | None = None) -> None:
+        """Give up everything sent in it; Deliveries of records that were not sent yet raise TransactionAbortedError."""
+        pending = self._end(commit=False)
+        try:
+            pending.result(timeout)
+        finally:
+            self._ended()
+
+    def __enter__(self) -> Self:
+        self._producer._init_transactions().result(None)  # noqa: SLF001
+        self._begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._is_open:
+            return
+        if kind is None:
+            self.commit()
+        elif issubclass(kind, Exception):
+            with suppress(KafkaError):  # the exception that is under way is the news
+                self.abort()
+        else:
+            with suppress(KafkaError):
+                self._end(commit=False)
+
+
+class AsyncTransaction(_Transaction):
+    """One transaction of an `AsyncProducer`: the methods of `Transaction`, awaited where those wait."""
+
+    def __init__(self, producer: AsyncProducer) -> None:
+        super().__init__(producer)
+        self.send = producer.send
+        self.send_nowait = producer.send_nowait
+        self.send_many = producer.send_many
+        self.send_arrow = producer.send_arrow
+
+    async def commit_offsets(
+        self,
+        consumer: ConsumerCore | GroupMetadata,
+        offsets: Mapping[TopicPartition, int] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit a consumer's offsets with the transaction, as `Transaction.commit_offsets`."""
+        from klamm._waiting import within
+
+        await within(self._offsets(consumer, offsets), timeout)
+
+    async def commit(self, timeout: float | None = None) -> None:
+        """Wait for every record's acknowledgement, and commit, as `Transaction.commit`."""
+        from klamm._waiting import within
+
+        pending = self._end(commit=True)
+        try:
+            await within(pending, timeout)
+        finally:
+            self._ended()
+
+    async def abort(self, timeout: float | None = None) -> None:
+        """Give up everything sent in it, as `Transaction.abort`."""
+        from klamm._waiting import within
+
+        pending = self._end(commit=False)
+        try:
+            await within(pending, timeout)
+        finally:
+            self._ended()
+
+    async def __aenter__(self) -> Self:
+        await self._producer._init_transactions()  # noqa: SLF001
+        self._begin()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._is_open:
+            return
+        if kind is None:
+            await self.commit()
+        elif issubclass(kind, Exception):
+            with suppress(KafkaError):  # the exception that is under way is the news
+                await self.abort()
+        else:
+            with suppress(KafkaError):
+                self._end(commit=False)
+
+
+def group_metadata(consumer: ConsumerCore) -> GroupMetadata:
+    """Return a consumer's place in its group."""
+    group = consumer._group  # noqa: SLF001
+    if group is None:
+        raise ConfigError("a consumer without group.id has no group", hint="give the consumer a group_id")
+    return GroupMetadata(group)

@@ -1,0 +1,306 @@
+//! Answers into outcomes: what is acknowledged, what is tried again and where its place is, what has failed for good.
+
+use super::batch::Batch;
+use super::transaction::{MARKERS_WAIT, Step};
+use super::{Flight, Producer};
+use crate::api::{ErrorCode, init_producer_id, produce};
+use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
+use crate::engine::{Broker, Error, ErrorKind, Moved, Reply, Time};
+use crate::wire::Uuid;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl<D> Producer<D> {
+    /// Fails a batch for good. A sequence number that was used up leaves a gap, so the identity goes with it.
+    fn fail(&mut self, topic: usize, partition: usize, batch: Batch<D>, error: Error) {
+        if batch.producer.is_some() {
+            self.identity.abandon();
+        }
+        if let Some(transactions) = &mut self.transactions {
+            transactions.batch_failed(&error);
+        }
+        self.settle(topic, partition, batch, Err(error));
+        self.take_news();
+    }
+
+    pub(super) fn handle_produced(
+        &mut self,
+        now: Time,
+        node: i32,
+        flights: Vec<Flight<D>>,
+        sent: Time,
+        result: Result<Reply, Error>,
+    ) {
+        let acks = self.config.acks;
+        if let Some(n) = self.in_flight.get_mut(&node) {
+            *n = n.saturating_sub(1);
+        }
+        let response = match result {
+            Ok(_) if acks == 0 => Ok(None),
+            Ok(reply) => reply.decode::<produce::Response>().map(Some),
+            Err(e) => Err(e),
+        };
+        self.brokers.entry(node).or_default().note_answer(now.since(sent), response.is_ok());
+        if let Ok(Some(response)) = &response {
+            self.note_response(now, node, response);
+        }
+        for mut flight in flights {
+            if let Some(p) = self.partition(flight.topic, flight.partition) {
+                p.in_flight -= 1;
+            }
+            flight.batch.producer = Some(flight.producer).filter(|p| p.id >= 0);
+            let result = match &response {
+                Ok(None) => Ok((-1, -1)),
+                Ok(Some(response)) => self.outcome_of(&flight, response),
+                Err(e) => Err(e.clone()),
+            };
+            match result {
+                Ok(found) => {
+                    if let Some(p) = self.partition(flight.topic, flight.partition) {
+                        p.recovering = false;
+                    }
+                    self.settle(flight.topic, flight.partition, flight.batch, Ok(found));
+                }
+                Err(error) => self.retry(now, node, flight, error),
+            }
+        }
+        let in_flight = self.in_flight.values().sum();
+        if self.identity.drained(in_flight) {
+            self.restart_sequences();
+        }
+    }
+
+    /// Takes in what an answer says besides outcomes: who leads now (KIP-951), and how long the broker wants to be left
+    /// alone.
+    fn note_response(&mut self, now: Time, node: i32, response: &produce::Response) {
+        if response.throttle_time_ms > 0 {
+            let wait = Duration::from_millis(response.throttle_time_ms.unsigned_abs().into());
+            self.throttled.insert(node, now + wait);
+            self.brokers.entry(node).or_default().throttled += wait;
+        } else {
+            self.throttled.remove(&node);
+        }
+        let mut moved = Vec::new();
+        for t in &response.responses {
+            for p in t.partition_responses.iter().filter(|p| p.current_leader.leader_id >= 0) {
+                let by_id = |topic: &&super::Topic<D>| !t.topic_id.is_zero() && topic.id == t.topic_id;
+                let Some(topic) = self.topics.iter().find(|topic| *topic.name == *t.name || by_id(topic)) else {
+                    continue;
+                };
+                let endpoint = response.node_endpoints.iter().find(|e| e.node_id == p.current_leader.leader_id);
+                let broker = endpoint.and_then(|e| {
+                    let (id, host, rack) = (e.node_id, e.host.clone(), e.rack.clone());
+                    Some(Broker { id, host, port: u16::try_from(e.port).ok()?, rack })
+                });
+                moved.push(Moved {
+                    topic: topic.name.clone(),
+                    partition: p.index,
+                    leader: p.current_leader.leader_id,
+                    leader_epoch: p.current_leader.leader_epoch,
+                    broker,
+                });
+            }
+        }
+        if !moved.is_empty() {
+            self.cluster = Arc::new(self.cluster.after(&moved));
+            self.wish.moved.extend(moved);
+        }
+    }
+
+    fn outcome_of(&self, flight: &Flight<D>, response: &produce::Response) -> Result<(i64, i64), Error> {
+        let (name, id) = self.topics.get(flight.topic).map_or(("", Uuid::ZERO), |t| (&*t.name, t.id));
+        let found = response
+            .responses
+            .iter()
+            .filter(|t| if t.topic_id.is_zero() { t.name == name } else { t.topic_id == id })
+            .flat_map(|t| &t.partition_responses)
+            .find(|p| p.index == flight.partition as i32);
+        let Some(p) = found else {
+            return Err(Error::new(ErrorKind::Decode, format!("broker said nothing of {name}-{}", flight.partition)));
+        };
+        match p.error_code {
+            ErrorCode::NONE => Ok((p.base_offset, p.log_append_time_ms)),
+            // The broker has the batch, but no longer knows where.
+            ErrorCode::DUPLICATE_SEQUENCE_NUMBER => Ok((-1, -1)),
+            code => {
+                let why = p.record_errors.iter().find_map(|e| e.batch_index_error_message.clone());
+                let why = p.error_message.clone().or(why).map_or_else(String::new, |w| format!(" ({w})"));
+                Err(Error::refused(code, format!("produce to {name}-{}{why}", flight.partition)))
+            }
+        }
+    }
+
+    fn retry(&mut self, now: Time, node: i32, flight: Flight<D>, error: Error) {
+        let Flight { topic, partition, mut batch, .. } = flight;
+        let code = error.code().unwrap_or(ErrorCode::NONE);
+        if matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE) && batch.count > 1 {
+            return self.split(topic, partition, batch, &error);
+        }
+        let restarts = match code {
+            // A transaction that has lost batches can only be aborted.
+            _ if self.transactions.is_some() => false,
+            ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::INVALID_PRODUCER_EPOCH => true,
+            // Behind a batch that failed this is to be expected; in front of all others it means that the broker lost
+            // what was acknowledged before.
+            ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER => self.partition(topic, partition).is_some_and(|p| !p.recovering),
+            _ => false,
+        };
+        let behind = code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER
+            && (restarts || self.partition(topic, partition).is_some_and(|p| p.recovering));
+        let again = error.is_retriable() || restarts || behind || code == ErrorCode::CONCURRENT_TRANSACTIONS;
+        let again = again && self.identity_allows(code) && self.transactions.as_ref().is_none_or(|t| t.is_wanted());
+        if code.is_stale_metadata() || error.kind() == ErrorKind::Network {
+            self.wish.refresh = true;
+        }
+        if restarts {
+            self.identity.abandon();
+        }
+        batch.attempts += 1;
+        if !again || batch.attempts > self.config.retries || now >= batch.created + self.config.delivery_timeout {
+            return self.fail(topic, partition, batch, error);
+        }
+        let (first, max) = self.config.retry_backoff;
+        let wait = first.saturating_mul(1 << (batch.attempts - 1).min(16)).min(max);
+        let leader = self.topics.get(topic).and_then(|t| self.cluster.leader(&t.name, partition as i32));
+        let wait = match code {
+            ErrorCode::CONCURRENT_TRANSACTIONS => wait.min(MARKERS_WAIT),
+            // Whoever leads now was named with the refusal.
+            _ if code.is_stale_metadata() && leader.is_some_and(|(leader, _)| leader != node) => Duration::ZERO,
+            _ => wait,
+        };
+        if let Some(t) = self.topics.get_mut(topic) {
+            t.metrics.retries += 1;
+        }
+        batch.error = Some(error);
+        if let Some(p) = self.partition(topic, partition) {
+            p.retry_at = now + wait;
+            p.requeue(batch);
+            self.active.insert((topic, partition));
+        }
+    }
+
+    /// A batch that is too large for the broker, although its records may not be, goes as two.
+    fn split(&mut self, topic: usize, partition: usize, batch: Batch<D>, error: &Error) {
+        match batch.split() {
+            Ok((first, second)) => {
+                let Some(p) = self.partition(topic, partition) else {
+                    return;
+                };
+                p.requeue(second);
+                p.requeue(first);
+                self.active.insert((topic, partition));
+            }
+            Err(batch) => self.fail(topic, partition, *batch, error.clone()),
+        }
+    }
+
+    /// Without an identity, errors about identities are nothing a retry mends.
+    fn identity_allows(&self, code: ErrorCode) -> bool {
+        let about_identity = matches!(
+            code,
+            ErrorCode::UNKNOWN_PRODUCER_ID
+                | ErrorCode::INVALID_PRODUCER_EPOCH
+                | ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER
+        );
+        !about_identity || self.identity.is_idempotent()
+    }
+
+    pub(super) fn restart_sequences(&mut self) {
+        for p in self.topics.iter_mut().flat_map(|t| &mut t.partitions) {
+            p.next_sequence = 0;
+            p.recovering = true;
+            for batch in &mut p.queue {
+                batch.producer = None;
+            }
+        }
+    }
+
+    pub(super) fn handle_transaction(&mut self, now: Time, step: Step, result: Result<Reply, Error>) {
+        let Some(transactions) = &mut self.transactions else {
+            return;
+        };
+        if result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Network) {
+            self.wish.refresh = true;
+        }
+        transactions.handle_answer(now, step, result);
+        self.take_news();
+    }
+
+    pub(super) fn handle_identity(&mut self, now: Time, result: Result<Reply, Error>) {
+        let tried = "get a producer id";
+        let result = result
+            .and_then(Reply::decode::<init_producer_id::Response>)
+            .and_then(|r| r.error_code.check().map(|()| r).map_err(|code| Error::refused(code, tried)));
+        match result {
+            Ok(r) => self.identity.known(r.producer_id, r.producer_epoch),
+            Err(e) if e.code() == Some(ErrorCode::UNSUPPORTED_VERSION) && !self.config.idempotence_required => {
+                self.identity.renounce();
+            }
+            Err(e) => {
+                self.identity.refused(now);
+                if !e.is_retriable() {
+                    self.fail_all(&e);
+                }
+            }
+        }
+    }
+
+    /// What may no longer wait: batches and records whose time is over.
+    pub(super) fn expire(&mut self, now: Time) {
+        let limit = self.config.delivery_timeout;
+        for (topic, partition) in self.active.clone() {
+            let Some(p) = self.partition(topic, partition) else {
+                continue;
+            };
+            if p.open.as_ref().is_some_and(|b| b.created + limit <= now) {
+                p.close_open();
+            }
+            while let Some(p) = self.partition(topic, partition) {
+                let Some(batch) = p.queue.pop_front_if(|b| b.created + limit <= now) else {
+                    break;
+                };
+                let error = self.timed_out("delivery.timeout.ms", limit, batch.error.clone());
+                self.fail(topic, partition, batch, error);
+            }
+            if self.partition(topic, partition).is_some_and(|p| p.is_idle()) {
+                self.active.remove(&(topic, partition));
+            }
+        }
+        if self.identity.drained(self.in_flight.values().sum()) {
+            self.restart_sequences();
+        }
+    }
+
+    fn timed_out(&self, bound: &str, limit: Duration, why: Option<Error>) -> Error {
+        let message = format!("record was not acknowledged within {bound} ({} ms)", limit.as_millis());
+        match why.or_else(|| self.unreachable.clone()) {
+            Some(e) => Error::new(ErrorKind::Timeout, format!("{message}: {}", e.message()))
+                .with_hint(e.hint().unwrap_or("check the brokers and the network")),
+            None => Error::new(ErrorKind::Timeout, message).with_hint("check the brokers and the network"),
+        }
+    }
+
+    pub(super) fn expire_waiting(&mut self, now: Time) {
+        let limit = self.config.max_block.min(self.config.delivery_timeout);
+        for topic in 0..self.topics.len() {
+            let Some(t) = self.topics.get(topic) else {
+                continue;
+            };
+            let Some(since) = t.waiting_since() else {
+                continue;
+            };
+            let code = self.cluster.topics.get(&t.name).map_or(ErrorCode::NONE, |known| known.error);
+            let unknown =
+                code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && now >= since + UNKNOWN_TOPIC_GRACE.min(limit);
+            if unknown || (code.is_error() && !code.is_retriable()) {
+                let error = Error::refused(code, format!("produce to topic {:?}", t.name));
+                self.fail_waiting(topic, &error);
+            } else if now >= since + limit {
+                let why = Some(code).filter(|c| c.is_error()).map(|c| Error::refused(c, format!("topic {:?}", t.name)));
+                let error = self.timed_out("max.block.ms", limit, why);
+                self.fail_waiting(topic, &error);
+            }
+        }
+    }
+}
+

@@ -1,0 +1,247 @@
+//! Batches into requests: what is due goes to its leader, batches of several partitions together; compression and
+//! checksums are left to [`pack`], which needs no access to the producer.
+
+use super::batch::Batch;
+use super::{Flight, Producer, Token};
+use crate::api::{Info, init_producer_id, produce};
+use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
+use crate::engine::{Call, Outgoing, Target, Time};
+use crate::record::down_convert;
+use crate::wire::{Uuid, Wire, Writer};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The first version of Produce that takes record batches of magic 2 (Kafka 0.11), and the first that takes zstd.
+const MIN_MAGIC_2: i16 = 3;
+const MIN_ZSTD: i16 = 7;
+/// The first version whose topics go by id alone.
+const TOPIC_IDS: i16 = 13;
+/// Requests in flight to a broker beyond which open batches go on filling although `linger` is 0.
+const EAGER_IN_FLIGHT: usize = 2;
+
+/// A request before compression and checksums.
+pub enum Packet<D> {
+    /// Batches for one broker.
+    Produce(Box<Batches<D>>),
+    /// Anything else.
+    Ready(Outgoing<Token<D>>),
+}
+
+/// Batches for one broker.
+pub struct Batches<D> {
+    node: i32,
+    flights: Vec<Flight<D>>,
+    /// Names and ids of their topics.
+    names: HashMap<usize, (Arc<str>, Uuid)>,
+    compression: Codec,
+    transactional_id: Option<Arc<str>>,
+    acks: i16,
+    timeout: Duration,
+    now: Time,
+    deadline: Time,
+    max_version: i16,
+}
+
+struct ProduceCall {
+    request: produce::Request,
+    min_version: i16,
+}
+
+impl Call for ProduceCall {
+    fn api(&self) -> &'static Info {
+        &produce::API
+    }
+
+    fn put(&self, w: &mut Writer) {
+        if w.version >= MIN_MAGIC_2 {
+            return Wire::put(&self.request, w);
+        }
+        // A broker before 0.11 knows the older formats alone; what it cannot keep was refused by `min_version`.
+        let mut request = self.request.clone();
+        let magic = i8::from(w.version >= 2);
+        for p in request.topic_data.iter_mut().flat_map(|t| &mut t.partition_data) {
+            let older = p.records.take().map(|records| down_convert(records, magic, 0, DEFAULT_LIMIT));
+            // They are our own records, and not of zstd, so that there is nothing to refuse.
+            p.records = older.and_then(Result::ok);
+        }
+        Wire::put(&request, w);
+    }
+
+    fn min_version(&self) -> i16 {
+        self.min_version
+    }
+
+    fn is_answered(&self) -> bool {
+        self.request.acks != 0
+    }
+}
+
+/// Makes a request of a packet.
+pub fn pack<D>(packet: Packet<D>) -> Outgoing<Token<D>> {
+    let batches = match packet {
+        Packet::Ready(outgoing) => return outgoing,
+        Packet::Produce(batches) => *batches,
+    };
+    let Batches { node, mut flights, names, compression, acks, timeout, now, deadline, .. } = batches;
+    let mut topics: Vec<(usize, produce::TopicData)> = Vec::new();
+    let mut needs_magic_2 = batches.transactional_id.is_some();
+    for flight in &mut flights {
+        needs_magic_2 |= flight.producer.id >= 0 || flight.batch.has_headers;
+        // A batch that cannot be compressed goes as it is: the codec was checked when the client was configured.
+        let sealed = flight.batch.seal(compression, flight.producer);
+        let records = sealed.or_else(|_| flight.batch.seal(Compression::None.into(), flight.producer)).ok();
+        let data = produce::PartitionData { index: flight.partition as i32, records };
+        match topics.iter_mut().find(|(topic, _)| *topic == flight.topic) {
+            Some((_, t)) => t.partition_data.push(data),
+            None => {
+                let (name, topic_id) = names.get(&flight.topic).cloned().unwrap_or_default();
+                let t = produce::TopicData { name: name.to_string(), topic_id, partition_data: vec![data] };
+                topics.push((flight.topic, t));
+            }
+        }
+    }
+    let request = produce::Request {
+        transactional_id: batches.transactional_id.map(|id| id.to_string()),
+        acks,
+        timeout_ms: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
+        topic_data: topics.into_iter().map(|(_, t)| t).collect(),
+    };
+    let min_version = match compression.compression() {
+        Compression::Zstd => MIN_ZSTD,
+        _ if needs_magic_2 => MIN_MAGIC_2,
+        _ => 0,
+    };
+    let lacks_id = names.values().any(|(_, id)| id.is_zero());
+    let max_version = if lacks_id { batches.max_version.min(TOPIC_IDS - 1) } else { batches.max_version };
+    let call = Box::new(ProduceCall { request, min_version });
+    Outgoing { target: Target::Node(node), call, token: Token::Produce(flights, now), deadline, max_version }
+}
+
+impl<D> Producer<D> {
+    fn is_due(&self, batch: &Batch<D>, node: i32, now: Time) -> bool {
+        let eager = self.in_flight.get(&node).copied().unwrap_or(0) < EAGER_IN_FLIGHT;
+        batch.generation < self.flush_below
+            || self.pressure
+            || (if self.config.linger.is_zero() { eager } else { now >= batch.created + self.config.linger })
+    }
+
+    /// The leader of a partition if something may be sent there now.
+    fn sendable(&self, topic: usize, partition: usize, now: Time) -> Option<i32> {
+        let t = self.topics.get(topic)?;
+        let p = t.partitions.get(partition)?;
+        let (node, _) = self.cluster.leader(&t.name, partition as i32)?;
+        if p.retry_at > now || (p.recovering && p.in_flight > 0) {
+            return None;
+        }
+        if self.throttled.get(&node).is_some_and(|until| *until > now) {
+            return None;
+        }
+        if self.transactions.as_ref().is_some_and(|t| !t.may_send((topic, partition))) {
+            return None;
+        }
+        if self.in_flight.get(&node).copied().unwrap_or(0) >= self.config.max_in_flight {
+            return None;
+        }
+        let due = !p.queue.is_empty() || p.open.as_ref().is_some_and(|open| self.is_due(open, node, now));
+        due.then_some(node)
+    }
+
+    /// The next request.
+    pub(super) fn next_packet(&mut self, now: Time) -> Option<Packet<D>> {
+        if let Some(step) = self.next_step(now) {
+            return Some(Packet::Ready(step));
+        }
+        if self.active.is_empty() {
+            return None;
+        }
+        if self.identity.ask(now) {
+            let request = init_producer_id::Request { transactional_id: None, ..Default::default() };
+            return Some(Packet::Ready(Outgoing {
+                target: Target::Any,
+                call: Box::new(request),
+                token: Token::Identity,
+                deadline: now + self.config.request_timeout,
+                max_version: i16::MAX,
+            }));
+        }
+        self.identity.producer(0)?;
+        let node = self.active.iter().find_map(|(t, p)| self.sendable(*t, *p, now))?;
+        let mut flights = Vec::new();
+        let mut names = HashMap::new();
+        let (mut size, mut deadline) = (0, now + self.config.request_timeout);
+        let led: Vec<(usize, usize)> = self.active.iter().copied().collect();
+        for (topic, partition) in led {
+            let Some(t) = self.topics.get_mut(topic) else {
+                continue;
+            };
+            let Some(p) = t.partitions.get_mut(partition) else {
+                continue;
+            };
+            let leader = self.cluster.leader(&t.name, partition as i32);
+            let held = p.retry_at > now || (p.recovering && p.in_flight > 0);
+            let held = held || self.transactions.as_ref().is_some_and(|t| !t.may_send((topic, partition)));
+            if held || leader.is_none_or(|(leader, _)| leader != node) {
+                continue;
+            }
+            if p.queue.is_empty() {
+                p.close_open();
+            }
+            let room = self.config.max_request_size.saturating_sub(size);
+            let Some(batch) = p.queue.pop_front_if(|b| flights.is_empty() || b.size() <= room) else {
+                continue;
+            };
+            let producer = match batch.producer {
+                Some(producer) => producer,
+                None => {
+                    let sequence = p.next_sequence;
+                    // Sequence numbers go from the largest back to 0.
+                    p.next_sequence = (sequence.wrapping_add(batch.count)) & i32::MAX;
+                    self.identity.producer(sequence)?
+                }
+            };
+            size += batch.size();
+            deadline = deadline.min(batch.created + self.config.delivery_timeout);
+            p.in_flight += 1;
+            t.metrics.note_sent(now, &batch);
+            names.entry(topic).or_insert_with(|| (t.name.clone(), t.id));
+            flights.push(Flight { topic, partition, batch, producer });
+            if p.is_idle() {
+                self.active.remove(&(topic, partition));
+            }
+        }
+        *self.in_flight.entry(node).or_default() += 1;
+        self.brokers.entry(node).or_default().note_sent();
+        let mut transactional_id = None;
+        let mut max_version = i16::MAX;
+        if let Some(transactions) = &mut self.transactions {
+            transactions.sent();
+            transactional_id = Some(transactions.id().clone());
+            max_version = transactions.max_produce();
+        }
+        Some(Packet::Produce(Box::new(Batches {
+            node,
+            flights,
+            names,
+            compression: self.config.compression,
+            transactional_id,
+            acks: self.config.acks,
+            timeout: self.config.request_timeout,
+            now,
+            deadline,
+            max_version,
+        })))
+    }
+
+    /// The next request of a transaction.
+    fn next_step(&mut self, now: Time) -> Option<Outgoing<Token<D>>> {
+        let transactions = self.transactions.as_mut()?;
+        let is_flushed = self.outstanding.is_empty();
+        let in_flight = self.in_flight.values().any(|n| *n > 0);
+        let name = |topic: usize| self.topics.get(topic).map(|t| t.name.clone());
+        let step = transactions.poll_send(now, is_flushed, in_flight, name);
+        self.take_news();
+        let Outgoing { target, call, token, deadline, max_version } = step?;
+        Some(Outgoing { target, call, token: Token::Transaction(token), deadline, max_version })
+    }
+}

@@ -1,0 +1,689 @@
+//! Transactions (KIP-98, KIP-360, KIP-890): who the transactional producer is, what the coordinator knows of the open
+//! transaction, and how that ends.
+//!
+//! ```text
+//! Unready → Initializing → Ready → Open → Committing → Ready        the way when all goes well
+//!                                   │   ↘      ↓
+//!                                   │    Failed → Aborting → Ready  after a failure only aborting is left
+//! any of them → Fatal                                               fenced, or not allowed: nothing is left
+//! ```
+//!
+//! One request to a coordinator is under way at a time. Under version 1 of the protocol partitions are added before
+//! batches go to them; under version 2 (brokers that finalized `transaction.version` 2) their leaders do that, and
+//! every end gives a new epoch. What the coordinator never heard of needs no end.
+
+use crate::api::{
+    ErrorCode, Info, add_offsets_to_txn, add_partitions_to_txn, end_txn, find_coordinator, init_producer_id,
+    txn_offset_commit,
+};
+use crate::engine::{Backoff, Call, Error, ErrorKind, Outgoing, Reply, Target, Time};
+use crate::wire::{Wire, Writer};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A topic's and a partition's place in the producer.
+type Slot = (usize, usize);
+
+/// From this version on of the cluster's feature `transaction.version`, leaders add partitions by themselves (KIP-890).
+const VERSION_2: i16 = 2;
+/// How long to wait at most while markers of the transaction before are still being written: they take milliseconds.
+pub const MARKERS_WAIT: Duration = Duration::from_millis(20);
+/// The newest versions of requests that mean version 1 of the protocol.
+pub const MAX_PRODUCE_1: i16 = 11;
+const MAX_END_1: i16 = 4;
+const MAX_COMMIT_1: i16 = 4;
+/// Newer versions of AddPartitionsToTxn are for brokers, newer ones of TxnOffsetCommit name topics by id.
+const MAX_ADD_PARTITIONS: i16 = 3;
+const MAX_COMMIT: i16 = 5;
+
+/// The member of a group on whose behalf offsets are committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupMetadata {
+    /// The group.
+    pub group: String,
+    /// Its generation; -1 for a consumer that is no member.
+    pub generation: i32,
+    /// The member's id; empty for a consumer that is no member.
+    pub member: String,
+    /// The static member's name.
+    pub instance: Option<String>,
+}
+
+/// Offsets to commit, each the next one to read of a topic's partition.
+pub type Offsets = Vec<(Arc<str>, i32, i64)>;
+
+#[derive(Clone, Debug)]
+enum State {
+    Unready,
+    Initializing,
+    Ready,
+    Open,
+    Committing,
+    Failed(Error),
+    /// With what made a commit an abort.
+    Aborting(Option<Error>),
+    Fatal(Error),
+}
+
+/// What was asked of a coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Coordinator,
+    Init,
+    Partitions(Vec<Slot>),
+    Offsets,
+    GroupCoordinator,
+    CommitOffsets,
+    End,
+}
+
+struct Commit {
+    call: u64,
+    deadline: Time,
+    group: GroupMetadata,
+    offsets: Offsets,
+    coordinator: Option<i32>,
+}
+
+/// What the producer has to do after something happened here.
+#[derive(Debug, Default)]
+pub struct News {
+    /// The id and epoch are new: sequences start at 0.
+    pub identity: Option<(i64, i16)>,
+    /// Whatever was not sent yet fails with this.
+    pub gave_up: Option<Error>,
+}
+
+/// What a machine of transactions needs to know.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The transactional id.
+    pub id: Arc<str>,
+    /// How long the coordinator waits for a transaction's end before it aborts it.
+    pub timeout: Duration,
+    /// How long a coordinator may take to answer.
+    pub request_timeout: Duration,
+    /// How long becoming ready may take.
+    pub init_timeout: Duration,
+    /// How long an end, or a commit of offsets, may take.
+    pub end_timeout: Duration,
+}
+
+/// The machine.
+pub struct Transactions {
+    settings: Settings,
+    state: State,
+    coordinator: Option<i32>,
+    under_way: bool,
+    retry_at: Time,
+    backoff: Backoff,
+    /// Partitions the coordinator knows to be part of the transaction, and those it has to be told of.
+    known: BTreeSet<Slot>,
+    unknown: BTreeSet<Slot>,
+    commits: VecDeque<Commit>,
+    /// Whether the coordinator knows of the transaction.
+    begun: bool,
+    version2: bool,
+    /// Whether a sequence has a gap, so that the next transaction needs another epoch.
+    has_gap: bool,
+    producer: Option<(i64, i16)>,
+    /// Who waits for the state to change, and until when.
+    call: Option<(u64, Time)>,
+    next_call: u64,
+    done: VecDeque<(u64, Result<(), Error>)>,
+    news: News,
+}
+
+/// InitProducerId; before version 3 an epoch cannot be asked for, only a new one be given.
+struct Init(init_producer_id::Request);
+
+impl Call for Init {
+    fn api(&self) -> &'static Info {
+        &init_producer_id::API
+    }
+    fn put(&self, w: &mut Writer) {
+        let mut request = self.0.clone();
+        if w.version < 3 {
+            (request.producer_id, request.producer_epoch) = (-1, -1);
+        }
+        Wire::put(&request, w);
+    }
+}
+
+/// What an abort mends, of what coordinators answer.
+fn is_abortable(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::UNKNOWN_PRODUCER_ID
+            | ErrorCode::TRANSACTION_ABORTABLE
+            | ErrorCode::TOPIC_AUTHORIZATION_FAILED
+            | ErrorCode::OPERATION_NOT_ATTEMPTED
+            | ErrorCode::GROUP_AUTHORIZATION_FAILED
+            | ErrorCode::FENCED_INSTANCE_ID
+            | ErrorCode::UNKNOWN_MEMBER_ID
+            | ErrorCode::ILLEGAL_GENERATION
+            | ErrorCode::STALE_MEMBER_EPOCH
+    )
+}
+
+fn aborted(why: &str) -> Error {
+    Error::new(ErrorKind::Aborted, format!("transaction was aborted{why}"))
+}
+
+impl Transactions {
+    /// A machine that has asked for nothing.
+    pub fn new(settings: Settings, backoff: Backoff) -> Self {
+        Self {
+            settings,
+            state: State::Unready,
+            coordinator: None,
+            under_way: false,
+            retry_at: Time(0),
+            backoff,
+            known: BTreeSet::new(),
+            unknown: BTreeSet::new(),
+            commits: VecDeque::new(),
+            begun: false,
+            version2: false,
+            has_gap: false,
+            producer: None,
+            call: None,
+            next_call: 0,
+            done: VecDeque::new(),
+            news: News::default(),
+        }
+    }
+
+    /// The transactional id.
+    pub fn id(&self) -> &Arc<str> {
+        &self.settings.id
+    }
+
+    /// The newest version of Produce that means what is meant.
+    pub fn max_produce(&self) -> i16 {
+        if self.version2 { i16::MAX } else { MAX_PRODUCE_1 }
+    }
+
+    fn new_call(&mut self) -> u64 {
+        self.next_call += 1;
+        self.next_call
+    }
+
+    fn misuse(&self, wanted: &str, hint: &str) -> Error {
+        match &self.state {
+            State::Fatal(e) | State::Failed(e) => e.clone(),
+            _ => Error::new(ErrorKind::Config, wanted).with_hint(hint),
+        }
+    }
+
+    /// Becomes ready: waits for, or aborts, what an earlier producer of the same id left open, and fences it.
+    pub fn init(&mut self, now: Time) -> Result<u64, Error> {
+        let call = self.new_call();
+        match self.state {
+            State::Unready => {
+                self.state = State::Initializing;
+                self.call = Some((call, now + self.settings.init_timeout));
+            }
+            // A new epoch is on its way after an abort.
+            State::Initializing if self.call.is_none() => self.call = Some((call, now + self.settings.init_timeout)),
+            State::Ready => self.done.push_back((call, Ok(()))),
+            _ => return Err(self.misuse("a transaction is open already", "end it first, or use a producer for each")),
+        }
+        Ok(call)
+    }
+
+    /// Opens a transaction; under `version`, the cluster's feature `transaction.version`.
+    pub fn begin(&mut self, version: i16) -> Result<(), Error> {
+        if !matches!(self.state, State::Ready) {
+            return Err(self.misuse("a transaction is open already", "end it first, or use a producer for each"));
+        }
+        self.version2 = version >= VERSION_2;
+        self.state = State::Open;
+        Ok(())
+    }
+
+    /// Commits or aborts. A commit of a transaction that failed aborts it, and says so.
+    pub fn end(&mut self, now: Time, commit: bool) -> Result<u64, Error> {
+        let why = match &self.state {
+            State::Open => None,
+            State::Failed(e) => commit.then(|| e.clone()),
+            _ => return Err(self.misuse("no transaction is open", "use `with producer.transaction()`")),
+        };
+        let call = self.new_call();
+        self.call = Some((call, now + self.settings.end_timeout));
+        if commit && why.is_none() {
+            self.state = State::Committing;
+        } else {
+            self.abort(why);
+        }
+        Ok(call)
+    }
+
+    /// Commits a consumer's offsets as part of the transaction.
+    pub fn commit_offsets(&mut self, now: Time, group: GroupMetadata, offsets: Offsets) -> Result<u64, Error> {
+        self.accepts()?;
+        let call = self.new_call();
+        if offsets.is_empty() {
+            self.done.push_back((call, Ok(())));
+        } else {
+            let deadline = now + self.settings.end_timeout;
+            self.commits.push_back(Commit { call, deadline, group, offsets, coordinator: None });
+        }
+        Ok(call)
+    }
+
+    /// The next call that ended.
+    pub fn poll_done(&mut self) -> Option<(u64, Result<(), Error>)> {
+        self.done.pop_front()
+    }
+
+    /// What the producer has to do now.
+    pub fn take_news(&mut self) -> News {
+        std::mem::take(&mut self.news)
+    }
+
+    /// An error unless records may be appended.
+    pub fn accepts(&self) -> Result<(), Error> {
+        match &self.state {
+            State::Open => Ok(()),
+            _ => Err(self.misuse("no transaction is open", "a producer with transactional.id sends in `with p.transaction()`")),
+        }
+    }
+
+    /// Notes that there are records for a partition.
+    pub fn want(&mut self, slot: Slot) {
+        if !self.version2 && !self.known.contains(&slot) {
+            self.unknown.insert(slot);
+        }
+    }
+
+    /// Whether a transaction has begun and not ended.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open | State::Failed(_))
+    }
+
+    /// Whether what failed may be tried again.
+    pub fn is_wanted(&self) -> bool {
+        matches!(self.state, State::Open | State::Committing)
+    }
+
+    /// Notes that a batch with a sequence number was dropped.
+    pub fn note_gap(&mut self) {
+        self.has_gap = true;
+    }
+
+    /// Whether batches may go to a partition.
+    pub fn may_send(&self, slot: Slot) -> bool {
+        self.is_wanted() && (self.version2 || self.known.contains(&slot))
+    }
+
+    /// Notes that a batch goes out.
+    pub fn sent(&mut self) {
+        self.begun = true;
+    }
+
+    /// Takes in that a batch failed for good.
+    pub fn batch_failed(&mut self, error: &Error) {
+        self.has_gap = true;
+        match error.code() {
+            Some(
+                ErrorCode::CLUSTER_AUTHORIZATION_FAILED
+                | ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                | ErrorCode::PRODUCER_FENCED
+                | ErrorCode::UNSUPPORTED_VERSION
+                | ErrorCode::INVALID_PRODUCER_ID_MAPPING,
+            ) => self.die(error),
+            _ => self.fail(error),
+        }
+    }
+
+    /// Nothing but aborting is left.
+    fn fail(&mut self, error: &Error) {
+        match self.state {
+            State::Open => {
+                self.state = State::Failed(error.clone());
+                self.give_up(error);
+            }
+            State::Committing => self.abort(Some(error.clone())),
+            _ => {}
+        }
+    }
+
+    fn abort(&mut self, why: Option<Error>) {
+        let said = why.as_ref().map_or_else(String::new, |e| format!(": {}", e.message()));
+        self.give_up(&aborted(&said));
+        self.state = State::Aborting(why);
+    }
+
+    fn give_up(&mut self, error: &Error) {
+        self.unknown.clear();
+        self.done.extend(self.commits.drain(..).map(|c| (c.call, Err(error.clone()))));
+        self.news.gave_up = Some(error.clone());
+    }
+
+    /// Nothing is left.
+    fn die(&mut self, error: &Error) {
+        let error = error.clone();
+        self.give_up(&error);
+        if let Some((call, _)) = self.call.take() {
+            self.done.push_back((call, Err(error.clone())));
+        }
+        self.state = State::Fatal(error);
+    }
+
+    /// Ends every call with an error.
+    pub fn fail_all(&mut self, error: &Error) {
+        self.die(error);
+    }
+
+    /// The next request. `is_flushed` says that no record is without an outcome, `in_flight` that batches are under way,
+    /// `name` what a topic is called.
+    pub fn poll_send(
+        &mut self,
+        now: Time,
+        is_flushed: bool,
+        in_flight: bool,
+        name: impl Fn(usize) -> Option<Arc<str>>,
+    ) -> Option<Outgoing<Step>> {
+        if self.under_way || self.retry_at > now {
+            return None;
+        }
+        let is_idle = self.unknown.is_empty() && self.commits.is_empty();
+        let ends = match self.state {
+            State::Committing => is_flushed && !in_flight && is_idle,
+            State::Aborting(_) => !in_flight,
+            _ => false,
+        };
+        if ends && !self.begun {
+            self.ended();
+        }
+        let wanted = match self.state {
+            State::Initializing => true,
+            State::Open | State::Committing => !is_idle || ends,
+            State::Aborting(_) => ends,
+            _ => false,
+        };
+        if !wanted {
+            return None;
+        }
+        self.under_way = true;
+        let Some(coordinator) = self.coordinator else {
+            return Some(self.find(now, find_coordinator::TRANSACTION, &self.settings.id, Step::Coordinator));
+        };
+        let target = Target::Node(coordinator);
+        let id = self.settings.id.to_string();
+        let (producer_id, producer_epoch) = self.producer.unwrap_or((-1, -1));
+        if matches!(self.state, State::Initializing) {
+            let timeout = i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX);
+            let request = init_producer_id::Request {
+                transactional_id: Some(id),
+                transaction_timeout_ms: timeout,
+                producer_id,
+                producer_epoch,
+                ..Default::default()
+            };
+            return Some(self.outgoing(now, target, Box::new(Init(request)), Step::Init, i16::MAX));
+        }
+        if ends {
+            let committed = matches!(self.state, State::Committing);
+            let request = end_txn::Request { transactional_id: id, producer_id, producer_epoch, committed };
+            let max = if self.version2 { i16::MAX } else { MAX_END_1 };
+            return Some(self.outgoing(now, target, Box::new(request), Step::End, max));
+        }
+        if !self.unknown.is_empty() {
+            let slots: Vec<Slot> = self.unknown.iter().copied().collect();
+            let mut topics: BTreeMap<usize, Vec<i32>> = BTreeMap::new();
+            for (topic, partition) in &slots {
+                topics.entry(*topic).or_default().push(*partition as i32);
+            }
+            let topic = |(topic, partitions)| {
+                Some(add_partitions_to_txn::Topic { name: name(topic)?.to_string(), partitions })
+            };
+            let request = add_partitions_to_txn::Request {
+                v3_and_below_transactional_id: id,
+                v3_and_below_producer_id: producer_id,
+                v3_and_below_producer_epoch: producer_epoch,
+                v3_and_below_topics: topics.into_iter().filter_map(topic).collect(),
+                ..Default::default()
+            };
+            self.begun = true;
+            return Some(self.outgoing(now, target, Box::new(request), Step::Partitions(slots), MAX_ADD_PARTITIONS));
+        }
+        self.send_offsets(now, target, id, producer_id, producer_epoch)
+    }
+
+    fn send_offsets(
+        &mut self,
+        now: Time,
+        target: Target,
+        transactional_id: String,
+        producer_id: i64,
+        producer_epoch: i16,
+    ) -> Option<Outgoing<Step>> {
+        let commit = self.commits.front()?;
+        let group_id = commit.group.group.clone();
+        // Under version 2 the group's coordinator adds itself.
+        let is_added = self.version2 || self.known.contains(&Self::OFFSETS);
+        if !is_added {
+            let request =
+                add_offsets_to_txn::Request { transactional_id, producer_id, producer_epoch, group_id };
+            self.begun = true;
+            return Some(self.outgoing(now, target, Box::new(request), Step::Offsets, i16::MAX));
+        }
+        let Some(coordinator) = commit.coordinator else {
+            return Some(self.find(now, find_coordinator::GROUP, &group_id, Step::GroupCoordinator));
+        };
+        let mut topics: BTreeMap<&str, Vec<txn_offset_commit::Partition>> = BTreeMap::new();
+        for (topic, partition, offset) in &commit.offsets {
+            let partition = txn_offset_commit::Partition {
+                partition_index: *partition,
+                committed_offset: *offset,
+                ..Default::default()
+            };
+            topics.entry(topic).or_default().push(partition);
+        }
+        let topic = |(name, partitions): (&str, _)| txn_offset_commit::Topic {
+            name: name.to_owned(),
+            partitions,
+            ..Default::default()
+        };
+        let request = txn_offset_commit::Request {
+            transactional_id,
+            group_id,
+            producer_id,
+            producer_epoch,
+            generation_id_or_member_epoch: commit.group.generation,
+            member_id: commit.group.member.clone(),
+            group_instance_id: commit.group.instance.clone(),
+            topics: topics.into_iter().map(topic).collect(),
+        };
+        self.begun = true;
+        let max = if self.version2 { MAX_COMMIT } else { MAX_COMMIT_1 };
+        Some(self.outgoing(now, Target::Node(coordinator), Box::new(request), Step::CommitOffsets, max))
+    }
+
+    /// Stands in `known` for the group's offsets; a transaction has those of one group.
+    const OFFSETS: Slot = (usize::MAX, usize::MAX);
+
+    fn find(&self, now: Time, key_type: i8, key: &str, step: Step) -> Outgoing<Step> {
+        let request = find_coordinator::Request {
+            key: key.to_owned(),
+            key_type,
+            coordinator_keys: vec![key.to_owned()],
+        };
+        self.outgoing(now, Target::Any, Box::new(request), step, i16::MAX)
+    }
+
+    fn outgoing(&self, now: Time, target: Target, call: Box<dyn Call>, token: Step, max_version: i16) -> Outgoing<Step> {
+        Outgoing { target, call, token, deadline: now + self.settings.request_timeout, max_version }
+    }
+
+    /// Takes an answer in.
+    pub fn handle_answer(&mut self, now: Time, step: Step, result: Result<Reply, Error>) {
+        self.under_way = false;
+        if matches!(self.state, State::Fatal(_)) {
+            return;
+        }
+        let result = result.and_then(|reply| self.read(&step, reply));
+        let Err(error) = result else {
+            self.backoff.reset();
+            return;
+        };
+        let code = error.code().unwrap_or(ErrorCode::NONE);
+        let of_group = matches!(step, Step::GroupCoordinator | Step::CommitOffsets);
+        let is_lost = matches!(
+            code,
+            ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE | ErrorCode::REQUEST_TIMED_OUT
+        );
+        if is_lost || matches!(error.kind(), ErrorKind::Network | ErrorKind::Timeout) {
+            match self.commits.front_mut() {
+                Some(commit) if of_group => commit.coordinator = None,
+                _ => self.coordinator = None,
+            }
+        }
+        if code == ErrorCode::CONCURRENT_TRANSACTIONS {
+            self.retry_at = now + self.backoff.next_wait().min(MARKERS_WAIT);
+        } else if error.is_retriable() {
+            self.retry_at = now + self.backoff.next_wait();
+        } else if is_abortable(code) && (step != Step::End || matches!(self.state, State::Committing)) {
+            self.fail(&error);
+        } else {
+            self.die(&error);
+        }
+    }
+
+    fn read(&mut self, step: &Step, reply: Reply) -> Result<(), Error> {
+        let id = self.settings.id.clone();
+        let refused = move |code: ErrorCode, tried: &str| -> Result<(), Error> {
+            code.check().map_err(|code| Error::refused(code, format!("{tried} of transactional id {id:?}")))
+        };
+        match step {
+            Step::Coordinator | Step::GroupCoordinator => {
+                let node = read_coordinator(reply, |code| refused(code, "find the coordinator"))?;
+                match self.commits.front_mut() {
+                    Some(commit) if *step == Step::GroupCoordinator => commit.coordinator = Some(node),
+                    _ => self.coordinator = Some(node),
+                }
+            }
+            Step::Init => {
+                let r: init_producer_id::Response = reply.decode()?;
+                refused(r.error_code, "initialize the producer")?;
+                if matches!(self.state, State::Initializing) {
+                    self.is_now(r.producer_id, r.producer_epoch);
+                    self.state = State::Ready;
+                    self.tell(Ok(()));
+                }
+            }
+            Step::Partitions(slots) => {
+                let r: add_partitions_to_txn::Response = reply.decode()?;
+                let results = r.results_by_topic_v3_and_below.iter().flat_map(|t| &t.results_by_partition);
+                for result in results {
+                    refused(result.partition_error_code, "add partitions to the transaction")?;
+                }
+                for slot in slots {
+                    self.unknown.remove(slot);
+                    self.known.insert(*slot);
+                }
+            }
+            Step::Offsets => {
+                let r: add_offsets_to_txn::Response = reply.decode()?;
+                refused(r.error_code, "add offsets to the transaction")?;
+                self.known.insert(Self::OFFSETS);
+            }
+            Step::CommitOffsets => {
+                let r: txn_offset_commit::Response = reply.decode()?;
+                for result in r.topics.iter().flat_map(|t| &t.partitions) {
+                    refused(result.error_code, "commit offsets in the transaction")?;
+                }
+                if let Some(commit) = self.commits.pop_front() {
+                    self.done.push_back((commit.call, Ok(())));
+                }
+            }
+            Step::End => {
+                let r: end_txn::Response = reply.decode()?;
+                refused(r.error_code, "end the transaction")?;
+                if r.producer_id >= 0 {
+                    self.is_now(r.producer_id, r.producer_epoch);
+                    self.has_gap = false;
+                }
+                self.ended();
+            }
+        }
+        Ok(())
+    }
+
+    fn is_now(&mut self, id: i64, epoch: i16) {
+        self.producer = Some((id, epoch));
+        self.news.identity = Some((id, epoch));
+    }
+
+    /// The transaction is over. After a gap in a sequence another epoch is needed first.
+    fn ended(&mut self) {
+        let result = match std::mem::replace(&mut self.state, State::Ready) {
+            State::Aborting(Some(why)) => {
+                let error = aborted(&format!(": {}", why.message()));
+                Err(error.with_hint(why.hint().unwrap_or("nothing of it is read by read_committed consumers; try it again")))
+            }
+            _ => Ok(()),
+        };
+        self.known.clear();
+        self.unknown.clear();
+        self.begun = false;
+        if std::mem::take(&mut self.has_gap) {
+            // The caller learns of the end now; whoever begins next waits for the epoch.
+            self.state = State::Initializing;
+        }
+        self.tell(result);
+    }
+
+    fn tell(&mut self, result: Result<(), Error>) {
+        if let Some((call, _)) = self.call.take() {
+            self.done.push_back((call, result));
+        }
+    }
+
+    /// When, after now, there is something to do.
+    pub fn next_timeout(&self, now: Time) -> Option<Time> {
+        let retry = (!self.under_way).then_some(self.retry_at);
+        let deadlines = self.commits.iter().map(|c| c.deadline).chain(self.call.map(|(_, deadline)| deadline));
+        deadlines.chain(retry).filter(|t| *t > now).min()
+    }
+
+    /// Ends what takes too long.
+    pub fn handle_timeout(&mut self, now: Time, unreachable: Option<&Error>) {
+        let because = unreachable.map_or_else(String::new, |e| format!(": {}", e.message()));
+        if self.commits.front().is_some_and(|c| c.deadline <= now) {
+            let message = format!("offsets could not be committed in the transaction in time{because}");
+            self.fail(&Error::new(ErrorKind::Timeout, message).with_hint("abort, and check the brokers"));
+        }
+        let Some((call, _)) = self.call.filter(|(_, deadline)| *deadline <= now) else {
+            return;
+        };
+        match self.state {
+            State::Initializing => {
+                self.call = None;
+                self.state = State::Unready;
+                let ms = self.settings.init_timeout.as_millis();
+                let message = format!("transactional producer did not get ready within max.block.ms ({ms} ms){because}");
+                let hint = "check the brokers; a transaction that another producer left open may have to time out first";
+                self.done.push_back((call, Err(Error::new(ErrorKind::Timeout, message).with_hint(hint))));
+            }
+            _ => {
+                let message = format!("the end of the transaction was not acknowledged in time{because}");
+                let hint = "whether it was committed is not known: make a new producer with the same transactional.id, \
+                            which settles it, and read what is there";
+                self.die(&Error::new(ErrorKind::Timeout, message).with_hint(hint));
+            }
+        }
+    }
+}
+
+fn read_coordinator(reply: Reply, check: impl Fn(ErrorCode) -> Result<(), Error>) -> Result<i32, Error> {
+    let response: find_coordinator::Response = reply.decode()?;
+    let (code, node) = match response.coordinators.first() {
+        Some(c) => (c.error_code, c.node_id),
+        None => (response.error_code, response.node_id),
+    };
+    check(code).map(|()| node)
+}

@@ -1,0 +1,263 @@
+"""Transactions: all of it is read or nothing, whoever dies meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import pytest
+
+import klamm
+from conftest import BROKERS
+from klamm.errors import ConfigError, FencedError, KafkaError, MessageTooLargeError, TransactionAbortedError
+
+
+@pytest.fixture(scope="module", params=BROKERS)
+def broker(request):
+    """Each of the brokers in turn, and both protocols of transactions."""
+    return request.getfixturevalue(BROKERS[request.param][0])
+
+
+class Deliberate(Exception):
+    """What a program under test raises."""
+
+
+@pytest.fixture
+def transactional_id(topic):
+    """An id nobody else has, as each test has a topic nobody else has."""
+    return f"tx-{topic}"
+
+
+def committed(bootstrap, topic, *, settled=True):
+    """The values that a reader of committed records sees, by default once no transaction is open.
+
+    A commit is decided when its call returns, and visible when its markers are written, which is a moment later.
+    """
+    with (
+        klamm.Consumer(bootstrap, isolation_level="read_committed") as consumer,
+        klamm.Consumer(bootstrap) as other,
+    ):
+        partitions = [klamm.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
+        deadline = time.monotonic() + 20
+        ends = consumer.end_offsets(partitions)
+        while settled and ends != other.end_offsets(partitions):
+            assert time.monotonic() < deadline, "a transaction stays open"
+            ends = consumer.end_offsets(partitions)
+        consumer.assign([klamm.TopicPartition(topic, tp.partition, 0, ends[tp]) for tp in partitions])
+        return [record.value for record in consumer]
+
+
+def make(broker, *topics, partitions=1):
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=partitions) for topic in topics})
+
+
+def enter(style, transaction):
+    return style.wait((getattr(transaction, "__aenter__", None) or transaction.__enter__)())
+
+
+def leave(style, transaction, *error):
+    return style.wait((getattr(transaction, "__aexit__", None) or transaction.__exit__)(*(error or (None, None, None))))
+
+
+def test_a_transaction_is_read_after_its_commit_and_not_before(style, broker, topic, transactional_id):
+    make(broker, topic, partitions=3)
+    with style.producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer:
+        tx = producer.client.transaction()
+        enter(style, tx)
+        for number in range(30):
+            tx.send_nowait(topic, b"%d" % number, partition=number % 3)
+        style.wait(producer.flush())
+        assert committed(broker.bootstrap_servers, topic, settled=False) == []
+        style.wait(tx.commit())
+        assert sorted(map(int, committed(broker.bootstrap_servers, topic))) == list(range(30))
+        leave(style, tx)
+
+
+def test_an_exception_aborts_and_the_next_transaction_works(style, broker, topic, transactional_id):
+    make(broker, topic)
+    with style.producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer:
+        for round_ in range(4):
+            tx = producer.client.transaction()
+            enter(style, tx)
+            value = b"kept" if round_ % 2 else b"dropped"
+            assert style.wait(tx.send(topic, value)).offset >= 0
+            error = Deliberate()
+            leave(style, tx, *((Deliberate, error, None) if value == b"dropped" else (None, None, None)))
+    assert committed(broker.bootstrap_servers, topic) == [b"kept", b"kept"]
+
+
+def test_the_exception_of_the_block_is_what_the_program_sees(broker, topic, transactional_id):
+    make(broker, topic)
+    with (
+        klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer,
+        pytest.raises(Deliberate),
+        producer.transaction() as tx,
+    ):
+        delivery = tx.send(topic, b"dropped")
+        raise Deliberate
+    # Sent in time or dropped by the abort: both have an outcome at the end of the block.
+    assert delivery.done()
+    assert committed(broker.bootstrap_servers, topic) == []
+
+
+def test_records_that_were_not_sent_when_a_transaction_was_aborted_say_so(broker, topic, transactional_id):
+    make(broker, topic)
+    with klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id, linger_ms=60_000) as producer:
+        with contextlib.suppress(Deliberate), producer.transaction() as tx:
+            delivery = tx.send(topic, b"lingers")
+            raise Deliberate
+        with pytest.raises(TransactionAbortedError, match="transaction was aborted"):
+            delivery.result(10)
+        with producer.transaction() as tx:
+            tx.send_nowait(topic, b"kept")
+    assert committed(broker.bootstrap_servers, topic) == [b"kept"]
+
+
+def test_an_empty_transaction_needs_nobody(broker, topic, transactional_id):
+    with klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer:
+        for _ in range(3):
+            with producer.transaction():
+                pass
+
+
+def test_a_record_that_fails_makes_the_commit_an_abort(broker, topic, transactional_id):
+    make(broker, topic)
+    with klamm.Producer(
+        broker.bootstrap_servers, transactional_id=transactional_id, max_request_size=4 << 20
+    ) as producer:
+        with pytest.raises(TransactionAbortedError, match="MESSAGE_TOO_LARGE"), producer.transaction() as tx:
+            tx.send_nowait(topic, b"dropped with it")
+            producer.flush()
+            tx.send_nowait(topic, b"x" * (2 << 20))
+        with pytest.raises(MessageTooLargeError), producer.transaction() as tx:
+            tx.send(topic, b"x" * (2 << 20)).result(20)
+        with producer.transaction() as tx:
+            tx.send_nowait(topic, b"kept")
+        producer.flush()  # the failures were told of
+    assert committed(broker.bootstrap_servers, topic) == [b"kept"]
+
+
+def test_a_new_producer_of_the_same_id_fences_the_old_one_and_ends_its_transaction(
+    style, broker, topic, transactional_id
+):
+    make(broker, topic)
+    config = {"transactional_id": transactional_id}
+    with style.producer(broker.bootstrap_servers, **config) as old:
+        zombie = old.client.transaction()
+        enter(style, zombie)
+        style.wait(zombie.send(topic, b"of the zombie"))
+        with style.producer(broker.bootstrap_servers, **config) as new:
+            tx = new.client.transaction()
+            enter(style, tx)
+            style.wait(tx.send(topic, b"kept"))
+            leave(style, tx)
+        zombie.send_nowait(topic, b"too late")
+        with pytest.raises((FencedError, KafkaError), match="PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"):
+            style.wait(zombie.commit())
+        with pytest.raises(KafkaError, match="PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"):
+            enter(style, old.client.transaction())
+    assert committed(broker.bootstrap_servers, topic) == [b"kept"]
+
+
+def test_offsets_are_committed_with_the_transaction_or_not_at_all(style, broker, topic, transactional_id):
+    source, target = f"{topic}-in", f"{topic}-out"
+    make(broker, source, target, partitions=2)
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.send_many(source, [b"%d" % n for n in range(20)], partition=0)
+        producer.send_many(source, [b"%d" % n for n in range(20, 40)], partition=1)
+    group = f"group-{topic}"
+    partitions = [klamm.TopicPartition(source, number) for number in range(2)]
+    reading = {"group_id": group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    fails = True
+    seen = 0
+    with style.producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer:
+        while seen < 40:
+            with style.consumer(broker.bootstrap_servers, **reading) as consumer:
+                consumer.assign(partitions)
+                records = consumer.poll(timeout=20, max_records=15)
+                tx = producer.client.transaction()
+                enter(style, tx)
+                for record in records:
+                    tx.send_nowait(target, record.value)
+                style.wait(tx.commit_offsets(consumer.client))
+                if fails:
+                    leave(style, tx, Deliberate, Deliberate(), None)
+                else:
+                    leave(style, tx)
+                    seen += len(records)
+                fails = not fails
+    assert sorted(map(int, committed(broker.bootstrap_servers, target))) == list(range(40))
+    with klamm.Consumer(broker.bootstrap_servers, group_id=group) as consumer:
+        assert consumer.committed(partitions) == dict.fromkeys(partitions, 20)
+
+
+def test_offsets_may_be_given_with_the_metadata_of_a_group(broker, topic, transactional_id):
+    make(broker, topic)
+    place = klamm.TopicPartition(topic, 0)
+    with (
+        klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer,
+        producer.transaction() as tx,
+    ):
+        tx.commit_offsets(klamm.GroupMetadata(f"group-{topic}"), {place: 7})
+    with klamm.Consumer(broker.bootstrap_servers, group_id=f"group-{topic}") as consumer:
+        assert consumer.committed([place]) == {place: 7}
+
+
+def test_a_consumer_that_commits_by_itself_is_refused(broker, topic, transactional_id):
+    make(broker, topic)
+    with (
+        klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer,
+        klamm.Consumer(broker.bootstrap_servers, group_id="g", topics=[topic]) as consumer,
+        pytest.raises(ConfigError, match="enable_auto_commit=False"),
+        producer.transaction() as tx,
+    ):
+        tx.commit_offsets(consumer)
+
+
+def test_records_need_an_open_transaction(broker, topic, transactional_id):
+    with klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer:
+        with pytest.raises(ConfigError, match="no transaction is open"):
+            producer.send(topic, b"v")
+        with producer.transaction():
+            second = producer.transaction()
+            with pytest.raises(ConfigError, match="a transaction is open already"):
+                second.__enter__()
+    with klamm.Producer(broker.bootstrap_servers) as producer, pytest.raises(ConfigError, match=r"transactional\.id"):
+        producer.transaction().__enter__()
+
+
+def test_a_timeout_that_the_broker_does_not_allow_is_refused_by_name(broker, topic, transactional_id):
+    day = 24 * 60 * 60 * 1000
+    with (
+        klamm.Producer(
+            broker.bootstrap_servers, transactional_id=transactional_id, transaction_timeout_ms=day
+        ) as producer,
+        pytest.raises(KafkaError, match="INVALID_TRANSACTION_TIMEOUT"),
+        producer.transaction(),
+    ):
+        pass
+
+
+def test_closing_a_producer_aborts_what_is_open(broker, topic, transactional_id):
+    make(broker, topic)
+    producer = klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id)
+    tx = producer.transaction()
+    tx.__enter__()
+    tx.send(topic, b"dropped").result(20)
+    producer.close()
+    with klamm.Producer(broker.bootstrap_servers) as plain:
+        plain.send(topic, b"plain")
+    # A transaction that is open would hold the last stable offset back.
+    assert committed(broker.bootstrap_servers, topic) == [b"plain"]
+
+
+def test_many_transactions_follow_one_another_quickly(broker, topic, transactional_id):
+    make(broker, topic, partitions=4)
+    rounds, each = 40, 25
+    with klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer:
+        for round_ in range(rounds):
+            with producer.transaction() as tx:
+                tx.send_many(topic, [b"%d" % (round_ * each + n) for n in range(each)], partition=round_ % 4)
+    values = sorted(map(int, committed(broker.bootstrap_servers, topic)))
+    assert values == list(range(rounds * each))
