@@ -291,7 +291,7 @@ impl Producer {
         self.shared.check()?;
         let role = self.shared.role();
         let now = self.shared.now();
-        Ok(Appender { shared: &self.shared, role: Some(role), now, wall: self.wall.at(now), wake: false })
+        Ok(Appender { shared: &self.shared, role: Some(role), now, wall: self.wall.at(now), wake: false, is_lone: false })
     }
 
     /// How long a call may wait for room in the buffer.
@@ -453,6 +453,8 @@ pub struct Appender<'a> {
     now: Time,
     wall: i64,
     wake: bool,
+    /// Whether somebody is about to wait for this record alone.
+    is_lone: bool,
 }
 
 impl Appender<'_> {
@@ -468,8 +470,10 @@ impl Appender<'_> {
         let Some(role) = &mut self.role else {
             return Ok(());
         };
+        let is_awaited = ticket.is_some();
         match role.producer.append(self.now, &record, ticket) {
             Ok(wake) => {
+                self.is_lone = is_awaited && role.producer.is_lone();
                 self.wake |= wake;
                 Ok(())
             }
@@ -486,7 +490,7 @@ impl Drop for Appender<'_> {
         self.role = None;
         if self.wake {
             // The error of a thread that cannot be started comes with the next call that waits.
-            let _ = self.shared.wake();
+            let _ = if self.is_lone { self.shared.push() } else { self.shared.wake() };
         }
     }
 }

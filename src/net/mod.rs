@@ -1,6 +1,6 @@
 //! Sockets, readiness and wake-ups: moves bytes, knows no Kafka.
 //!
-//! One [`Poller`] belongs to one thread. Other threads reach that thread through a [`Wake`], which costs a system
+//! One thread waits in a [`Poller`]; others may use the sockets registered with it meanwhile, and reach that thread through a [`Wake`], which costs a system
 //! call only when the thread sleeps or is about to. Names are looked up on a thread of their own, because the system's
 //! resolver blocks.
 
@@ -10,9 +10,9 @@ mod stream;
 pub use resolve::resolve;
 pub use stream::{Listener, Received, Stream};
 
-use mio::{Events, Poll, Token, Waker};
+use mio::{Events, Poll, Registry, Token, Waker};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
@@ -55,8 +55,8 @@ impl Wake {
 /// Waits for sockets.
 #[derive(Debug)]
 pub struct Poller {
-    poll: Poll,
-    events: Events,
+    poll: Mutex<(Poll, Events)>,
+    registry: Registry,
     wake: Wake,
 }
 
@@ -66,7 +66,8 @@ impl Poller {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
         let wake = Wake(Arc::new(Shared { waker, armed: AtomicBool::new(false) }));
-        Ok(Self { poll, events: Events::with_capacity(256), wake })
+        let registry = poll.registry().try_clone()?;
+        Ok(Self { poll: Mutex::new((poll, Events::with_capacity(256))), registry, wake })
     }
 
     /// The handle for other threads.
@@ -80,15 +81,16 @@ impl Poller {
     }
 
     /// Waits for events, a wake-up or the timeout, whichever comes first, and appends the events to `out`.
-    pub fn wait(&mut self, timeout: Option<Duration>, out: &mut Vec<Event>) -> io::Result<()> {
+    pub fn wait(&self, timeout: Option<Duration>, out: &mut Vec<Event>) -> io::Result<()> {
         // The kernel counts milliseconds; a shorter wait would spin.
         let timeout = timeout.map(|t| if t.is_zero() { t } else { t.max(Duration::from_millis(1)) });
-        match self.poll.poll(&mut self.events, timeout) {
+        let (poll, ready) = &mut *self.poll.lock().unwrap_or_else(PoisonError::into_inner);
+        match poll.poll(ready, timeout) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(()),
             result => result?,
         }
         self.wake.0.armed.store(false, SeqCst);
-        out.extend(self.events.iter().filter(|e| e.token() != WAKE).map(|e| Event {
+        out.extend(ready.iter().filter(|e| e.token() != WAKE).map(|e| Event {
             token: e.token().0,
             readable: e.is_readable() || e.is_read_closed() || e.is_error(),
             writable: e.is_writable() || e.is_write_closed() || e.is_error(),

@@ -42,7 +42,7 @@ impl Stream {
     fn register(poller: &Poller, token: usize, mut tcp: TcpStream) -> io::Result<Self> {
         // A connection attempt that failed at once reports it on the first use.
         let _ = tcp.set_nodelay(true);
-        poller.poll.registry().register(&mut tcp, Token(token), Interest::READABLE | Interest::WRITABLE)?;
+        poller.registry.register(&mut tcp, Token(token), Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self { tcp, token, queue: VecDeque::new(), writing: true })
     }
 
@@ -110,7 +110,7 @@ impl Stream {
         let writing = !self.queue.is_empty();
         if writing != self.writing {
             let interest = if writing { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-            poller.poll.registry().reregister(&mut self.tcp, Token(self.token), interest)?;
+            poller.registry.reregister(&mut self.tcp, Token(self.token), interest)?;
             self.writing = writing;
         }
         Ok(())
@@ -129,7 +129,7 @@ impl Stream {
 
     /// Ends the registration and closes the stream.
     pub fn close(mut self, poller: &Poller) {
-        let _ = poller.poll.registry().deregister(&mut self.tcp);
+        let _ = poller.registry.deregister(&mut self.tcp);
     }
 }
 
@@ -143,7 +143,7 @@ impl Listener {
     /// Listens on an address; port 0 takes a free one.
     pub fn bind(poller: &Poller, token: usize, address: SocketAddr) -> io::Result<Self> {
         let mut tcp = TcpListener::bind(address)?;
-        poller.poll.registry().register(&mut tcp, Token(token), Interest::READABLE)?;
+        poller.registry.register(&mut tcp, Token(token), Interest::READABLE)?;
         Ok(Self { tcp })
     }
 
@@ -163,6 +163,6 @@ impl Listener {
 
     /// Ends the registration and closes the socket.
     pub fn close(mut self, poller: &Poller) {
-        let _ = poller.poll.registry().deregister(&mut self.tcp);
+        let _ = poller.registry.deregister(&mut self.tcp);
     }
 }

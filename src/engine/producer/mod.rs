@@ -196,6 +196,11 @@ impl<D> Producer<D> {
         self.outstanding.values().sum()
     }
 
+    /// Whether there is one record without an outcome, and nothing keeps it back.
+    pub fn is_lone(&self) -> bool {
+        self.config.linger.is_zero() && self.outstanding.values().eq([&1])
+    }
+
     /// Whether a buffer that was full has room again.
     pub fn has_room(&self) -> bool {
         !self.pressure
