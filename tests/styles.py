@@ -40,6 +40,16 @@ class Style:
     def admin(self, *args: Any, **config: Any) -> Driven:
         return Driven(self, klamm.AsyncAdmin if self._loop else klamm.Admin, args, config)
 
+    def run(self, method: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """What a method returns; that of an asynchronous client is called where its loop runs, as programs do."""
+        if self._loop is None:
+            return method(*args, **keywords)
+
+        async def call() -> list[Any]:
+            return [method(*args, **keywords)]
+
+        return self._loop.run_until_complete(call())[0]
+
     def wait(self, result: Any) -> Any:
         """The outcome of a call."""
         if self._loop is None:
@@ -76,7 +86,7 @@ class Driven:
         method = getattr(self.client, name)
 
         def call(*args: Any, **keywords: Any) -> Any:
-            result = method(*args, **keywords)
+            result = self._style.run(method, *args, **keywords)
             if name == "send_nowait":
                 return result  # what may be awaited later is not awaited now
             if hasattr(result, "__anext__") or inspect.isgenerator(result):

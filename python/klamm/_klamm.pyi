@@ -59,6 +59,13 @@ class Pending(Generic[_T_co]):
     def done(self) -> bool:
         """Whether there is an outcome."""
 
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
+        """Calls `callback` with this object when there is an outcome, at once if there is one.
+
+        It runs in the thread that brings the outcome, mostly the client's I/O thread, so it must be short and wait for
+        nothing; what it raises goes to `sys.unraisablehook`.
+        """
+
     def __await__(self) -> Generator[Any, Any, _T_co]: ...
     def _timed_out(self, seconds: float) -> Exception: ...
     @classmethod
@@ -206,7 +213,7 @@ class ProducerCore:
         value: Buffer | None = None,
         key: Buffer | None = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
     ) -> Pending[RecordMetadata]:
         """Sends a record; the returned Delivery is its acknowledgement."""
@@ -217,7 +224,7 @@ class ProducerCore:
         value: Buffer | None = None,
         key: Buffer | None = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
     ) -> None:
         """Sends a record without a handle for it: what goes wrong reaches `on_error` and `flush`."""
@@ -228,7 +235,7 @@ class ProducerCore:
         value: Buffer | None,
         key: Buffer | None,
         partition: int | None,
-        timestamp_ms: int | None,
+        timestamp_ms: int | datetime | None,
         headers: HeadersLike | None,
     ) -> Pending[RecordMetadata]: ...
     def _send_values(
@@ -253,6 +260,14 @@ class ProducerCore:
     def _commit_offsets(
         self, group: str, generation: int, member: str, instance: str | None, offsets: Sequence[tuple[str, int, int]]
     ) -> Pending[None]: ...
+    def _metrics(
+        self,
+    ) -> tuple[
+        list[tuple[str, tuple[int, int, int, int, int, float]]],
+        list[tuple[int, tuple[int, int, int, float, float, float]]],
+        int,
+        int,
+    ]: ...
     def _partitions_for(self, topic: str) -> Pending[list[int]]: ...
     def _outstanding(self) -> int: ...
     def _close(self, timeout: float | None) -> None: ...

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 from klamm import _klamm
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
+
+    from typing_extensions import Buffer
 
 ConfigValue: TypeAlias = "str | int | float | bool | Sequence[str] | None"
 Bootstrap: TypeAlias = "str | Sequence[str] | Mapping[str, ConfigValue]"
@@ -50,7 +52,10 @@ class ProducerConfig(CommonConfig, total=False):
     max_block_ms: int
     max_in_flight_requests_per_connection: int
     max_request_size: int
-    partitioner: Literal["murmur2_random", "consistent_random", "fnv1a_random", "round_robin", "uniform"]
+    partitioner: (
+        Literal["murmur2_random", "consistent_random", "fnv1a_random", "round_robin", "uniform"]
+        | Callable[[str, Buffer | None, Buffer | None, int], int]
+    )
     partitioner_adaptive_partitioning_enable: bool
     retries: int
     transaction_timeout_ms: int

@@ -11,6 +11,7 @@ import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from klamm._hooks import Hooks, hooked
 from klamm._klamm import ArrowRows, Pending, ProducerCore
 from klamm.errors import ArgumentError, BufferFullError, ConfigError, KafkaError, KafkaTimeoutError
 from klamm.transaction import AsyncTransaction, Transaction
@@ -20,12 +21,15 @@ if sys.version_info < (3, 11):
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from types import TracebackType
 
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
+    from klamm._hooks import Interceptor, Serializer
     from klamm._klamm import Buffer, RecordMetadata
+    from klamm.config import Bootstrap, ProducerConfig
+    from klamm.metrics import ProducerMetrics
     from klamm.record import HeadersLike
 
 __all__ = ["AsyncProducer", "Delivery", "Producer"]
@@ -36,6 +40,39 @@ Delivery = Pending
 
 class _Producer(ProducerCore):
     """What both producers are made of."""
+
+    _hooks: Hooks
+    _counts: dict[str, tuple[int, float]]
+
+    def __new__(
+        cls,
+        bootstrap_servers: Bootstrap | None = None,
+        *,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        on_delivery: Callable[[Delivery[RecordMetadata]], object] | None = None,
+        interceptors: Sequence[Interceptor] = (),
+        on_error: Callable[[Exception], object] | None = None,
+        **config: Unpack[ProducerConfig],
+    ) -> Self:
+        partitioner = config.get("partitioner")
+        if callable(partitioner):
+            del config["partitioner"]
+            hooks = Hooks.of(key_serializer, value_serializer, partitioner, on_delivery, interceptors)
+        else:
+            hooks = Hooks.of(key_serializer, value_serializer, None, on_delivery, interceptors)
+        kind: type[Self] = cls if hooks is None else hooked(cls)  # type: ignore[arg-type]
+        self: Self = super().__new__(kind, bootstrap_servers, on_error=on_error, **config)
+        if hooks is not None:
+            self._hooks = hooks
+            self._counts = {}
+        return self
+
+    def metrics(self) -> ProducerMetrics:
+        """Return what was counted since the producer was made: by topic, by broker."""
+        from klamm.metrics import of_producer
+
+        return of_producer(self)
 
     def _raise_failures(self) -> None:
         failures = self._failures(True)
@@ -74,6 +111,11 @@ class Producer(_Producer):
     The first argument says where the brokers are, or is a dict of Kafka's dotted keys; keywords are the same keys in
     snake_case (`klamm.config.ProducerConfig`). `on_error` is called, in a thread that uses the producer, with what went
     wrong with records nobody waits for.
+
+    Keys and values are bytes-like. `key_serializer` and `value_serializer` make them of anything else (null stays null).
+    `partitioner` is the name of one, or a function of topic, key, value and number of partitions. `on_delivery` is called
+    with each record's Delivery when its outcome is there, in klamm's I/O thread, so it must be short and wait for nothing;
+    `interceptors` are objects with `on_send`, which may change a record, and `on_delivery`.
     """
 
     def send_many(

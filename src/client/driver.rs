@@ -2,8 +2,7 @@
 //! the client's [`Role`]. While it sleeps, a caller may do a turn of its work: a lone request then leaves a thread switch
 //! earlier, which is a tenth of its round trip.
 //!
-//! Locks are taken in the order driver, role. Outcomes are handed out under neither the role's nor, by callers, a lock of
-//! their own; a caller never waits for the driver.
+//! Locks are taken in the order driver, role; outcomes are handed out under neither. A caller never waits for the driver.
 
 use super::fork::Birth;
 use super::pending::closed;
@@ -145,9 +144,11 @@ impl<R: Serve> Shared<R> {
             drop(guard);
             return self.wake();
         };
-        while driver.turn(self) {}
+        let mut done = Vec::new();
+        while driver.turn(self, &mut done) {}
         let until = driver.sleeps_until(self);
         drop(guard);
+        done.into_iter().for_each(|d| R::deliver(d, self));
         if until.0 < self.sleeps_until.load(SeqCst) { self.wake() } else { Ok(()) }
     }
 
@@ -166,6 +167,8 @@ impl<R: Serve> Shared<R> {
             None => None,
         };
         match handle {
+            // A callback that closes its own client: the thread ends when it has returned.
+            Some(handle) if handle.thread().id() == std::thread::current().id() => {}
             // An I/O thread that panicked has nothing left to say.
             Some(handle) => drop(handle.join()),
             None => self.end(),
@@ -225,22 +228,21 @@ struct Driver<R: Serve> {
 /// The I/O thread.
 fn run<R: Serve>(shared: &Arc<Shared<R>>, poller: &Poller) {
     let _end = End(shared.clone());
-    let mut events = Vec::new();
+    let (mut events, mut done) = (Vec::new(), Vec::new());
     loop {
         poller.arm();
         if shared.closed.load(SeqCst) {
             let driver = shared.driver().take();
             return driver.into_iter().for_each(Driver::linger);
         }
-        let until = {
-            let mut guard = shared.driver();
-            let Some(driver) = guard.as_mut() else { return };
-            driver.handle(shared, &mut events);
-            while driver.turn(shared) {}
-            let until = driver.sleeps_until(shared);
-            shared.sleeps_until.store(until.0, SeqCst);
-            until
-        };
+        let mut guard = shared.driver();
+        let Some(driver) = guard.as_mut() else { return };
+        driver.handle(shared, &mut events);
+        while driver.turn(shared, &mut done) {}
+        let until = driver.sleeps_until(shared);
+        shared.sleeps_until.store(until.0, SeqCst);
+        drop(guard);
+        done.drain(..).for_each(|d| R::deliver(d, shared));
         let timeout = (until < Time::NEVER).then(|| until.since(shared.now()));
         if let Err(e) = poller.wait(timeout, &mut events) {
             let error = Error::new(ErrorKind::Network, format!("waiting for sockets failed: {e}"));
@@ -320,11 +322,11 @@ impl<R: Serve> Driver<R> {
         }
     }
 
-    /// One exchange between role and network; says whether there may be more to do.
-    fn turn(&mut self, shared: &Shared<R>) -> bool {
+    /// One exchange between role and network, with the outcomes to hand out; says whether there may be more to do.
+    fn turn(&mut self, shared: &Shared<R>, done: &mut Vec<R::Done>) -> bool {
         let now = shared.now();
         let mut packets = Vec::new();
-        let mut done = Vec::new();
+        let known = done.len();
         let mut role = shared.role();
         role.handle_timeout(now);
         let wish = role.poll_wish();
@@ -332,8 +334,7 @@ impl<R: Serve> Driver<R> {
         done.extend(std::iter::from_fn(|| role.poll_done()));
         role.settle(shared);
         drop(role);
-        let mut changed = !done.is_empty();
-        done.into_iter().for_each(|d| R::deliver(d, shared));
+        let mut changed = done.len() > known;
 
         self.network.handle_timeout(now);
         if let Some(wish) = wish {
@@ -363,10 +364,9 @@ impl<R: Serve> Driver<R> {
                 *shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
             prepared.into_iter().for_each(|p| role.handle_answer(now, p));
-            let done: Vec<R::Done> = std::iter::from_fn(|| role.poll_done()).collect();
+            done.extend(std::iter::from_fn(|| role.poll_done()));
             role.settle(shared);
             drop(role);
-            done.into_iter().for_each(|d| R::deliver(d, shared));
             changed = true;
         }
         if changed {

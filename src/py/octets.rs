@@ -60,6 +60,32 @@ fn copied<'py>(what: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyB
     Ok(view.call_method0("tobytes")?.cast_into()?)
 }
 
+/// A record's timestamp: milliseconds since 1970, or a datetime (one without a zone is local time, as everywhere in
+/// Python).
+pub(super) struct Timestamp(pub(super) i64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Timestamp {
+    type Error = PyErr;
+
+    #[inline]
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match value.extract::<i64>() {
+            Ok(ms) => Ok(Self(ms)),
+            Err(e) => Self::of_datetime(value).unwrap_or(Err(e)),
+        }
+    }
+}
+
+impl Timestamp {
+    #[cold]
+    fn of_datetime(value: Borrowed<'_, '_, PyAny>) -> Option<PyResult<Self>> {
+        let seconds = value.getattr("timestamp").ok()?.call0();
+        // Whole microseconds are exact in a float of this size; milliseconds are cut, not rounded, as the Java client's.
+        let ms = |seconds: f64| Self(((seconds * 1e6).round() / 1e3).floor() as i64);
+        Some(seconds.and_then(|s| s.extract::<f64>()).map(ms))
+    }
+}
+
 /// A header as the client takes it.
 pub(super) type Header<'a> = (&'a str, Option<&'a [u8]>);
 

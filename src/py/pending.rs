@@ -8,7 +8,7 @@ use super::record::metadata;
 use crate::client::{self, ErrorKind};
 use pyo3::prelude::*;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 /// A wait without looking for signals is no longer than this.
@@ -74,6 +74,22 @@ where
     }
     fn on_done(&self, waker: Waker) {
         self.pending.on_done(waker);
+    }
+}
+
+/// What `add_done_callback` left to be called.
+struct Callback {
+    pending: Py<Pending>,
+    callback: Py<PyAny>,
+}
+
+impl Wake for Callback {
+    fn wake(self: Arc<Self>) {
+        Python::attach(|py| {
+            if let Err(error) = self.callback.call1(py, (&self.pending,)) {
+                error.write_unraisable(py, Some(self.callback.bind(py)));
+            }
+        });
     }
 }
 
@@ -183,6 +199,17 @@ impl Pending {
     fn done(&self, py: Python<'_>) -> PyResult<bool> {
         self.origin.check(py)?;
         Ok(self.is_done())
+    }
+
+    /// Calls `callback` with this object when there is an outcome, at once if there is one.
+    ///
+    /// It runs in the thread that brings the outcome, mostly the client's I/O thread, so it must be short and wait for
+    /// nothing; what it raises goes to `sys.unraisablehook`.
+    fn add_done_callback(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> PyResult<()> {
+        let this = slf.get();
+        this.origin.check(slf.py())?;
+        this.on_done(Arc::new(Callback { pending: slf.clone().unbind(), callback }).into());
+        Ok(())
     }
 
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {

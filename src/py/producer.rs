@@ -9,7 +9,7 @@ use super::arrow::{ArrowRows, RowCursor};
 use super::config;
 use super::error::{argument, exception, no_pickle, raise};
 use super::event_loop;
-use super::octets::{Header, Headers, Octets, optional_bytes};
+use super::octets::{Header, Headers, Octets, Timestamp, optional_bytes};
 use super::pending::{Deadline, Origin, Pending, wait_for};
 use crate::client::{self, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, Role};
 use pyo3::prelude::*;
@@ -105,11 +105,12 @@ impl ProducerCore {
         value: Option<&Bound<'_, PyAny>>,
         key: Option<&Bound<'_, PyAny>>,
         partition: Option<i32>,
-        timestamp_ms: Option<i64>,
+        timestamp_ms: Option<Timestamp>,
         headers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Pending> {
         let (value, key, headers) = parts(value, key, headers)?;
         let headers = headers.parts()?;
+        let timestamp_ms = timestamp_ms.map(|t| t.0);
         let record = || record(topic, &value, &key, partition, timestamp_ms, &headers);
         let pending = self.when_room(py, || self.client.send(record()))?;
         Ok(Pending::delivery(pending, self.origin()))
@@ -124,11 +125,12 @@ impl ProducerCore {
         value: Option<&Bound<'_, PyAny>>,
         key: Option<&Bound<'_, PyAny>>,
         partition: Option<i32>,
-        timestamp_ms: Option<i64>,
+        timestamp_ms: Option<Timestamp>,
         headers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let (value, key, headers) = parts(value, key, headers)?;
         let headers = headers.parts()?;
+        let timestamp_ms = timestamp_ms.map(|t| t.0);
         let record = || record(topic, &value, &key, partition, timestamp_ms, &headers);
         if self.on_error.is_some() {
             self.report(py)?;
@@ -145,11 +147,12 @@ impl ProducerCore {
         value: Option<&Bound<'_, PyAny>>,
         key: Option<&Bound<'_, PyAny>>,
         partition: Option<i32>,
-        timestamp_ms: Option<i64>,
+        timestamp_ms: Option<Timestamp>,
         headers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Pending> {
         let (value, key, headers) = parts(value, key, headers)?;
         let headers = headers.parts()?;
+        let timestamp_ms = timestamp_ms.map(|t| t.0);
         let record = record(topic, &value, &key, partition, timestamp_ms, &headers);
         let pending = self.client.send(record).map_err(|e| raise(py, &e))?;
         Ok(Pending::delivery(pending, self.origin()))
@@ -288,6 +291,27 @@ impl ProducerCore {
         Ok(Pending::new("answer about the topic", self.origin(), pending, list))
     }
 
+    /// What was counted: (topic, numbers), (broker, numbers), bytes that wait, records without an outcome. Times are in
+    /// seconds.
+    #[pyo3(name = "_metrics")]
+    fn metrics(&self, py: Python<'_>) -> PyResult<MetricsFields> {
+        self.client.check().map_err(|e| raise(py, &e))?;
+        let metrics = self.client.metrics();
+        let topic = |(name, m): (Arc<str>, client::TopicMetrics)| {
+            (name.to_string(), (m.records, m.bytes, m.batches, m.errors, m.retries, m.queue_time.as_secs_f64()))
+        };
+        let broker = |(node, m): (i32, client::BrokerMetrics)| {
+            let (latency, max_latency) = (m.latency.as_secs_f64(), m.max_latency.as_secs_f64());
+            (node, (m.requests, m.errors, m.in_flight, latency, max_latency, m.throttled.as_secs_f64()))
+        };
+        Ok((
+            metrics.topics.into_iter().map(topic).collect(),
+            metrics.brokers.into_iter().map(broker).collect(),
+            metrics.buffered_bytes,
+            metrics.outstanding,
+        ))
+    }
+
     /// Ends the client; what is not sent by then is lost.
     #[pyo3(name = "_close", signature = (timeout))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
@@ -398,6 +422,9 @@ enum Stop {
     Data(String),
     Client(Error),
 }
+
+type MetricsFields =
+    (Vec<(String, (u64, u64, u64, u64, u64, f64))>, Vec<(i32, (u64, u64, u64, f64, f64, f64))>, usize, u64);
 
 type KeyAndValue<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
 

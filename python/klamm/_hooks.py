@@ -1,0 +1,220 @@
+"""What a program may hang into a producer: serializers, a partitioner of its own, interceptors.
+
+A producer without any of it has the extension's `send` as its own. One with some is of a subclass whose methods are those
+below, for one more Python call a record. `send_arrow` has no Python objects to show, and passes all of it by.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from klamm.errors import ArgumentError, BufferFullError, ConfigError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from datetime import datetime
+    from typing import TypeAlias
+
+    from klamm._klamm import Buffer, Pending, RecordMetadata
+    from klamm.record import HeadersLike
+
+Serializer: TypeAlias = "Callable[[Any], Buffer | None]"
+Partitioner: TypeAlias = "Callable[[str, Buffer | None, Buffer | None, int], int]"
+"""Chooses a partition from topic, key and value as serialized, and the number of partitions."""
+
+COUNT_HOLDS_S = 60.0
+"""How long a topic is taken to have as many partitions as it had; they are added rarely."""
+
+
+class NewRecord(NamedTuple):
+    """A record on its way to a producer; `_replace` makes a changed one of it."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    timestamp_ms: int | datetime | None = None
+    headers: HeadersLike | None = None
+
+
+class Interceptor(Protocol):
+    """What sees every record of a producer; both methods are optional."""
+
+    def on_send(self, record: NewRecord) -> NewRecord:
+        """Return the record to send instead, before it is serialized; raising makes `send` raise."""
+
+    def on_delivery(self, delivery: Pending[RecordMetadata]) -> object:
+        """Look at an outcome: `delivery.result()` does not wait here. It runs in klamm's I/O thread; see `Delivery`."""
+
+
+class Hooks(NamedTuple):
+    """The hooks of one producer."""
+
+    key_serializer: Serializer | None
+    value_serializer: Serializer | None
+    partitioner: Partitioner | None
+    on_send: Sequence[Callable[[NewRecord], NewRecord]]
+    on_delivery: Sequence[Callable[[Pending[RecordMetadata]], object]]
+
+    @classmethod
+    def of(
+        cls,
+        key_serializer: Serializer | None,
+        value_serializer: Serializer | None,
+        partitioner: Partitioner | None,
+        on_delivery: Callable[[Pending[RecordMetadata]], object] | None,
+        interceptors: Sequence[object],
+    ) -> Hooks | None:
+        """Return the hooks, or None if there is nothing to hang in."""
+        on_send = [i.on_send for i in interceptors if hasattr(i, "on_send")]
+        told = [i.on_delivery for i in interceptors if hasattr(i, "on_delivery")]
+        if on_delivery is not None:
+            told.append(on_delivery)
+        hooks = cls(key_serializer, value_serializer, partitioner, on_send, told)
+        return hooks if any(hooks) else None
+
+    def prepared(self, record: NewRecord) -> NewRecord:
+        """Return the record as the interceptors and serializers leave it; null stays null."""
+        for on_send in self.on_send:
+            record = on_send(record)
+        value, key = record.value, record.key
+        if self.value_serializer is not None and value is not None:
+            value = self.value_serializer(value)
+        if self.key_serializer is not None and key is not None:
+            key = self.key_serializer(key)
+        return record._replace(value=value, key=key)
+
+    def watch(self, delivery: Pending[RecordMetadata]) -> Pending[RecordMetadata]:
+        """Let those who want to hear of the outcome do so."""
+        for on_delivery in self.on_delivery:
+            delivery.add_done_callback(on_delivery)
+        return delivery
+
+
+class _Hooked:
+    """What both hooked producers are made of."""
+
+    _hooks: Hooks
+    _counts: dict[str, tuple[int, float]]
+
+    def _count(self, topic: str) -> int | None:
+        count, until = self._counts.get(topic, (0, 0.0))
+        return count if time.monotonic() < until else None
+
+    def _note_count(self, topic: str, partitions: list[int]) -> int:
+        self._counts[topic] = len(partitions), time.monotonic() + COUNT_HOLDS_S
+        return len(partitions)
+
+    def _needs_partition(self, record: NewRecord) -> bool:
+        return record.partition is None and self._hooks.partitioner is not None
+
+    def _placed(self, record: NewRecord, count: int) -> NewRecord:
+        partition = self._hooks.partitioner(record.topic, record.key, record.value, count)  # type: ignore[misc]
+        if not isinstance(partition, int):
+            raise ArgumentError(f"the partitioner has to return an int, not {type(partition).__name__}")
+        return record._replace(partition=partition)
+
+
+class _HookedProducer(_Hooked):
+    """The methods of a `Producer` with hooks."""
+
+    def _prepared(self, record: NewRecord) -> NewRecord:
+        record = self._hooks.prepared(record)
+        if self._needs_partition(record):
+            topic = record.topic
+            count = self._count(topic)
+            if count is None:
+                count = self._note_count(topic, self.partitions_for(topic))  # type: ignore[attr-defined]
+            record = self._placed(record, count)
+        return record
+
+    def send(self, topic: str, *fields: Any, **named: Any) -> Pending[RecordMetadata]:
+        """Send a record; see `Producer.send`."""
+        record = self._prepared(NewRecord(topic, *fields, **named))
+        return self._hooks.watch(super().send(*record))  # type: ignore[misc]
+
+    def send_nowait(self, topic: str, *fields: Any, **named: Any) -> None:
+        """Send a record without a handle for it; an `on_delivery` alone hears what went wrong."""
+        record = self._prepared(NewRecord(topic, *fields, **named))
+        if self._hooks.on_delivery:
+            self._hooks.watch(super().send(*record))  # type: ignore[misc]
+        else:
+            super().send_nowait(*record)  # type: ignore[misc]
+
+    def send_many(
+        self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None = None, partition: int | None = None
+    ) -> None:
+        """Send many records, each through the hooks."""
+        for value, key in _pairs(values, keys):
+            self.send_nowait(topic, value, key, partition)
+
+
+class _HookedAsyncProducer(_Hooked):
+    """The methods of an `AsyncProducer` with hooks."""
+
+    def send(self, topic: str, *fields: Any, **named: Any) -> Awaitable[RecordMetadata]:
+        """Send a record; see `AsyncProducer.send`."""
+        record = self._hooks.prepared(NewRecord(topic, *fields, **named))
+        if self._needs_partition(record):
+            count = self._count(topic)
+            if count is None:
+                return self._send_placed(record)
+            record = self._placed(record, count)
+        return super().send(*record)  # type: ignore[misc, no-any-return]
+
+    def _send_placed(self, record: NewRecord) -> asyncio.Future[RecordMetadata]:
+        import asyncio
+
+        async def send() -> RecordMetadata:
+            partitions = await self.partitions_for(record.topic)  # type: ignore[attr-defined]
+            placed = self._placed(record, self._note_count(record.topic, partitions))
+            return await super(_HookedAsyncProducer, self).send(*placed)  # type: ignore[misc, no-any-return]
+
+        return asyncio.ensure_future(send())
+
+    def send_nowait(self, topic: str, *fields: Any, **named: Any) -> Pending[RecordMetadata]:
+        """Send a record without waiting; see `AsyncProducer.send_nowait`."""
+        record = self._hooks.prepared(NewRecord(topic, *fields, **named))
+        if self._needs_partition(record):
+            count = self._count(topic)
+            if count is None:
+                raise ConfigError(
+                    f"how many partitions topic {topic!r} has is not known yet, and the partitioner wants to know",
+                    hint="await send, or send_many, first",
+                )
+            record = self._placed(record, count)
+        return super().send_nowait(*record)  # type: ignore[misc, no-any-return]
+
+    def _try_send(self, *record: Any) -> Pending[RecordMetadata]:
+        return self._hooks.watch(super()._try_send(*record))  # type: ignore[misc]
+
+    async def send_many(
+        self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None = None, partition: int | None = None
+    ) -> None:
+        """Send many records, each through the hooks; an `on_delivery` alone hears what went wrong."""
+        if self._hooks.partitioner is not None and self._count(topic) is None:
+            self._note_count(topic, await self.partitions_for(topic))  # type: ignore[attr-defined]
+        for value, key in _pairs(values, keys):
+            while True:
+                try:
+                    self.send_nowait(topic, value, key, partition)
+                    break
+                except BufferFullError:
+                    await self._for_room()  # type: ignore[attr-defined]
+
+
+def _pairs(values: Iterable[Any], keys: Iterable[Any] | None) -> Iterable[tuple[Any, Any]]:
+    if keys is None:
+        return ((value, None) for value in values)
+    return zip(values, keys, strict=True)
+
+
+@cache
+def hooked(cls: Any) -> Any:
+    """Return the subclass of a producer's class that has hooks; it goes by the same name."""
+    is_async = hasattr(cls, "__aenter__")
+    bases = (_HookedAsyncProducer if is_async else _HookedProducer, cls)
+    return type(cls.__name__, bases, {"__module__": cls.__module__, "__qualname__": cls.__qualname__})

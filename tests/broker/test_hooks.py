@@ -1,0 +1,135 @@
+"""What a program hangs into a producer, and what it learns of its work."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+import klamm
+from klamm.errors import KafkaError, MessageTooLargeError
+
+
+def rows(broker, topic):
+    return klamm.read_table(broker.bootstrap_servers, topic, columns=["key", "value", "headers"]).to_pylist()
+
+
+def test_serializers_see_everything_but_null(style, broker, topic):
+    config = {"value_serializer": lambda v: json.dumps(v).encode(), "key_serializer": str.encode}
+    with style.producer(broker.bootstrap_servers, **config) as producer:
+        producer.send(topic, {"a": 1}, key="\u00fc")
+        producer.send(topic)
+        producer.send_nowait(topic, [2], key="k")
+        producer.send_many(topic, [3, None], keys=[None, "k"])
+    found = [(row["key"], row["value"]) for row in rows(broker, topic)]
+    assert found == [("\u00fc".encode(), b'{"a": 1}'), (None, None), (b"k", b"[2]"), (None, b"3"), (b"k", None)]
+
+
+def test_text_needs_a_serializer(style, broker, topic):
+    with style.producer(broker.bootstrap_servers) as producer, pytest.raises(TypeError, match="value"):
+        producer.send(topic, "text")
+
+
+def test_interceptors_change_records_in_their_order(style, broker, topic):
+    class Stamp:
+        def __init__(self, mark):
+            self.mark = mark
+
+        def on_send(self, record):
+            return record._replace(value=record.value + self.mark, headers={**(record.headers or {}), "by": self.mark})
+
+    with style.producer(broker.bootstrap_servers, interceptors=[Stamp(b"1"), Stamp(b"2")]) as producer:
+        producer.send(topic, b"v", headers={"a": b"b"})
+    assert rows(broker, topic) == [
+        {"key": None, "value": b"v12", "headers": [{"key": "a", "value": b"b"}, {"key": "by", "value": b"2"}]}
+    ]
+
+
+def test_an_interceptor_that_raises_makes_send_raise(style, broker, topic):
+    class Guard:
+        def on_send(self, record):
+            raise ValueError(f"no secrets to {record.topic}, please")
+
+    with (
+        style.producer(broker.bootstrap_servers, interceptors=[Guard()]) as producer,
+        pytest.raises(ValueError, match="no secrets"),
+    ):
+        producer.send(topic, b"v")
+
+
+def test_every_outcome_is_told_once(style, broker, topic):
+    told = []
+    with style.producer(
+        broker.bootstrap_servers, on_delivery=told.append, max_request_size=4 << 20, linger_ms=5
+    ) as producer:
+        for number in range(50):
+            producer.send_nowait(topic, b"%d" % number)
+        producer.flush()
+        producer.send_nowait(topic, b"x" * (2 << 20))
+        producer.flush()
+    outcomes = [delivery.exception(0) for delivery in told]
+    assert [delivery.result(0).offset for delivery in told[:50]] == list(range(50))
+    assert outcomes[:50] == [None] * 50
+    assert [type(outcome) for outcome in outcomes[50:]] == [MessageTooLargeError]
+
+
+def test_a_callback_may_send_and_close_and_raise(broker, topic, monkeypatch):
+    raised = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    producer = klamm.Producer(broker.bootstrap_servers)
+    first = producer.send(topic, b"first")
+
+    def on_done(delivery):
+        producer.send_nowait(topic, b"second, from the callback")
+        raise RuntimeError(delivery.result(0).offset)
+
+    first.add_done_callback(on_done)
+    first.result(20)
+    producer.flush(20)
+    closed = producer.send(topic, b"third")
+    closed.add_done_callback(lambda _: producer.close(0))
+    closed.result(20)
+    late = []
+    closed.add_done_callback(late.append)  # there is an outcome: at once
+    assert late == [closed]
+    assert [str(args.exc_value) for args in raised] == ["0"]
+    assert [row["value"] for row in rows(broker, topic)] == [b"first", b"second, from the callback", b"third"]
+
+
+def test_a_time_may_be_a_datetime(style, broker, topic):
+    moment = datetime(2024, 2, 29, 12, 30, 15, 999_999, tzinfo=timezone(timedelta(hours=2)))
+    with style.producer(broker.bootstrap_servers) as producer:
+        assert producer.send(topic, b"v", timestamp_ms=moment).timestamp_ms == 1_709_202_615_999
+        with pytest.raises(TypeError):
+            producer.send(topic, b"v", timestamp_ms="today")
+
+
+def test_metrics_count_what_happened(style, broker, topic):
+    with style.producer(broker.bootstrap_servers, linger_ms=5, max_request_size=4 << 20) as producer:
+        producer.send_many(topic, [b"v" * 100] * 1_000)
+        producer.flush()
+        with pytest.raises(KafkaError):
+            producer.send(topic, b"x" * (2 << 20))
+        metrics = producer.client.metrics()
+    counted = metrics.topics[topic]
+    assert (counted.records, counted.errors) == (1_000, 1)
+    assert counted.bytes > 100_000
+    assert 1 <= counted.batches <= counted.records / counted.records_per_batch + 1
+    assert (metrics.outstanding, metrics.buffered_bytes) == (0, 0)
+    (of_broker,) = metrics.brokers.values()
+    assert of_broker.requests >= 2
+    assert 0 < of_broker.mean_request_latency <= of_broker.max_request_latency
+    assert of_broker.in_flight == 0
+
+
+def test_batches_too_large_for_the_broker_go_as_smaller_ones(style, broker, topic):
+    values = [b"%04d" % number + b"." * 400 for number in range(600)]
+    config = {"linger_ms": 200, "batch_size": 4 << 20, "max_request_size": 8 << 20, "buffer_memory": 64 << 20}
+    with style.producer(broker.bootstrap_servers, **config) as producer:
+        for value in values * 5:  # 1.2 MB; brokers take 1 MiB and a little
+            producer.send_nowait(topic, value)
+        producer.flush()
+        assert producer.client.metrics().topics[topic].batches > 1
+    assert [row["value"] for row in rows(broker, topic)] == values * 5
