@@ -9,7 +9,7 @@ clone, in `$KLAMM_CACHE` or the user's cache directory. Whatever a machine lacks
 the reason in it, never a failure; a broker that does not start though everything is there is a `RuntimeError` with the
 end of its log.
 
-The process cannot outlive the one that started it: see `_LAUNCHER`.
+The process cannot outlive the one that started it: see `LAUNCHER`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _SMALL_KAFKA = {
 
 # Python runs this, which asks Linux to kill it when its parent dies and then becomes the JVM: same process, so the wish
 # holds however the tests end, a SIGKILL included. A `preexec_fn` would save a step, but may deadlock where threads run.
-_LAUNCHER = """
+LAUNCHER = """
 import ctypes, os, signal, sys
 parent, *command = sys.argv[1:]
 if sys.platform == "linux":
@@ -119,7 +119,7 @@ class RealKafka:
 
     def start(self) -> Self:
         """Fetch the jars if need be, format a fresh log directory, and wait until the broker answers."""
-        java = _java()
+        java = find_java()
         jars = kafka_jars(self.version)
         for attempt in range(1, PORT_ATTEMPTS + 1):
             try:
@@ -154,9 +154,9 @@ class RealKafka:
     def _launch(self, java: list[str]) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="klamm-kafka-", ignore_cleanup_errors=True)
         home = Path(self._directory.name)
-        port, controller_port = _free_ports(2)
+        port, controller_port = free_ports(2)
         properties = home / "server.properties"
-        properties.write_text(_properties(self._config, home / "data", port, controller_port), encoding="utf-8")
+        properties.write_text(properties_text(self._config, home / "data", (port, controller_port)), encoding="utf-8")
         log = home / "kafka.log"
         # The temporary directory is for the native codecs, which a killed JVM leaves behind.
         java += [
@@ -179,9 +179,9 @@ class RealKafka:
                 [*java, *format_storage], stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False
             ).returncode
             if code != 0:
-                raise RuntimeError(f"Kafka {self.version} could not format its log directory:\n{_tail(log)}")
+                raise RuntimeError(f"Kafka {self.version} could not format its log directory:\n{tail(log)}")
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _LAUNCHER, str(os.getpid()), *java, "kafka.Kafka", str(properties)],
+                [sys.executable, "-c", LAUNCHER, str(os.getpid()), *java, "kafka.Kafka", str(properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -194,16 +194,16 @@ class RealKafka:
     def _wait_until_ready(self, port: int, log: Path) -> None:
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT
-        while _broker_count(port) == 0:
+        while broker_count(port) == 0:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(0.05)
-                text = _tail(log)
+                text = tail(log)
                 taken = "Address already in use" in text or "BindException" in text
                 raise (_PortTakenError if taken else RuntimeError)(
                     f"Kafka {self.version} ended while starting:\n{text}"
                 )
             if time.monotonic() > deadline:
-                raise RuntimeError(f"Kafka {self.version} is not ready after {START_TIMEOUT:.0f} s:\n{_tail(log)}")
+                raise RuntimeError(f"Kafka {self.version} is not ready after {START_TIMEOUT:.0f} s:\n{tail(log)}")
 
 
 class _PortTakenError(RuntimeError):
@@ -281,11 +281,15 @@ def _pom(artifacts: Sequence[str]) -> str:
     )
 
 
-def _properties(config: dict[str, object], data: Path, port: int, controller_port: int) -> str:
+def properties_text(
+    config: Mapping[str, object], data: Path, ports: tuple[int, int], node: int = 1, voters: str = ""
+) -> str:
+    """The configuration of a node that is broker and controller; alone it is the only voter."""
+    port, controller_port = ports
     entries: dict[str, object] = {
-        "node.id": 1,
+        "node.id": node,
         "process.roles": "broker,controller",
-        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "controller.quorum.voters": voters or f"{node}@{HOST}:{controller_port}",
         "controller.listener.names": "CONTROLLER",
         "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
@@ -297,7 +301,7 @@ def _properties(config: dict[str, object], data: Path, port: int, controller_por
     return "".join(f"{key}={text}\n" for key, text in texts.items())
 
 
-def _broker_count(port: int) -> int:
+def broker_count(port: int) -> int:
     """How many brokers a Metadata v0 answer lists; 0 while nobody answers. Every Kafka from 0.8 to 4.4 serves v0."""
     api_key, api_version, correlation_id, client_id, topics = 3, 0, 1, b"klamm-tests", 0
     body = struct.pack(
@@ -312,14 +316,14 @@ def _broker_count(port: int) -> int:
     return int(brokers)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports nobody listens on; held together while they are chosen, so that they differ."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
         return [int(each.getsockname()[1]) for each in sockets]
 
 
-def _java() -> str:
+def find_java() -> str:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if java is None:
@@ -340,7 +344,7 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _tail(log: Path) -> str:
+def tail(log: Path) -> str:
     return log.read_text(encoding="utf-8", errors="replace")[-3000:]
 
 

@@ -6,10 +6,13 @@ same pieces, and differs in how it waits.
 
 from __future__ import annotations
 
+import atexit
 import sys
+import time
 import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from klamm._hooks import Hooks, hooked
 from klamm._klamm import ArrowRows, Pending, ProducerCore
@@ -36,6 +39,28 @@ __all__ = ["AsyncProducer", "Delivery", "Producer"]
 
 Delivery = Pending
 """What `send` returns: `.result(timeout)` waits for the `RecordMetadata` of the acknowledgement, and so does `await`."""
+
+
+EXIT_FLUSH_S = 10.0
+"""How long the end of the interpreter waits for records of producers that nobody closed, all together."""
+
+_open: WeakSet[_Producer] = WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    # Whoever pressed Ctrl+C wants the program to end.
+    is_stopped = issubclass(getattr(sys, "last_type", None) or Exception, KeyboardInterrupt)
+    deadline = time.monotonic() + (0 if is_stopped else EXIT_FLUSH_S)
+    for producer in list(_open):
+        with suppress(KafkaError, ExceptionGroup):
+            if producer._outstanding():  # noqa: SLF001
+                producer._flush().result(max(deadline - time.monotonic(), 0))  # noqa: SLF001
+        left = producer._outstanding()  # noqa: SLF001
+        if left and not is_stopped:
+            print(f"{producer!r}: {left:,} records were lost at the end of the program", file=sys.stderr)  # noqa: T201
+        with suppress(KafkaError, ExceptionGroup):
+            producer._end(0)  # noqa: SLF001
 
 
 class _Producer(ProducerCore):
@@ -66,6 +91,7 @@ class _Producer(ProducerCore):
         if hooks is not None:
             self._hooks = hooks
             self._counts = {}
+        _open.add(self)
         return self
 
     def metrics(self) -> ProducerMetrics:

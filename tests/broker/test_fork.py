@@ -200,3 +200,100 @@ def test_ctrl_c_ends_a_call_within_a_second(statement):
 
 # Ending the interpreter and its modules, on a machine that does something else, too.
 STARTED_S = 0.5
+
+
+def run_program(text, *arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=40,
+        check=False,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("kind", ["Producer", "AsyncProducer"])
+def test_the_end_of_the_program_waits_for_records_under_way(broker, topic, kind):
+    done = run_program(
+        """
+        import sys, klamm
+        producer = getattr(klamm, sys.argv[3])(sys.argv[1], linger_ms=300)
+        core = super(type(producer), producer)
+        for number in range(500):
+            core.send(sys.argv[2], b"%d" % number)
+        """,
+        broker.bootstrap_servers,
+        topic,
+        kind,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert klamm.read_table(broker.bootstrap_servers, topic).num_rows == 500
+
+
+def test_the_end_of_the_program_waits_no_longer_than_its_bound():
+    done = run_program(
+        """
+        import klamm, klamm.producer
+        klamm.producer.EXIT_FLUSH_S = 0.3
+        producer = klamm.Producer("127.0.0.1:1")
+        producer.send_nowait("t", b"v")
+        """
+    )
+    assert done.returncode == 0
+    assert done.stderr == "<klamm.Producer of 127.0.0.1:1>: 1 records were lost at the end of the program\n"
+
+
+def test_a_prefork_server_makes_clients_in_its_workers(broker, topic):
+    """A parent with a producer at work forks workers, as gunicorn does; each has its own, and ends like any program."""
+    done = run_program(
+        """
+        import os, sys, klamm
+        servers, topic = sys.argv[1:]
+        parent = klamm.Producer(servers)
+        parent.send(topic, b"parent").result(20)
+        workers = []
+        for number in range(3):
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    parent.send_nowait(topic, b"never")
+                except klamm.errors.ForkedClientError:
+                    own = klamm.Producer(servers)
+                    own.send_nowait(topic, b"worker %d" % number)
+                    sys.exit()  # neither flushed nor closed
+                os._exit(1)
+            workers.append(pid)
+        for pid in workers:
+            assert os.waitpid(pid, 0)[1] == 0
+        parent.send(topic, b"parent again").result(20)
+        """,
+        broker.bootstrap_servers,
+        topic,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    values = klamm.read_table(broker.bootstrap_servers, topic, columns=["value"])["value"].to_pylist()
+    assert values[0] == b"parent"
+    assert sorted(values[1:]) == [b"parent again", b"worker 0", b"worker 1", b"worker 2"]
+
+
+def test_multiprocessing_by_fork_works_with_clients_of_its_own(broker, topic):
+    done = run_program(
+        """
+        import multiprocessing, sys, klamm
+        servers, topic = sys.argv[1:]
+
+        def work(number):
+            with klamm.Producer(servers) as producer:
+                return producer.send(topic, b"%d" % number).result(20).offset
+
+        parent = klamm.Producer(servers)
+        parent.send(topic, b"parent").result(20)
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            assert sorted(pool.map(work, range(4))) == [1, 2, 3, 4]
+        parent.close()
+        """,
+        broker.bootstrap_servers,
+        topic,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,144 @@
+"""Three real nodes of which one dies and comes back while records flow: nothing is lost, doubled or reordered."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+
+import klamm
+from kafka_broker import KafkaUnavailable
+from kafka_cluster import KafkaCluster
+
+PARTITIONS = 4
+RECORDS = 1_000_000
+CHUNK = 5_000
+SEED = 20
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    try:
+        with KafkaCluster() as running:
+            yield running
+    except KafkaUnavailable as reason:
+        pytest.skip(f"real Kafka: {reason}")
+
+
+def create(cluster, *topics):
+    with klamm.Admin(cluster.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS, replication_factor=3) for topic in topics})
+
+
+class WorkerError(Exception):
+    """What goes wrong in a worker."""
+
+
+class Outage:
+    """One node that is killed when so much is done, and started again when so much more is."""
+
+    def __init__(self, cluster, node, at, until):
+        self.cluster, self.node, self.at, self.until = cluster, node, at, until
+        self.is_down = False
+
+    def look(self, done):
+        if not self.is_down and self.at <= done < self.until:
+            self.cluster.kill(self.node)
+            self.is_down = True
+        elif self.is_down and done >= self.until:
+            self.cluster.start_node(self.node)
+            self.is_down = False
+
+    def end(self):
+        if self.is_down:
+            self.cluster.start_node(self.node)
+
+
+def numbers_by_partition(cluster, topic, **config):
+    table = klamm.read_table(cluster.bootstrap_servers, topic, columns=["partition", "value"], **config)
+    found = {number: [] for number in range(PARTITIONS)}
+    for partition, value in zip(table["partition"].to_pylist(), table["value"].to_pylist(), strict=True):
+        found[partition].append(int(value))
+    return found
+
+
+@pytest.mark.timeout(240)
+def test_a_million_records_survive_a_node_that_is_killed_and_returns(cluster, topic):
+    create(cluster, topic)
+    outage = Outage(cluster, 2, RECORDS // 4, RECORDS // 2)
+    with klamm.Producer(cluster.bootstrap_servers, linger_ms=5, compression_type="lz4") as producer:
+        for start in range(0, RECORDS, CHUNK):
+            outage.look(start)
+            for partition in range(PARTITIONS):
+                numbers = range(start + partition, start + CHUNK, PARTITIONS)
+                producer.send_many(topic, [b"%d" % n for n in numbers], partition=partition)
+        outage.end()
+        producer.flush(120)
+        assert producer.metrics().topics[topic].retries > 0, "the outage was not noticed"
+    found = numbers_by_partition(cluster, topic)
+    for partition in range(PARTITIONS):
+        assert found[partition] == list(range(partition, RECORDS, PARTITIONS))
+    cluster.wait_for(2, 3)
+
+
+@pytest.mark.timeout(240)
+def test_what_is_read_and_written_in_transactions_is_there_once_although_nodes_die(cluster, topic):
+    source, target, group = f"{topic}-in", f"{topic}-out", f"{topic}-group"
+    create(cluster, source, target)
+    count = 20_000
+    with klamm.Producer(cluster.bootstrap_servers) as producer:
+        for partition in range(PARTITIONS):
+            numbers = range(partition, count, PARTITIONS)
+            producer.send_many(source, [b"%d" % n for n in numbers], partition=partition)
+    places = [klamm.TopicPartition(source, number) for number in range(PARTITIONS)]
+    chance = random.Random(SEED)
+    outages = [Outage(cluster, 3, count // 4, count // 2), Outage(cluster, 1, 5 * count // 8, 7 * count // 8)]
+    reading = {"group_id": group, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    done = 0
+    with klamm.Producer(cluster.bootstrap_servers, transactional_id=f"{topic}-tx") as producer:
+        while done < count:
+            # A worker that goes on where the last transaction that was committed ended.
+            with klamm.Consumer(cluster.bootstrap_servers, **reading) as consumer:
+                consumer.assign(places)
+                while done < count:
+                    records = consumer.poll(timeout=60, max_records=chance.randrange(100, 1_000))
+                    try:
+                        with producer.transaction() as tx:
+                            for record in records:
+                                tx.send_nowait(target, record.value, partition=record.partition)
+                            tx.commit_offsets(consumer)
+                            if chance.random() < 0.2:
+                                raise WorkerError  # noqa: TRY301 - as a worker's own code would
+                    except (WorkerError, klamm.errors.TransactionAbortedError):
+                        break
+                    done += len(records)
+                    for outage in outages:
+                        outage.look(done)
+    for outage in outages:
+        outage.end()
+    found = numbers_by_partition(cluster, target, isolation_level="read_committed")
+    for partition in range(PARTITIONS):
+        assert found[partition] == list(range(partition, count, PARTITIONS))
+
+
+def test_threads_share_a_producer(cluster, topic):
+    create(cluster, topic)
+    threads, each = 8, 2_000
+    with klamm.Producer(cluster.bootstrap_servers, linger_ms=2) as producer:
+
+        def work(number):
+            for n in range(each):
+                producer.send_nowait(topic, b"%d" % (number * each + n), partition=number % PARTITIONS)
+
+        workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    found = numbers_by_partition(cluster, topic)
+    assert sorted(n for numbers in found.values() for n in numbers) == list(range(threads * each))
+    for numbers in found.values():
+        for number in range(threads):
+            mine = [n for n in numbers if n // each == number]
+            assert mine == sorted(mine)

@@ -1,0 +1,160 @@
+"""Several nodes of a real Apache Kafka on loopback, that can be killed and started again.
+
+    with KafkaCluster() as cluster:
+        cluster.kill(2)       # SIGKILL: nothing is flushed, nobody is told
+        cluster.start_node(2) # on the same ports, with the data it had
+
+Every node is broker and controller, and every topic has three replicas of which two must be in sync, so that the cluster
+goes on with one node less and loses nothing that was acknowledged to `acks=all`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_broker import (
+    HOST,
+    LAUNCHER,
+    SMALL_JVM,
+    START_TIMEOUT,
+    VERSION,
+    broker_count,
+    find_java,
+    free_ports,
+    kafka_jars,
+    properties_text,
+    tail,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typing_extensions import Self
+
+_REPLICATED = {
+    "default.replication.factor": 3,
+    "min.insync.replicas": 2,
+    "offsets.topic.replication.factor": 3,
+    "transaction.state.log.replication.factor": 3,
+    "transaction.state.log.min.isr": 2,
+    # A node that is gone is noticed after this time; 9 s by default.
+    "broker.session.timeout.ms": 3000,
+    "broker.heartbeat.interval.ms": 500,
+    "controller.quorum.election.timeout.ms": 500,
+    "controller.quorum.fetch.timeout.ms": 1000,
+}
+
+
+class KafkaCluster:
+    """Nodes numbered from 1; a context manager."""
+
+    def __init__(self, nodes: int = 3, config: Mapping[str, object] | None = None) -> None:
+        self._config = {**_REPLICATED, **(config or {})}
+        self._count = nodes
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._ports: list[int] = []
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Every node's address, dead ones too."""
+        return ",".join(f"{HOST}:{port}" for port in self._ports[: self._count])
+
+    def __enter__(self) -> Self:
+        java, jars = find_java(), kafka_jars(VERSION)
+        self._java = [java, *SMALL_JVM, "-cp", f"{jars}/*"]
+        self._directory = tempfile.TemporaryDirectory(prefix="klamm-cluster-", ignore_cleanup_errors=True)
+        self._ports = free_ports(2 * self._count)
+        voters = ",".join(f"{n}@{HOST}:{self._ports[self._count + n - 1]}" for n in self._nodes())
+        try:
+            self._format_all(voters)
+            for node in self._nodes():
+                self.start_node(node)
+            for node in self._nodes():
+                self.wait_for(node, self._count)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Kill every node and delete their data."""
+        for node in list(self._processes):
+            self.kill(node)
+        if self._directory is not None:
+            self._directory.cleanup()
+            self._directory = None
+
+    def kill(self, node: int) -> None:
+        """End a node with SIGKILL."""
+        process = self._processes.pop(node)
+        process.kill()
+        process.wait()
+
+    def start_node(self, node: int) -> None:
+        """Start a node that does not run; it has its old address and its old data."""
+        home = self._home(node)
+        java = [*self._java, f"-Dkafka.logs.dir={home}", f"-Djava.io.tmpdir={home}"]
+        java.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+        with self._log(node).open("ab") as out:
+            self._processes[node] = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-c",
+                    LAUNCHER,
+                    str(os.getpid()),
+                    *java,
+                    "kafka.Kafka",
+                    str(home / "server.properties"),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+
+    def wait_for(self, node: int, brokers: int) -> None:
+        """Wait until a node answers, and knows of so many brokers."""
+        deadline = time.monotonic() + START_TIMEOUT
+        while broker_count(self._ports[node - 1]) < brokers:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._processes[node].wait(0.05)
+                raise RuntimeError(f"node {node} ended:\n{tail(self._log(node))}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"node {node} is not ready after {START_TIMEOUT:.0f} s:\n{tail(self._log(node))}")
+
+    def _nodes(self) -> range:
+        return range(1, self._count + 1)
+
+    def _home(self, node: int) -> Path:
+        assert self._directory is not None
+        return Path(self._directory.name) / f"node-{node}"
+
+    def _log(self, node: int) -> Path:
+        return self._home(node) / "kafka.log"
+
+    def _format_all(self, voters: str) -> None:
+        formats = [self._format(node, voters) for node in self._nodes()]
+        if any(process.wait() != 0 for process in formats):
+            raise RuntimeError(f"a node could not format its log directory:\n{tail(self._log(1))}")
+
+    def _format(self, node: int, voters: str) -> subprocess.Popen[bytes]:
+        home = self._home(node)
+        home.mkdir()
+        properties = home / "server.properties"
+        ports = self._ports[node - 1], self._ports[self._count + node - 1]
+        properties.write_text(properties_text(self._config, home / "data", ports, node, voters), encoding="utf-8")
+        command = [*self._java, "kafka.tools.StorageTool", "format"]
+        command += ["--cluster-id", "a2xhbW0ta2xhbW0tMQ", "--config", str(properties)]
+        with self._log(node).open("wb") as out:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
