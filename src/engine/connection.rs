@@ -225,7 +225,7 @@ impl<T> Connection<T> {
 
     fn handle_frame(&mut self, frame: Bytes) -> Result<(), Error> {
         let Some(asked) = self.in_flight.pop_front() else {
-            return Err(Error::new(ErrorKind::Decode, "broker answered a request that was not sent"));
+            return Err(Error::new(ErrorKind::Network, "broker answered a request that was not sent"));
         };
         let mut r = Reader::new(frame, asked.version, false);
         let correlation_id = get_response_header(asked.api, asked.version, &mut r).map_err(malformed)?;
@@ -233,7 +233,7 @@ impl<T> Connection<T> {
             let message = format!("broker answered request {correlation_id} instead of {}", asked.correlation_id);
             // Whoever waited for this answer hears of it with the rest.
             self.in_flight.push_front(asked);
-            return Err(Error::new(ErrorKind::Decode, message));
+            return Err(Error::new(ErrorKind::Network, message));
         }
         match asked.token {
             Some(token) => {
@@ -261,6 +261,10 @@ impl<T> Connection<T> {
     }
 
     fn not_kafka(&self, bad: BadLength) -> Error {
+        if self.state == State::Ready {
+            // It spoke Kafka's protocol before: the stream is damaged, and another connection may be better.
+            return Error::new(ErrorKind::Network, format!("what the broker sent is damaged: {bad}"));
+        }
         let error = Error::new(ErrorKind::Decode, format!("peer does not speak Kafka's protocol: {bad}"));
         match bad.found {
             [b'H', b'T', b'T', b'P'] => error.with_hint("this is an HTTP server; check the port"),

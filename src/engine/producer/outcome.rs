@@ -147,7 +147,10 @@ impl<D> Producer<D> {
         };
         let behind = code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER
             && (restarts || self.partition(topic, partition).is_some_and(|p| p.recovering));
-        let again = error.is_retriable() || restarts || behind || code == ErrorCode::CONCURRENT_TRANSACTIONS;
+        // Of an answer that cannot be read nobody knows what it said; a batch that is in the log is not taken twice.
+        let unread = error.kind() == ErrorKind::Decode && batch.producer.is_some();
+        let again =
+            error.is_retriable() || restarts || behind || unread || code == ErrorCode::CONCURRENT_TRANSACTIONS;
         let again = again && self.identity_allows(code) && self.transactions.as_ref().is_none_or(|t| t.is_wanted());
         if code.is_stale_metadata() || error.kind() == ErrorKind::Network {
             self.wish.refresh = true;

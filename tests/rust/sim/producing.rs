@@ -1,0 +1,146 @@
+//! Producing without transactions, and reading it back.
+
+use super::{PARTITIONS, World, consumer_config, producer_config};
+use klamm::engine::Time;
+use klamm::engine::consumer::Consumer;
+use klamm::engine::producer::{NewRecord, Producer};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+const SEEDS: u64 = 300;
+
+/// What one scenario did: the log of each partition as a reader saw it, and each record's outcome.
+struct Story {
+    log: BTreeMap<i32, Vec<u32>>,
+    acknowledged: HashMap<u32, (i32, i64)>,
+    failed: usize,
+    sent: u32,
+    read_offsets: BTreeMap<i32, Vec<i64>>,
+}
+
+/// Produces `count` records through links that break, then reads everything through links that break.
+fn tell(seed: u64, idempotent: bool, count: u32) -> Story {
+    let mut world = World::new(seed, 40 + seed % 60);
+    world.mute_one_in = if seed % 3 == 0 { 50 } else { 0 };
+    world.twice_one_in = if seed % 5 == 0 { 50 } else { 0 };
+    let mut writer = world.client(Producer::<u32>::new(producer_config(idempotent, seed)));
+    let mut reader = world.client(Consumer::<u32>::new(consumer_config(false)));
+    let mut story =
+        Story { log: BTreeMap::new(), acknowledged: HashMap::new(), failed: 0, sent: 0, read_offsets: BTreeMap::new() };
+    let mut next_send = Time(0);
+    let settled = world.play(&mut writer, &mut reader, Duration::from_secs(600), |world, writer, _| {
+        while story.sent < count && next_send <= world.now {
+            let value = story.sent.to_be_bytes();
+            let record = NewRecord {
+                topic: "t",
+                partition: Some((story.sent % PARTITIONS as u32) as i32),
+                timestamp: 1_700_000_000_000,
+                key: None,
+                value: Some(&value),
+                headers: &[],
+            };
+            writer.role.append(world.now, &record, Some(story.sent)).unwrap();
+            story.sent += 1;
+            next_send = world.now + Duration::from_micros(world.random.below(3_000));
+        }
+        while let Some(event) = writer.role.poll_event() {
+            for d in event.deliveries {
+                match &event.result {
+                    Ok((base, _)) => {
+                        let at = if *base < 0 { -1 } else { base + i64::from(d.index) };
+                        assert!(story.acknowledged.insert(d.ticket, (event.partition, at)).is_none(), "two outcomes");
+                    }
+                    Err(_) => story.failed += 1,
+                }
+            }
+        }
+        story.sent == count && writer.role.outstanding() == 0
+    });
+    assert!(settled, "seed {seed}: {} records have no outcome", writer.role.outstanding());
+    world.cut_one_in *= 2;
+    world.mute_one_in = 0;
+    reader.role.subscribe(world.now, vec!["t".to_owned()]);
+    let wanted = story.acknowledged.len();
+    let mut quiet = None;
+    world.play(&mut writer, &mut reader, Duration::from_secs(600), |world, _, reader| {
+        while let Ok(slices) = reader.role.poll_records(7, usize::MAX) {
+            if slices.is_empty() {
+                break;
+            }
+            for slice in slices {
+                for record in &slice.records {
+                    let value = record.value(&slice.data).and_then(|v| v.try_into().ok()).map(u32::from_be_bytes);
+                    story.log.entry(slice.partition).or_default().push(value.unwrap());
+                    story.read_offsets.entry(slice.partition).or_default().push(record.offset);
+                }
+            }
+        }
+        let read: usize = story.log.values().map(Vec::len).sum();
+        // A few seconds more than it takes to read the rest, to see whether something comes twice.
+        if read >= wanted {
+            quiet.get_or_insert(world.now);
+        }
+        quiet.is_some_and(|q| world.now > q + Duration::from_secs(3))
+    });
+    story
+}
+
+#[test]
+fn a_flush_covers_records_whose_topic_was_not_known_yet() {
+    let mut world = World::new(1, 0);
+    let mut writer = world.client(Producer::<u32>::new(producer_config(true, 1)));
+    let mut reader = world.client(Consumer::<u32>::new(consumer_config(false)));
+    let record = NewRecord { topic: "t", partition: None, timestamp: 1, key: None, value: Some(b"v"), headers: &[] };
+    for ticket in 0..10 {
+        writer.role.append(world.now, &record, Some(ticket)).unwrap();
+    }
+    let flush = writer.role.flush();
+    let mut outcomes = 0;
+    let flushed = world.play(&mut writer, &mut reader, Duration::from_secs(60), |_, writer, _| {
+        outcomes += std::iter::from_fn(|| writer.role.poll_event()).map(|e| e.deliveries.len()).sum::<usize>();
+        writer.role.is_flushed(flush)
+    });
+    assert!(flushed);
+    assert_eq!(outcomes, 10);
+}
+
+#[test]
+fn with_idempotence_every_acknowledged_record_is_in_the_log_once_and_in_order() {
+    for seed in 0..SEEDS {
+        let story = tell(seed, true, 120);
+        assert_eq!(story.failed, 0, "seed {seed}: nothing may fail within the delivery timeout");
+        for (partition, log) in &story.log {
+            assert!(log.is_sorted_by(|a, b| a < b), "seed {seed}: partition {partition} holds {log:?}");
+        }
+        let logged: usize = story.log.values().map(Vec::len).sum();
+        assert_eq!(logged, story.sent as usize, "seed {seed}");
+    }
+}
+
+#[test]
+fn without_idempotence_every_acknowledged_record_is_in_the_log_at_least_once() {
+    for seed in 0..SEEDS {
+        let story = tell(seed, false, 60);
+        assert_eq!(story.acknowledged.len() + story.failed, story.sent as usize, "seed {seed}");
+        for (record, (partition, _)) in &story.acknowledged {
+            let log = story.log.get(partition).map(Vec::as_slice).unwrap_or_default();
+            assert!(log.contains(record), "seed {seed}: record {record} is not in partition {partition}: {log:?}");
+        }
+    }
+}
+
+#[test]
+fn an_acknowledged_offset_is_where_the_record_lies_and_readers_skip_nothing() {
+    for seed in 0..SEEDS {
+        let story = tell(seed, true, 60);
+        for (partition, offsets) in &story.read_offsets {
+            let expected: Vec<i64> = (0..offsets.len() as i64).collect();
+            assert_eq!(*offsets, expected, "seed {seed}: partition {partition}");
+        }
+        for (record, (partition, offset)) in &story.acknowledged {
+            if *offset >= 0 {
+                assert_eq!(story.log[partition][*offset as usize], *record, "seed {seed}");
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Transactions under links that break and producers that die: what was committed is read once and in order, what was
+//! aborted is not read, and what nobody knows of is there whole or not at all.
+
+use super::{Client, PARTITIONS, World, consumer_config, producer_config};
+use klamm::engine::consumer::Consumer;
+use klamm::engine::producer::{NewRecord, Producer};
+use klamm::engine::{ErrorKind, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+const SEEDS: u64 = 400;
+const TRANSACTIONS: u32 = 12;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Committed,
+    Aborted,
+    /// The producer died, or never heard.
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Initializing(u64),
+    Sending(u32),
+    Ending(u64),
+}
+
+/// A program that writes transactions one after the other, and is started again when it dies.
+struct Program {
+    seed: u64,
+    phase: Phase,
+    /// The transaction under way, and what is known of those before.
+    current: u32,
+    ends: BTreeMap<u32, End>,
+    /// Which records each transaction holds, by partition.
+    sent: BTreeMap<u32, Vec<(i32, u32)>>,
+    next_record: u32,
+    deaths: u32,
+}
+
+type Writer = Client<Producer<u32>>;
+
+fn writer(world: &World, seed: u64) -> Writer {
+    let mut config = producer_config(true, seed);
+    config.transactions = Some(("tx".into(), Duration::from_secs(60)));
+    world.client(Producer::new(config))
+}
+
+impl Program {
+    fn start(world: &mut World, client: &mut Writer, seed: u64) -> Self {
+        let phase = Phase::Initializing(client.role.init_transactions(world.now).unwrap());
+        let (ends, sent) = (BTreeMap::new(), BTreeMap::new());
+        Self { seed, phase, current: 0, ends, sent, next_record: 0, deaths: 0 }
+    }
+
+    /// The process is gone: its links are cut, and another one takes its place.
+    fn die(&mut self, world: &mut World, client: &mut Writer) {
+        let ids: Vec<_> = client.links.keys().copied().collect();
+        ids.into_iter().for_each(|id| world.cut(client, id));
+        self.deaths += 1;
+        *client = writer(world, self.seed.wrapping_add(u64::from(self.deaths)));
+        self.phase = Phase::Initializing(client.role.init_transactions(world.now).unwrap());
+    }
+
+    fn end(&mut self, world: &mut World, client: &mut Writer, end: End) {
+        self.ends.insert(self.current, end);
+        self.current += 1;
+        if end == End::Unknown {
+            return self.die(world, client);
+        }
+        self.phase = Phase::Initializing(client.role.init_transactions(world.now).unwrap());
+    }
+
+    /// Does what comes next; says whether everything is done.
+    fn step(&mut self, world: &mut World, client: &mut Writer) -> bool {
+        while client.role.poll_event().is_some() {}
+        let mut ended = BTreeMap::new();
+        while let Some((call, result)) = client.role.poll_call() {
+            ended.insert(call, result);
+        }
+        match self.phase {
+            Phase::Initializing(call) => match ended.remove(&call) {
+                Some(Ok(())) => {
+                    if self.current == TRANSACTIONS {
+                        return true;
+                    }
+                    client.role.begin_transaction().unwrap();
+                    self.phase = Phase::Sending(world.random.below(40) as u32);
+                }
+                Some(Err(e)) => panic!("seed {}: {e}", self.seed),
+                None => {}
+            },
+            Phase::Sending(left) => self.send(world, client, left),
+            Phase::Ending(call) => {
+                if world.random.below(2_000) == 0 {
+                    return self.end_unknown(world, client);
+                }
+                match ended.remove(&call) {
+                    Some(Ok(())) => {
+                        let end = if self.commits() { End::Committed } else { End::Aborted };
+                        self.end(world, client, end);
+                    }
+                    Some(Err(e)) if e.kind() == ErrorKind::Aborted => self.end(world, client, End::Aborted),
+                    Some(Err(e)) => panic!("seed {}: the end of transaction {}: {e}", self.seed, self.current),
+                    None => {}
+                }
+            }
+        }
+        false
+    }
+
+    fn end_unknown(&mut self, world: &mut World, client: &mut Writer) -> bool {
+        self.end(world, client, End::Unknown);
+        false
+    }
+
+    /// Whether the program wants to commit the transaction under way.
+    fn commits(&self) -> bool {
+        !(self.seed + u64::from(self.current)).is_multiple_of(3)
+    }
+
+    fn send(&mut self, world: &mut World, client: &mut Writer, left: u32) {
+        if left > 0 {
+            let partition = world.random.below(PARTITIONS as u64) as i32;
+            let value = self.next_record.to_be_bytes();
+            let record = NewRecord {
+                topic: "t",
+                partition: Some(partition),
+                timestamp: 1_700_000_000_000,
+                key: None,
+                value: Some(&value),
+                headers: &[],
+            };
+            if client.role.append(world.now, &record, Some(self.next_record)).is_ok() {
+                self.sent.entry(self.current).or_default().push((partition, self.next_record));
+            }
+            self.next_record += 1;
+            self.phase = Phase::Sending(left - 1);
+        } else if world.random.below(6) == 0 {
+            self.ends.insert(self.current, End::Aborted);
+            self.current += 1;
+            self.die(world, client);
+        } else {
+            self.phase = Phase::Ending(client.role.end_transaction(world.now, self.commits()).unwrap());
+        }
+    }
+}
+
+/// The records of each partition in the order a reader of committed ones sees them.
+fn read(world: &mut World, client: &mut Writer, wanted: usize) -> BTreeMap<i32, Vec<u32>> {
+    let mut reader = world.client(Consumer::<u32>::new(consumer_config(true)));
+    reader.role.subscribe(world.now, vec!["t".to_owned()]);
+    let mut found: BTreeMap<i32, Vec<u32>> = BTreeMap::new();
+    let mut quiet: Option<Time> = None;
+    world.play(client, &mut reader, Duration::from_secs(600), |world, _, reader| {
+        for slice in reader.role.poll_records(usize::MAX, usize::MAX).unwrap_or_default() {
+            for record in &slice.records {
+                let value = record.value(&slice.data).and_then(|v| v.try_into().ok()).map(u32::from_be_bytes);
+                found.entry(slice.partition).or_default().push(value.unwrap());
+            }
+        }
+        if found.values().map(Vec::len).sum::<usize>() >= wanted {
+            quiet.get_or_insert(world.now);
+        }
+        quiet.is_some_and(|q| world.now > q + Duration::from_secs(3))
+    });
+    found
+}
+
+#[test]
+fn what_is_committed_is_read_once_and_whole_and_nothing_else_is() {
+    let (mut unknown, mut deaths) = (0, 0);
+    for seed in 0..SEEDS {
+        let mut world = World::new(seed, 60 + seed % 90);
+        world.mute_one_in = if seed % 3 == 0 { 80 } else { 0 };
+        world.twice_one_in = if seed % 5 == 0 { 80 } else { 0 };
+        let mut client = writer(&world, seed);
+        let mut idle = world.client(Consumer::<u32>::new(consumer_config(true)));
+        let mut program = Program::start(&mut world, &mut client, seed);
+        let done = world.play(&mut client, &mut idle, Duration::from_secs(3_600), |world, client, _| {
+            program.step(world, client)
+        });
+        assert!(done, "seed {seed}: stuck in {:?} of transaction {}", program.phase, program.current);
+        (world.cut_one_in, world.mute_one_in, world.twice_one_in) = (0, 0, 0);
+        let committed = |t: &u32| program.ends[t] == End::Committed;
+        let wanted = program.sent.iter().filter(|(t, _)| committed(t)).map(|(_, records)| records.len()).sum();
+        let found = read(&mut world, &mut client, wanted);
+        for (partition, records) in &found {
+            assert!(records.is_sorted_by(|a, b| a < b), "seed {seed}: partition {partition} reads {records:?}");
+        }
+        let read: BTreeSet<(i32, u32)> =
+            found.iter().flat_map(|(partition, records)| records.iter().map(|r| (*partition, *r))).collect();
+        let mut known = BTreeSet::new();
+        for (transaction, records) in &program.sent {
+            let there = records.iter().filter(|record| read.contains(record)).count();
+            let expected = match program.ends[transaction] {
+                End::Committed => vec![records.len()],
+                End::Aborted => vec![0],
+                End::Unknown => vec![0, records.len()],
+            };
+            assert!(
+                expected.contains(&there),
+                "seed {seed}: of {} records of transaction {transaction}, {:?}, {there} are read",
+                records.len(),
+                program.ends[transaction]
+            );
+            known.extend(records.iter().copied());
+        }
+        assert!(read.is_subset(&known), "seed {seed}: records nobody sent");
+        unknown += program.ends.values().filter(|end| **end == End::Unknown).count();
+        deaths += program.deaths;
+    }
+    // What the scenarios are about does happen in them.
+    assert!(unknown > 0 && deaths > SEEDS as u32, "{unknown} unknown ends, {deaths} deaths");
+}
