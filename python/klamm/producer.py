@@ -175,6 +175,13 @@ class Producer(_Producer):
         self._flush().result(timeout)
         self._raise_failures()
 
+    def init_transactions(self, timeout: float | None = None) -> None:
+        """Settle what an earlier producer of the same `transactional_id` left open, and fence it.
+
+        The first transaction does it by itself; a program that reads the offsets it committed calls this before.
+        """
+        self._init_transactions().result(timeout)
+
     def transaction(self) -> Transaction:
         """Return a transaction for a `with`: it begins there, commits at the end, and aborts on an exception.
 
@@ -304,6 +311,12 @@ class AsyncProducer(_Producer):
 
         await within(self._flush(), timeout)
         self._raise_failures()
+
+    async def init_transactions(self, timeout: float | None = None) -> None:
+        """Settle what an earlier producer of the same `transactional_id` left open, as `Producer.init_transactions`."""
+        from klamm._waiting import within
+
+        await within(self._init_transactions(), timeout)
 
     def transaction(self) -> AsyncTransaction:
         """Return a transaction for an `async with`, as `Producer.transaction`."""

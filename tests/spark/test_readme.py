@@ -22,7 +22,7 @@ def test_every_example_runs(broker: Broker, capsys: pytest.CaptureFixture[str]) 
         here = code.replace("localhost:9092", broker.bootstrap_servers)
         exec(compile(here, f"README.md, {title}", "exec"), {"__name__": "__main__"})  # noqa: S102 - our own README
         titles.append(title)
-    assert titles[:5] == ["Produce", "Consume", "Asyncio", "Arrow", "Spark"]
+    assert titles[:6] == ["Produce", "Consume", "Asyncio", "Exactly once", "Arrow", "Spark"]
     said = capsys.readouterr().out
     assert "greetings-0 at offset 0" in said
     assert "b'hello 9999'" in said
