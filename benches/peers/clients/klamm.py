@@ -55,6 +55,25 @@ def produce(job: Job, load: Load, meter: Meter) -> int:
     return job.records
 
 
+def produce_asyncio(job: Job, load: Load, meter: Meter) -> int:
+    async def run() -> None:
+        async with klamm.AsyncProducer(job.bootstrap, **producer_settings(job)) as producer:
+            for partition in range(workload.PARTITIONS):
+                await producer.send(job.topic, load.values[0], load.keys[0], partition)
+            send, topic = producer.send_nowait, job.topic
+            with meter:
+                for _ in range(job.passes):
+                    for key, value in load.pairs:
+                        try:
+                            send(topic, value, key)
+                        except klamm.errors.BufferFullError:
+                            await producer.send(topic, value, key)
+                await producer.flush(WAIT_S)
+
+    asyncio.run(run())
+    return job.records
+
+
 def produce_many(job: Job, load: Load, meter: Meter) -> int:
     with open_producer(job, load) as producer, meter:
         for _ in range(job.passes):
@@ -140,7 +159,7 @@ def latency_asyncio(job: Job, load: Load, turns: Turns) -> None:
 
 
 CASES = {
-    "produce-loop": {"send_nowait": produce},
+    "produce-loop": {"send_nowait": produce, "asyncio send_nowait": produce_asyncio},
     "produce-bulk": {"send_many": produce_many, "send_arrow": produce_arrow},
     "consume-loop": {"for record in consumer": consume},
     "consume-arrow": {"arrow": consume_arrow},

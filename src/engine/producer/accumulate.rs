@@ -13,6 +13,9 @@ use std::sync::Arc;
 /// Room a batch starts with; it grows to `batch.size`.
 const FIRST_CAPACITY: usize = 16 << 10;
 
+/// What a record costs besides its bytes if somebody waits for its outcome: the delivery, and what it is waited at.
+pub(super) const DELIVERY_BYTES: usize = 128;
+
 /// A record to send.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRecord<'a> {
@@ -201,6 +204,8 @@ impl<D> Producer<D> {
         open.bytes += appended.size;
         let generation = open.generation;
         if let Some(ticket) = ticket {
+            open.bytes += DELIVERY_BYTES;
+            self.memory += DELIVERY_BYTES;
             open.deliveries.push(Delivery { index: appended.index, timestamp: record.timestamp, ticket });
         }
         self.memory += appended.size;

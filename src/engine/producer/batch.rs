@@ -1,5 +1,6 @@
 //! Batches on their way: open (being filled), queued (waiting to be sent, again perhaps), in flight.
 
+use super::accumulate::DELIVERY_BYTES;
 use crate::compress::{Codec, DEFAULT_LIMIT};
 use crate::engine::{Error, ErrorKind, Time};
 use crate::record::{BatchBuilder, Producer, batches, reseal, sequence_after};
@@ -121,9 +122,6 @@ impl<D> Batch<D> {
         let later = |p: Producer| Producer { base_sequence: sequence_after(p.base_sequence, half), ..p };
         let mut a = part(first, half, self.producer);
         let mut b = part(second, self.count - half, self.producer.map(later));
-        // What memory the batch is charged with stays the same.
-        a.bytes = a.bytes.min(self.bytes);
-        b.bytes = self.bytes - a.bytes;
         for delivery in std::mem::take(&mut self.deliveries) {
             if delivery.index < half {
                 a.deliveries.push(delivery);
@@ -131,6 +129,9 @@ impl<D> Batch<D> {
                 b.deliveries.push(Delivery { index: delivery.index - half, ..delivery });
             }
         }
+        // What memory the batch is charged with stays the same.
+        a.bytes = (a.bytes + a.deliveries.len() * DELIVERY_BYTES).min(self.bytes);
+        b.bytes = self.bytes - a.bytes;
         Ok((a, b))
     }
 

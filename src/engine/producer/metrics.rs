@@ -1,6 +1,7 @@
 //! What a producer counts; everything from its start on.
 
 use super::Producer;
+use super::accumulate::DELIVERY_BYTES;
 use super::batch::Batch;
 use crate::engine::Time;
 use std::collections::BTreeMap;
@@ -59,7 +60,7 @@ impl TopicMetrics {
         let count = u64::from(batch.count.unsigned_abs());
         if is_ok {
             self.records += count;
-            self.bytes += batch.bytes as u64;
+            self.bytes += batch.bytes.saturating_sub(batch.deliveries.len() * DELIVERY_BYTES) as u64;
             self.batches += 1;
         } else {
             self.errors += count;
