@@ -10,7 +10,8 @@ clients than klamm work with it, too. It is in memory and replicates nothing: no
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from klamm._klamm import DevBrokerCore
 
@@ -20,7 +21,25 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["DevBroker"]
+__all__ = ["Action", "DevBroker", "Request"]
+
+Action = Literal["delay", "drop", "lose_answer", "cut", "error", "throttle", "corrupt", "drip"]
+"""What `DevBroker.fault` does to a request."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request that arrived at a dev broker, in a version that it serves.
+
+    `time` is in seconds since the cluster started, by its own clock.
+    """
+
+    node: int
+    api: str
+    version: int
+    client_id: str | None
+    correlation_id: int
+    time: float
 
 
 class DevBroker(DevBrokerCore):
@@ -30,17 +49,121 @@ class DevBroker(DevBrokerCore):
             producer = klamm.Producer(broker.bootstrap_servers)
 
     It runs while the `with` lasts, or from `start()` to `stop()`. `port` is that of the first node; 0 takes a free one.
+    Nodes are numbered from 1.
+
+    A program's bad days can be had at will: nodes die and come back, leaders and coordinators move, requests go wrong,
+    time passes.
+
+        broker.kill(2)
+        broker.fail_next("Produce", error="NOT_LEADER_OR_FOLLOWER", times=2)
+        broker.fault("Fetch", "delay", seconds=0.5, times=None, probability=0.1, seed=7)
+        broker.advance(60)
+        assert any(request.api == "InitProducerId" for request in broker.requests())
     """
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where its nodes listen, as `host:port,host:port`; empty while it does not run."""
+        """Where its nodes listen, as `host:port,host:port`; empty while it does not run.
+
+        A node that was killed keeps its address.
+        """
         return ",".join(self._addresses())
 
-    def start(self) -> Self:
-        """Start the cluster, and return it. Starting one that runs does nothing."""
-        self._start()
+    def start(self, node: int | None = None) -> Self:
+        """Start the cluster, and return it. Starting one that runs does nothing.
+
+        With a number, start that node again after `kill`, on the port it had.
+        """
+        if node is None:
+            self._start()
+        else:
+            self._start_node(node)
         return self
+
+    def kill(self, node: int) -> None:
+        """End a node as a crash would: its connections break, and its port refuses new ones.
+
+        What it led and coordinated moves to other nodes at once. A partition without a replica elsewhere has no leader until the
+        node is back.
+        """
+        self._kill(node)
+
+    def add_node(self) -> int:
+        """Start one node more, and return its number. New topics use it; existing ones stay where they are."""
+        return self._add_node()
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """Have a partition led by another node. One without a replica takes the place of the leader so far."""
+        self._move_leader(topic, partition, node)
+
+    def move_coordinator(self, key: str, node: int) -> None:
+        """Have a group, or a transactional id, coordinated by another node."""
+        self._move_coordinator(key, node)
+
+    def fail_next(
+        self, api: str, *, error: str, times: int | None = 1, node: int | None = None, topic: str | None = None
+    ) -> None:
+        """Answer the next requests of an API with an error, by Kafka's name for it, and do nothing else with them.
+
+        `times` is how many; None is all of them. Only those to `node` and those that name `topic` count, if given. A request for
+        several partitions is refused for all of them.
+        """
+        self.fault(api, "error", error=error, times=times, node=node, topic=topic)
+
+    def fault(
+        self,
+        api: str | None,
+        action: Action,
+        *,
+        seconds: float | None = None,
+        error: str | None = None,
+        times: int | None = 1,
+        node: int | None = None,
+        topic: str | None = None,
+        probability: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        """Have something go wrong with the next requests of an API, or of every API (None).
+
+        | action | what happens |
+        |---|---|
+        | `delay` | the request is handled, and the answer comes `seconds` later |
+        | `drop` | the connection is closed, and the request is not handled |
+        | `lose_answer` | the request is handled, and the connection is closed instead of answering |
+        | `cut` | the request is handled, and the connection is closed in the middle of the answer |
+        | `error` | the request is not handled, and the answer is `error`, by Kafka's name for it |
+        | `throttle` | the answer says that the client was throttled for `seconds` |
+        | `corrupt` | one bit of the answer is wrong |
+        | `drip` | the answer comes in ten pieces, over `seconds` |
+
+        `times` is how many requests it strikes; None is all of them, until `clear_faults`. Only requests to `node` and
+        those that name `topic` count, if given, and each is struck with `probability`; the same `seed` strikes the same ones.
+        Seconds go by the cluster's clock. If several faults fit, the one that was asked for first strikes.
+        """
+        self._fault(
+            action,
+            api=api,
+            seconds=seconds,
+            error=error,
+            times=times,
+            node=node,
+            topic=topic,
+            probability=probability,
+            seed=seed,
+        )
+
+    def clear_faults(self) -> None:
+        """Have nothing go wrong any more."""
+        self._clear_faults()
+
+    def requests(self, api: str | None = None) -> list[Request]:
+        """Return what clients asked, the oldest first: the last 10,000 requests, or those of one API among them."""
+        seen = [Request(*request) for request in self._requests()]
+        return [request for request in seen if api in (None, request.api)]
+
+    def advance(self, seconds: float) -> None:
+        """Move the cluster's clock on: what is due by then has happened when this returns."""
+        self._advance(seconds)
 
     def stop(self) -> None:
         """End the cluster and everything in it."""

@@ -3,15 +3,20 @@
 //! ```text
 //! connect(node, c)  handle(now, c, frame)  disconnect(c)  handle_timeout(now)    in
 //! poll_send() -> Output     next_timeout() -> Time     is_parked(c)              out
+//! kill  start_node  move_leader  move_coordinator  fault                         what a test does to it
 //! ```
 //!
 //! As in Kafka, a connection's requests are handled one at a time and answered in order. A request that has to wait
 //! (a long poll) parks its connection: what the client sent behind it stays queued until the answer or the deadline.
-//! The listener stops reading from a parked connection, so that the queue is bounded by what one read brings.
+//! The listener stops reading from a parked connection, so that the queue is bounded by what one read brings. An answer
+//! that a fault holds back parks its connection in the same way.
 
+use super::fault::{self, Action, Fault, Faults};
 use super::handlers::{self, Context, Outcome, Parked};
+use super::requests::{Requests, Seen};
 use super::state::{Clock, Node, State};
 use super::{Options, Time};
+use crate::api::Info;
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -22,7 +27,7 @@ pub struct Connection(pub u64);
 /// What the listener has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Write these pieces, one after the other: a frame with its length.
+    /// Write these pieces, one after the other: a frame with its length, unless a fault left only a part of it.
     Reply {
         /// To whom.
         connection: Connection,
@@ -44,6 +49,8 @@ pub struct Cluster {
     deadlines: BTreeSet<(Time, Connection)>,
     outputs: VecDeque<Output>,
     start_ms: i64,
+    faults: Faults,
+    requests: Requests,
 }
 
 #[derive(Debug)]
@@ -51,6 +58,26 @@ struct Client {
     node: i32,
     queue: VecDeque<Bytes>,
     parked: Option<Parked>,
+    /// What goes wrong with the answer to the request that is parked.
+    struck: Option<Struck>,
+    late: Option<Late>,
+}
+
+/// A request whose answer something happens to.
+#[derive(Debug)]
+struct Struck {
+    action: Action,
+    random: u64,
+    api: &'static Info,
+    context: Context,
+}
+
+/// An answer that is held back: a piece goes out whenever the time has come.
+#[derive(Debug)]
+struct Late {
+    pieces: VecDeque<Vec<Bytes>>,
+    at: Time,
+    every: Time,
 }
 
 impl Cluster {
@@ -63,19 +90,28 @@ impl Cluster {
             deadlines: BTreeSet::new(),
             outputs: VecDeque::new(),
             start_ms,
+            faults: Faults::default(),
+            requests: Requests::default(),
         }
     }
 
     /// A client connected to a node.
     pub fn connect(&mut self, node: i32, connection: Connection) {
-        self.clients.insert(connection, Client { node, queue: VecDeque::new(), parked: None });
+        self.clients
+            .insert(connection, Client { node, queue: VecDeque::new(), parked: None, struck: None, late: None });
     }
 
     /// A client is gone; what it asked for is forgotten.
     pub fn disconnect(&mut self, connection: Connection) {
-        if let Some(Client { parked: Some(parked), .. }) = self.clients.remove(&connection) {
+        let Some(client) = self.clients.remove(&connection) else {
+            return;
+        };
+        if let Some(parked) = client.parked {
             self.deadlines.remove(&(parked.deadline, connection));
             handlers::forget(&mut self.state, connection, &parked);
+        }
+        if let Some(late) = client.late {
+            self.deadlines.remove(&(late.at, connection));
         }
     }
 
@@ -91,7 +127,7 @@ impl Cluster {
 
     /// Whether the connection waits for an answer, so that nothing more needs to be read from it.
     pub fn is_parked(&self, connection: Connection) -> bool {
-        self.clients.get(&connection).is_some_and(|c| c.parked.is_some())
+        self.clients.get(&connection).is_some_and(Client::is_parked)
     }
 
     /// What to write or close next.
@@ -109,34 +145,159 @@ impl Cluster {
     pub fn handle_timeout(&mut self, now: Time) {
         self.state.handle_timeout(Clock::new(now, self.start_ms));
         while let Some(&(_, connection)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
-            self.resume(now, connection, true);
+            match self.clients.get_mut(&connection).and_then(|client| client.late.take()) {
+                Some(late) => self.go_on(now, connection, late),
+                None => self.resume(now, connection, true),
+            }
         }
         self.settle(now);
     }
 
+    /// Takes a node down and its connections with it. What it led and coordinated moves to other nodes, where there is
+    /// a replica; the error is a sentence.
+    pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
+        self.state.kill(node)?;
+        let its = self.clients.iter().filter(|(_, client)| client.node == node).map(|(connection, _)| *connection);
+        for connection in its.collect::<BTreeSet<_>>() {
+            self.close(connection);
+        }
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Brings a node up again, or a new one in.
+    pub fn start_node(&mut self, now: Time, node: Node) {
+        self.state.start(node);
+        self.settle(now);
+    }
+
+    /// Has a partition led by a node; the error is a sentence.
+    pub fn move_leader(&mut self, now: Time, topic: &str, partition: i32, node: i32) -> Result<(), String> {
+        self.state.move_leader(topic, partition, node)?;
+        self.settle(now);
+        Ok(())
+    }
+
+    /// Has a group or transactional id coordinated by a node; the error is a sentence.
+    pub fn move_coordinator(&mut self, key: &str, node: i32) -> Result<(), String> {
+        self.state.move_coordinator(key, node)
+    }
+
+    /// Has something go wrong from now on.
+    pub fn fault(&mut self, fault: Fault) {
+        self.faults.add(fault);
+    }
+
+    /// Has nothing go wrong any more.
+    pub fn clear_faults(&mut self) {
+        self.faults.clear();
+    }
+
+    /// The last requests of all nodes, the oldest first.
+    pub fn requests(&self) -> impl Iterator<Item = &Seen> {
+        self.requests.all()
+    }
+
     /// Handles a connection's frames until one parks it.
     fn run(&mut self, now: Time, connection: Connection) {
-        while let Some(client) = self.clients.get_mut(&connection) {
-            if client.parked.is_some() {
-                return;
-            }
+        while let Some(client) = self.clients.get_mut(&connection).filter(|client| !client.is_parked()) {
             let Some(frame) = client.queue.pop_front() else {
                 return;
             };
             let context = Context::new(Clock::new(now, self.start_ms), client.node, connection);
-            match handlers::handle(&mut self.state, context, frame) {
-                Outcome::Reply(parts) => self.outputs.push_back(Output::Reply { connection, parts }),
+            let (outcome, struck) = self.serve(context, frame);
+            match outcome {
+                Outcome::Reply(parts) => self.answer(now, connection, parts, struck),
                 Outcome::Silent => {}
                 Outcome::Park(parked) => {
-                    self.deadlines.insert((parked.deadline, connection));
-                    client.parked = Some(parked);
+                    if let Some(client) = self.clients.get_mut(&connection) {
+                        self.deadlines.insert((parked.deadline, connection));
+                        client.parked = Some(parked);
+                        client.struck = struck;
+                    }
                 }
-                Outcome::Close => {
-                    self.clients.remove(&connection);
-                    self.outputs.push_back(Output::Close { connection });
-                }
+                Outcome::Close => self.close(connection),
             }
         }
+    }
+
+    /// What becomes of a frame, and of the answer to it.
+    fn serve(&mut self, context: Context, frame: Bytes) -> (Outcome, Option<Struck>) {
+        let mut request = match handlers::open(context, frame) {
+            Ok(request) => request,
+            Err(answer) => return (answer.map_or(Outcome::Close, Outcome::Reply), None),
+        };
+        let (api, context) = (request.api, request.context);
+        self.requests.note(Seen {
+            time: context.clock.now,
+            node: context.node,
+            api: api.name,
+            version: context.version,
+            client_id: request.client_id.take(),
+            correlation_id: context.correlation_id,
+        });
+        match self.faults.strike(&self.state, &request) {
+            None => (handlers::handle(&mut self.state, request), None),
+            Some((Action::Drop, _)) => (Outcome::Close, None),
+            Some((Action::Error(code), _)) => (handlers::refuse(request, code), None),
+            Some((action, random)) => {
+                let outcome = handlers::handle(&mut self.state, request);
+                (outcome, Some(Struck { action, random, api, context }))
+            }
+        }
+    }
+
+    /// Sends an answer, or what a fault leaves of it.
+    fn answer(&mut self, now: Time, connection: Connection, parts: Vec<Bytes>, struck: Option<Struck>) {
+        let Some(Struck { action, random, api, context }) = struck else {
+            return self.outputs.push_back(Output::Reply { connection, parts });
+        };
+        let parts = match action {
+            Action::Delay(by) => {
+                let late = Late { pieces: [parts].into(), at: now.saturating_add(by), every: by };
+                return self.hold_back(connection, late);
+            }
+            Action::Drip(over) => {
+                let pieces: VecDeque<_> = fault::drips(&parts).into_iter().map(|piece| vec![piece]).collect();
+                let every = over / u32::try_from(pieces.len()).unwrap_or(1).max(1);
+                return self.hold_back(connection, Late { pieces, at: now.saturating_add(every), every });
+            }
+            Action::LoseAnswer => return self.close(connection),
+            Action::Cut => {
+                self.outputs.push_back(Output::Reply { connection, parts: vec![fault::half(&parts)] });
+                return self.close(connection);
+            }
+            Action::Throttle(by) => handlers::throttled(&context, api, &parts, by).unwrap_or(parts),
+            Action::Corrupt => vec![fault::corrupt(&parts, random)],
+            Action::Drop | Action::Error(_) => parts,
+        };
+        self.outputs.push_back(Output::Reply { connection, parts });
+    }
+
+    fn hold_back(&mut self, connection: Connection, late: Late) {
+        if let Some(client) = self.clients.get_mut(&connection) {
+            self.deadlines.insert((late.at, connection));
+            client.late = Some(late);
+        }
+    }
+
+    /// Sends the next piece of an answer that is held back.
+    fn go_on(&mut self, now: Time, connection: Connection, mut late: Late) {
+        self.deadlines.remove(&(late.at, connection));
+        if let Some(parts) = late.pieces.pop_front() {
+            self.outputs.push_back(Output::Reply { connection, parts });
+        }
+        if late.pieces.is_empty() {
+            return self.run(now, connection);
+        }
+        late.at = now.saturating_add(late.every);
+        self.hold_back(connection, late);
+    }
+
+    /// Forgets a client and has its connection closed.
+    fn close(&mut self, connection: Connection) {
+        self.disconnect(connection);
+        self.outputs.push_back(Output::Close { connection });
     }
 
     /// Looks again at every parked request that something happened to.
@@ -160,13 +321,17 @@ impl Cluster {
         self.deadlines.remove(&(parked.deadline, connection));
         handlers::forget(&mut self.state, connection, parked);
         client.parked = None;
+        let struck = client.struck.take();
         match parts {
-            Ok(parts) => self.outputs.push_back(Output::Reply { connection, parts }),
-            Err(_) => {
-                self.clients.remove(&connection);
-                self.outputs.push_back(Output::Close { connection });
-            }
+            Ok(parts) => self.answer(now, connection, parts, struck),
+            Err(_) => self.close(connection),
         }
         self.run(now, connection);
+    }
+}
+
+impl Client {
+    fn is_parked(&self) -> bool {
+        self.parked.is_some() || self.late.is_some()
     }
 }

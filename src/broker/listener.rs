@@ -6,16 +6,17 @@
 
 #![allow(clippy::disallowed_methods, reason = "this is where the cluster gets its clock and its thread")]
 
-use super::{Cluster, Connection, Node, Options, Output};
+use super::control::{Commands, Control};
+use super::{Cluster, Connection, Node, Options, Output, Time};
 use crate::frame::{DEFAULT_MAX_FRAME, Frames};
 use crate::net::{Event, Listener, Poller, Received, Stream, Wake};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -31,7 +32,8 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 /// A running cluster. Dropping it stops it.
 #[derive(Debug)]
 pub struct Broker {
-    addresses: Vec<SocketAddr>,
+    addresses: Addresses,
+    control: Control,
     wake: Wake,
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -47,29 +49,27 @@ impl Broker {
         }
         let poller = Poller::new()?;
         let ports = std::iter::once(options.port).chain(std::iter::repeat(0));
-        let bind = |(token, port)| {
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            Listener::bind(&poller, token, address)
-                .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))
-        };
+        let bind = |(token, port)| listen(&poller, token, SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         let listeners = (0..options.nodes).zip(ports).map(bind).collect::<io::Result<Vec<_>>>()?;
         let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
-        let node = |(listener, address): (usize, &SocketAddr)| Node {
-            id: node_id(listener),
-            host: address.ip().to_string(),
-            port: address.port(),
-        };
-        let nodes = addresses.iter().enumerate().map(node).collect();
+        let nodes = (1..).zip(&addresses).map(|(id, address)| node(id, *address)).collect();
+        let doors = (1..).zip(listeners).map(|(node, listener)| Door { node, listener });
         let start_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_millis() as i64);
         let seed = RandomState::new().hash_one(start_ms);
         let (wake, stopping) = (poller.wake(), Arc::new(AtomicBool::new(false)));
+        let (control, commands) = Control::new(wake.clone());
+        let next_token = addresses.len();
+        let addresses = Addresses(Arc::new(Mutex::new(addresses)));
         let server = Server {
             cluster: Cluster::new(&options, nodes, start_ms, seed),
             start: Instant::now(),
+            skipped: Duration::ZERO,
             stopping: stopping.clone(),
+            commands,
+            addresses: addresses.clone(),
             scratch: Stream::scratch(),
-            next_token: listeners.len(),
-            listeners,
+            next_token,
+            doors: doors.enumerate().collect(),
             peers: HashMap::new(),
             ready: BTreeSet::new(),
             again: BTreeSet::new(),
@@ -77,12 +77,17 @@ impl Broker {
             poller,
         };
         let thread = thread::Builder::new().name("klamm-dev-broker".to_owned()).spawn(move || server.run())?;
-        Ok(Self { addresses, wake, stopping, thread: Some(thread), pid: process::id() })
+        Ok(Self { addresses, control, wake, stopping, thread: Some(thread), pid: process::id() })
     }
 
-    /// Where the nodes listen, by node id.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+    /// Where the nodes listen, by node id; a node that is down keeps its address.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.addresses.lock().clone()
+    }
+
+    /// What steers the cluster, from any thread.
+    pub fn control(&self) -> &Control {
+        &self.control
     }
 
     /// Closes every socket and ends the thread. Stopping again does nothing.
@@ -105,8 +110,29 @@ impl Drop for Broker {
     }
 }
 
+/// Where the nodes listen, by node id.
+#[derive(Clone, Debug)]
+struct Addresses(Arc<Mutex<Vec<SocketAddr>>>);
+
+impl Addresses {
+    fn lock(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(&self, node: i32) -> Option<SocketAddr> {
+        self.lock().get(usize::try_from(node).ok()?.checked_sub(1)?).copied()
+    }
+}
+
+/// A node's port.
+struct Door {
+    node: i32,
+    listener: Listener,
+}
+
 #[derive(Debug)]
 struct Peer {
+    node: i32,
     stream: Stream,
     frames: Frames,
     /// There may be something to read in the kernel.
@@ -119,14 +145,19 @@ struct Peer {
     queued: usize,
 }
 
-/// The thread's state. Listeners have the tokens below their number, connections the ones from there on, in order.
-struct Server {
+/// The thread's state.
+pub(super) struct Server {
     cluster: Cluster,
     start: Instant,
+    /// How much the cluster's clock was moved on.
+    skipped: Duration,
+    commands: Commands,
+    addresses: Addresses,
     stopping: Arc<AtomicBool>,
     poller: Poller,
     scratch: Box<[u8]>,
-    listeners: Vec<Listener>,
+    /// Ports by token; a node that is down has none.
+    doors: BTreeMap<usize, Door>,
     peers: HashMap<usize, Peer>,
     next_token: usize,
     /// Peers to look at in this turn: something to read, to handle or to write.
@@ -145,6 +176,10 @@ impl Server {
             if self.stopping.load(Ordering::SeqCst) {
                 return;
             }
+            // After arming: a command that comes later ends the wait.
+            while let Some(command) = self.commands.next() {
+                command(&mut self);
+            }
             // Waiting fails only if the poller itself is broken, and then nothing can be served.
             if self.poller.wait(self.timeout(), &mut events).is_err() {
                 return;
@@ -155,7 +190,7 @@ impl Server {
             for event in events.drain(..) {
                 self.note(event);
             }
-            self.cluster.handle_timeout(self.start.elapsed());
+            self.cluster.handle_timeout(self.now());
             self.deliver(None);
             self.ready.append(&mut self.again);
             while let Some(token) = self.ready.pop_first() {
@@ -166,17 +201,80 @@ impl Server {
         }
     }
 
+    fn now(&self) -> Time {
+        self.start.elapsed() + self.skipped
+    }
+
+    /// Has the cluster do something that was asked for from outside.
+    pub fn with_cluster<T>(&mut self, what: impl FnOnce(&mut Cluster, Time) -> T) -> T {
+        let now = self.now();
+        let result = what(&mut self.cluster, now);
+        self.deliver(None);
+        result
+    }
+
+    pub fn kill(&mut self, node: i32) -> io::Result<()> {
+        let now = self.now();
+        self.cluster.kill(now, node).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+        for (_, door) in self.doors.extract_if(.., |_, door| door.node == node) {
+            door.listener.close(&self.poller);
+        }
+        // At once, whatever is still to be written: that is what a crash looks like.
+        let its = self.peers.iter().filter(|(_, peer)| peer.node == node).map(|(token, _)| *token);
+        for token in its.collect::<Vec<_>>() {
+            self.close(token);
+        }
+        self.deliver(None);
+        Ok(())
+    }
+
+    pub fn start_node(&mut self, id: i32) -> io::Result<()> {
+        if self.doors.values().any(|door| door.node == id) {
+            return Ok(());
+        }
+        let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("there is no node {id}"));
+        let address = self.addresses.of(id).ok_or_else(invalid)?;
+        self.open(id, address).map(drop)
+    }
+
+    pub fn add_node(&mut self) -> io::Result<i32> {
+        let id = i32::try_from(self.addresses.lock().len()).map_or(i32::MAX, |n| n + 1);
+        let address = self.open(id, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        self.addresses.lock().push(address);
+        Ok(id)
+    }
+
+    fn open(&mut self, id: i32, address: SocketAddr) -> io::Result<SocketAddr> {
+        let token = self.next_token;
+        let listener = listen(&self.poller, token, address)?;
+        let address = listener.address()?;
+        self.next_token += 1;
+        self.doors.insert(token, Door { node: id, listener });
+        let now = self.now();
+        self.cluster.start_node(now, node(id, address));
+        self.deliver(None);
+        Ok(address)
+    }
+
+    pub fn advance(&mut self, by: Duration) -> Time {
+        self.skipped = self.skipped.saturating_add(by);
+        let now = self.now();
+        self.cluster.handle_timeout(now);
+        self.deliver(None);
+        now
+    }
+
     fn timeout(&self) -> Option<Duration> {
-        if !self.again.is_empty() {
+        if !self.again.is_empty() || !self.ready.is_empty() {
             return Some(Duration::ZERO);
         }
-        let parked = self.cluster.next_timeout().map(|at| at.saturating_sub(self.start.elapsed()));
+        let parked = self.cluster.next_timeout().map(|at| at.saturating_sub(self.now()));
         let refused = (!self.refused.is_empty()).then_some(ACCEPT_AGAIN);
         parked.into_iter().chain(refused).min()
     }
 
     fn note(&mut self, event: Event) {
-        if event.token < self.listeners.len() {
+        if self.doors.contains_key(&event.token) {
             return self.accept(event.token);
         }
         if let Some(peer) = self.peers.get_mut(&event.token) {
@@ -187,7 +285,7 @@ impl Server {
     }
 
     fn accept(&mut self, listener: usize) {
-        let Some(socket) = self.listeners.get(listener) else {
+        let Some(Door { node, listener: socket }) = self.doors.get(&listener) else {
             return;
         };
         loop {
@@ -196,9 +294,10 @@ impl Server {
                 Ok(Some(stream)) => {
                     self.next_token += 1;
                     let frames = Frames::new(DEFAULT_MAX_FRAME);
-                    let peer = Peer { stream, frames, unread: false, ended: false, closing: false, queued: 0 };
+                    let peer =
+                        Peer { node: *node, stream, frames, unread: false, ended: false, closing: false, queued: 0 };
                     self.peers.insert(token, peer);
-                    self.cluster.connect(node_id(listener), Connection(token as u64));
+                    self.cluster.connect(*node, Connection(token as u64));
                 }
                 Ok(None) => return,
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -265,7 +364,7 @@ impl Server {
             }
             match peer.frames.next_frame() {
                 Ok(Some(frame)) => {
-                    self.cluster.handle(self.start.elapsed(), connection, frame);
+                    self.cluster.handle(self.now(), connection, frame);
                     self.deliver(Some(token));
                 }
                 Ok(None) => return,
@@ -305,6 +404,11 @@ impl Server {
     }
 }
 
-fn node_id(listener: usize) -> i32 {
-    i32::try_from(listener).map_or(i32::MAX, |n| n + 1)
+fn listen(poller: &Poller, token: usize, address: SocketAddr) -> io::Result<Listener> {
+    Listener::bind(poller, token, address)
+        .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))
+}
+
+fn node(id: i32, address: SocketAddr) -> Node {
+    Node { id, host: address.ip().to_string(), port: address.port() }
 }

@@ -4,6 +4,7 @@
 //! ```text
 //! listener   sockets, one port a node, one thread for all        (the only file with I/O or a clock)
 //! cluster    frames and time in, replies out; parked requests    (sans-I/O, see its verbs)
+//! fault      what goes wrong on purpose      control  how a program steers a cluster that runs
 //! handlers/  one file per API, under the name of its `api/` file: versions served and what is left out
 //! state      what the nodes know in common: topics, logs, groups, producer ids
 //! ```
@@ -14,17 +15,23 @@
 
 mod cluster;
 mod configs;
+mod control;
+mod fault;
 mod group;
 mod handlers;
 mod idempotence;
 mod listener;
 mod log;
+mod requests;
 mod state;
 mod topics;
 mod transactions;
 
 pub use cluster::{Cluster, Connection, Output};
+pub use control::Control;
+pub use fault::{Action, Fault};
 pub use listener::Broker;
+pub use requests::Seen;
 pub use state::Node;
 
 use std::time::Duration;

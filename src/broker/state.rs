@@ -5,7 +5,7 @@ use super::topics::Topics;
 use super::transactions::{self, Ended, Transactions};
 use super::{Connection, Options, Time};
 use crate::wire::Uuid;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A node's id and the address clients reach it at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,14 @@ impl Clock {
 /// See the top of this file.
 #[derive(Debug)]
 pub(super) struct State {
-    pub nodes: Vec<Node>,
+    nodes: Vec<Node>,
+    /// Nodes that were killed.
+    pub down: BTreeSet<i32>,
+    /// Nodes at the start, among which coordinators are spread.
+    coordinators: usize,
+    /// Coordinators that were moved.
+    moved: BTreeMap<String, i32>,
+    coordinator_epoch: i32,
     pub cluster_id: String,
     pub auto_create_topics: bool,
     pub default_partitions: i32,
@@ -108,9 +115,13 @@ pub(super) struct State {
 
 impl State {
     pub fn new(options: &Options, nodes: Vec<Node>, seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         Self {
+            coordinators: nodes.len(),
             nodes,
+            down: BTreeSet::new(),
+            moved: BTreeMap::new(),
+            coordinator_epoch: 0,
             cluster_id: random.name(),
             auto_create_topics: options.auto_create_topics,
             default_partitions: options.default_partitions,
@@ -128,15 +139,99 @@ impl State {
         self.nodes.iter().find(|n| n.id == id)
     }
 
-    /// The node that keeps a group's offsets or a transactional id's state.
+    /// The nodes that are up, by id.
+    pub fn live(&self) -> impl Iterator<Item = &Node> + Clone {
+        self.nodes.iter().filter(|n| !self.down.contains(&n.id))
+    }
+
+    /// The node that keeps a group's offsets or a transactional id's state: where it was moved to or a hash says, or
+    /// the next one that is up.
     pub fn coordinator(&self, key: &str) -> Option<&Node> {
         // FNV-1a: any hash does that spreads keys and gives every node the same answer.
         let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
-        self.nodes.get((hash >> 32) as usize % self.nodes.len().max(1))
+        let moved = self.moved.get(key).and_then(|id| self.nodes.iter().position(|n| n.id == *id));
+        let home = moved.unwrap_or((hash >> 32) as usize % self.coordinators.max(1));
+        let (before, from) = self.nodes.split_at_checked(home)?;
+        from.iter().chain(before).find(|n| !self.down.contains(&n.id))
     }
 
     pub fn is_coordinator(&self, node: i32, key: &str) -> bool {
         self.coordinator(key).is_some_and(|n| n.id == node)
+    }
+
+    /// Has a group or transactional id coordinated by a node; the error is a sentence.
+    pub fn move_coordinator(&mut self, key: &str, node: i32) -> Result<(), String> {
+        self.check_live(node)?;
+        self.moved.insert(key.to_owned(), node);
+        self.coordinator_epoch += 1;
+        Ok(())
+    }
+
+    /// Has a partition led by a node, in place of the leader so far if it had no replica; the error is a sentence.
+    pub fn move_leader(&mut self, topic: &str, index: i32, node: i32) -> Result<(), String> {
+        self.check_live(node)?;
+        let partition = self.topics.get_mut(topic).and_then(|t| t.partition(index));
+        let partition = partition.ok_or_else(|| format!("there is no partition {index} of topic '{topic}'"))?;
+        if !partition.replicas.contains(&node) {
+            match partition.replicas.iter_mut().find(|id| **id == partition.leader) {
+                Some(leader) => *leader = node,
+                None => partition.replicas.push(node),
+            }
+        }
+        if partition.leader != node {
+            partition.lead(node);
+            self.woken.extend(&partition.waiters);
+        }
+        Ok(())
+    }
+
+    /// Takes a node down; what it led and coordinated moves, where there is another replica.
+    pub fn kill(&mut self, node: i32) -> Result<(), String> {
+        self.check_live(node)?;
+        self.down.insert(node);
+        self.elect();
+        Ok(())
+    }
+
+    /// Brings a node up again, or in.
+    pub fn start(&mut self, node: Node) {
+        self.down.remove(&node.id);
+        if self.node(node.id).is_none() {
+            self.nodes.push(node);
+        }
+        self.elect();
+    }
+
+    fn check_live(&self, node: i32) -> Result<(), String> {
+        match self.node(node) {
+            Some(_) if self.is_live(node) => Ok(()),
+            Some(_) => Err(format!("node {node} is down")),
+            None => Err(format!("there is no node {node}")),
+        }
+    }
+
+    pub fn is_live(&self, node: i32) -> bool {
+        !self.down.contains(&node)
+    }
+
+    /// Finds leaders for partitions whose leader is down.
+    fn elect(&mut self) {
+        self.coordinator_epoch += 1;
+        for partition in self.topics.partitions_mut() {
+            if partition.leader >= 0 && !self.down.contains(&partition.leader) {
+                continue;
+            }
+            let next = partition.replicas.iter().find(|id| !self.down.contains(id)).copied().unwrap_or(-1);
+            if next != partition.leader {
+                partition.lead(next);
+                self.woken.extend(&partition.waiters);
+            }
+        }
+    }
+
+    /// The replicas of a partition that are up, which have all of it.
+    pub fn in_sync(&self, replicas: &[i32]) -> Vec<i32> {
+        replicas.iter().filter(|id| !self.down.contains(id)).copied().collect()
     }
 
     /// When [`Self::handle_timeout`] has something to do.
@@ -146,33 +241,27 @@ impl State {
 
     /// Ends what has lasted too long.
     pub fn handle_timeout(&mut self, clock: Clock) {
-        while let Some((id, ended)) = self.transactions.expire(&mut self.memory, clock.now) {
-            self.write_markers(clock, &id, &ended);
+        while let Some(ended) = self.transactions.expire(&mut self.memory, clock.now) {
+            self.write_markers(clock, &ended);
         }
     }
 
     /// Writes the markers of a transaction that is over.
-    pub fn write_markers(&mut self, clock: Clock, id: &str, ended: &Ended) {
-        transactions::write_markers(self, clock, self.coordinator_epoch(id), ended);
-    }
-
-    /// How often the coordinator of a key has changed.
-    pub fn coordinator_epoch(&self, _key: &str) -> i32 {
-        0
+    pub fn write_markers(&mut self, clock: Clock, ended: &Ended) {
+        transactions::write_markers(self, clock, self.coordinator_epoch, ended);
     }
 
     /// How many copies a topic has that does not say: as a careful operator would set it.
     pub fn default_replication_factor(&self) -> usize {
-        self.nodes.len().min(3)
+        self.live().count().min(3)
     }
 
     /// Replicas of each partition, the leader first: round robin from a node that moves on with every topic.
     pub fn spread(&self, partitions: usize, replication_factor: usize) -> Vec<Vec<i32>> {
-        let nodes = self.nodes.iter().map(|n| n.id).cycle();
-        let first = self.topics.created() % self.nodes.len().max(1);
-        (0..partitions)
-            .map(|p| nodes.clone().skip((first + p) % self.nodes.len().max(1)).take(replication_factor).collect())
-            .collect()
+        let count = self.live().count().max(1);
+        let nodes = self.live().map(|n| n.id).cycle();
+        let first = self.topics.created() % count;
+        (0..partitions).map(|p| nodes.clone().skip((first + p) % count).take(replication_factor).collect()).collect()
     }
 
     pub fn new_uuid(&mut self) -> Uuid {
@@ -187,12 +276,16 @@ impl State {
     }
 }
 
-/// splitmix64: ids must differ and be reproducible from a seed, nothing more.
+/// splitmix64: ids must differ, and chance be reproducible from a seed; nothing more.
 #[derive(Debug)]
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

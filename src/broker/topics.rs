@@ -22,7 +22,7 @@ pub(super) struct Topic {
     pub partitions: Vec<Partition>,
 }
 
-/// A partition; its replicas are views of one log, so all of them are always in sync.
+/// A partition; its replicas are views of one log, so all that are up are always in sync.
 #[derive(Debug)]
 pub(super) struct Partition {
     pub leader: i32,
@@ -35,6 +35,12 @@ pub(super) struct Partition {
 }
 
 impl Partition {
+    /// Makes a node the leader, -1 for none.
+    pub fn lead(&mut self, node: i32) {
+        self.leader = node;
+        self.leader_epoch += 1;
+    }
+
     /// Whether a node may answer for this partition to a client that knows `epoch` (-1: none).
     pub fn check_leader(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
         if self.leader != node {
@@ -94,6 +100,11 @@ impl Topics {
     /// All names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
+    }
+
+    /// Every partition, to change it.
+    pub fn partitions_mut(&mut self) -> impl Iterator<Item = &mut Partition> {
+        self.by_name.values_mut().flat_map(|topic| &mut topic.partitions)
     }
 
     /// How many topics were ever made.

@@ -314,10 +314,9 @@ impl Transactions {
     }
 
     /// Aborts a transaction that has lasted too long.
-    pub fn expire(&mut self, memory: &mut Memory, now: Time) -> Option<(String, Ended)> {
+    pub fn expire(&mut self, memory: &mut Memory, now: Time) -> Option<Ended> {
         let (_, id) = self.deadlines.first().filter(|(at, _)| *at <= now)?.clone();
-        let ended = self.abort(memory, &id);
-        Some((id, ended))
+        Some(self.abort(memory, &id))
     }
 }
 

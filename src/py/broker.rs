@@ -1,10 +1,12 @@
 //! `DevBrokerCore`: the embedded cluster, behind `klamm.testing.DevBroker`.
 
 use super::error::exception;
-use crate::broker::{Broker, Options};
+use crate::api::{self, ErrorCode};
+use crate::broker::{Action, Broker, Control, Fault, Options, Seen};
 use pyo3::prelude::*;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A cluster in this process, on a thread of its own.
 #[pyclass(subclass, frozen, module = "klamm._klamm")]
@@ -13,9 +15,30 @@ pub(super) struct DevBrokerCore {
     running: Mutex<Option<Broker>>,
 }
 
+/// Node, API, version, client id, correlation id and time of a request.
+type Request = (i32, &'static str, i16, Option<String>, i32, f64);
+
 impl DevBrokerCore {
     fn running(&self) -> MutexGuard<'_, Option<Broker>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the running cluster do something, and waits for it.
+    fn steer<T: Send>(&self, py: Python<'_>, what: impl FnOnce(&Control) -> io::Result<T> + Send) -> PyResult<T> {
+        let control = self.running().as_ref().map(|broker| broker.control().clone());
+        let Some(control) = control else {
+            return Err(exception(py, "ClosedError", "the dev broker does not run", Some("start() it first")));
+        };
+        py.detach(|| what(&control)).map_err(|e| raise(py, e))
+    }
+}
+
+/// What the caller got wrong is a `ConfigError`, what the system refused an `OSError`.
+fn raise(py: Python<'_>, error: io::Error) -> PyErr {
+    match error.kind() {
+        ErrorKind::InvalidInput => exception(py, "ConfigError", &error.to_string(), None),
+        ErrorKind::NotConnected => exception(py, "ClosedError", &error.to_string(), None),
+        _ => error.into(),
     }
 }
 
@@ -35,10 +58,7 @@ impl DevBrokerCore {
             return Ok(());
         }
         // The lock is not held meanwhile: whoever waits for it may hold the interpreter.
-        let started = py.detach(|| Broker::start(self.options.clone())).map_err(|e| match e.kind() {
-            ErrorKind::InvalidInput => exception(py, "ConfigError", &e.to_string(), None),
-            _ => e.into(),
-        })?;
+        let started = py.detach(|| Broker::start(self.options.clone())).map_err(|e| raise(py, e))?;
         let other = self.running().replace(started);
         py.detach(|| drop(other));
         Ok(())
@@ -56,4 +76,110 @@ impl DevBrokerCore {
     fn addresses(&self) -> Vec<String> {
         self.running().as_ref().map_or_else(Vec::new, |b| b.addresses().iter().map(ToString::to_string).collect())
     }
+
+    #[pyo3(name = "_kill")]
+    fn kill(&self, py: Python<'_>, node: i32) -> PyResult<()> {
+        self.steer(py, |control| control.kill(node))
+    }
+
+    #[pyo3(name = "_start_node")]
+    fn start_node(&self, py: Python<'_>, node: i32) -> PyResult<()> {
+        self.steer(py, |control| control.start_node(node))
+    }
+
+    #[pyo3(name = "_add_node")]
+    fn add_node(&self, py: Python<'_>) -> PyResult<i32> {
+        self.steer(py, Control::add_node)
+    }
+
+    #[pyo3(name = "_move_leader")]
+    fn move_leader(&self, py: Python<'_>, topic: String, partition: i32, node: i32) -> PyResult<()> {
+        self.steer(py, |control| control.move_leader(topic, partition, node))
+    }
+
+    #[pyo3(name = "_move_coordinator")]
+    fn move_coordinator(&self, py: Python<'_>, key: String, node: i32) -> PyResult<()> {
+        self.steer(py, |control| control.move_coordinator(key, node))
+    }
+
+    #[pyo3(name = "_advance")]
+    fn advance(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
+        let by = duration(py, seconds)?;
+        self.steer(py, |control| control.advance(by).map(drop))
+    }
+
+    /// The last requests, the oldest first.
+    #[pyo3(name = "_requests")]
+    fn requests(&self, py: Python<'_>) -> PyResult<Vec<Request>> {
+        let seen = self.steer(py, Control::requests)?;
+        let request = |seen: Seen| {
+            let Seen { time, node, api, version, client_id, correlation_id } = seen;
+            (node, api, version, client_id, correlation_id, time.as_secs_f64())
+        };
+        Ok(seen.into_iter().map(request).collect())
+    }
+
+    #[pyo3(name = "_fault", signature = (action, *, api, seconds, error, times, node, topic, probability, seed))]
+    #[allow(clippy::too_many_arguments, reason = "keywords of the Python method")]
+    fn fault(
+        &self,
+        py: Python<'_>,
+        action: &str,
+        api: Option<&str>,
+        seconds: Option<f64>,
+        error: Option<&str>,
+        times: Option<u32>,
+        node: Option<i32>,
+        topic: Option<String>,
+        probability: f64,
+        seed: u64,
+    ) -> PyResult<()> {
+        let api = api.map(|name| {
+            let known = api::by_name(name).map(|entry| entry.info.key);
+            known.ok_or_else(|| refused(py, &format!("there is no API '{name}'"), Some("names are as Produce, EndTxn")))
+        });
+        let api = api.transpose()?;
+        let action = parse(py, action, seconds, error)?;
+        if times == Some(0) || !(0.0..=1.0).contains(&probability) {
+            return Err(refused(py, "`times` is at least 1, and `probability` from 0 to 1", None));
+        }
+        let fault = Fault { action, api, node, topic, times, probability, seed };
+        self.steer(py, |control| control.fault(fault))
+    }
+
+    #[pyo3(name = "_clear_faults")]
+    fn clear_faults(&self, py: Python<'_>) -> PyResult<()> {
+        self.steer(py, Control::clear_faults)
+    }
+}
+
+fn parse(py: Python<'_>, action: &str, seconds: Option<f64>, error: Option<&str>) -> PyResult<Action> {
+    let refuse = |why: &str| Err(refused(py, &format!("the fault '{action}' {why}"), None));
+    match (action, seconds, error) {
+        ("drop", None, None) => Ok(Action::Drop),
+        ("lose_answer", None, None) => Ok(Action::LoseAnswer),
+        ("cut", None, None) => Ok(Action::Cut),
+        ("corrupt", None, None) => Ok(Action::Corrupt),
+        ("delay", Some(seconds), None) => duration(py, seconds).map(Action::Delay),
+        ("throttle", Some(seconds), None) => duration(py, seconds).map(Action::Throttle),
+        ("drip", Some(seconds), None) => duration(py, seconds).map(Action::Drip),
+        ("error", None, Some(name)) => match ErrorCode::all().find(|code| code.is_error() && code.name() == name) {
+            Some(code) => Ok(Action::Error(code)),
+            None => {
+                Err(refused(py, &format!("there is no error '{name}'"), Some("names are as NOT_LEADER_OR_FOLLOWER")))
+            }
+        },
+        ("drop" | "lose_answer" | "cut" | "corrupt", ..) => refuse("takes neither `seconds` nor `error`"),
+        ("delay" | "throttle" | "drip", ..) => refuse("takes `seconds`, and no `error`"),
+        ("error", ..) => refuse("takes `error`, and no `seconds`"),
+        _ => refuse("is none of delay, drop, lose_answer, cut, error, throttle, corrupt, drip"),
+    }
+}
+
+fn refused(py: Python<'_>, message: &str, hint: Option<&str>) -> PyErr {
+    exception(py, "ConfigError", message, hint)
+}
+
+fn duration(py: Python<'_>, seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| refused(py, "seconds are a number from 0 on", None))
 }

@@ -24,3 +24,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     };
     Answer::Reply(Response { error_code, ..Response::default() })
 }
+
+pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
+    Response { error_code, ..Response::default() }
+}

@@ -4,7 +4,7 @@
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;
-use crate::api::add_partitions_to_txn::{PartitionResult, Request, Response, TopicResult, Transaction};
+use crate::api::add_partitions_to_txn::{PartitionResult, Request, Response, Topic, TopicResult, Transaction};
 use crate::api::add_partitions_to_txn::TransactionResult;
 use crate::broker::state::{ProducerId, State};
 
@@ -25,6 +25,17 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     };
     let results_by_topic_v3_and_below = add(state, context, &transaction);
     Answer::Reply(Response { results_by_topic_v3_and_below, ..Response::default() })
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let topics = |topics: Vec<Topic>| topics.into_iter().map(|topic| result(&topic, |_, _| error_code)).collect();
+    let results = request.transactions.into_iter().map(|transaction| TransactionResult {
+        transactional_id: transaction.transactional_id,
+        topic_results: topics(transaction.topics),
+    });
+    let results_by_transaction = results.collect();
+    let results_by_topic_v3_and_below = topics(request.v3_and_below_topics);
+    Response { error_code, results_by_transaction, results_by_topic_v3_and_below, ..Response::default() }
 }
 
 fn add(state: &mut State, context: &Context, wanted: &Transaction) -> Vec<TopicResult> {
@@ -59,16 +70,13 @@ fn add(state: &mut State, context: &Context, wanted: &Transaction) -> Vec<TopicR
         },
         Ok(()) => ErrorCode::NONE,
     };
-    let results = wanted.topics.iter().map(|topic| TopicResult {
-        name: topic.name.clone(),
-        results_by_partition: topic
-            .partitions
-            .iter()
-            .map(|index| PartitionResult {
-                partition_index: *index,
-                partition_error_code: judge(&topic.name, *index),
-            })
-            .collect(),
+    wanted.topics.iter().map(|topic| result(topic, &mut judge)).collect()
+}
+
+fn result(topic: &Topic, mut judge: impl FnMut(&str, i32) -> ErrorCode) -> TopicResult {
+    let results = topic.partitions.iter().map(|index| PartitionResult {
+        partition_index: *index,
+        partition_error_code: judge(&topic.name, *index),
     });
-    results.collect()
+    TopicResult { name: topic.name.clone(), results_by_partition: results.collect() }
 }

@@ -40,6 +40,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     })
 }
 
+pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
+    Response { error_code, ..Response::default() }
+}
+
 /// The answer to a version nobody here knows.
 pub(super) fn unsupported() -> Response {
     Response { error_code: ErrorCode::UNSUPPORTED_VERSION, api_keys: vec![version(&API)], ..Response::default() }

@@ -36,6 +36,11 @@ pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer
     Answer::Reply(Response { topics, ..Response::default() })
 }
 
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let refuse = |Topic { name, .. }| TopicResult { name, error_code, error_message: None, ..TopicResult::default() };
+    Response { topics: request.topics.into_iter().map(refuse).collect(), ..Response::default() }
+}
+
 /// A topic that can be made.
 struct Plan {
     replicas: Vec<Vec<i32>>,
@@ -84,7 +89,7 @@ fn spread(state: &State, partitions: i32, factor: i16) -> Result<Vec<Vec<i32>>, 
             Refusal::new(ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
         })?,
     };
-    let nodes = state.nodes.len();
+    let nodes = state.live().count();
     let invalid = |why| Err(Refusal::new(ErrorCode::INVALID_REPLICATION_FACTOR, why));
     let factor = match usize::try_from(factor) {
         Err(_) if factor == -1 => state.default_replication_factor(),

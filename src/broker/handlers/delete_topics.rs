@@ -35,6 +35,13 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     Answer::Reply(Response { responses, ..Response::default() })
 }
 
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let named = request.topic_names.into_iter().map(|name| Topic { name: Some(name), ..Topic::default() });
+    let refuse = |Topic { name, topic_id }| TopicResult { name, topic_id, error_code, error_message: None };
+    let responses = request.topics.into_iter().chain(named).map(refuse).collect();
+    Response { responses, ..Response::default() }
+}
+
 fn find(state: &State, topic: &Topic) -> Result<String, Refusal> {
     match (&topic.name, topic.topic_id.is_zero()) {
         (Some(name), true) => match state.topics.get(name) {

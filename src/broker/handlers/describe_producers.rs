@@ -13,15 +13,26 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     Answer::Reply(Response { topics: topics.collect(), ..Response::default() })
 }
 
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let topics = request.topics.into_iter().map(|topic| TopicResponse {
+        partitions: topic.partition_indexes.iter().map(|index| failure(*index, error_code)).collect(),
+        name: topic.name,
+    });
+    Response { topics: topics.collect(), ..Response::default() }
+}
+
+fn failure(partition_index: i32, error_code: ErrorCode) -> PartitionResponse {
+    PartitionResponse { partition_index, error_code, ..PartitionResponse::default() }
+}
+
 fn describe(state: &State, context: &Context, topic: &str, partition_index: i32) -> PartitionResponse {
     let index = usize::try_from(partition_index).ok();
     let partition = state.topics.get(topic).zip(index).and_then(|(topic, index)| topic.partitions.get(index));
-    let refuse = |error_code| PartitionResponse { partition_index, error_code, ..PartitionResponse::default() };
     let Some(partition) = partition else {
-        return refuse(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+        return failure(partition_index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
     };
     if let Err(code) = partition.check_leader(context.node, -1) {
-        return refuse(code);
+        return failure(partition_index, code);
     }
     let active_producers = partition.producers.all().map(|known| ProducerState {
         producer_id: known.id,
@@ -31,5 +42,5 @@ fn describe(state: &State, context: &Context, topic: &str, partition_index: i32)
         coordinator_epoch: known.coordinator_epoch,
         current_txn_start_offset: known.first_offset,
     });
-    PartitionResponse { active_producers: active_producers.collect(), ..refuse(ErrorCode::NONE) }
+    PartitionResponse { active_producers: active_producers.collect(), ..failure(partition_index, ErrorCode::NONE) }
 }

@@ -8,9 +8,19 @@ use crate::broker::state::State;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let transaction_states = request.transactional_ids.into_iter().map(|id| match describe(state, context, &id) {
         Ok(found) => TransactionState { transactional_id: id, ..found },
-        Err(error_code) => TransactionState { error_code, transactional_id: id, ..TransactionState::default() },
+        Err(error_code) => failure(id, error_code),
     });
     Answer::Reply(Response { transaction_states: transaction_states.collect(), ..Response::default() })
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let refuse = |transactional_id| failure(transactional_id, error_code);
+    let transaction_states = request.transactional_ids.into_iter().map(refuse).collect();
+    Response { transaction_states, ..Response::default() }
+}
+
+fn failure(transactional_id: String, error_code: ErrorCode) -> TransactionState {
+    TransactionState { error_code, transactional_id, ..TransactionState::default() }
 }
 
 fn describe(state: &State, context: &Context, id: &str) -> Result<TransactionState, ErrorCode> {

@@ -27,15 +27,15 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     Answer::Reply(match ended {
         Ok((ended, producer)) => {
             if let Some(ended) = ended {
-                state.write_markers(context.clock, id, &ended);
+                state.write_markers(context.clock, &ended);
             }
             Response { producer_id: producer.id, producer_epoch: producer.epoch, ..Response::default() }
         }
-        Err(ErrorCode::PRODUCER_FENCED) if context.version < 2 => refuse(ErrorCode::INVALID_PRODUCER_EPOCH),
-        Err(code) => refuse(code),
+        Err(ErrorCode::PRODUCER_FENCED) if context.version < 2 => refuse(request, ErrorCode::INVALID_PRODUCER_EPOCH),
+        Err(code) => refuse(request, code),
     })
 }
 
-fn refuse(error_code: ErrorCode) -> Response {
+pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
     Response { error_code, ..Response::default() }
 }

@@ -22,6 +22,13 @@ const MAX_BYTES: usize = 55 << 20;
 
 const READ_COMMITTED: i8 = 1;
 
+/// Errors of the whole answer; all others are of partitions.
+const SESSION_ERRORS: [ErrorCode; 3] = [
+    ErrorCode::FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode::INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR,
+];
+
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     // Epoch 0 opens a session and -1 does without; any other goes on with one, and there are none.
     if request.session_id != 0 || request.session_epoch > 0 {
@@ -34,6 +41,18 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     watch(state, context, &request);
     let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
     Answer::Park(Waiting::Fetch(request), context.clock.now.saturating_add(wait))
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    if SESSION_ERRORS.contains(&error_code) {
+        return Response { error_code, ..Response::default() };
+    }
+    let responses = request.topics.into_iter().map(|topic| TopicResponse {
+        topic: topic.topic,
+        topic_id: topic.topic_id,
+        partitions: topic.partitions.iter().map(|p| failure(p, error_code)).collect(),
+    });
+    Response { responses: responses.collect(), ..Response::default() }
 }
 
 /// The answer, if there is enough to say or no time left to wait.

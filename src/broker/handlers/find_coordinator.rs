@@ -36,3 +36,17 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let Coordinator { node_id, host, port, error_code, error_message, .. } = find(request.key);
     Answer::Reply(Response { error_code, error_message, node_id, host, port, ..Response::default() })
 }
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let refuse = |key| Coordinator {
+        key,
+        node_id: -1,
+        host: String::new(),
+        port: -1,
+        error_code,
+        error_message: None,
+    };
+    let coordinators = request.coordinator_keys.into_iter().map(refuse).collect();
+    let (node_id, port, error_message) = (-1, -1, None);
+    Response { error_code, error_message, node_id, port, coordinators, ..Response::default() }
+}

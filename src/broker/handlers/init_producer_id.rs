@@ -21,8 +21,12 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     });
     Answer::Reply(match given {
         Ok(ProducerId { id, epoch }) => Response { producer_id: id, producer_epoch: epoch, ..Response::default() },
-        Err(error_code) => Response { error_code, producer_epoch: -1, ..Response::default() },
+        Err(error_code) => refuse(request, error_code),
     })
+}
+
+pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
+    Response { error_code, producer_epoch: -1, ..Response::default() }
 }
 
 fn next(
@@ -42,7 +46,7 @@ fn next(
     match transactions.init(memory, producer_ids, id, request.transaction_timeout_ms, claims) {
         Ok(Init::Given(producer)) => Ok(producer),
         Ok(Init::Fenced(ended)) => {
-            state.write_markers(context.clock, id, &ended);
+            state.write_markers(context.clock, &ended);
             Err(ErrorCode::CONCURRENT_TRANSACTIONS)
         }
         Err(ErrorCode::PRODUCER_FENCED) if context.version < 4 => Err(ErrorCode::INVALID_PRODUCER_EPOCH),

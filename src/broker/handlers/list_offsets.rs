@@ -34,6 +34,18 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     Answer::Reply(Response { topics, ..Response::default() })
 }
 
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let topics = request.topics.into_iter().map(|topic| TopicResponse {
+        name: topic.name,
+        partitions: topic
+            .partitions
+            .iter()
+            .map(|p| PartitionResponse { partition_index: p.partition_index, error_code, ..PartitionResponse::default() })
+            .collect(),
+    });
+    Response { topics: topics.collect(), ..Response::default() }
+}
+
 fn look(
     topic: &mut Topic,
     context: &Context,

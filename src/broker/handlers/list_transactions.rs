@@ -12,8 +12,7 @@ use crate::broker::transactions::{Phase, Transaction};
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let pattern = match request.transactional_id_pattern.as_deref().filter(|p| !p.is_empty()).map(parse) {
         Some(None) => {
-            let error_code = ErrorCode::INVALID_REGULAR_EXPRESSION;
-            return Answer::Reply(Response { error_code, ..Response::default() });
+            return Answer::Reply(refuse(request, ErrorCode::INVALID_REGULAR_EXPRESSION));
         }
         pattern => pattern.flatten(),
     };
@@ -34,6 +33,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let unknown = |name: &String| !Phase::NAMES.contains(&name.as_str());
     let unknown_state_filters = request.state_filters.into_iter().filter(unknown).collect();
     Answer::Reply(Response { unknown_state_filters, transaction_states, ..Response::default() })
+}
+
+pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
+    Response { error_code, ..Response::default() }
 }
 
 /// A part of a pattern: one character, any character, or any number of them.

@@ -1,7 +1,7 @@
 //! Metadata v0 to v13: nodes, topics by name (any version) or id (v12 on), and who leads.
 //!
 //! A topic made by asking for it is there in the same answer; Kafka first says LEADER_NOT_AVAILABLE. The controller
-//! is the first node. Everybody is authorized to everything.
+//! is the first node that is up. Everybody is authorized to everything.
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;
@@ -32,11 +32,11 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         }
     }
     let brokers =
-        state.nodes.iter().map(|n| Broker { node_id: n.id, host: n.host.clone(), port: n.port.into(), rack: None });
+        state.live().map(|n| Broker { node_id: n.id, host: n.host.clone(), port: n.port.into(), rack: None });
     Answer::Reply(Response {
         brokers: brokers.collect(),
         cluster_id: Some(state.cluster_id.clone()),
-        controller_id: state.nodes.first().map_or(-1, |n| n.id),
+        controller_id: state.live().next().map_or(-1, |n| n.id),
         topics,
         cluster_authorized_operations: match request.include_cluster_authorized_operations {
             true => CLUSTER_OPERATIONS,
@@ -44,6 +44,14 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         },
         ..Response::default()
     })
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let refuse = |TopicRequest { topic_id, name }| Topic { error_code, name, topic_id, ..Topic::default() };
+    let topics = request.topics.unwrap_or_default().into_iter().map(refuse).collect();
+    // The only error of the whole answer (v13) tells clients to start over.
+    let whole = error_code == ErrorCode::REBOOTSTRAP_REQUIRED;
+    Response { topics, error_code: if whole { error_code } else { ErrorCode::NONE }, ..Response::default() }
 }
 
 fn find(state: &mut State, context: &Context, wanted: TopicRequest, may_create: bool) -> Topic {
@@ -92,8 +100,9 @@ fn describe(state: &State, name: &str) -> Topic {
         leader_id: p.leader,
         leader_epoch: p.leader_epoch,
         replica_nodes: p.replicas.clone(),
-        isr_nodes: p.replicas.clone(),
-        ..Partition::default()
+        isr_nodes: state.in_sync(&p.replicas),
+        offline_replicas: p.replicas.iter().filter(|id| !state.is_live(**id)).copied().collect(),
+        error_code: if p.leader < 0 { ErrorCode::LEADER_NOT_AVAILABLE } else { ErrorCode::NONE },
     });
     Topic {
         name: Some(name.to_owned()),

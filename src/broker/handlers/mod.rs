@@ -6,10 +6,11 @@
 use super::Time;
 use super::cluster::Connection;
 use super::state::{Clock, State};
-use crate::api::header::{RequestHeader, put_response_header};
+use crate::api::header::{RequestHeader, get_response_header, put_response_header};
 use crate::api::{self, ErrorCode, Info, Message, Request};
-use crate::wire::{Error, Reader, Wire, Writer};
+use crate::wire::{Error, Reader, Value, Wire, Writer};
 use bytes::Bytes;
+use std::time::Duration;
 
 /// Byte fields from here on are sent from where they lie; below, a copy is cheaper than another piece.
 const SHARE_FROM: usize = 4 << 10;
@@ -22,7 +23,7 @@ pub(super) struct Context {
     pub node: i32,
     pub connection: Connection,
     pub version: i16,
-    correlation_id: i32,
+    pub correlation_id: i32,
 }
 
 impl Context {
@@ -78,6 +79,15 @@ macro_rules! serve {
             } )*
             Outcome::Close
         }
+
+        /// Answers a request with an error wherever its API has room for one, and does nothing else.
+        pub(super) fn refuse(request: Opened, code: ErrorCode) -> Outcome {
+            let Opened { api, context, body, .. } = request;
+            $( if api.key == api::$module::API.key {
+                return answer(context, body, |request| Answer::Reply($module::refuse(request, code)));
+            } )*
+            Outcome::Close
+        }
     };
 }
 
@@ -102,22 +112,53 @@ serve! {
     list_transactions
 }
 
-/// Handles a frame.
-pub(super) fn handle(state: &mut State, mut context: Context, frame: Bytes) -> Outcome {
+/// A request whose header was read, in a version that is served.
+pub(super) struct Opened {
+    pub api: &'static Info,
+    pub context: Context,
+    pub client_id: Option<String>,
+    pub body: Bytes,
+}
+
+/// Reads the header of a frame; the error is the answer to one that no handler will see, `None` to close.
+pub(super) fn open(mut context: Context, frame: Bytes) -> Result<Opened, Option<Vec<Bytes>>> {
     let mut reader = Reader::new(frame, 0, false);
     let known = |key| SERVED.iter().find(|api| api.key == key).copied();
-    let Ok(header) = RequestHeader::get(&mut reader, known) else { return Outcome::Close };
-    let Some(api) = known(header.request_api_key) else { return Outcome::Close };
+    let header = RequestHeader::get(&mut reader, known).map_err(|_| None)?;
+    let api = known(header.request_api_key).ok_or(None)?;
     context.version = header.request_api_version;
     context.correlation_id = header.correlation_id;
     if (api.min..=api.max_stable).contains(&header.request_api_version) {
-        return dispatch(state, context, api, reader.rest());
+        return Ok(Opened { api, context, client_id: header.client_id.0, body: reader.rest() });
     }
     if api.key == api::api_versions::API.key && header.request_api_version > 0 {
         context.version = 0;
-        return reply(context, &api_versions::unsupported());
+        return Err(encode(&context, &api_versions::unsupported()).ok());
     }
-    Outcome::Close
+    Err(None)
+}
+
+/// Handles a request.
+pub(super) fn handle(state: &mut State, request: Opened) -> Outcome {
+    dispatch(state, request.context, request.api, request.body)
+}
+
+/// The answer that says that a client was throttled; `None` if its version cannot.
+pub(super) fn throttled(context: &Context, api: &Info, parts: &[Bytes], by: Duration) -> Option<Vec<Bytes>> {
+    let door = &api::by_key(api.key)?.response;
+    let mut reader = Reader::new(parts.concat().split_off(4).into(), context.version, false);
+    get_response_header(api, context.version, &mut reader).ok()?;
+    let Value::Struct(mut fields) = door.decode(context.version, reader.rest()).ok()? else { return None };
+    let (_, time) = fields.iter_mut().find(|(name, _)| name == "throttleTimeMs")?;
+    *time = Value::Int(i32::try_from(by.as_millis()).unwrap_or(i32::MAX).into());
+    let body = door.encode(context.version, Value::Struct(fields)).ok()?;
+    let mut w = Writer::new(context.version, api.is_flexible(context.version));
+    0i32.put(&mut w);
+    put_response_header(api, context.version, context.correlation_id, &mut w);
+    w.buf.extend_from_slice(&body);
+    let length = i32::try_from(w.size() - 4).unwrap_or(i32::MAX);
+    *w.buf.first_chunk_mut()? = length.to_be_bytes();
+    w.parts().ok()
 }
 
 /// Looks again at a parked request; `None` if it goes on waiting.

@@ -37,6 +37,19 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     Answer::Reply(Response { topics, ..Response::default() })
 }
 
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let topics = request.topics.into_iter().map(|topic| TopicResponse {
+        name: topic.name,
+        topic_id: topic.topic_id,
+        partitions: topic
+            .partitions
+            .iter()
+            .map(|p| PartitionResponse { partition_index: p.partition_index, error_code })
+            .collect(),
+    });
+    Response { topics: topics.collect(), ..Response::default() }
+}
+
 fn commit(state: &mut State, group: &str, topic: &str, wanted: Partition) -> ErrorCode {
     let metadata = wanted.committed_metadata.unwrap_or_default();
     if metadata.len() > MAX_METADATA {

@@ -18,7 +18,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         return Answer::Reply(Response { groups, ..Response::default() });
     }
     if !state.is_coordinator(context.node, &request.group_id) {
-        return Answer::Reply(not_coordinator(context, request));
+        return Answer::Reply(refuse(request, ErrorCode::NOT_COORDINATOR));
     }
     let look = Look { state, version: context.version, group: &request.group_id, stable: request.require_stable };
     let topics = match request.topics {
@@ -35,16 +35,20 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     Answer::Reply(Response { topics, ..Response::default() })
 }
 
-/// The wrong node: an error for each partition, and from v2 on one for the whole.
-fn not_coordinator(context: &Context, request: Request) -> Response {
-    let error_code = ErrorCode::NOT_COORDINATOR;
+/// An error for each partition; from v2 on also one for the whole, and from v8 on one for each group.
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let groups = request.groups.into_iter().map(|Group { group_id, .. }| GroupResponse {
+        group_id,
+        error_code,
+        ..GroupResponse::default()
+    });
+    let groups = groups.collect();
     let refuse = |Topic { name, partition_indexes }| TopicResponse {
         name,
         partitions: partition_indexes.into_iter().map(|index| absent(index, error_code)).collect(),
     };
-    let topics = if context.version < 2 { request.topics } else { None };
-    let topics = topics.unwrap_or_default().into_iter().map(refuse).collect();
-    Response { topics, error_code, ..Response::default() }
+    let topics = request.topics.unwrap_or_default().into_iter().map(refuse).collect();
+    Response { topics, error_code, groups, ..Response::default() }
 }
 
 fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> GroupResponse {

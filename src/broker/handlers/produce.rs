@@ -63,6 +63,15 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     }
 }
 
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let responses = request.topic_data.into_iter().map(|topic| TopicResponse {
+        name: topic.name,
+        topic_id: topic.topic_id,
+        partition_responses: topic.partition_data.iter().map(|p| failure(p.index, error_code.into())).collect(),
+    });
+    Response { responses: responses.collect(), ..Response::default() }
+}
+
 fn append(
     state: &mut State,
     context: &Context,
@@ -71,7 +80,7 @@ fn append(
     acks: i16,
     transactional_id: Option<&str>,
 ) -> PartitionResponse {
-    let State { topics, memory, woken, transactions, .. } = state;
+    let State { topics, memory, woken, transactions, down, .. } = state;
     let Some(topic) = topics.get_mut(name) else {
         let code = if valid_name(name).is_ok() {
             ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
@@ -89,7 +98,8 @@ fn append(
         let current_leader = LeaderIdAndEpoch { leader_id: partition.leader, leader_epoch: partition.leader_epoch };
         return PartitionResponse { current_leader, ..failure(data.index, code.into()) };
     }
-    if acks == -1 && partition.replicas.len() < configs.min_insync_replicas {
+    let in_sync = partition.replicas.iter().filter(|id| !down.contains(id)).count();
+    if acks == -1 && in_sync < configs.min_insync_replicas {
         return failure(data.index, ErrorCode::NOT_ENOUGH_REPLICAS.into());
     }
     let batch = match check(data.records, context, &configs) {

@@ -35,6 +35,19 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     Answer::Reply(Response { topics, ..Response::default() })
 }
 
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let topics = request.topics.into_iter().map(|topic| TopicResponse {
+        name: topic.name,
+        topic_id: topic.topic_id,
+        partitions: topic
+            .partitions
+            .iter()
+            .map(|p| PartitionResponse { partition_index: p.partition_index, error_code })
+            .collect(),
+    });
+    Response { topics: topics.collect(), ..Response::default() }
+}
+
 fn name(state: &State, context: &Context, topic: &Topic) -> Result<String, ErrorCode> {
     match context.version {
         6.. => state.topics.name_of(topic.topic_id).map(str::to_owned).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),

@@ -1,5 +1,7 @@
 //! The dev broker: its core under simulated time, and its listener over real sockets.
 
+mod failover;
+mod faults;
 mod nodes;
 mod protocol;
 mod reading;

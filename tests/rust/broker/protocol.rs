@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
 /// The APIs that the broker says it serves.
-fn served() -> Vec<&'static Entry> {
+pub(super) fn served() -> Vec<&'static Entry> {
     let answer = World::with_topic().call::<api_versions::Request>(1, 0, &Default::default());
     answer.api_keys.iter().map(|served| by_key(served.api_key).unwrap()).collect()
 }

@@ -3,7 +3,7 @@
 use super::{batch, fetch_request, frame, produce_request, record, response, values};
 use bytes::Bytes;
 use klamm::api::*;
-use klamm::broker::{Broker, Options};
+use klamm::broker::{Action, Broker, Fault, Options};
 use klamm::record::Producer;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -117,4 +117,40 @@ fn a_port_that_is_taken_is_an_error_that_names_it() {
     let error = Broker::start(Options { port, ..Options::default() }).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
     assert!(error.to_string().contains(&port.to_string()));
+}
+
+#[test]
+fn a_killed_node_refuses_and_comes_back_on_its_port() {
+    let broker = Broker::start(Options { nodes: 2, ..Options::default() }).unwrap();
+    let control = broker.control();
+    let (mut first, mut second) = (connect(&broker, 0), connect(&broker, 1));
+    ask(&mut second, 12, &metadata::Request::default());
+    control.kill(2).unwrap();
+    assert!(second.read(&mut [0]).is_ok_and(|n| n == 0) || second.read(&mut [0]).is_err());
+    assert!(TcpStream::connect(broker.addresses()[1]).is_err());
+    assert_eq!(ask(&mut first, 12, &metadata::Request::default()).brokers.len(), 1);
+    assert!(control.kill(2).is_err() && control.kill(7).is_err() && control.start_node(7).is_err());
+    control.start_node(2).unwrap();
+    control.start_node(2).unwrap();
+    assert_eq!(ask(&mut connect(&broker, 1), 12, &metadata::Request::default()).brokers.len(), 2);
+    assert_eq!(control.add_node().unwrap(), 3);
+    assert_eq!(ask(&mut connect(&broker, 2), 12, &metadata::Request::default()).brokers.len(), 3);
+}
+
+#[test]
+fn the_clock_moves_on_and_the_handle_outlives_the_cluster() {
+    let mut broker = Broker::start(Options::default()).unwrap();
+    let control = broker.control().clone();
+    let mut client = connect(&broker, 0);
+    let action = Action::Delay(Duration::from_secs(3600));
+    control.fault(Fault { times: Some(1), ..Fault::always(action) }).unwrap();
+    let request = frame(&metadata::API, 12, 1, &encode(12, &metadata::Request::default()).unwrap());
+    client.write_all(&[&(request.len() as u32).to_be_bytes(), &request[..]].concat()).unwrap();
+    while control.requests().unwrap().is_empty() {}
+    control.advance(Duration::from_secs(3600)).unwrap();
+    assert_eq!(response::<metadata::Request>(12, read_frame(&mut client).unwrap()).0, 1);
+    // However close a command comes to the end of a turn, the thread sees it.
+    (0..10_000).for_each(|_| control.clear_faults().unwrap());
+    broker.stop();
+    assert!(control.clear_faults().is_err());
 }
