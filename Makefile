@@ -122,5 +122,5 @@ $(VENV)/.installed: pyproject.toml
 
 $(VENV)/.built: $(VENV)/.installed $(SOURCES)
 	@echo '==> the extension module (cargo, release)'
-	@env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' $(BIN)/maturin develop --release $(CARGO_FLAGS) </dev/null
+	@env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' $(BIN)/maturin develop --profile extension $(CARGO_FLAGS) </dev/null
 	@touch $@

@@ -8,9 +8,10 @@ use crate::record::{Record, TimestampType};
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, BinaryArray, DictionaryArray, Int32Array, Int64Array, ListArray, RecordBatch, RecordBatchOptions,
-    StringArray, StructArray, TimestampMicrosecondArray, TimestampMillisecondArray,
+    StringArray, StructArray, TimestampMicrosecondArray, TimestampMillisecondArray, new_empty_array,
 };
-use arrow_buffer::{Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_buffer::{Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_schema::DataType;
 use std::fmt;
 use std::sync::Arc;
 
@@ -170,6 +171,11 @@ fn timestamps(layout: Layout, rows: &[Rows<'_>], count: usize) -> ArrayRef {
 }
 
 fn headers(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ListArray, TooLarge> {
+    if rows.iter().all(|r| r.records.iter().all(|record| record.header_count() == 0)) {
+        let nulls = (layout == Layout::Spark).then(|| NullBuffer::new_null(count));
+        let none = new_empty_array(&DataType::Struct(header_fields()));
+        return Ok(ListArray::new(header_field(layout), OffsetBuffer::new_zeroed(count), none, nulls));
+    }
     let mut offsets: Vec<i32> = Vec::with_capacity(count + 1);
     let mut nulls = NullBufferBuilder::new(count);
     let (mut keys, mut key_ends): (Vec<u8>, Vec<i32>) = (Vec::new(), vec![0]);

@@ -19,7 +19,9 @@ const DAMAGED_WINDOW: u32 = 23;
 
 pub fn compress(data: &[u8], level: Option<i32>, out: &mut Vec<u8>) -> Result<(), String> {
     let level = level.unwrap_or(zstd::DEFAULT_COMPRESSION_LEVEL);
-    zstd::stream::copy_encode(data, out, level).map_err(|e| e.to_string())
+    let packed = zstd::bulk::compress(data, level).map_err(|e| e.to_string())?;
+    out.extend_from_slice(&packed);
+    Ok(())
 }
 
 pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {

@@ -2,7 +2,7 @@
 
 use super::{HEADER_SIZE, Header, crc32c};
 use crate::compress::{self, Codec, Compression, compress};
-use crate::wire::varint::{len_i64, put_i32};
+use crate::wire::varint::{len_i64, put_i32, put_i64};
 use bytes::Bytes;
 
 /// Who writes a batch: idempotent and transactional producers have an id.
@@ -119,24 +119,31 @@ impl BatchBuilder {
         self.max_timestamp = self.max_timestamp.max(timestamp);
         let (index, start) = (self.count, self.buf.len());
         let timestamp_delta = timestamp.wrapping_sub(*self.base_timestamp.get_or_insert(timestamp));
-        let (mut before_key, mut before_value, mut size) = (Varints::new(), Varints::new(), Varints::new());
-        before_key.put(0); // attributes
-        before_key.put(timestamp_delta);
-        before_key.put(delta.into());
-        before_key.put(length(key));
-        before_value.put(length(value));
-        let (key, value) = (key.unwrap_or_default(), value.unwrap_or_default());
-        let headers_size = len_i64(headers.len() as i64)
-            + headers.iter().map(|(k, v)| sized(Some(k.as_bytes())) + sized(*v)).sum::<usize>();
-        let bytes = before_key.len + key.len() + before_value.len + value.len() + headers_size;
-        size.put(bytes as i64);
+        let headers_size = match headers {
+            [] => 1,
+            _ => {
+                len_i64(headers.len() as i64)
+                    + headers.iter().map(|(k, v)| sized(Some(k.as_bytes())) + sized(*v)).sum::<usize>()
+            }
+        };
+        let (timestamp, offset) = (Varint::new(timestamp_delta), Varint::new(delta.into()));
+        let (key_length, value_length) = (Varint::new(length(key)), Varint::new(length(value)));
+        let payload = key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + headers_size;
+        let size = 1 + timestamp.len + offset.len + key_length.len + value_length.len + payload;
+        let record_size = Varint::new(size as i64);
+        // Attributes are a byte of zeros behind the size.
+        let first = Varint { len: record_size.len + 1, ..record_size }.then(timestamp);
+        let second = offset.then(key_length);
         let buf = &mut self.buf;
-        buf.reserve(bytes + 3 * Varints::ROOM);
-        size.append_to(buf);
-        before_key.append_to(buf);
-        buf.extend_from_slice(key);
-        before_value.append_to(buf);
-        buf.extend_from_slice(value);
+        if first.fits() && second.fits() {
+            first.append_to(buf);
+            second.append_to(buf);
+            buf.extend_from_slice(key.unwrap_or_default());
+            value_length.append_to(buf);
+            buf.extend_from_slice(value.unwrap_or_default());
+        } else {
+            put_slowly(buf, size, timestamp_delta, delta, key, value);
+        }
         put_i32(buf, headers.len() as i32);
         for (k, v) in headers {
             put_sized(buf, Some(k.as_bytes()));
@@ -194,40 +201,72 @@ pub fn reseal(data: &[u8], producer: Producer) -> Bytes {
     buf.into()
 }
 
-/// Small numbers put together in registers and one line of cache. Copying all of the room is cheaper than as much of it
-/// as is used, and pushing bytes one by one to a vector dearer than both.
-struct Varints {
-    bytes: [u8; Self::ROOM],
+/// Small numbers put together in a register. Storing all of it is cheaper than as many bytes as are used, and pushing
+/// them one by one to a vector dearer than both.
+#[derive(Clone, Copy)]
+struct Varint {
+    bytes: u64,
     len: usize,
 }
 
-impl Varints {
-    /// More than attributes, a timestamp and two numbers of 32 bits take.
-    const ROOM: usize = 32;
-
+impl Varint {
     #[inline]
-    fn new() -> Self {
-        Self { bytes: [0; Self::ROOM], len: 0 }
+    fn new(v: i64) -> Self {
+        let v = (v << 1 ^ v >> 63) as u64;
+        match v {
+            0..0x80 => Self { bytes: v, len: 1 },
+            0x80..0x4000 => Self { bytes: v << 1 & 0x7f00 | v & 0x7f | 0x80, len: 2 },
+            0x4000..0x20_0000 => Self { bytes: v << 2 & 0x7f_0000 | v << 1 & 0x7f00 | v & 0x7f | 0x8080, len: 3 },
+            _ => Self::longer(v),
+        }
     }
 
-    #[inline]
-    fn put(&mut self, v: i64) {
-        let mut v = (v << 1 ^ v >> 63) as u64;
+    #[inline(never)]
+    fn longer(mut v: u64) -> Self {
+        let mut longer = Self { bytes: 0, len: 0 };
         while v >= 0x80 {
-            self.bytes[self.len % Self::ROOM] = v as u8 | 0x80;
-            self.len += 1;
+            longer = longer.then(Self { bytes: v & 0x7f | 0x80, len: 1 });
             v >>= 7;
         }
-        self.bytes[self.len % Self::ROOM] = v as u8;
-        self.len += 1;
+        longer.then(Self { bytes: v, len: 1 })
     }
 
     #[inline]
-    fn append_to(&self, buf: &mut Vec<u8>) {
+    fn then(self, next: Self) -> Self {
+        Self { bytes: self.bytes | next.bytes.wrapping_shl(8 * self.len as u32), len: self.len + next.len }
+    }
+
+    /// Whether there was room for all bytes; if not, only the length is right.
+    #[inline]
+    fn fits(self) -> bool {
+        self.len <= size_of::<u64>()
+    }
+
+    #[inline]
+    fn append_to(self, buf: &mut Vec<u8>) {
         let end = buf.len() + self.len;
-        buf.extend_from_slice(&self.bytes);
+        buf.extend_from_slice(&self.bytes.to_le_bytes());
         buf.truncate(end);
     }
+}
+
+/// A record's fields before its headers, of any size.
+#[cold]
+#[inline(never)]
+fn put_slowly(
+    buf: &mut Vec<u8>,
+    size: usize,
+    timestamp_delta: i64,
+    offset_delta: i32,
+    key: Option<&[u8]>,
+    value: Option<&[u8]>,
+) {
+    put_i64(buf, size as i64);
+    buf.push(0); // attributes
+    put_i64(buf, timestamp_delta);
+    put_i32(buf, offset_delta);
+    put_sized(buf, key);
+    put_sized(buf, value);
 }
 
 #[inline]
@@ -247,6 +286,44 @@ fn put_sized(buf: &mut Vec<u8>, bytes: Option<&[u8]>) {
         Some(b) => {
             put_i32(buf, b.len() as i32);
             buf.extend_from_slice(b);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The records of a batch as the format says, a field at a time.
+    fn plainly(timestamp_delta: i64, delta: i32, key: Option<&[u8]>, value: Option<&[u8]>) -> Vec<u8> {
+        let (mut body, mut out) = (vec![0], Vec::new());
+        put_i64(&mut body, timestamp_delta);
+        put_i32(&mut body, delta);
+        put_sized(&mut body, key);
+        put_sized(&mut body, value);
+        put_i32(&mut body, 0);
+        put_i32(&mut out, body.len() as i32);
+        out.append(&mut body);
+        out
+    }
+
+    #[test]
+    fn numbers_of_every_size_are_written_as_the_format_says() {
+        let bytes = vec![7; 3 << 20];
+        let sizes = [0, 1, 15, 16, 33, 63, 64, 8191, 8192, 1 << 20, 3 << 20];
+        let parts: Vec<Option<&[u8]>> = sizes.iter().map(|n| bytes.get(..*n)).chain([None]).collect();
+        let powers = (0..63).flat_map(|shift| [1 << shift, -(1 << shift), (1i64 << shift) - 1]);
+        let cases = powers.map(|timestamp_delta| (timestamp_delta, 1, None, Some(&b"value"[..])));
+        let cases = cases.chain((0..31).map(|shift| (3, 1 << shift, Some(&b"key"[..]), None)));
+        let cases = cases.chain(parts.iter().map(|part| (-1, 70, *part, Some(&b""[..]))));
+        let cases = cases.chain(parts.iter().map(|part| (i64::MAX, i32::MAX, Some(&b"key"[..]), *part)));
+        for (timestamp_delta, delta, key, value) in cases {
+            let mut builder = BatchBuilder::with_capacity(0).with_base_timestamp(0);
+            let appended = builder.append_at(delta, timestamp_delta, key, value, &[]);
+            let expected = plainly(timestamp_delta, delta, key, value);
+            assert_eq!(appended.size, expected.len());
+            assert!(appended.size <= max_record_size(key, value, &[]));
+            assert!(builder.buf[HEADER_SIZE..] == expected, "{timestamp_delta} {delta}");
         }
     }
 }

@@ -35,6 +35,7 @@ pub(super) struct Span {
 }
 
 impl Span {
+    #[inline]
     pub fn of(self, data: &[u8]) -> Option<&[u8]> {
         let length = usize::try_from(self.length).ok()?;
         data.get(self.start as usize..)?.get(..length)
@@ -98,26 +99,31 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// Offset in the partition.
+    #[inline]
     pub fn offset(&self) -> i64 {
         self.record.offset
     }
 
     /// Milliseconds since 1970, -1 for none.
+    #[inline]
     pub fn timestamp(&self) -> i64 {
         self.record.timestamp
     }
 
     /// The key; `None` is null.
+    #[inline]
     pub fn key(&self) -> Option<&'a [u8]> {
         self.record.key(self.data)
     }
 
     /// The value; `None` is null.
+    #[inline]
     pub fn value(&self) -> Option<&'a [u8]> {
         self.record.value(self.data)
     }
 
     /// The headers, in order; keys may repeat.
+    #[inline]
     pub fn headers(&self) -> Headers<'a> {
         self.record.headers(self.data)
     }
@@ -154,16 +160,16 @@ fn take_sized<'a>(data: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
 
 /// The variable-length integer at `at`, which moves on behind it. Those of small records take one or two bytes.
 #[inline(always)]
-fn varint<T: From<i16>>(data: &[u8], at: &mut usize, longer: fn(&[u8]) -> Option<(T, usize)>) -> Option<T> {
-    let first = *data.get(*at)?;
+fn varint<T: From<i32>>(data: &[u8], at: &mut usize, longer: fn(&[u8]) -> Option<(T, usize)>) -> Option<T> {
+    let first = u32::from(*data.get(*at)?);
     if first < 0x80 {
         *at += 1;
-        return Some(unzigzag(first.into()));
+        return Some(unzigzag(first));
     }
-    let second = *data.get(*at + 1)?;
+    let second = u32::from(*data.get(*at + 1)?);
     if second < 0x80 {
         *at += 2;
-        return Some(unzigzag(u16::from(second) << 7 | u16::from(first & 0x7f)));
+        return Some(unzigzag(second << 7 | first & 0x7f));
     }
     let (v, size) = longer(data.get(*at..)?)?;
     *at += size;
@@ -171,7 +177,7 @@ fn varint<T: From<i16>>(data: &[u8], at: &mut usize, longer: fn(&[u8]) -> Option
 }
 
 #[inline(always)]
-fn unzigzag<T: From<i16>>(v: u16) -> T {
+fn unzigzag<T: From<i32>>(v: u32) -> T {
     T::from((v >> 1).cast_signed() ^ -(v & 1).cast_signed())
 }
 
@@ -251,8 +257,9 @@ impl RecordSet {
         self.messages.as_ref().map_or(self.left.max(0) as usize, |messages| messages.left)
     }
 
-    /// The next record with its bytes.
-    #[inline]
+    /// The next record with its bytes. Always inline, because a record that is returned through memory is written in small
+    /// pieces and read in large ones, which costs more than all the rest.
+    #[inline(always)]
     pub fn next_view(&mut self) -> Option<Result<View<'_>, Error>> {
         match self.next()? {
             Ok(record) => Some(Ok(View { data: &self.data, record })),
@@ -260,7 +267,7 @@ impl RecordSet {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "a batch, decompressed or not, is smaller than 2 GiB")]
     fn read(&mut self) -> Option<Record> {
         let mut at = self.position;
@@ -298,6 +305,7 @@ impl RecordSet {
     }
 
     /// Where the record's headers end, if they are what they should be.
+    #[inline(never)]
     fn skip_headers(&self, count: i32, start: usize, end: usize) -> Option<usize> {
         let mut body = self.data.get(start..end)?;
         // A header takes two bytes at least.
@@ -311,9 +319,10 @@ impl RecordSet {
         Some(end - body.len())
     }
 
+    /// Not as `next` returns it: a result that is passed on where it lies would keep every record in memory.
     #[inline(never)]
-    fn next_message(&mut self) -> Option<Result<Record, Error>> {
-        self.messages.as_mut()?.next(&self.data, &mut self.position)
+    fn next_message(&mut self) -> Result<Option<Record>, Error> {
+        self.messages.as_mut().and_then(|messages| messages.next(&self.data, &mut self.position)).transpose()
     }
 
     #[cold]
@@ -340,10 +349,10 @@ impl Iterator for RecordSet {
         (0, Some(self.left().min(room + 1)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.left == 0 {
-            return self.next_message();
+            return self.next_message().transpose();
         }
         let Some(record) = self.read() else {
             return Some(Err(self.broken(0)));

@@ -46,6 +46,15 @@ impl Reader {
         self.buf.first_chunk().copied()
     }
 
+    pub(super) fn unread(&self) -> &[u8] {
+        &self.buf
+    }
+
+    /// Leaves out bytes that were looked at, of which there are as many.
+    pub(super) fn skip(&mut self, n: usize) {
+        self.buf.advance(n);
+    }
+
     /// Tagged fields that were dropped because nobody knows them.
     pub fn unknown_tags(&self) -> usize {
         self.unknown_tags
@@ -95,9 +104,36 @@ impl Reader {
         }
     }
 
+    /// A string; `None` is null.
+    #[inline(never)]
+    pub(super) fn string(&mut self) -> Result<Option<String>, Error> {
+        let at = self.offset();
+        let Some(n) = self.length(false)? else {
+            return Ok(None);
+        };
+        let Some(bytes) = self.buf.get(..n) else {
+            return Err(Error::new(Reason::Length { length: n as i64, left: self.left() }, at));
+        };
+        match std::str::from_utf8(bytes) {
+            Ok(s) => {
+                let s = s.to_owned();
+                self.buf.advance(n);
+                Ok(Some(s))
+            }
+            Err(_) => Err(Error::new(Reason::NotUtf8, self.offset())),
+        }
+    }
+
     /// An unsigned 32-bit variable-length integer.
     #[inline(never)]
     pub fn uvarint(&mut self) -> Result<u32, Error> {
+        // Lengths and counts are one byte mostly.
+        if let Some(&first) = self.buf.first()
+            && first < 0x80
+        {
+            self.buf.advance(1);
+            return Ok(first.into());
+        }
         let mut data = &self.buf[..];
         match super::varint::take_u32(&mut data) {
             Some(v) => {
@@ -131,6 +167,10 @@ impl Reader {
     /// The tagged fields of a struct that knows none.
     #[inline(never)]
     pub fn no_tags(&mut self) -> Result<(), Error> {
+        if self.flexible && self.buf.first() == Some(&0) {
+            self.buf.advance(1);
+            return Ok(());
+        }
         self.tags(&mut |_, _| Ok(false))
     }
 

@@ -105,7 +105,7 @@ impl Writer {
     #[inline(never)]
     pub fn no_tags(&mut self) {
         if self.flexible {
-            self.uvarint(0);
+            self.buf.push(0);
         }
     }
 

@@ -37,7 +37,10 @@ pub fn columns(data: &Bytes, columns: &Columns) -> usize {
         let batch = batch.expect("written above");
         batch.check_crc().expect("written above");
         let mut set = batch.records(DEFAULT_LIMIT).expect("written above");
-        let records: Vec<Record> = set.by_ref().map(|r| r.expect("written above")).collect();
+        let mut records: Vec<Record> = Vec::with_capacity(set.size_hint().1.unwrap_or(0));
+        while let Some(Ok(record)) = set.next() {
+            records.push(record);
+        }
         let slice = Rows {
             topic: "t",
             partition: 0,
