@@ -192,6 +192,14 @@ impl<D> Partition<D> {
         self.queue.extend(self.open.take());
     }
 
+    /// Whether a batch that the broker did not expect may have come before one that it was to follow: one that waits to
+    /// be sent again, or is in flight.
+    pub fn is_behind(&self, batch: &Batch<D>) -> bool {
+        let first = self.queue.front().and_then(|b| b.producer).map(|p| p.base_sequence);
+        let waits = first.zip(batch.producer).is_some_and(|(first, p)| first.wrapping_sub(p.base_sequence) < 0);
+        waits || self.in_flight > 0
+    }
+
     /// Puts a batch that failed back where its sequence number belongs.
     pub fn requeue(&mut self, batch: Batch<D>) {
         // Sequence numbers wrap; batches waiting at once are far closer together than half the range.

@@ -392,8 +392,8 @@ impl<D: Send> Role for Producer<D> {
             }
             if let Some(front) = p.queue.front() {
                 at(front.created + limit);
-                at(p.retry_at);
             }
+            at(p.retry_at);
         }
         let wait = self.config.max_block.min(limit);
         for t in &self.topics {

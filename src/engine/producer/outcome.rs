@@ -136,23 +136,22 @@ impl<D> Producer<D> {
         if matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE) && batch.count > 1 {
             return self.split(topic, partition, batch, &error);
         }
-        let restarts = match code {
-            // A transaction that has lost batches can only be aborted.
-            _ if self.transactions.is_some() => false,
-            ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::INVALID_PRODUCER_EPOCH => true,
-            // Behind a batch that failed this is to be expected; in front of all others it means that the broker lost
-            // what was acknowledged before.
-            ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER => self.partition(topic, partition).is_some_and(|p| !p.recovering),
-            _ => false,
-        };
-        let behind = code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER
-            && (restarts || self.partition(topic, partition).is_some_and(|p| p.recovering));
+        // Behind a batch that failed, or may yet, this is to be expected; in front of all others it means that the broker
+        // lost what was acknowledged before.
+        let out_of_order = code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER;
+        let behind = out_of_order && self.partition(topic, partition).is_some_and(|p| p.is_behind(&batch));
+        let lost = (out_of_order && !behind)
+            || matches!(code, ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::INVALID_PRODUCER_EPOCH);
+        // A transaction that has lost batches can only be aborted.
+        let restarts = lost && self.identity.is_idempotent() && self.transactions.is_none();
         // Of an answer that cannot be read nobody knows what it said; a batch that is in the log is not taken twice.
         let unread = error.kind() == ErrorKind::Decode && batch.producer.is_some();
         let again =
             error.is_retriable() || restarts || behind || unread || code == ErrorCode::CONCURRENT_TRANSACTIONS;
-        let again = again && self.identity_allows(code) && self.transactions.as_ref().is_none_or(|t| t.is_wanted());
-        if code.is_stale_metadata() || error.kind() == ErrorKind::Network {
+        let again = again && self.transactions.as_ref().is_none_or(|t| t.is_wanted());
+        let leader = self.topics.get(topic).and_then(|t| self.cluster.leader(&t.name, partition as i32));
+        let has_moved = code.is_stale_metadata() && leader.is_some_and(|(leader, _)| leader != node);
+        if (code.is_stale_metadata() && !has_moved) || error.kind() == ErrorKind::Network {
             self.wish.refresh = true;
         }
         if restarts {
@@ -164,11 +163,10 @@ impl<D> Producer<D> {
         }
         let (first, max) = self.config.retry_backoff;
         let wait = first.saturating_mul(1 << (batch.attempts - 1).min(16)).min(max);
-        let leader = self.topics.get(topic).and_then(|t| self.cluster.leader(&t.name, partition as i32));
         let wait = match code {
             ErrorCode::CONCURRENT_TRANSACTIONS => wait.min(MARKERS_WAIT),
             // Whoever leads now was named with the refusal.
-            _ if code.is_stale_metadata() && leader.is_some_and(|(leader, _)| leader != node) => Duration::ZERO,
+            _ if has_moved => Duration::ZERO,
             _ => wait,
         };
         if let Some(t) = self.topics.get_mut(topic) {
@@ -195,17 +193,6 @@ impl<D> Producer<D> {
             }
             Err(batch) => self.fail(topic, partition, *batch, error.clone()),
         }
-    }
-
-    /// Without an identity, errors about identities are nothing a retry mends.
-    fn identity_allows(&self, code: ErrorCode) -> bool {
-        let about_identity = matches!(
-            code,
-            ErrorCode::UNKNOWN_PRODUCER_ID
-                | ErrorCode::INVALID_PRODUCER_EPOCH
-                | ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER
-        );
-        !about_identity || self.identity.is_idempotent()
     }
 
     pub(super) fn restart_sequences(&mut self) {
@@ -241,7 +228,7 @@ impl<D> Producer<D> {
             }
             Err(e) => {
                 self.identity.refused(now);
-                if !e.is_retriable() {
+                if !e.is_retriable() && e.kind() != ErrorKind::Decode {
                     self.fail_all(&e);
                 }
             }

@@ -132,6 +132,8 @@ pub struct Transactions {
     call: Option<(u64, Time)>,
     next_call: u64,
     done: VecDeque<(u64, Result<(), Error>)>,
+    /// Why the last step failed.
+    error: Option<Error>,
     news: News,
 }
 
@@ -191,6 +193,7 @@ impl Transactions {
             call: None,
             next_call: 0,
             done: VecDeque::new(),
+            error: None,
             news: News::default(),
         }
     }
@@ -528,9 +531,11 @@ impl Transactions {
         let result = result.and_then(|reply| self.read(&step, reply));
         let Err(error) = result else {
             self.backoff.reset();
+            self.error = None;
             return;
         };
         let code = error.code().unwrap_or(ErrorCode::NONE);
+        self.error = Some(error.clone());
         let of_group = matches!(step, Step::GroupCoordinator | Step::CommitOffsets);
         let is_lost = matches!(
             code,
@@ -544,7 +549,8 @@ impl Transactions {
         }
         if code == ErrorCode::CONCURRENT_TRANSACTIONS {
             self.retry_at = now + self.backoff.next_wait().min(MARKERS_WAIT);
-        } else if error.is_retriable() {
+        } else if error.is_retriable() || error.kind() == ErrorKind::Decode {
+            // An answer that cannot be read says nothing; asking again is safe for every step.
             self.retry_at = now + self.backoff.next_wait();
         } else if is_abortable(code) && (step != Step::End || matches!(self.state, State::Committing)) {
             self.fail(&error);
@@ -652,7 +658,7 @@ impl Transactions {
 
     /// Ends what takes too long.
     pub fn handle_timeout(&mut self, now: Time, unreachable: Option<&Error>) {
-        let because = unreachable.map_or_else(String::new, |e| format!(": {}", e.message()));
+        let because = self.error.as_ref().or(unreachable).map_or_else(String::new, |e| format!(": {}", e.message()));
         if self.commits.front().is_some_and(|c| c.deadline <= now) {
             let message = format!("offsets could not be committed in the transaction in time{because}");
             self.fail(&Error::new(ErrorKind::Timeout, message).with_hint("abort, and check the brokers"));
