@@ -16,6 +16,9 @@ SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 TOOLS := target/tools
 FUZZ := $(TOOLS)/bin/cargo-fuzz
 RUNNER := $(TOOLS)/bin/gungraun-runner
+# As klamm's own dev profile, so that crates are shared, and with any file for the fuzzer's C++, because nothing is linked.
+FUZZ_CHECK := CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-only \
+	CUSTOM_LIBFUZZER_PATH='$(abspath tests/fuzz/Cargo.toml)'
 SECONDS ?= 60
 TARGETS ?= frame api_request api_response record_batch message_set compress
 
@@ -59,6 +62,9 @@ check-clippy: needs-build $(VENV)/.installed
 	@echo '==> clippy, without and with the Python module'
 	@cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
 	@cargo clippy $(CARGO_FLAGS) --all-targets --features python -- -D warnings
+	@echo '==> clippy, what the codec bench shares and the fuzz targets'
+	@cargo clippy $(CARGO_FLAGS) -p klamm-bench-codec -- -D warnings
+	@$(FUZZ_CHECK) cargo clippy $(CARGO_FLAGS) --manifest-path tests/fuzz/Cargo.toml --target-dir target -- -D warnings
 
 check-python: build
 	@echo '==> ruff, mypy, and the stub of the extension against the extension'

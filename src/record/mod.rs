@@ -8,9 +8,10 @@
 //!
 //! A batch that is not compressed takes no memory of its own to read. To open one that is compressed takes three times what
 //! comes out of it at most (a vector that grows is there twice for a moment) and 128 KiB for its codec; and what comes
-//! out ends at the caller's limit and at what the codec makes of so many bytes (the table in [`crate::compress`]). The C
-//! library of zstd has 160 KiB more, and 8 MiB where it reads a damaged stream as far as that goes. Nothing recurses:
-//! there is one level of compressed messages, and another one inside is refused.
+//! out ends at the caller's limit and at what the codec makes of so many bytes (the table in [`crate::compress`]). gzip that
+//! says it is larger than it is has 16 times its own bytes set aside. The C library of zstd has 160 KiB more, and 8 MiB
+//! where it reads a damaged stream as far as that goes. Nothing recurses: there is one level of compressed messages, and
+//! another one inside is refused.
 //!
 //! An error's offset counts from the start of its batch, as if the batch were not compressed; in messages inside of
 //! another from the first of them.
