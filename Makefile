@@ -20,6 +20,8 @@ RUNNER := $(TOOLS)/bin/gungraun-runner
 FUZZ_CHECK := CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-only \
 	CUSTOM_LIBFUZZER_PATH='$(abspath tests/fuzz/Cargo.toml)'
 SECONDS ?= 60
+SEEDS ?= 5000
+ROUNDS ?= 10
 TARGETS ?= frame api_request api_response record_batch message_set compress
 
 # One interpreter for every build of pyo3; it is compiled anew whenever this changes.
@@ -29,7 +31,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python check check-format check-clippy check-python check-docs fmt \
-	fuzz bench-peers bench-codec dev-broker clean needs-build needs-rust needs-everything
+	fuzz soak bench-peers bench-codec dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
 	@echo 'make <target>'
@@ -89,6 +91,10 @@ fuzz: needs-rust $(FUZZ) ## each fuzz target for SECONDS=60; TARGETS= names some
 			--target-dir target/fuzz $$target target/fuzz/corpus/$$target target/fuzz/seeds/$$target -- \
 			-max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=0 || exit 1; \
 	done
+
+soak: needs-everything build ## what takes long: SEEDS=5000 simulated scenarios of each kind, ROUNDS=10 of the tests in which nodes die
+	@KLAMM_SIM_SEEDS=$(SEEDS) cargo test $(CARGO_FLAGS) --release --features arrow --test klamm sim
+	@for round in $$(seq $(ROUNDS)); do $(BIN)/pytest -q tests/broker/test_cluster.py tests/broker/test_exactly_once.py || exit 1; done
 
 bench-peers: needs-everything build ## klamm beside other clients, against Apache Kafka; ARGS= goes to benches/peers/run.py
 	@$(BIN)/python benches/peers/run.py $(ARGS)

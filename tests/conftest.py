@@ -30,6 +30,7 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 # A broker's fixture, and its name in the summary.
 BROKERS = {
     "dev": ("dev_broker", "the dev broker"),
+    "dev-v1": ("dev_broker_v1", "the dev broker with version 1 of transactions"),
     "real": ("real_kafka", f"Apache Kafka {VERSION}"),
     "real-v1": ("real_kafka_v1", f"Apache Kafka {VERSION} with version 1 of transactions"),
 }
@@ -53,6 +54,15 @@ def dev_broker() -> Iterator[Broker]:
 
     with DevBroker(brokers=3) as running:
         yield Broker("dev", running.bootstrap_servers)
+
+
+@pytest.fixture(scope="module")
+def dev_broker_v1() -> Iterator[Broker]:
+    """Three nodes whose transactions are those of brokers before Kafka 4.0 (KIP-890)."""
+    from klamm.testing import DevBroker
+
+    with DevBroker(brokers=3, transaction_version=1) as running:
+        yield Broker("dev-v1", running.bootstrap_servers)
 
 
 @pytest.fixture(scope="session")

@@ -331,7 +331,12 @@ class DevBrokerCore:
     """A cluster in this process, on a thread of its own."""
 
     def __new__(
-        cls, brokers: int = 1, auto_create_topics: bool = True, default_partitions: int = 1, port: int = 0
+        cls,
+        brokers: int = 1,
+        auto_create_topics: bool = True,
+        default_partitions: int = 1,
+        port: int = 0,
+        transaction_version: int = 2,
     ) -> Self: ...
     def _start(self) -> None: ...
     def _stop(self) -> None: ...

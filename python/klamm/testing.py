@@ -49,7 +49,7 @@ class DevBroker(DevBrokerCore):
             producer = klamm.Producer(broker.bootstrap_servers)
 
     It runs while the `with` lasts, or from `start()` to `stop()`. `port` is that of the first node; 0 takes a free one.
-    Nodes are numbered from 1.
+    Nodes are numbered from 1. `transaction_version` is the protocol of transactions: 2 as of Kafka 4.0 (KIP-890), 1 as before.
 
     A program's bad days can be had at will: nodes die and come back, leaders and coordinators move, requests go wrong,
     time passes.

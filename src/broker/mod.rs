@@ -52,10 +52,19 @@ pub struct Options {
     pub port: u16,
     /// Memory for records, bytes; beyond it produce requests are refused with KAFKA_STORAGE_ERROR.
     pub max_bytes: usize,
+    /// The protocol of transactions that clients are told to use: 2 is KIP-890's, 1 the one before.
+    pub transaction_version: i16,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { nodes: 1, auto_create_topics: true, default_partitions: 1, port: 0, max_bytes: 1 << 30 }
+        Self {
+            nodes: 1,
+            auto_create_topics: true,
+            default_partitions: 1,
+            port: 0,
+            max_bytes: 1 << 30,
+            transaction_version: 2,
+        }
     }
 }

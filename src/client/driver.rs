@@ -422,7 +422,13 @@ impl<R: Serve> Driver<R> {
         }
     }
 
-    fn connect(&mut self, shared: &Shared<R>, connection: ConnectionId, mut addresses: Vec<SocketAddr>, mut why: String) {
+    fn connect(
+        &mut self,
+        shared: &Shared<R>,
+        connection: ConnectionId,
+        mut addresses: Vec<SocketAddr>,
+        mut why: String,
+    ) {
         while !addresses.is_empty() {
             let address = addresses.remove(0);
             match Stream::connect(&self.poller, connection.0, address) {

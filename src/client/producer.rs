@@ -4,8 +4,8 @@ use super::config::{Config, Role as ClientRole};
 use super::driver::{Serve, Shared};
 use super::{Error, ErrorKind, Pending, Promise};
 use crate::engine::ops::{OpToken, Ops, Output, Partitions};
-pub use crate::engine::producer::{BrokerMetrics, GroupMetadata, Metrics, NewRecord, Offsets, TopicMetrics};
 use crate::engine::producer::{self, Event, Packet};
+pub use crate::engine::producer::{BrokerMetrics, GroupMetadata, Metrics, NewRecord, Offsets, TopicMetrics};
 use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish, earliest};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -291,7 +291,14 @@ impl Producer {
         self.shared.check()?;
         let role = self.shared.role();
         let now = self.shared.now();
-        Ok(Appender { shared: &self.shared, role: Some(role), now, wall: self.wall.at(now), wake: false, is_lone: false })
+        Ok(Appender {
+            shared: &self.shared,
+            role: Some(role),
+            now,
+            wall: self.wall.at(now),
+            wake: false,
+            is_lone: false,
+        })
     }
 
     /// How long a call may wait for room in the buffer.

@@ -12,8 +12,8 @@ pub use stream::{Listener, Received, Stream};
 
 use mio::{Events, Poll, Registry, Token, Waker};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const WAKE: Token = Token(usize::MAX);

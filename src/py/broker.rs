@@ -45,9 +45,17 @@ fn raise(py: Python<'_>, error: io::Error) -> PyErr {
 #[pymethods]
 impl DevBrokerCore {
     #[new]
-    #[pyo3(signature = (brokers=1, auto_create_topics=true, default_partitions=1, port=0))]
-    fn new(brokers: usize, auto_create_topics: bool, default_partitions: i32, port: u16) -> Self {
-        let options = Options { nodes: brokers, auto_create_topics, default_partitions, port, ..Options::default() };
+    #[pyo3(signature = (brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2))]
+    fn new(
+        brokers: usize,
+        auto_create_topics: bool,
+        default_partitions: i32,
+        port: u16,
+        transaction_version: i16,
+    ) -> Self {
+        let nodes = brokers;
+        let options =
+            Options { nodes, auto_create_topics, default_partitions, port, transaction_version, ..Options::default() };
         Self { options, running: Mutex::default() }
     }
 

@@ -8,9 +8,9 @@ use crate::api::api_versions::{API, ApiVersion, FinalizedFeature, Request, Respo
 use crate::api::{ErrorCode, Info};
 use crate::broker::state::State;
 
-/// Transaction protocol v2 (KIP-890).
+/// The protocol of transactions, of which 2 is the newest (KIP-890).
 const FEATURE: &str = "transaction.version";
-const LEVEL: i16 = 2;
+const NEWEST: i16 = 2;
 
 /// Kafka has an offset of its metadata log here; what is finalized never changes in this cluster.
 const FEATURES_EPOCH: i64 = 1;
@@ -27,8 +27,9 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         ErrorCode::NONE
     };
     let api_keys = if error_code.is_error() { Vec::new() } else { SERVED.iter().map(|api| version(api)).collect() };
-    let feature = SupportedFeature { name: FEATURE.to_owned(), min_version: 0, max_version: LEVEL };
-    let level = FinalizedFeature { name: FEATURE.to_owned(), max_version_level: LEVEL, min_version_level: LEVEL };
+    let feature = SupportedFeature { name: FEATURE.to_owned(), min_version: 0, max_version: NEWEST };
+    let (max_version_level, min_version_level) = (state.transaction_version, state.transaction_version);
+    let level = FinalizedFeature { name: FEATURE.to_owned(), max_version_level, min_version_level };
     let known = !error_code.is_error();
     Answer::Reply(Response {
         error_code,

@@ -214,7 +214,7 @@ impl<D> Producer<D> {
             let adaptive = self.config.adaptive;
             let load = |i: usize, p: &Partition<D>| {
                 let has_leader = self.cluster.leader(&t.name, i as i32).is_some();
-                if adaptive { has_leader.then_some(p.queue.len() + p.in_flight) } else { Some(0) }
+                if adaptive { has_leader.then_some(p.queue.len() + p.in_flight()) } else { Some(0) }
             };
             let loads: Vec<Option<usize>> = t.partitions.iter().enumerate().map(|(i, p)| load(i, p)).collect();
             t.sticky.turn(&loads);

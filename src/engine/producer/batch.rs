@@ -5,7 +5,7 @@ use crate::compress::{Codec, DEFAULT_LIMIT};
 use crate::engine::{Error, ErrorKind, Time};
 use crate::record::{BatchBuilder, Producer, batches, reseal, sequence_after};
 use bytes::Bytes;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// A record whose outcome somebody waits for.
 #[derive(Debug)]
@@ -162,8 +162,9 @@ pub struct Partition<D> {
     pub open: Option<Batch<D>>,
     /// Batches to send, in order.
     pub queue: VecDeque<Batch<D>>,
-    /// Batches in flight.
-    pub in_flight: usize,
+    /// Batches in flight, by when they were sent among all of the partition.
+    in_flight: BTreeSet<u64>,
+    sent: u64,
     /// The sequence number of the next batch that was never sent.
     pub next_sequence: i32,
     /// Not before this time, after a failure.
@@ -177,7 +178,15 @@ pub struct Partition<D> {
 impl<D> Default for Partition<D> {
     fn default() -> Self {
         let queue = VecDeque::new();
-        Self { open: None, queue, in_flight: 0, next_sequence: 0, retry_at: Time(0), recovering: true }
+        Self {
+            open: None,
+            queue,
+            in_flight: BTreeSet::new(),
+            sent: 0,
+            next_sequence: 0,
+            retry_at: Time(0),
+            recovering: true,
+        }
     }
 }
 
@@ -192,12 +201,36 @@ impl<D> Partition<D> {
         self.queue.extend(self.open.take());
     }
 
+    /// Notes that a batch is sent; gives the number that [`Partition::answered`] wants.
+    pub fn sent(&mut self) -> u64 {
+        self.sent += 1;
+        self.in_flight.insert(self.sent);
+        self.sent
+    }
+
+    /// Notes that a batch has its answer, or will have none.
+    pub fn answered(&mut self, number: u64) {
+        self.in_flight.remove(&number);
+    }
+
+    /// Batches in flight.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Whether nothing may be sent now. No more batches follow one without an answer than a broker remembers to know
+    /// duplicates by, also if that one went to an earlier leader that is silent, and all that follow are answered.
+    pub fn is_held(&self, now: Time, max_in_flight: usize) -> bool {
+        let window = if self.recovering { 1 } else { max_in_flight as u64 };
+        self.retry_at > now || self.in_flight.first().is_some_and(|oldest| self.sent - oldest + 1 >= window)
+    }
+
     /// Whether a batch that the broker did not expect may have come before one that it was to follow: one that waits to
     /// be sent again, or is in flight.
     pub fn is_behind(&self, batch: &Batch<D>) -> bool {
         let first = self.queue.front().and_then(|b| b.producer).map(|p| p.base_sequence);
         let waits = first.zip(batch.producer).is_some_and(|(first, p)| first.wrapping_sub(p.base_sequence) < 0);
-        waits || self.in_flight > 0
+        waits || !self.in_flight.is_empty()
     }
 
     /// Puts a batch that failed back where its sequence number belongs.

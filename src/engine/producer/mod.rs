@@ -101,6 +101,8 @@ pub struct Event<D> {
 pub struct Flight<D> {
     topic: usize,
     partition: usize,
+    /// Counts what was sent to the partition.
+    number: u64,
     batch: Batch<D>,
     producer: ProducedAs,
 }
@@ -328,7 +330,6 @@ impl<D> Producer<D> {
             }
         }
     }
-
 }
 
 impl<D: Send> Role for Producer<D> {

@@ -46,7 +46,7 @@ impl<D> Producer<D> {
         }
         for mut flight in flights {
             if let Some(p) = self.partition(flight.topic, flight.partition) {
-                p.in_flight -= 1;
+                p.answered(flight.number);
             }
             flight.batch.producer = Some(flight.producer).filter(|p| p.id >= 0);
             let result = match &response {
@@ -146,8 +146,7 @@ impl<D> Producer<D> {
         let restarts = lost && self.identity.is_idempotent() && self.transactions.is_none();
         // Of an answer that cannot be read nobody knows what it said; a batch that is in the log is not taken twice.
         let unread = error.kind() == ErrorKind::Decode && batch.producer.is_some();
-        let again =
-            error.is_retriable() || restarts || behind || unread || code == ErrorCode::CONCURRENT_TRANSACTIONS;
+        let again = error.is_retriable() || restarts || behind || unread || code == ErrorCode::CONCURRENT_TRANSACTIONS;
         let again = again && self.transactions.as_ref().is_none_or(|t| t.is_wanted());
         let leader = self.topics.get(topic).and_then(|t| self.cluster.leader(&t.name, partition as i32));
         let has_moved = code.is_stale_metadata() && leader.is_some_and(|(leader, _)| leader != node);
@@ -293,4 +292,3 @@ impl<D> Producer<D> {
         }
     }
 }
-

@@ -131,7 +131,7 @@ impl<D> Producer<D> {
         let t = self.topics.get(topic)?;
         let p = t.partitions.get(partition)?;
         let (node, _) = self.cluster.leader(&t.name, partition as i32)?;
-        if p.retry_at > now || (p.recovering && p.in_flight > 0) {
+        if p.is_held(now, self.config.max_in_flight) {
             return None;
         }
         if self.throttled.get(&node).is_some_and(|until| *until > now) {
@@ -179,8 +179,8 @@ impl<D> Producer<D> {
                 continue;
             };
             let leader = self.cluster.leader(&t.name, partition as i32);
-            let held = p.retry_at > now || (p.recovering && p.in_flight > 0);
-            let held = held || self.transactions.as_ref().is_some_and(|t| !t.may_send((topic, partition)));
+            let held = p.is_held(now, self.config.max_in_flight)
+                || self.transactions.as_ref().is_some_and(|t| !t.may_send((topic, partition)));
             if held || leader.is_none_or(|(leader, _)| leader != node) {
                 continue;
             }
@@ -202,10 +202,10 @@ impl<D> Producer<D> {
             };
             size += batch.size();
             deadline = deadline.min(batch.created + self.config.delivery_timeout);
-            p.in_flight += 1;
+            let number = p.sent();
             t.metrics.note_sent(now, &batch);
             names.entry(topic).or_insert_with(|| (t.name.clone(), t.id));
-            flights.push(Flight { topic, partition, batch, producer });
+            flights.push(Flight { topic, partition, number, batch, producer });
             if p.is_idle() {
                 self.active.remove(&(topic, partition));
             }

@@ -122,8 +122,9 @@ pub struct Transactions {
     known: BTreeSet<Slot>,
     unknown: BTreeSet<Slot>,
     commits: VecDeque<Commit>,
-    /// Whether the coordinator knows of the transaction.
+    /// Whether the coordinator may know of the transaction, and whether it said that it does.
     begun: bool,
+    confirmed: bool,
     version2: bool,
     /// Whether a sequence has a gap, so that the next transaction needs another epoch.
     has_gap: bool,
@@ -187,6 +188,7 @@ impl Transactions {
             unknown: BTreeSet::new(),
             commits: VecDeque::new(),
             begun: false,
+            confirmed: false,
             version2: false,
             has_gap: false,
             producer: None,
@@ -290,7 +292,8 @@ impl Transactions {
     pub fn accepts(&self) -> Result<(), Error> {
         match &self.state {
             State::Open => Ok(()),
-            _ => Err(self.misuse("no transaction is open", "a producer with transactional.id sends in `with p.transaction()`")),
+            _ => Err(self
+                .misuse("no transaction is open", "a producer with transactional.id sends in `with p.transaction()`")),
         }
     }
 
@@ -440,9 +443,8 @@ impl Transactions {
             for (topic, partition) in &slots {
                 topics.entry(*topic).or_default().push(*partition as i32);
             }
-            let topic = |(topic, partitions)| {
-                Some(add_partitions_to_txn::Topic { name: name(topic)?.to_string(), partitions })
-            };
+            let topic =
+                |(topic, partitions)| Some(add_partitions_to_txn::Topic { name: name(topic)?.to_string(), partitions });
             let request = add_partitions_to_txn::Request {
                 v3_and_below_transactional_id: id,
                 v3_and_below_producer_id: producer_id,
@@ -469,8 +471,7 @@ impl Transactions {
         // Under version 2 the group's coordinator adds itself.
         let is_added = self.version2 || self.known.contains(&Self::OFFSETS);
         if !is_added {
-            let request =
-                add_offsets_to_txn::Request { transactional_id, producer_id, producer_epoch, group_id };
+            let request = add_offsets_to_txn::Request { transactional_id, producer_id, producer_epoch, group_id };
             self.begun = true;
             return Some(self.outgoing(now, target, Box::new(request), Step::Offsets, i16::MAX));
         }
@@ -510,15 +511,19 @@ impl Transactions {
     const OFFSETS: Slot = (usize::MAX, usize::MAX);
 
     fn find(&self, now: Time, key_type: i8, key: &str, step: Step) -> Outgoing<Step> {
-        let request = find_coordinator::Request {
-            key: key.to_owned(),
-            key_type,
-            coordinator_keys: vec![key.to_owned()],
-        };
+        let request =
+            find_coordinator::Request { key: key.to_owned(), key_type, coordinator_keys: vec![key.to_owned()] };
         self.outgoing(now, Target::Any, Box::new(request), step, i16::MAX)
     }
 
-    fn outgoing(&self, now: Time, target: Target, call: Box<dyn Call>, token: Step, max_version: i16) -> Outgoing<Step> {
+    fn outgoing(
+        &self,
+        now: Time,
+        target: Target,
+        call: Box<dyn Call>,
+        token: Step,
+        max_version: i16,
+    ) -> Outgoing<Step> {
         Outgoing { target, call, token, deadline: now + self.settings.request_timeout, max_version }
     }
 
@@ -587,6 +592,7 @@ impl Transactions {
                 for result in results {
                     refused(result.partition_error_code, "add partitions to the transaction")?;
                 }
+                self.confirmed = true;
                 for slot in slots {
                     self.unknown.remove(slot);
                     self.known.insert(*slot);
@@ -595,6 +601,7 @@ impl Transactions {
             Step::Offsets => {
                 let r: add_offsets_to_txn::Response = reply.decode()?;
                 refused(r.error_code, "add offsets to the transaction")?;
+                self.confirmed = true;
                 self.known.insert(Self::OFFSETS);
             }
             Step::CommitOffsets => {
@@ -608,6 +615,13 @@ impl Transactions {
             }
             Step::End => {
                 let r: end_txn::Response = reply.decode()?;
+                let is_abort = matches!(self.state, State::Aborting(_));
+                if r.error_code == ErrorCode::INVALID_TXN_STATE && is_abort && !self.confirmed {
+                    // What would have begun it got lost. Should it arrive yet, the next epoch ends it.
+                    self.has_gap = true;
+                    self.ended();
+                    return Ok(());
+                }
                 refused(r.error_code, "end the transaction")?;
                 if r.producer_id >= 0 {
                     self.is_now(r.producer_id, r.producer_epoch);
@@ -629,13 +643,14 @@ impl Transactions {
         let result = match std::mem::replace(&mut self.state, State::Ready) {
             State::Aborting(Some(why)) => {
                 let error = aborted(&format!(": {}", why.message()));
-                Err(error.with_hint(why.hint().unwrap_or("nothing of it is read by read_committed consumers; try it again")))
+                Err(error
+                    .with_hint(why.hint().unwrap_or("nothing of it is read by read_committed consumers; try it again")))
             }
             _ => Ok(()),
         };
         self.known.clear();
         self.unknown.clear();
-        self.begun = false;
+        (self.begun, self.confirmed) = (false, false);
         if std::mem::take(&mut self.has_gap) {
             // The caller learns of the end now; whoever begins next waits for the epoch.
             self.state = State::Initializing;
@@ -671,8 +686,10 @@ impl Transactions {
                 self.call = None;
                 self.state = State::Unready;
                 let ms = self.settings.init_timeout.as_millis();
-                let message = format!("transactional producer did not get ready within max.block.ms ({ms} ms){because}");
-                let hint = "check the brokers; a transaction that another producer left open may have to time out first";
+                let message =
+                    format!("transactional producer did not get ready within max.block.ms ({ms} ms){because}");
+                let hint =
+                    "check the brokers; a transaction that another producer left open may have to time out first";
                 self.done.push_back((call, Err(Error::new(ErrorKind::Timeout, message).with_hint(hint))));
             }
             _ => {

@@ -2,6 +2,7 @@
 //!
 //! The world is one queue of events. Nothing waits: time jumps to whatever is due next, so a scenario of minutes takes
 //! milliseconds. What must hold whatever happens is asserted at the end of each scenario, with the seed in the message.
+//! `KLAMM_SIM_SEEDS=5000` plays so many scenarios of each kind, `KLAMM_SIM_SEED=105` that one alone.
 
 mod producing;
 mod transactions;
@@ -14,10 +15,20 @@ use klamm::engine::producer::{Partitioner, ProducerConfig};
 use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time, earliest};
 use klamm::frame::Frames;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::time::Duration;
 
 const NODES: i32 = 3;
 const PARTITIONS: i32 = 3;
+
+/// The scenarios to play: `default` many, unless the environment says otherwise.
+fn seeds(default: u64) -> Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    match number("KLAMM_SIM_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("KLAMM_SIM_SEEDS").unwrap_or(default),
+    }
+}
 
 /// Xorshift: scenarios need to differ and to repeat, not to be unpredictable.
 struct Random(u64);
@@ -61,6 +72,9 @@ struct World {
     mute_one_in: u64,
     /// One in so many answers comes twice; 0 for none.
     twice_one_in: u64,
+    /// One in so many looks moves a leader or a coordinator, takes a node down or brings it up; 0 for none.
+    trouble_one_in: u64,
+    down: Option<i32>,
 }
 
 fn nodes() -> Vec<Node> {
@@ -69,9 +83,23 @@ fn nodes() -> Vec<Node> {
 
 impl World {
     fn new(seed: u64, cut_one_in: u64) -> Self {
-        let options = Options { nodes: NODES as usize, default_partitions: PARTITIONS, ..Options::default() };
+        // Both protocols of transactions have their turn.
+        let transaction_version = 1 + (seed % 2) as i16;
+        let nodes_and_partitions =
+            Options { nodes: NODES as usize, default_partitions: PARTITIONS, ..Options::default() };
+        let options = Options { transaction_version, ..nodes_and_partitions };
         let cluster = Cluster::new(&options, nodes(), 1_700_000_000_000, seed);
-        Self { now: Time(0), random: Random(seed.wrapping_mul(2) | 1), cluster, next_connection: 0, cut_one_in, mute_one_in: 0, twice_one_in: 0 }
+        Self {
+            now: Time(0),
+            random: Random(seed.wrapping_mul(2) | 1),
+            cluster,
+            next_connection: 0,
+            cut_one_in,
+            mute_one_in: 0,
+            twice_one_in: 0,
+            trouble_one_in: 0,
+            down: None,
+        }
     }
 
     fn since_start(&self) -> Duration {
@@ -144,7 +172,9 @@ impl World {
                 let connected_at = self.now + self.latency();
                 let (node, up, down) = (i32::from(port) - 9000, VecDeque::new(), VecDeque::new());
                 let frames = Frames::new(1 << 24);
-                client.links.insert(id, Link { broker, node, stands: false, mute: false, connected_at, up, down, frames });
+                client
+                    .links
+                    .insert(id, Link { broker, node, stands: false, mute: false, connected_at, up, down, frames });
             }
             Action::Send(id, bytes) => {
                 let latency = self.latency();
@@ -172,6 +202,11 @@ impl World {
                 continue;
             };
             if !link.stands && link.connected_at <= now {
+                if self.down == Some(link.node) {
+                    client.links.remove(&id);
+                    client.network.handle_closed(now, id, Some("connection refused".to_owned()));
+                    continue;
+                }
                 link.stands = true;
                 self.cluster.connect(link.node, link.broker);
                 client.network.handle_connected(now, id);
@@ -209,13 +244,46 @@ impl World {
         }
     }
 
+    /// Something happens to the cluster, or nothing.
+    fn trouble(&mut self) {
+        if self.trouble_one_in == 0 || self.random.below(self.trouble_one_in) != 0 {
+            return;
+        }
+        let now = self.since_start();
+        let node = self.random.below(NODES as u64) as i32 + 1;
+        let partition = self.random.below(PARTITIONS as u64) as i32;
+        // Some of it is refused: a topic that is not there yet, a node that is down. That is nothing, too.
+        let _ = match (self.random.below(4), self.down) {
+            (0, _) => self.cluster.move_leader(now, "t", partition, node),
+            (1, _) => self.cluster.move_coordinator("tx", node),
+            (_, None) => self.cluster.kill(now, node).map(|()| self.down = Some(node)),
+            (_, Some(down)) => {
+                self.cluster.start_node(now, nodes().swap_remove(down as usize - 1));
+                self.down = None;
+                Ok(())
+            }
+        };
+    }
+
+    fn end_trouble(&mut self) {
+        self.trouble_one_in = 0;
+        if let Some(down) = self.down.take() {
+            self.cluster.start_node(self.since_start(), nodes().swap_remove(down as usize - 1));
+        }
+    }
+
     /// Puts the broker's answers on their way.
     fn answer<A: Role, B: Role>(&mut self, a: &mut Client<A>, b: &mut Client<B>) {
         while let Some(output) = self.cluster.poll_send() {
             let latency = self.latency();
             let (Output::Reply { connection, .. } | Output::Close { connection }) = &output;
+            let Output::Reply { parts, .. } = &output else {
+                self.hang_up(a, *connection);
+                self.hang_up(b, *connection);
+                continue;
+            };
             let link = a.links.values_mut().chain(b.links.values_mut()).find(|l| l.broker == *connection);
-            let (Some(link), Output::Reply { parts, .. }) = (link, &output) else {
+            let Some(link) = link else {
                 continue;
             };
             link.mute |= self.mute_one_in > 0 && self.random.below(self.mute_one_in) == 0;
@@ -225,6 +293,13 @@ impl World {
             let times = 1 + usize::from(self.twice_one_in > 0 && self.random.below(self.twice_one_in) == 0);
             let at = link.down.back().map_or(Time(0), |(t, _)| *t).max(self.now + latency);
             link.down.extend(std::iter::repeat_n((at, Bytes::from(parts.concat())), times));
+        }
+    }
+
+    fn hang_up<R: Role>(&mut self, client: &mut Client<R>, connection: Connection) {
+        if let Some(id) = client.links.iter().find(|(_, l)| l.broker == connection).map(|(id, _)| *id) {
+            client.links.remove(&id);
+            client.network.handle_closed(self.now, id, None);
         }
     }
 
@@ -241,6 +316,7 @@ impl World {
             if done(self, a, b) {
                 return true;
             }
+            self.trouble();
             let mut next = earliest(self.run(a), self.run(b));
             self.cluster.handle_timeout(self.since_start());
             self.answer(a, b);

@@ -1,14 +1,14 @@
 //! Transactions under links that break and producers that die: what was committed is read once and in order, what was
 //! aborted is not read, and what nobody knows of is there whole or not at all.
 
-use super::{Client, PARTITIONS, World, consumer_config, producer_config};
+use super::{Client, PARTITIONS, World, consumer_config, producer_config, seeds};
 use klamm::engine::consumer::Consumer;
 use klamm::engine::producer::{NewRecord, Producer};
 use klamm::engine::{ErrorKind, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 600;
 const TRANSACTIONS: u32 = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,18 +171,19 @@ fn read(world: &mut World, client: &mut Writer, wanted: usize) -> BTreeMap<i32, 
 #[test]
 fn what_is_committed_is_read_once_and_whole_and_nothing_else_is() {
     let (mut unknown, mut deaths) = (0, 0);
-    for seed in 0..SEEDS {
+    for seed in seeds(SEEDS) {
         let mut world = World::new(seed, 60 + seed % 90);
         world.mute_one_in = if seed % 3 == 0 { 80 } else { 0 };
         world.twice_one_in = if seed % 5 == 0 { 80 } else { 0 };
+        world.trouble_one_in = [0, 30, 200][(seed / 2 % 3) as usize];
         let mut client = writer(&world, seed);
         let mut idle = world.client(Consumer::<u32>::new(consumer_config(true)));
         let mut program = Program::start(&mut world, &mut client, seed);
-        let done = world.play(&mut client, &mut idle, Duration::from_secs(3_600), |world, client, _| {
-            program.step(world, client)
-        });
+        let done = world
+            .play(&mut client, &mut idle, Duration::from_secs(3_600), |world, client, _| program.step(world, client));
         assert!(done, "seed {seed}: stuck in {:?} of transaction {}", program.phase, program.current);
         (world.cut_one_in, world.mute_one_in, world.twice_one_in) = (0, 0, 0);
+        world.end_trouble();
         let committed = |t: &u32| program.ends[t] == End::Committed;
         let wanted = program.sent.iter().filter(|(t, _)| committed(t)).map(|(_, records)| records.len()).sum();
         let found = read(&mut world, &mut client, wanted);
@@ -212,5 +213,6 @@ fn what_is_committed_is_read_once_and_whole_and_nothing_else_is() {
         deaths += program.deaths;
     }
     // What the scenarios are about does happen in them.
-    assert!(unknown > 0 && deaths > SEEDS as u32, "{unknown} unknown ends, {deaths} deaths");
+    let played = seeds(SEEDS).count();
+    assert!(played < 100 || (unknown > 0 && deaths as usize > played), "{unknown} unknown ends, {deaths} deaths");
 }
