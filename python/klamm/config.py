@@ -47,6 +47,7 @@ class ProducerConfig(CommonConfig, total=False):
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
     compression_zstd_level: int
     delivery_timeout_ms: int
+    drop_when_full: bool
     enable_idempotence: bool
     linger_ms: int
     max_block_ms: int

@@ -155,7 +155,7 @@ class Producer(_Producer):
         values, keys = _columns(values, keys)
         done = 0
         while (done := self._send_values(topic, values, keys, partition, done)) < len(values):
-            self._wait_for_room()
+            self._wait_for_room(done)
         self._failures(False)
 
     def send_arrow(self, topic: str | None, data: Any) -> int:
@@ -166,7 +166,7 @@ class Producer(_Producer):
         """
         rows = ArrowRows(data)
         while not self._send_rows(topic, rows):
-            self._wait_for_room()
+            self._wait_for_room(rows.sent)
         self._failures(False)
         return rows.sent
 
@@ -261,10 +261,10 @@ class AsyncProducer(_Producer):
     def _out_of_line(self, _: object) -> None:
         self._in_line -= 1
 
-    async def _for_room(self) -> None:
+    async def _for_room(self, done: int = 0) -> None:
         from klamm._waiting import is_done_within
 
-        if not await is_done_within(self._room(), self._max_block):
+        if not await is_done_within(self._room(done), self._max_block):
             raise self._no_room()
 
     def send_nowait(  # type: ignore[override]  # noqa: PLR0917 - as Producer.send
@@ -294,14 +294,14 @@ class AsyncProducer(_Producer):
         values, keys = _columns(values, keys)
         done = 0
         while (done := self._send_values(topic, values, keys, partition, done)) < len(values):
-            await self._for_room()
+            await self._for_room(done)
         self._failures(False)
 
     async def send_arrow(self, topic: str | None, data: Any) -> int:
         """Send the rows of Arrow data, and return how many, as `Producer.send_arrow`."""
         rows = ArrowRows(data)
         while not self._send_rows(topic, rows):
-            await self._for_room()
+            await self._for_room(rows.sent)
         self._failures(False)
         return rows.sent
 

@@ -120,6 +120,7 @@ keys! {
     "linger.ms" or "queue.buffering.max.ms": MS, "0", PRODUCER, "How long a batch waits for more records. With 0 a lone record leaves at once, and batches grow while requests are in flight.";
     "batch.size": Kind::Int(128, 1 << 30), "131072", PRODUCER, "A batch of this size is sent without waiting, bytes.";
     "buffer.memory": BYTES, "67108864", PRODUCER, "Bytes of records that may wait or be in flight; sending waits when they are used up.";
+    "drop.when.full": Kind::Bool, "false", PRODUCER, "Whether sending raises BufferFullError at once when the buffer is full, instead of waiting for room.";
     "max.block.ms": MS, "60000", PRODUCER, "How long sending may wait for room in the buffer, and a record for its topic to be known.";
     "max.request.size" or "message.max.bytes": Kind::Int(256, 1 << 30), "1048576", PRODUCER, "The largest request and record, bytes.";
     "compression.type" or "compression.codec": Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]), "none", PRODUCER, "How batches are compressed.";
@@ -296,6 +297,11 @@ impl Config {
 
     fn i32(&self, name: &'static str) -> i32 {
         i32::try_from(self.int(name)).unwrap_or(i32::MAX)
+    }
+
+    /// Whether a full buffer is an error at once.
+    pub(super) fn drop_when_full(&self) -> bool {
+        self.bool("drop.when.full")
     }
 
     /// How long a call may take that names no timeout.

@@ -242,6 +242,7 @@ pub struct Producer {
     failed: Arc<AtomicBool>,
     wall: WallClock,
     max_block: Duration,
+    drop_when_full: bool,
     api_timeout: Duration,
     create_topics: bool,
 }
@@ -269,6 +270,7 @@ impl Producer {
             failed,
             wall: WallClock::default(),
             max_block: role.max_block,
+            drop_when_full: config.drop_when_full(),
             api_timeout: config.api_timeout()?,
             create_topics,
         })
@@ -301,6 +303,11 @@ impl Producer {
         })
     }
 
+    /// Whether callers want a full buffer to be an error at once.
+    pub fn drop_when_full(&self) -> bool {
+        self.drop_when_full
+    }
+
     /// How long a call may wait for room in the buffer.
     pub fn max_block(&self) -> Duration {
         self.max_block
@@ -309,6 +316,11 @@ impl Producer {
     /// Waits until a full buffer has room again; says whether it has.
     pub fn wait_for_room(&self, timeout: Duration) -> bool {
         self.shared.wait_until(timeout, |m| m.producer.has_room())
+    }
+
+    /// Whether the buffer has room.
+    pub fn has_room(&self) -> bool {
+        self.shared.role().producer.has_room()
     }
 
     /// Wakes the waker when [`Producer::wait_for_room`] would return.

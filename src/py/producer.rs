@@ -49,7 +49,7 @@ impl ProducerCore {
         attempt: impl Fn() -> Result<T, Error>,
     ) -> PyResult<T> {
         loop {
-            if error.kind() != ErrorKind::BufferFull {
+            if error.kind() != ErrorKind::BufferFull || self.client.drop_when_full() {
                 return Err(raise(py, &error));
             }
             self.room(py)?;
@@ -67,6 +67,15 @@ impl ProducerCore {
             return Ok(());
         }
         Err(self.no_room(py))
+    }
+
+    /// An error for a producer that is not to wait for room.
+    fn refuse_to_wait(&self, py: Python<'_>, done: usize) -> PyResult<()> {
+        if !self.client.drop_when_full() || self.client.has_room() {
+            return Ok(());
+        }
+        let message = format!("the buffer is full; {done} records of the call were sent, and the rest were not");
+        Err(exception(py, "BufferFullError", &message, Some("wait for deliveries, or raise buffer_memory")))
     }
 
     #[cold]
@@ -206,17 +215,19 @@ impl ProducerCore {
         }
     }
 
-    /// Waits until the buffer has room, at most `max.block.ms`.
-    #[pyo3(name = "_wait_for_room")]
-    fn wait_for_room(&self, py: Python<'_>) -> PyResult<()> {
+    /// Waits until the buffer has room, at most `max.block.ms`; `done` of a call's records were sent before.
+    #[pyo3(name = "_wait_for_room", signature = (done))]
+    fn wait_for_room(&self, py: Python<'_>, done: usize) -> PyResult<()> {
         self.client.check().map_err(|e| raise(py, &e))?;
+        self.refuse_to_wait(py, done)?;
         self.room(py)
     }
 
     /// A future that is done when the buffer has room.
-    #[pyo3(name = "_room")]
-    fn room_future<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    #[pyo3(name = "_room", signature = (done))]
+    fn room_future<'py>(&self, py: Python<'py>, done: usize) -> PyResult<Bound<'py, PyAny>> {
         self.client.check().map_err(|e| raise(py, &e))?;
+        self.refuse_to_wait(py, done)?;
         event_loop::park(py, None, |waker| self.client.on_room(waker))
     }
 

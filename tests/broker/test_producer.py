@@ -12,6 +12,7 @@ from klamm.errors import (
     BufferFullError,
     ClosedError,
     ConfigError,
+    InvalidRequiredAcksError,
     InvalidTopicExceptionError,
     KafkaTimeoutError,
     MessageTooLargeError,
@@ -126,6 +127,28 @@ def test_a_full_buffer_that_nobody_empties_is_a_timeout(style):
         producer.send_many("t", [b"x" * 1_000] * 10)
     with pytest.raises(KafkaTimeoutError, match="4 records had no outcome"):
         producer.close(timeout=0)
+
+
+def test_a_producer_that_drops_when_full_never_waits(style):
+    with DevBroker() as broker:
+        config = {"buffer_memory": 20_000, "drop_when_full": True, "batch_size": 2_000}
+        with style.producer(broker.bootstrap_servers, **config) as producer:
+            producer.send("t", b"the topic is known")
+            broker.fault("Produce", "delay", seconds=0.3, times=None)
+            with pytest.raises(BufferFullError, match=r"the buffer is full; \d+ records of the call were sent"):
+                producer.send_many("t", [b"x" * 1_000] * 100)
+            for _ in range(3):
+                with pytest.raises(BufferFullError, match=r"buffer\.memory"):
+                    producer.client.send("t", b"x" * 5_000)
+            broker.clear_faults()
+            producer.flush()
+            assert producer.send("t", b"room again").offset > 0
+
+
+def test_a_number_of_replicas_is_nothing_todays_brokers_take(style, broker, topic):
+    with style.producer(broker.bootstrap_servers, acks=2) as producer:
+        with pytest.raises(InvalidRequiredAcksError):
+            producer.send(topic, b"v")
 
 
 def test_send_nowait_on_an_event_loop_refuses_to_wait():

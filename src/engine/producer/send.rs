@@ -245,3 +245,49 @@ impl<D> Producer<D> {
         Some(Outgoing { target, call, token: Token::Transaction(token), deadline, max_version })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use super::super::ProducedAs;
+    use crate::api;
+    use crate::record::{BatchBuilder, batches};
+
+    /// The magic of the batches in a request of a version, and what they hold.
+    fn written(version: i16, codec: Compression) -> (Vec<i8>, Vec<Vec<u8>>) {
+        let mut builder = BatchBuilder::with_capacity(0);
+        for value in ["a", "b", "c"] {
+            builder.append(1_700_000_000_000, Some(b"k"), Some(value.as_bytes()), &[]);
+        }
+        let records = Some(builder.seal(codec, ProducedAs::NONE).unwrap().data);
+        let partition_data = vec![produce::PartitionData { index: 0, records }];
+        let topic = produce::TopicData { name: "t".to_owned(), partition_data, ..Default::default() };
+        let request = produce::Request { acks: 1, topic_data: vec![topic], ..Default::default() };
+        let mut w = Writer::new(version, false);
+        ProduceCall { request, min_version: 0 }.put(&mut w);
+        let body = w.parts().unwrap().concat();
+        let request: produce::Request = api::decode(version, body.into()).unwrap();
+        let records = request.topic_data[0].partition_data[0].records.clone().unwrap();
+        let (mut magic, mut values) = (Vec::new(), Vec::new());
+        for batch in batches(records) {
+            let batch = batch.unwrap();
+            magic.push(batch.header.magic);
+            let mut views = batch.records(DEFAULT_LIMIT).unwrap();
+            while let Some(view) = views.next_view() {
+                values.push(view.unwrap().value().unwrap().to_vec());
+            }
+        }
+        (magic, values)
+    }
+
+    #[test]
+    fn brokers_are_given_the_format_of_their_time() {
+        for codec in [Compression::None, Compression::Gzip, Compression::Snappy, Compression::Lz4] {
+            for (version, expected) in [(0, 0), (1, 0), (2, 1), (3, 2), (8, 2)] {
+                let (magic, values) = written(version, codec);
+                assert!(!magic.is_empty() && magic.iter().all(|m| *m == expected), "v{version}: {magic:?}");
+                assert_eq!(values, [b"a", b"b", b"c"], "v{version}");
+            }
+        }
+    }
+}
