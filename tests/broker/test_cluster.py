@@ -10,6 +10,7 @@ import pytest
 import klamm
 from kafka_broker import KafkaUnavailable
 from kafka_cluster import KafkaCluster
+from settled import wait_until_settled
 
 PARTITIONS = 4
 RECORDS = 1_000_000
@@ -117,6 +118,7 @@ def test_what_is_read_and_written_in_transactions_is_there_once_although_nodes_d
                         outage.look(done)
     for outage in outages:
         outage.end()
+    wait_until_settled(cluster.bootstrap_servers, target)
     found = numbers_by_partition(cluster, target, isolation_level="read_committed")
     for partition in range(PARTITIONS):
         assert found[partition] == list(range(partition, count, PARTITIONS))

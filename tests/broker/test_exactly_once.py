@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import klamm
+from settled import wait_until_settled
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "exactly_once.py"
 RECORDS = 4_000
@@ -40,6 +41,7 @@ def test_the_example_copies_each_record_once_however_often_it_is_killed(broker, 
             process.wait()
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+    wait_until_settled(broker.bootstrap_servers, target)
     table = klamm.read_table(
         broker.bootstrap_servers, target, columns=["key", "value"], isolation_level="read_committed"
     )

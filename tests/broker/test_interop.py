@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
 import klamm
+from settled import wait_until_settled
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 aiokafka = pytest.importorskip("aiokafka")
@@ -105,3 +107,28 @@ def test_kafka_python_and_klamm_read_each_other(kafka_at, topic):
     producer.flush(20)
     producer.close()
     assert read(kafka_at, f"{topic}-back") == theirs
+
+
+def test_confluent_kafka_sees_klamms_transactions_as_klamm_does(kafka_at, topic):
+    with klamm.Producer(kafka_at, transactional_id=f"tx-{topic}") as producer:
+        producer.init_transactions()
+        for round_ in range(6):
+            with contextlib.suppress(ZeroDivisionError), producer.transaction() as tx:
+                tx.send_many(topic, [b"%d-%d" % (round_, n) for n in range(5)])
+                producer.flush()
+                1 // (round_ % 2)
+    wait_until_settled(kafka_at, topic)
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": kafka_at,
+            "group.id": "none",
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
+    found = []
+    while (message := consumer.poll(20)) is not None and message.error() is None:
+        found.append(message.value())
+    consumer.close()
+    assert found == [b"%d-%d" % (round_, n) for round_ in (1, 3, 5) for n in range(5)]

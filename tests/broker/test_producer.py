@@ -146,9 +146,8 @@ def test_a_producer_that_drops_when_full_never_waits(style):
 
 
 def test_a_number_of_replicas_is_nothing_todays_brokers_take(style, broker, topic):
-    with style.producer(broker.bootstrap_servers, acks=2) as producer:
-        with pytest.raises(InvalidRequiredAcksError):
-            producer.send(topic, b"v")
+    with style.producer(broker.bootstrap_servers, acks=2) as producer, pytest.raises(InvalidRequiredAcksError):
+        producer.send(topic, b"v")
 
 
 def test_send_nowait_on_an_event_loop_refuses_to_wait():

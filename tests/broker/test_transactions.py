@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import time
 
 import pytest
 
 import klamm
 from conftest import BROKERS
 from klamm.errors import ConfigError, FencedError, KafkaError, MessageTooLargeError, TransactionAbortedError
+from settled import wait_until_settled
 
 
 @pytest.fixture(scope="module", params=BROKERS)
@@ -32,20 +32,12 @@ def transactional_id(topic):
 
 
 def committed(bootstrap, topic, *, settled=True):
-    """The values that a reader of committed records sees, by default once no transaction is open.
-
-    A commit is decided when its call returns, and visible when its markers are written, which is a moment later.
-    """
-    with (
-        klamm.Consumer(bootstrap, isolation_level="read_committed") as consumer,
-        klamm.Consumer(bootstrap) as other,
-    ):
+    """The values that a reader of committed records sees, by default once no transaction is open."""
+    if settled:
+        wait_until_settled(bootstrap, topic)
+    with klamm.Consumer(bootstrap, isolation_level="read_committed") as consumer:
         partitions = [klamm.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
-        deadline = time.monotonic() + 20
         ends = consumer.end_offsets(partitions)
-        while settled and ends != other.end_offsets(partitions):
-            assert time.monotonic() < deadline, "a transaction stays open"
-            ends = consumer.end_offsets(partitions)
         consumer.assign([klamm.TopicPartition(topic, tp.partition, 0, ends[tp]) for tp in partitions])
         return [record.value for record in consumer]
 
