@@ -236,7 +236,8 @@ class AsyncProducer(_Producer):
             try:
                 return self._try_send(topic, value, key, partition, timestamp_ms, headers)
             except BufferFullError:
-                pass
+                if self._drops:
+                    raise
         import asyncio
 
         if self._line is None or not self._in_line:

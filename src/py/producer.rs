@@ -237,6 +237,12 @@ impl ProducerCore {
         self.no_room(py).into_value(py).into_any()
     }
 
+    /// Whether a full buffer is an error at once.
+    #[getter(_drops)]
+    fn drops(&self) -> bool {
+        self.client.drop_when_full()
+    }
+
     /// The longest that sending waits for room, seconds.
     #[getter(_max_block)]
     fn max_block(&self) -> f64 {

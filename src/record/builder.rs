@@ -62,7 +62,12 @@ pub struct Sealed {
 impl BatchBuilder {
     /// An empty batch with room for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
-        let mut buf = Vec::with_capacity(capacity.max(HEADER_SIZE));
+        Self::with_buffer(Vec::with_capacity(capacity.max(HEADER_SIZE)))
+    }
+
+    /// An empty batch in the memory of an old one.
+    pub fn with_buffer(mut buf: Vec<u8>) -> Self {
+        buf.clear();
         buf.resize(HEADER_SIZE, 0);
         Self { buf, count: 0, gaps: 0, base_timestamp: None, max_timestamp: i64::MIN }
     }

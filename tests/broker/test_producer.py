@@ -139,7 +139,7 @@ def test_a_producer_that_drops_when_full_never_waits(style):
                 producer.send_many("t", [b"x" * 1_000] * 100)
             for _ in range(3):
                 with pytest.raises(BufferFullError, match=r"buffer\.memory"):
-                    producer.client.send("t", b"x" * 5_000)
+                    producer.send("t", b"x" * 5_000)
             broker.clear_faults()
             producer.flush()
             assert producer.send("t", b"room again").offset > 0

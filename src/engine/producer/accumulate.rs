@@ -190,7 +190,9 @@ impl<D> Producer<D> {
         }
         let fresh = p.open.is_none();
         let open = p.open.get_or_insert_with(|| {
-            let mut batch = Batch::new(now, generation, FIRST_CAPACITY.min(self.config.batch_size));
+            let buffer = self.spare.pop();
+            let buffer = buffer.unwrap_or_else(|| Vec::with_capacity(FIRST_CAPACITY.min(self.config.batch_size)));
+            let mut batch = Batch::new(now, generation, buffer);
             batch.bytes = HEADER_SIZE;
             self.memory += HEADER_SIZE;
             batch

@@ -49,10 +49,10 @@ pub struct Batch<D> {
 }
 
 impl<D> Batch<D> {
-    /// An empty batch.
-    pub fn new(now: Time, generation: u64, capacity: usize) -> Self {
+    /// An empty batch, in the memory of an old one.
+    pub fn new(now: Time, generation: u64, buffer: Vec<u8>) -> Self {
         Self {
-            data: Some(Data::Open(BatchBuilder::with_capacity(capacity))),
+            data: Some(Data::Open(BatchBuilder::with_buffer(buffer))),
             count: 0,
             deliveries: Vec::new(),
             bytes: 0,
@@ -98,6 +98,14 @@ impl<D> Batch<D> {
         self.producer = Some(producer);
         self.data = Some(Data::Sealed(data.clone()));
         Ok(data)
+    }
+
+    /// The memory of a batch that has its outcome, unless somebody else still looks at it.
+    pub fn into_buffer(self) -> Option<Vec<u8>> {
+        match self.data {
+            Some(Data::Sealed(data)) if data.is_unique() => Some(data.into()),
+            _ => None,
+        }
     }
 
     /// Two batches of half of the records each, under the sequence numbers they have; the same one back if it cannot be

@@ -41,6 +41,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use transaction::{Settings, Step, Transactions};
 
+/// Buffers kept for the next batches.
+const MAX_SPARE: usize = 16;
+
 /// What a producer needs to know.
 #[derive(Clone, Debug)]
 pub struct ProducerConfig {
@@ -133,6 +136,8 @@ pub struct Producer<D> {
     /// The topic of the last record.
     latest: usize,
     memory: usize,
+    /// Memory of batches that were acknowledged, for the next ones: fresh memory costs a fault for each page.
+    spare: Vec<Vec<u8>>,
     pressure: bool,
     generation: u64,
     outstanding: BTreeMap<u64, u64>,
@@ -168,6 +173,7 @@ impl<D> Producer<D> {
             in_flight: HashMap::new(),
             latest: 0,
             memory: 0,
+            spare: Vec::new(),
             pressure: false,
             generation: 0,
             outstanding: BTreeMap::new(),
@@ -300,7 +306,7 @@ impl<D> Producer<D> {
     }
 
     /// A record's end: memory and flushes are told, the outcome goes out.
-    fn settle(&mut self, topic: usize, partition: usize, batch: Batch<D>, result: Result<(i64, i64), Error>) {
+    fn settle(&mut self, topic: usize, partition: usize, mut batch: Batch<D>, result: Result<(i64, i64), Error>) {
         self.release(batch.bytes, batch.generation, batch.count as u64);
         let Some(t) = self.topics.get_mut(topic) else {
             return;
@@ -311,11 +317,14 @@ impl<D> Producer<D> {
         let event = Event {
             topic: t.name.clone(),
             partition: partition as i32,
-            deliveries: batch.deliveries,
+            deliveries: std::mem::take(&mut batch.deliveries),
             untracked,
             result,
         };
         self.events.push_back(event);
+        if self.spare.len() < MAX_SPARE {
+            self.spare.extend(batch.into_buffer());
+        }
     }
 
     fn release(&mut self, bytes: usize, generation: u64, records: u64) {

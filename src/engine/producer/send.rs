@@ -248,8 +248,8 @@ impl<D> Producer<D> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::super::ProducedAs;
+    use super::*;
     use crate::api;
     use crate::record::{BatchBuilder, batches};
 
