@@ -7,6 +7,7 @@
 //! * [`api`]: one file per Kafka API, declared once, every version, both directions.
 //! * [`compress`]: gzip, snappy, lz4, zstd, with bounded output.
 //! * [`record`]: what a log holds: batches, their checks, lazy records.
+//! * [`legacy`]: what Kafka 0.6 and 0.7 speak: requests without versions, messages at byte offsets.
 //! * [`engine`]: state machines without sockets, threads, locks or clocks.
 //! * [`net`]: sockets and wake-ups, without Kafka.
 //! * [`client`]: the two together: producer, consumer, admin.
@@ -24,6 +25,7 @@ pub mod client;
 pub mod compress;
 pub mod engine;
 pub mod frame;
+pub mod legacy;
 pub mod net;
 #[cfg(feature = "python")]
 mod py;

@@ -3,15 +3,16 @@
 Names with an underscore are pieces for the package; everything else is public where `klamm` exports it.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar, final, overload
+from typing import Any, Generic, Literal, TypeVar, final, overload
 
 from typing_extensions import Buffer as Buffer
 from typing_extensions import Self, Unpack, disjoint_base
 
 from klamm.admin import ClusterTuple
 from klamm.config import AdminConfig, Bootstrap, ConsumerConfig, ProducerConfig
+from klamm.legacy import FetchResponse, MultiFetchResponse, OffsetsResponse, Request
 from klamm.record import HeadersLike, TopicPartition
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "ArrowRows",
     "ConsumerCore",
     "DevBrokerCore",
+    "Message07",
     "Pending",
     "ProducerCore",
     "Record",
@@ -34,9 +36,15 @@ __all__ = [
     "crc32c",
     "decode",
     "decode_header",
+    "decode_messages",
     "decode_records",
+    "decode_request",
+    "decode_response",
     "encode",
     "encode_batch",
+    "encode_messages",
+    "encode_request",
+    "encode_response",
     "error_codes",
     "murmur2",
     "schema",
@@ -446,3 +454,88 @@ def murmur2(data: Buffer) -> int:
 
 def crc32c(data: Buffer) -> int:
     """The checksum of magic 2 (Castagnoli)."""
+
+@final
+class Message07:
+    """A message of Kafka 0.6 or 0.7, and where it was found.
+
+    All but the payload is for reading: what writes messages takes that alone.
+    """
+
+    def __new__(
+        cls,
+        payload: Buffer,
+        magic: int = 1,
+        compression: str = "none",
+        offset: int = 0,
+        next_offset: int = 0,
+        index: int = 0,
+        count: int = 1,
+    ) -> Self: ...
+    @property
+    def payload(self) -> bytes:
+        """What the producer sent."""
+
+    @property
+    def magic(self) -> int:
+        """Its own format, 0 or 1; what is compressed is of 1 outside."""
+
+    @property
+    def compression(self) -> str:
+        """How the outermost message around it is compressed: `none`, `gzip` or `snappy`."""
+
+    @property
+    def offset(self) -> int:
+        """Where the outermost message around it begins."""
+
+    @property
+    def next_offset(self) -> int:
+        """Where the next outermost message begins."""
+
+    @property
+    def index(self) -> int:
+        """Its place among the messages that have this offset."""
+
+    @property
+    def count(self) -> int:
+        """How many messages have this offset."""
+
+    def __getnewargs__(self) -> tuple[bytes, int, str, int, int, int, int]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+
+def decode_request(frame: Buffer) -> Request:
+    """The fields of a request, whose frame begins with its length."""
+
+def encode_request(request: Request) -> bytes:
+    """The frame of a request, which begins with its length."""
+
+@overload
+def decode_response(type: Literal["fetch"], frame: Buffer) -> FetchResponse:
+    """The fields of the response to a request of a type; its frame begins with its length."""
+
+@overload
+def decode_response(type: Literal["multifetch"], frame: Buffer) -> MultiFetchResponse: ...
+@overload
+def decode_response(type: Literal["offsets"], frame: Buffer) -> OffsetsResponse: ...
+@overload
+def decode_response(type: str, frame: Buffer) -> FetchResponse | MultiFetchResponse | OffsetsResponse: ...
+def encode_response(
+    type: str,  # noqa: A002
+    response: FetchResponse | MultiFetchResponse | OffsetsResponse,
+) -> bytes:
+    """The frame of the response to a request of a type; it begins with its length."""
+
+def decode_messages(data: Buffer, offset: int = 0) -> list[Message07]:
+    """The messages in a message set that begins at a byte offset; those of compressed ones in their place.
+
+    A message that is cut off at the end is left out. DecodeError for damage, wherever it is; for more than 8 wrappers around
+    a message; for more than 256 MiB out of one; and where the list would take more than that and than 64 times the data.
+    """
+
+def encode_messages(messages: Iterable[Buffer | Message07], *, magic: int = 1, compression: str = "none") -> bytes:
+    """A message set of payloads, those of messages being taken; compressed (`gzip`, `snappy`), all are in one message.
+
+    Magic 0 is what Kafka 0.6 takes, which has no compression. Snappy needs 0.7.1.
+    """

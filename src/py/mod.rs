@@ -14,6 +14,7 @@ mod config;
 mod consumer;
 mod error;
 mod event_loop;
+mod legacy;
 mod octets;
 mod pending;
 mod producer;
@@ -41,6 +42,10 @@ mod _klamm {
     use super::consumer::{ConsumerCore, RecordIterator};
     #[pymodule_export]
     use super::error::error_codes;
+    #[pymodule_export]
+    use super::legacy::{
+        Message07, decode_messages, decode_request, decode_response, encode_messages, encode_request, encode_response,
+    };
     #[pymodule_export]
     use super::pending::Pending;
     #[pymodule_export]

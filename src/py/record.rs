@@ -203,7 +203,7 @@ impl Record {
 }
 
 /// Bytes as Python writes them, at most so many that a line stays readable.
-fn shortened(py: Python<'_>, bytes: Option<&[u8]>) -> PyResult<String> {
+pub(super) fn shortened(py: Python<'_>, bytes: Option<&[u8]>) -> PyResult<String> {
     const MOST: usize = 64;
     let Some(bytes) = bytes else { return Ok("None".to_owned()) };
     let shown = PyBytes::new(py, &bytes[..bytes.len().min(MOST)]).repr()?;

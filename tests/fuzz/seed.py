@@ -18,6 +18,10 @@ VECTORS = Path(__file__).parent.parent / "vectors"
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 HEADER = 61
 """Bytes of a batch of format 2 before its records."""
+TYPES = range(5)
+"""Types of requests of Kafka 0.6 and 0.7."""
+FETCH = 1
+"""The type whose response has messages behind its error."""
 
 
 def lines(name: str) -> Iterator[dict[str, Any]]:
@@ -42,6 +46,14 @@ def seeds() -> Iterator[tuple[str, bytes]]:
             for batch in line.get("expect", {}).get("batches", ()):
                 if batch["magic"] == 2 and batch["compression"] != "none":
                     yield "compress", bytes([CODECS[batch["compression"]]]) + data[HEADER : batch["size"]]
+    for line in lines("legacy.jsonl.gz"):
+        request, response = bytes.fromhex(line["request_hex"]), bytes.fromhex(line["response_hex"])
+        kind = int.from_bytes(request[4:6], "big")
+        yield "legacy", b"\1" + request[4:]
+        if response and kind in TYPES:
+            yield "legacy", bytes([2 + kind]) + response[4:]
+            if kind == FETCH:
+                yield "legacy", b"\0" + response[6:]
 
 
 def main() -> None:

@@ -56,7 +56,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Runs `work` and says how many bytes it held at most, beyond those held before.
-fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
+pub fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.with(Cell::get);
     PEAK.with(|peak| peak.set(before));
     let result = work();
@@ -64,7 +64,7 @@ fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
 }
 
 /// xorshift64*, so that a run can be repeated.
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -80,7 +80,7 @@ impl Random {
 }
 
 /// Changes, cuts, repeats or inflates a piece of some bytes, up to four times.
-fn mutate(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+pub fn mutate(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     let mut out = bytes.to_vec();
     for _ in 0..=random.below(4) {
         let at = random.below(out.len());

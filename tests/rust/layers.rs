@@ -257,6 +257,14 @@ mod checking {
     }
 
     #[test]
+    fn the_old_protocol_is_no_part_of_the_new_one() {
+        let found = violations("legacy/request.rs", "use crate::api;\nuse crate::record::crc32;\n");
+        assert_eq!(found, ["src/legacy/request.rs:1: `legacy` must not use `api`"]);
+        let found = violations("record/batch.rs", "use crate::legacy;");
+        assert_eq!(found, ["src/record/batch.rs:1: `record` must not use `legacy`"]);
+    }
+
+    #[test]
     fn groups_are_looked_into_but_only_at_their_first_names() {
         let found = violations("api/fetch.rs", "use crate::{\n    wire::{record, Reader},\n    client,\n};");
         assert_eq!(found, ["src/api/fetch.rs:3: `api` must not use `client`"]);

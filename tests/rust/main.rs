@@ -4,6 +4,7 @@ mod broker;
 mod conversion;
 mod hostile;
 mod layers;
+mod legacy;
 mod murmur2;
 mod records;
 mod scram;

@@ -1,0 +1,225 @@
+//! The requests of a transaction, and what their answers mean.
+
+use super::{Error, MAX_ADD_PARTITIONS, MAX_COMMIT, MAX_COMMIT_1, MAX_END_1, Slot, State, Step, Transactions};
+use crate::api::{
+    ErrorCode, Info, add_offsets_to_txn, add_partitions_to_txn, end_txn, find_coordinator, init_producer_id,
+    txn_offset_commit,
+};
+use crate::engine::{Call, Outgoing, Reply, Target, Time};
+use crate::wire::{Wire, Writer};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// InitProducerId; before version 3 an epoch cannot be asked for, only a new one be given.
+struct Init(init_producer_id::Request);
+
+impl Call for Init {
+    fn api(&self) -> &'static Info {
+        &init_producer_id::API
+    }
+    fn put(&self, w: &mut Writer) {
+        let mut request = self.0.clone();
+        if w.version < 3 {
+            (request.producer_id, request.producer_epoch) = (-1, -1);
+        }
+        Wire::put(&request, w);
+    }
+}
+
+impl Transactions {
+    fn producer(&self) -> (i64, i16) {
+        self.producer.unwrap_or((-1, -1))
+    }
+
+    /// InitProducerId, for the first epoch or the next one.
+    pub(super) fn init_producer(&self, now: Time, target: Target) -> Outgoing<Step> {
+        let (producer_id, producer_epoch) = self.producer();
+        let request = init_producer_id::Request {
+            transactional_id: Some(self.settings.id.to_string()),
+            transaction_timeout_ms: i32::try_from(self.settings.timeout.as_millis()).unwrap_or(i32::MAX),
+            producer_id,
+            producer_epoch,
+            ..Default::default()
+        };
+        self.outgoing(now, target, Box::new(Init(request)), Step::Init, i16::MAX)
+    }
+
+    /// EndTxn.
+    pub(super) fn end_txn(&self, now: Time, target: Target) -> Outgoing<Step> {
+        let (producer_id, producer_epoch) = self.producer();
+        let committed = matches!(self.state, State::Committing);
+        let transactional_id = self.settings.id.to_string();
+        let request = end_txn::Request { transactional_id, producer_id, producer_epoch, committed };
+        let max = if self.version2 { i16::MAX } else { MAX_END_1 };
+        self.outgoing(now, target, Box::new(request), Step::End, max)
+    }
+
+    /// AddPartitionsToTxn for every partition the coordinator has not heard of.
+    pub(super) fn add_partitions(
+        &mut self,
+        now: Time,
+        target: Target,
+        name: impl Fn(usize) -> Option<Arc<str>>,
+    ) -> Outgoing<Step> {
+        let id = self.settings.id.to_string();
+        let (producer_id, producer_epoch) = self.producer();
+        let slots: Vec<Slot> = self.unknown.iter().copied().collect();
+        let mut topics: BTreeMap<usize, Vec<i32>> = BTreeMap::new();
+        for (topic, partition) in &slots {
+            topics.entry(*topic).or_default().push(*partition as i32);
+        }
+        let topic =
+            |(topic, partitions)| Some(add_partitions_to_txn::Topic { name: name(topic)?.to_string(), partitions });
+        let request = add_partitions_to_txn::Request {
+            v3_and_below_transactional_id: id,
+            v3_and_below_producer_id: producer_id,
+            v3_and_below_producer_epoch: producer_epoch,
+            v3_and_below_topics: topics.into_iter().filter_map(topic).collect(),
+            ..Default::default()
+        };
+        self.begun = true;
+        self.outgoing(now, target, Box::new(request), Step::Partitions(slots), MAX_ADD_PARTITIONS)
+    }
+
+    /// What makes the offsets that wait part of the transaction: up to three requests, one after the other.
+    pub(super) fn send_offsets(&mut self, now: Time, target: Target) -> Option<Outgoing<Step>> {
+        let transactional_id = self.settings.id.to_string();
+        let (producer_id, producer_epoch) = self.producer();
+        let commit = self.commits.front()?;
+        let group_id = commit.group.group.clone();
+        // Under version 2 the group's coordinator adds itself.
+        let is_added = self.version2 || self.groups.contains(&group_id);
+        if !is_added {
+            let request = add_offsets_to_txn::Request { transactional_id, producer_id, producer_epoch, group_id };
+            self.begun = true;
+            return Some(self.outgoing(now, target, Box::new(request), Step::Offsets, i16::MAX));
+        }
+        let Some(coordinator) = commit.coordinator else {
+            return Some(self.find(now, find_coordinator::GROUP, &group_id, Step::GroupCoordinator));
+        };
+        let mut topics: BTreeMap<&str, Vec<txn_offset_commit::Partition>> = BTreeMap::new();
+        for (topic, partition, offset) in &commit.offsets {
+            let partition = txn_offset_commit::Partition {
+                partition_index: *partition,
+                committed_offset: *offset,
+                ..Default::default()
+            };
+            topics.entry(topic).or_default().push(partition);
+        }
+        let topic = |(name, partitions): (&str, _)| txn_offset_commit::Topic {
+            name: name.to_owned(),
+            partitions,
+            ..Default::default()
+        };
+        let request = txn_offset_commit::Request {
+            transactional_id,
+            group_id,
+            producer_id,
+            producer_epoch,
+            generation_id_or_member_epoch: commit.group.generation,
+            member_id: commit.group.member.clone(),
+            group_instance_id: commit.group.instance.clone(),
+            topics: topics.into_iter().map(topic).collect(),
+        };
+        self.begun = true;
+        let max = if self.version2 { MAX_COMMIT } else { MAX_COMMIT_1 };
+        Some(self.outgoing(now, Target::Node(coordinator), Box::new(request), Step::CommitOffsets, max))
+    }
+
+    /// FindCoordinator.
+    pub(super) fn find(&self, now: Time, key_type: i8, key: &str, step: Step) -> Outgoing<Step> {
+        let request =
+            find_coordinator::Request { key: key.to_owned(), key_type, coordinator_keys: vec![key.to_owned()] };
+        self.outgoing(now, Target::Any, Box::new(request), step, i16::MAX)
+    }
+
+    fn outgoing(
+        &self,
+        now: Time,
+        target: Target,
+        call: Box<dyn Call>,
+        token: Step,
+        max_version: i16,
+    ) -> Outgoing<Step> {
+        Outgoing { target, call, token, deadline: now + self.settings.request_timeout, max_version }
+    }
+
+    /// Takes an answer to a step in; the error says what was refused.
+    pub(super) fn read(&mut self, step: &Step, reply: Reply) -> Result<(), Error> {
+        let id = self.settings.id.clone();
+        let refused = move |code: ErrorCode, tried: &str| -> Result<(), Error> {
+            code.check().map_err(|code| Error::refused(code, format!("{tried} of transactional id {id:?}")))
+        };
+        match step {
+            Step::Coordinator | Step::GroupCoordinator => {
+                let node = read_coordinator(reply, |code| refused(code, "find the coordinator"))?;
+                match self.commits.front_mut() {
+                    Some(commit) if *step == Step::GroupCoordinator => commit.coordinator = Some(node),
+                    _ => self.coordinator = Some(node),
+                }
+            }
+            Step::Init => {
+                let r: init_producer_id::Response = reply.decode()?;
+                refused(r.error_code, "initialize the producer")?;
+                if matches!(self.state, State::Initializing) {
+                    self.is_now(r.producer_id, r.producer_epoch);
+                    self.state = State::Ready;
+                    self.tell(Ok(()));
+                }
+            }
+            Step::Partitions(slots) => {
+                let r: add_partitions_to_txn::Response = reply.decode()?;
+                let results = r.results_by_topic_v3_and_below.iter().flat_map(|t| &t.results_by_partition);
+                for result in results {
+                    refused(result.partition_error_code, "add partitions to the transaction")?;
+                }
+                self.confirmed = true;
+                for slot in slots {
+                    self.unknown.remove(slot);
+                    self.known.insert(*slot);
+                }
+            }
+            Step::Offsets => {
+                let r: add_offsets_to_txn::Response = reply.decode()?;
+                refused(r.error_code, "add offsets to the transaction")?;
+                self.confirmed = true;
+                self.groups.extend(self.commits.front().map(|commit| commit.group.group.clone()));
+            }
+            Step::CommitOffsets => {
+                let r: txn_offset_commit::Response = reply.decode()?;
+                for result in r.topics.iter().flat_map(|t| &t.partitions) {
+                    refused(result.error_code, "commit offsets in the transaction")?;
+                }
+                if let Some(commit) = self.commits.pop_front() {
+                    self.done.push_back((commit.call, Ok(())));
+                }
+            }
+            Step::End => {
+                let r: end_txn::Response = reply.decode()?;
+                let is_abort = matches!(self.state, State::Aborting(_));
+                if r.error_code == ErrorCode::INVALID_TXN_STATE && is_abort && !self.confirmed {
+                    // What would have begun it got lost. Should it arrive yet, the next epoch ends it.
+                    self.has_gap = true;
+                    self.ended();
+                    return Ok(());
+                }
+                refused(r.error_code, "end the transaction")?;
+                if r.producer_id >= 0 {
+                    self.is_now(r.producer_id, r.producer_epoch);
+                    self.has_gap = false;
+                }
+                self.ended();
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_coordinator(reply: Reply, check: impl Fn(ErrorCode) -> Result<(), Error>) -> Result<i32, Error> {
+    let response: find_coordinator::Response = reply.decode()?;
+    let (code, node) = match response.coordinators.first() {
+        Some(c) => (c.error_code, c.node_id),
+        None => (response.error_code, response.node_id),
+    };
+    check(code).map(|()| node)
+}

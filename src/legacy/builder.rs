@@ -1,0 +1,64 @@
+//! Writing message sets: messages one after the other, or all of them inside of one that is compressed.
+
+use super::{Magic, length};
+use crate::compress::{Codec, Compression, compress};
+use crate::record::crc32;
+use crate::wire::{Error, Reason};
+
+/// Messages that are being gathered. An error's offset is where in the set the message would have begun.
+#[derive(Debug)]
+pub struct MessageSetBuilder {
+    buf: Vec<u8>,
+    magic: Magic,
+}
+
+impl MessageSetBuilder {
+    /// Messages of one format. What a broker of 0.7 stores may have both, so sets may be joined.
+    pub fn new(magic: Magic) -> Self {
+        Self { buf: Vec::new(), magic }
+    }
+
+    /// Bytes so far.
+    pub fn size(&self) -> usize {
+        self.buf.len()
+    }
+
+    /// Appends a message.
+    pub fn append(&mut self, payload: &[u8]) -> Result<(), Error> {
+        put(&mut self.buf, self.magic, Compression::None, payload)
+    }
+
+    /// The messages as they are or, as the Java producer of 0.7 has it, in one wrapper of their own magic. Without
+    /// messages there is no wrapper either. gzip and snappy is all that Kafka 0.7 has, and 0.6 has neither.
+    pub fn seal(self, codec: impl Into<Codec>) -> Result<Vec<u8>, Error> {
+        let codec = codec.into();
+        let refused = |reason| Error::new(reason, 0);
+        match codec.compression() {
+            Compression::None => return Ok(self.buf),
+            Compression::Gzip | Compression::Snappy if self.magic == Magic::V1 => {}
+            Compression::Gzip | Compression::Snappy => {
+                return Err(refused(Reason::Invalid("messages of magic 0 cannot be compressed")));
+            }
+            _ => return Err(refused(Reason::Invalid("Kafka 0.7 has no compression but gzip and snappy"))),
+        }
+        if self.buf.is_empty() {
+            return Ok(self.buf);
+        }
+        let (mut packed, mut set) = (Vec::with_capacity(self.buf.len() / 2), Vec::new());
+        compress(codec, &self.buf, &mut packed).map_err(|e| refused(Reason::Compression(e.to_string())))?;
+        put(&mut set, self.magic, codec.compression(), &packed)?;
+        Ok(set)
+    }
+}
+
+fn put(set: &mut Vec<u8>, magic: Magic, compression: Compression, payload: &[u8]) -> Result<(), Error> {
+    set.extend_from_slice(&length(magic.header_size() + payload.len(), set.len())?);
+    set.push(magic.number());
+    if magic == Magic::V1 {
+        // The numbers of gzip and snappy have stayed what they were.
+        set.extend(u8::try_from(compression.number()));
+    }
+    set.extend_from_slice(&crc32(payload).to_be_bytes());
+    set.extend_from_slice(payload);
+    Ok(())
+}

@@ -1,0 +1,253 @@
+//! Requests: a type and what is asked of one or more partitions.
+//!
+//! ```text
+//! length i32 | type i16 | part                                   Produce 0, Fetch 1, Offsets 4
+//! length i32 | type i16 | count i16 | part*                      MultiFetch 2, MultiProduce 3
+//! part = topic_length i16, topic | partition i32 | what the type asks
+//! ```
+//!
+//! The parts of a multi-request have neither length nor type of their own. Values are read as they are: a negative
+//! `max_size` or an illegal topic decodes, since it is the broker that decides what becomes of it.
+
+use super::{frame_reader, framed, length, parts, reader};
+use crate::wire::{Error, Reader, Reason, Wire};
+use bytes::Bytes;
+
+/// What a request asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RequestType {
+    /// To store messages; never answered.
+    Produce,
+    /// For bytes of one partition.
+    Fetch,
+    /// For bytes of several partitions.
+    MultiFetch,
+    /// To store messages in several partitions; never answered.
+    MultiProduce,
+    /// For the offsets at which segments begin.
+    Offsets,
+}
+
+impl RequestType {
+    /// All of them, by number.
+    pub const ALL: [Self; 5] = [Self::Produce, Self::Fetch, Self::MultiFetch, Self::MultiProduce, Self::Offsets];
+
+    /// The number on the wire.
+    pub fn number(self) -> i16 {
+        self as i16
+    }
+
+    /// From the number on the wire; a broker closes the connection at any other.
+    pub fn from_number(number: i16) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+
+    /// Its name in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Produce => "produce",
+            Self::Fetch => "fetch",
+            Self::MultiFetch => "multifetch",
+            Self::MultiProduce => "multiproduce",
+            Self::Offsets => "offsets",
+        }
+    }
+
+    /// From its name in lower case.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// Messages for a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Produce {
+    /// The topic, which is a directory's name on the broker.
+    pub topic: String,
+    /// The partition; -1 lets the broker choose one.
+    pub partition: i32,
+    /// The messages.
+    pub message_set: Bytes,
+}
+
+/// What to read of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// The byte to begin at, which should be where a message begins.
+    pub offset: i64,
+    /// At most as many bytes, to the byte. A negative one breaks the broker's framing: never send it.
+    pub max_size: i32,
+}
+
+/// Which offsets of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offsets {
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// Milliseconds since 1970, -1 for the latest, -2 for the earliest.
+    pub time: i64,
+    /// At most as many offsets.
+    pub max_number: i32,
+}
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Request {
+    Produce(Produce),
+    Fetch(Fetch),
+    MultiFetch(Vec<Fetch>),
+    MultiProduce(Vec<Produce>),
+    Offsets(Offsets),
+}
+
+impl Request {
+    /// What it asks.
+    pub fn request_type(&self) -> RequestType {
+        match self {
+            Self::Produce(_) => RequestType::Produce,
+            Self::Fetch(_) => RequestType::Fetch,
+            Self::MultiFetch(_) => RequestType::MultiFetch,
+            Self::MultiProduce(_) => RequestType::MultiProduce,
+            Self::Offsets(_) => RequestType::Offsets,
+        }
+    }
+
+    /// Reads a body, as [`crate::frame::Frames`] gives it: a frame without its length.
+    pub fn decode(body: Bytes) -> Result<Self, Error> {
+        Self::read(reader(body))
+    }
+
+    /// Reads a whole frame, which begins with its length.
+    pub fn decode_frame(frame: Bytes) -> Result<Self, Error> {
+        Self::read(frame_reader(frame)?)
+    }
+
+    fn read(mut r: Reader) -> Result<Self, Error> {
+        let at = r.offset();
+        let number = i16::get(&mut r).map_err(|e| e.in_field("type"))?;
+        let Some(kind) = RequestType::from_number(number) else {
+            return Err(Error::new(Reason::Invalid("there are the types 0 to 4 only"), at).in_field("type"));
+        };
+        let request = match kind {
+            RequestType::Produce => Self::Produce(Produce::read(&mut r)?),
+            RequestType::Fetch => Self::Fetch(Fetch::read(&mut r)?),
+            RequestType::MultiFetch => Self::MultiFetch(counted(&mut r, Fetch::MIN_SIZE, Fetch::read)?),
+            RequestType::MultiProduce => Self::MultiProduce(counted(&mut r, Produce::MIN_SIZE, Produce::read)?),
+            RequestType::Offsets => Self::Offsets(Offsets::read(&mut r)?),
+        };
+        r.finish().map(|()| request)
+    }
+
+    /// Writes a whole frame, which begins with its length.
+    pub fn encode(&self) -> Result<Vec<u8>, Error> {
+        framed(|out| {
+            out.extend_from_slice(&self.request_type().number().to_be_bytes());
+            match self {
+                Self::Produce(part) => part.write(out),
+                Self::Fetch(part) => part.write(out),
+                Self::Offsets(part) => part.write(out),
+                Self::MultiFetch(parts) => write_counted(out, parts, Fetch::write),
+                Self::MultiProduce(parts) => write_counted(out, parts, Produce::write),
+            }
+        })
+    }
+}
+
+impl Produce {
+    /// Bytes of one without topic and messages.
+    const MIN_SIZE: usize = 10;
+
+    fn read(r: &mut Reader) -> Result<Self, Error> {
+        let (topic, partition) = read_place(r)?;
+        Ok(Self { topic, partition, message_set: field(r, "message_set")? })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        write_place(&self.topic, self.partition, out)?;
+        let size = length(self.message_set.len(), out.len()).map_err(|e| e.in_field("message_set"))?;
+        out.extend_from_slice(&size);
+        out.extend_from_slice(&self.message_set);
+        Ok(())
+    }
+}
+
+impl Fetch {
+    /// Bytes of one without its topic.
+    const MIN_SIZE: usize = 18;
+
+    fn read(r: &mut Reader) -> Result<Self, Error> {
+        let (topic, partition) = read_place(r)?;
+        Ok(Self { topic, partition, offset: field(r, "offset")?, max_size: field(r, "max_size")? })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        write_place(&self.topic, self.partition, out)?;
+        out.extend_from_slice(&self.offset.to_be_bytes());
+        out.extend_from_slice(&self.max_size.to_be_bytes());
+        Ok(())
+    }
+}
+
+impl Offsets {
+    fn read(r: &mut Reader) -> Result<Self, Error> {
+        let (topic, partition) = read_place(r)?;
+        Ok(Self { topic, partition, time: field(r, "time")?, max_number: field(r, "max_number")? })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), Error> {
+        write_place(&self.topic, self.partition, out)?;
+        out.extend_from_slice(&self.time.to_be_bytes());
+        out.extend_from_slice(&self.max_number.to_be_bytes());
+        Ok(())
+    }
+}
+
+fn field<T: Wire + Default>(r: &mut Reader, name: &'static str) -> Result<T, Error> {
+    T::get(r).map_err(|e| super::never_null(e).in_field(name))
+}
+
+fn read_place(r: &mut Reader) -> Result<(String, i32), Error> {
+    Ok((field(r, "topic")?, field(r, "partition")?))
+}
+
+fn write_place(topic: &str, partition: i32, out: &mut Vec<u8>) -> Result<(), Error> {
+    let too_long = |_| Error::new(Reason::TooLong(topic.len()), out.len()).in_field("topic");
+    let size = i16::try_from(topic.len()).map_err(too_long)?;
+    out.extend_from_slice(&size.to_be_bytes());
+    out.extend_from_slice(topic.as_bytes());
+    out.extend_from_slice(&partition.to_be_bytes());
+    Ok(())
+}
+
+/// A count and as many parts, each of `min_size` bytes or more.
+fn counted<T>(
+    r: &mut Reader,
+    min_size: usize,
+    read: impl FnMut(&mut Reader) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let at = r.offset();
+    let count: i16 = field(r, "count")?;
+    let reason = match usize::try_from(count) {
+        Err(_) => Reason::NegativeLength(count.into()),
+        Ok(n) if n > r.left() / min_size => Reason::Length { length: count.into(), left: r.left() },
+        Ok(n) => return parts(n, r, read),
+    };
+    Err(Error::new(reason, at).in_field("count"))
+}
+
+fn write_counted<T>(
+    out: &mut Vec<u8>,
+    parts: &[T],
+    write: impl Fn(&T, &mut Vec<u8>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let too_many = |_| Error::new(Reason::TooLong(parts.len()), out.len()).in_field("count");
+    out.extend_from_slice(&i16::try_from(parts.len()).map_err(too_many)?.to_be_bytes());
+    parts.iter().try_for_each(|part| write(part, out))
+}

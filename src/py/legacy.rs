@@ -1,0 +1,377 @@
+//! `klamm.legacy`: the codec of Kafka 0.6 and 0.7. Frames are dicts, messages are objects of their own.
+
+use super::error::{argument, decode as decode_error, exception};
+use super::octets::Octets;
+use super::protocol::octets;
+use super::record::shortened;
+use crate::compress::{Compression, DEFAULT_LIMIT};
+use crate::legacy::{
+    ErrorCode, Fetch, Fetched, Magic, Message, MessageSetBuilder, Messages, Offsets, Produce, Request, RequestType,
+    Response,
+};
+use crate::wire::{self, Reason, Step, memory_limit};
+use bytes::Bytes;
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The fields of a request, whose frame begins with its length.
+#[pyfunction]
+pub(super) fn decode_request<'py>(py: Python<'py>, frame: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    let request = Request::decode_frame(Bytes::from_owner(octets(frame)?)).map_err(|e| decode_error(py, &e))?;
+    let parts = match &request {
+        Request::Produce(part) => PyList::new(py, [produce_fields(py, part)?])?,
+        Request::Fetch(part) => PyList::new(py, [fetch_fields(py, part)?])?,
+        Request::MultiFetch(parts) => list(py, parts, fetch_fields)?,
+        Request::MultiProduce(parts) => list(py, parts, produce_fields)?,
+        Request::Offsets(part) => PyList::new(py, [offsets_fields(py, part)?])?,
+    };
+    let fields = PyDict::new(py);
+    fields.set_item("type", request.request_type().name())?;
+    fields.set_item("parts", parts)?;
+    Ok(fields)
+}
+
+/// The frame of a request, which begins with its length.
+#[pyfunction]
+pub(super) fn encode_request<'py>(py: Python<'py>, request: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    let kind = request_type(py, &field::<String>(request, "", "type")?)?;
+    let request = match kind {
+        RequestType::Produce => Request::Produce(the_part(request, kind, produce)?),
+        RequestType::Fetch => Request::Fetch(the_part(request, kind, fetch)?),
+        RequestType::Offsets => Request::Offsets(the_part(request, kind, offsets)?),
+        RequestType::MultiFetch => Request::MultiFetch(parts(request, fetch)?),
+        RequestType::MultiProduce => Request::MultiProduce(parts(request, produce)?),
+    };
+    Ok(PyBytes::new(py, &request.encode().map_err(|e| refused(py, &e))?))
+}
+
+/// The fields of the response to a request of a type; its frame begins with its length.
+#[pyfunction]
+pub(super) fn decode_response<'py>(
+    py: Python<'py>,
+    r#type: &str,
+    frame: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let kind = answered(py, r#type)?;
+    let response = Response::decode_frame(kind, Bytes::from_owner(octets(frame)?)).map_err(|e| decode_error(py, &e))?;
+    let fields = PyDict::new(py);
+    match &response {
+        Response::Fetch(part) => return fetched_fields(py, part),
+        Response::MultiFetch { error, parts } => {
+            fields.set_item("outer_error", error.0)?;
+            fields.set_item("parts", list(py, parts, fetched_fields)?)?;
+        }
+        Response::Offsets { error, offsets } => {
+            fields.set_item("error", error.0)?;
+            fields.set_item("offsets", offsets)?;
+        }
+    }
+    Ok(fields)
+}
+
+/// The frame of the response to a request of a type; it begins with its length.
+#[pyfunction]
+pub(super) fn encode_response<'py>(
+    py: Python<'py>,
+    r#type: &str,
+    response: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let error = |name| field(response, "", name).map(ErrorCode);
+    let response = match answered(py, r#type)? {
+        RequestType::MultiFetch => {
+            Response::MultiFetch { error: error("outer_error")?, parts: parts(response, fetched)? }
+        }
+        RequestType::Offsets => Response::Offsets { error: error("error")?, offsets: field(response, "", "offsets")? },
+        _ => Response::Fetch(fetched(response, "")?),
+    };
+    Ok(PyBytes::new(py, &response.encode().map_err(|e| refused(py, &e))?))
+}
+
+/// The messages in a message set that begins at a byte offset; those of compressed ones in their place.
+///
+/// A message that is cut off at the end is left out. DecodeError for damage, wherever it is; for more than 8 wrappers around
+/// a message; for more than 256 MiB out of one; and where the list would take more than that and than 64 times the data.
+#[pyfunction]
+#[pyo3(signature = (data, offset=0))]
+pub(super) fn decode_messages(py: Python<'_>, data: &Bound<'_, PyAny>, offset: i64) -> PyResult<Vec<Message07>> {
+    let data = Bytes::from_owner(octets(data)?);
+    // As lists go, this one may hold what any message of Kafka may, or what comes out of one wrapper.
+    let limit = memory_limit(data.len()).max(DEFAULT_LIMIT);
+    let (mut found, mut held) = (Vec::new(), 0);
+    for message in Messages::new(data, offset, DEFAULT_LIMIT) {
+        let message = message.map_err(|e| decode_error(py, &e))?;
+        held += OF_ONE + message.payload.len();
+        if held > limit {
+            let too_many = wire::Error::new(Reason::Budget { limit }, 0).within(Step::Index(found.len()));
+            return Err(decode_error(py, &too_many));
+        }
+        found.push(Message07::of(py, &message));
+    }
+    Ok(found)
+}
+
+/// A message set of payloads, those of messages being taken; compressed (`gzip`, `snappy`), all are in one message.
+///
+/// Magic 0 is what Kafka 0.6 takes, which has no compression. Snappy needs 0.7.1.
+#[pyfunction]
+#[pyo3(signature = (messages, *, magic=1, compression="none"))]
+pub(super) fn encode_messages<'py>(
+    py: Python<'py>,
+    messages: &Bound<'py, PyAny>,
+    magic: u8,
+    compression: &str,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let mut set = MessageSetBuilder::new(magic_of(py, magic)?);
+    for message in messages.try_iter()? {
+        let message = message?;
+        let payload = message.getattr("payload").unwrap_or(message);
+        set.append(required(&payload)?.as_bytes()).map_err(|e| refused(py, &e))?;
+    }
+    let set = set.seal(compression_of(py, compression)?).map_err(|e| refused(py, &e))?;
+    Ok(PyBytes::new(py, &set))
+}
+
+/// A message of Kafka 0.6 or 0.7, and where it was found.
+///
+/// All but the payload is for reading: what writes messages takes that alone.
+#[pyclass(frozen, module = "klamm.legacy")]
+pub(super) struct Message07 {
+    /// What the producer sent.
+    #[pyo3(get)]
+    payload: Py<PyBytes>,
+    magic: Magic,
+    compression: Compression,
+    /// Where the outermost message around it begins.
+    #[pyo3(get)]
+    offset: i64,
+    /// Where the next outermost message begins.
+    #[pyo3(get)]
+    next_offset: i64,
+    /// Its place among the messages that have this offset.
+    #[pyo3(get)]
+    index: usize,
+    /// How many messages have this offset.
+    #[pyo3(get)]
+    count: usize,
+}
+
+impl Message07 {
+    /// Copies the payload, so that a message that is kept keeps nothing else.
+    fn of(py: Python<'_>, message: &Message) -> Self {
+        let Message { magic, compression, offset, next_offset, index, count, .. } = *message;
+        let payload = PyBytes::new(py, &message.payload).unbind();
+        Self { payload, magic, compression, offset, next_offset, index, count }
+    }
+
+    fn parts<'a>(&'a self, py: Python<'a>) -> (&'a [u8], u8, &'static str, i64, i64, usize, usize) {
+        let (magic, compression) = (self.magic.number(), self.compression.name());
+        (self.payload.as_bytes(py), magic, compression, self.offset, self.next_offset, self.index, self.count)
+    }
+}
+
+#[pymethods]
+impl Message07 {
+    #[new]
+    #[pyo3(signature = (payload, magic=1, compression="none", offset=0, next_offset=0, index=0, count=1))]
+    fn new(
+        payload: &Bound<'_, PyAny>,
+        magic: u8,
+        compression: &str,
+        offset: i64,
+        next_offset: i64,
+        index: usize,
+        count: usize,
+    ) -> PyResult<Self> {
+        let py = payload.py();
+        let (magic, compression) = (magic_of(py, magic)?, compression_of(py, compression)?);
+        let payload = PyBytes::new(py, required(payload)?.as_bytes()).unbind();
+        Ok(Self { payload, magic, compression, offset, next_offset, index, count })
+    }
+
+    /// Its own format, 0 or 1; what is compressed is of 1 outside.
+    #[getter]
+    fn magic(&self) -> u8 {
+        self.magic.number()
+    }
+
+    /// How the outermost message around it is compressed: `none`, `gzip` or `snappy`.
+    #[getter]
+    fn compression(&self) -> &'static str {
+        self.compression.name()
+    }
+
+    fn __eq__(&self, other: &Bound<'_, Self>) -> bool {
+        self.parts(other.py()) == other.get().parts(other.py())
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.parts(py).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __getnewargs__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyBytes>, u8, &'static str, i64, i64, usize, usize) {
+        let (_, magic, compression, offset, next_offset, index, count) = self.parts(py);
+        (self.payload.bind(py).clone(), magic, compression, offset, next_offset, index, count)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let (payload, magic, compression, offset, next_offset, index, count) = self.parts(py);
+        let payload = shortened(py, Some(payload))?;
+        Ok(format!(
+            "Message07(payload={payload}, magic={magic}, compression='{compression}', offset={offset}, \
+             next_offset={next_offset}, index={index}, count={count})"
+        ))
+    }
+}
+
+fn list<'py, T>(
+    py: Python<'py>,
+    parts: &[T],
+    fields: impl Fn(Python<'py>, &T) -> PyResult<Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, parts.iter().map(|part| fields(py, part)).collect::<PyResult<Vec<_>>>()?)
+}
+
+fn place_fields<'py>(py: Python<'py>, topic: &str, partition: i32) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("topic", topic)?;
+    fields.set_item("partition", partition)?;
+    Ok(fields)
+}
+
+fn produce_fields<'py>(py: Python<'py>, part: &Produce) -> PyResult<Bound<'py, PyDict>> {
+    let fields = place_fields(py, &part.topic, part.partition)?;
+    fields.set_item("message_set", PyBytes::new(py, &part.message_set))?;
+    Ok(fields)
+}
+
+fn fetch_fields<'py>(py: Python<'py>, part: &Fetch) -> PyResult<Bound<'py, PyDict>> {
+    let fields = place_fields(py, &part.topic, part.partition)?;
+    fields.set_item("offset", part.offset)?;
+    fields.set_item("max_size", part.max_size)?;
+    Ok(fields)
+}
+
+fn offsets_fields<'py>(py: Python<'py>, part: &Offsets) -> PyResult<Bound<'py, PyDict>> {
+    let fields = place_fields(py, &part.topic, part.partition)?;
+    fields.set_item("time", part.time)?;
+    fields.set_item("max_number", part.max_number)?;
+    Ok(fields)
+}
+
+fn fetched_fields<'py>(py: Python<'py>, part: &Fetched) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("error", part.error.0)?;
+    fields.set_item("message_set", PyBytes::new(py, &part.message_set))?;
+    Ok(fields)
+}
+
+fn produce(part: &Bound<'_, PyAny>, path: &str) -> PyResult<Produce> {
+    let (topic, partition) = (field(part, path, "topic")?, field(part, path, "partition")?);
+    Ok(Produce { topic, partition, message_set: message_set(part, path)? })
+}
+
+fn fetch(part: &Bound<'_, PyAny>, path: &str) -> PyResult<Fetch> {
+    let (topic, partition) = (field(part, path, "topic")?, field(part, path, "partition")?);
+    Ok(Fetch { topic, partition, offset: field(part, path, "offset")?, max_size: field(part, path, "max_size")? })
+}
+
+fn offsets(part: &Bound<'_, PyAny>, path: &str) -> PyResult<Offsets> {
+    let (topic, partition) = (field(part, path, "topic")?, field(part, path, "partition")?);
+    Ok(Offsets { topic, partition, time: field(part, path, "time")?, max_number: field(part, path, "max_number")? })
+}
+
+fn fetched(part: &Bound<'_, PyAny>, path: &str) -> PyResult<Fetched> {
+    Ok(Fetched { error: ErrorCode(field(part, path, "error")?), message_set: message_set(part, path)? })
+}
+
+fn message_set(part: &Bound<'_, PyAny>, path: &str) -> PyResult<Bytes> {
+    octets(&item(part, path, "message_set")?).map(Bytes::from_owner)
+}
+
+/// The parts of a dict.
+fn parts<T>(of: &Bound<'_, PyAny>, read: impl Fn(&Bound<'_, PyAny>, &str) -> PyResult<T>) -> PyResult<Vec<T>> {
+    let parts = item(of, "", "parts")?;
+    parts.try_iter()?.enumerate().map(|(i, part)| read(&part?, &format!("parts[{i}]."))).collect()
+}
+
+/// The part of a dict that has one.
+fn the_part<T>(
+    of: &Bound<'_, PyAny>,
+    kind: RequestType,
+    read: impl Fn(&Bound<'_, PyAny>, &str) -> PyResult<T>,
+) -> PyResult<T> {
+    let mut parts = parts(of, read)?;
+    match (parts.pop(), parts.len()) {
+        (Some(part), 0) => Ok(part),
+        (last, n) => {
+            let found = n + usize::from(last.is_some());
+            let message = format!("a {} request has one part, not {found}", kind.name());
+            Err(exception(of.py(), "ConfigError", &message, None))
+        }
+    }
+}
+
+/// A field of a dict. `path` is where that is.
+fn field<'py, T: FromPyObjectOwned<'py>>(of: &Bound<'py, PyAny>, path: &str, name: &str) -> PyResult<T> {
+    let value = item(of, path, name)?;
+    value
+        .extract()
+        .map_err(Into::<PyErr>::into)
+        .map_err(|why| argument(of.py(), &format!("{path}{name} cannot be {value}: {}", why.value(of.py())), None))
+}
+
+fn item<'py>(of: &Bound<'py, PyAny>, path: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    let py = of.py();
+    of.get_item(name).map_err(|e| {
+        if e.is_instance_of::<PyKeyError>(py) {
+            return exception(py, "ConfigError", &format!("{path}{name} is missing"), None);
+        }
+        argument(py, &format!("{path}{name} is a field of a dict, and this is no dict: {of}"), None)
+    })
+}
+
+fn request_type(py: Python<'_>, name: &str) -> PyResult<RequestType> {
+    RequestType::from_name(name).ok_or_else(|| {
+        let names = RequestType::ALL.map(RequestType::name).join(", ");
+        exception(py, "ConfigError", &format!("there is no request {name:?}, only {names}"), None)
+    })
+}
+
+/// A type of request that has a response.
+fn answered(py: Python<'_>, name: &str) -> PyResult<RequestType> {
+    match request_type(py, name)? {
+        RequestType::Produce | RequestType::MultiProduce => {
+            Err(exception(py, "ConfigError", &format!("a {name} request is never answered"), None))
+        }
+        kind => Ok(kind),
+    }
+}
+
+fn magic_of(py: Python<'_>, number: u8) -> PyResult<Magic> {
+    let unknown = || exception(py, "ConfigError", &format!("there is no magic {number} here, only 0 and 1"), None);
+    Magic::from_number(number).ok_or_else(unknown)
+}
+
+fn compression_of(py: Python<'_>, name: &str) -> PyResult<Compression> {
+    let known = Compression::from_name(name).filter(|c| matches!(c.number(), 0..=2));
+    let unknown = || format!("there is no compression {name:?} here, only none, gzip, snappy");
+    known.ok_or_else(|| exception(py, "ConfigError", &unknown(), None))
+}
+
+/// The bytes of a payload, which is never null.
+fn required<'a, 'py>(payload: &'a Bound<'py, PyAny>) -> PyResult<Octets<'a, 'py>> {
+    let null = || argument(payload.py(), "payload has to be bytes-like, not None", None);
+    Octets::optional("payload", Some(payload))?.ok_or_else(null)
+}
+
+/// What has no form on the wire is the caller's fault.
+fn refused(py: Python<'_>, error: &wire::Error) -> PyErr {
+    exception(py, "ConfigError", &error.to_string(), None)
+}
+
+/// Bytes that a message takes in Python beside its payload, about.
+const OF_ONE: usize = 160;

@@ -1,0 +1,46 @@
+//! Kafka 0.6 and 0.7: what can be read is written as it was, messages lie inside their set, and wrappers end.
+//!
+//! Input: what it is (0 a message set, 1 a request, from 2 on a response to a request of that type), and its bytes.
+
+#![no_main]
+
+use bytes::Bytes;
+use klamm::legacy::{Messages, Request, RequestType, Response};
+use libfuzzer_sys::fuzz_target;
+
+const LIMIT: usize = 16 << 20;
+
+fn is_written_as_it_was(body: &[u8], frame: Result<Vec<u8>, klamm::wire::Error>) -> bool {
+    frame.is_ok_and(|frame| frame.get(4..) == Some(body))
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((choice, body)) = data.split_first() else { return };
+    let bytes = Bytes::copy_from_slice(body);
+    match choice {
+        0 => {
+            let end = body.len() as i64;
+            let (mut walk, mut payload) = (Messages::new(bytes, 0, LIMIT), 0);
+            let mut outer = -1;
+            while let Some(Ok(message)) = walk.next() {
+                payload = if message.offset == outer { payload } else { 0 } + message.payload.len();
+                outer = message.offset;
+                assert!(
+                    message.next_offset <= end && message.index < message.count && payload <= LIMIT.max(body.len())
+                );
+            }
+            assert_eq!(walk.offset() + walk.left() as i64, end);
+        }
+        1 => {
+            if let Ok(request) = Request::decode(bytes) {
+                assert!(is_written_as_it_was(body, request.encode()));
+            }
+        }
+        other => {
+            let Some(to) = RequestType::from_number(i16::from(*other) - 2) else { return };
+            if let Ok(response) = Response::decode(to, bytes) {
+                assert!(is_written_as_it_was(body, response.encode()));
+            }
+        }
+    }
+});
