@@ -9,8 +9,8 @@
 //! The parts of a multi-request have neither length nor type of their own. Values are read as they are: a negative
 //! `max_size` or an illegal topic decodes, since it is the broker that decides what becomes of it.
 
-use super::{frame_reader, framed, length, parts, reader};
-use crate::wire::{Error, Reader, Reason, Wire};
+use super::{frame_reader, framed, length, reader};
+use crate::wire::{Error, Reader, Reason, Step, Wire};
 use bytes::Bytes;
 
 /// What a request asks.
@@ -230,14 +230,17 @@ fn write_place(topic: &str, partition: i32, out: &mut Vec<u8>) -> Result<(), Err
 fn counted<T>(
     r: &mut Reader,
     min_size: usize,
-    read: impl FnMut(&mut Reader) -> Result<T, Error>,
+    read: impl Fn(&mut Reader) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     let at = r.offset();
     let count: i16 = field(r, "count")?;
     let reason = match usize::try_from(count) {
         Err(_) => Reason::NegativeLength(count.into()),
         Ok(n) if n > r.left() / min_size => Reason::Length { length: count.into(), left: r.left() },
-        Ok(n) => return parts(n, r, read),
+        Ok(n) => {
+            let part = |i| read(r).map_err(|e| e.within(Step::Index(i)).in_field("parts"));
+            return (0..n).map(part).collect();
+        }
     };
     Err(Error::new(reason, at).in_field("count"))
 }
