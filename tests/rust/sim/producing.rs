@@ -21,8 +21,8 @@ struct Story {
 /// Produces `count` records through links that break, then reads everything through links that break.
 fn tell(seed: u64, idempotent: bool, count: u32) -> Story {
     let mut world = World::new(seed, 40 + seed % 60);
-    world.mute_one_in = if seed % 3 == 0 { 50 } else { 0 };
-    world.twice_one_in = if seed % 5 == 0 { 50 } else { 0 };
+    world.mute_one_in = if seed.is_multiple_of(3) { 50 } else { 0 };
+    world.twice_one_in = if seed.is_multiple_of(5) { 50 } else { 0 };
     world.trouble_one_in = [0, 30, 200][(seed / 2 % 3) as usize];
     let mut writer = world.client(Producer::<u32>::new(producer_config(idempotent, seed)));
     let mut reader = world.client(Consumer::<u32>::new(consumer_config(false)));

@@ -173,8 +173,8 @@ fn what_is_committed_is_read_once_and_whole_and_nothing_else_is() {
     let (mut unknown, mut deaths) = (0, 0);
     for seed in seeds(SEEDS) {
         let mut world = World::new(seed, 60 + seed % 90);
-        world.mute_one_in = if seed % 3 == 0 { 80 } else { 0 };
-        world.twice_one_in = if seed % 5 == 0 { 80 } else { 0 };
+        world.mute_one_in = if seed.is_multiple_of(3) { 80 } else { 0 };
+        world.twice_one_in = if seed.is_multiple_of(5) { 80 } else { 0 };
         world.trouble_one_in = [0, 30, 200][(seed / 2 % 3) as usize];
         let mut client = writer(&world, seed);
         let mut idle = world.client(Consumer::<u32>::new(consumer_config(true)));
