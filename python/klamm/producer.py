@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from klamm._hooks import Hooks, hooked
 from klamm._klamm import ArrowRows, Pending, ProducerCore
-from klamm.errors import ArgumentError, BufferFullError, ConfigError, KafkaError, KafkaTimeoutError
+from klamm.errors import BufferFullError, KafkaError, KafkaTimeoutError
+from klamm.hooks import Hooks, hooked, sequences
 from klamm.transaction import AsyncTransaction, Transaction
 
 if sys.version_info < (3, 11):
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from klamm._hooks import Interceptor, Serializer
     from klamm._klamm import Buffer, RecordMetadata
     from klamm.config import Bootstrap, ProducerConfig
+    from klamm.hooks import Interceptor, Serializer
     from klamm.metrics import ProducerMetrics
     from klamm.record import HeadersLike
 
@@ -152,7 +152,7 @@ class Producer(_Producer):
         partition: int | None = None,
     ) -> None:
         """Send many records in one call; what goes wrong reaches `on_error` and `flush`."""
-        values, keys = _columns(values, keys)
+        values, keys = sequences(values, keys)
         done = 0
         while (done := self._send_values(topic, values, keys, partition, done)) < len(values):
             self._wait_for_room(done)
@@ -292,7 +292,7 @@ class AsyncProducer(_Producer):
         partition: int | None = None,
     ) -> None:
         """Send many records in one call; what goes wrong reaches `on_error` and `flush`."""
-        values, keys = _columns(values, keys)
+        values, keys = sequences(values, keys)
         done = 0
         while (done := self._send_values(topic, values, keys, partition, done)) < len(values):
             await self._for_room(done)
@@ -357,20 +357,3 @@ def _give_up(producer: _Producer, kind: type[BaseException]) -> None:
     """Close after an exception: what was sent still goes out, unless the program is being stopped."""
     with suppress(KafkaError, ExceptionGroup):  # the exception that is under way is the news
         producer._end(None if issubclass(kind, Exception) else 0)  # noqa: SLF001
-
-
-def _columns(
-    values: Iterable[Buffer | None], keys: Iterable[Buffer | None] | None
-) -> tuple[list[Buffer | None] | tuple[Buffer | None, ...], list[Buffer | None] | tuple[Buffer | None, ...] | None]:
-    """Check a call's sequences: lists or tuples of the same length."""
-    for name, items in ("values", values), ("keys", keys):
-        if isinstance(items, (str, bytes, bytearray, memoryview)):
-            raise ArgumentError(f"{name} has to be a sequence of bytes-like objects, not {type(items).__name__}")
-    values = values if isinstance(values, (list, tuple)) else list(values)
-    if keys is not None:
-        keys = keys if isinstance(keys, (list, tuple)) else list(keys)
-        if len(keys) != len(values):
-            raise ConfigError(
-                f"there are {len(values):,} values but {len(keys):,} keys", hint="give as many keys as values"
-            )
-    return values, keys

@@ -25,6 +25,8 @@ Serializer: TypeAlias = "Callable[[Any], Buffer | None]"
 Partitioner: TypeAlias = "Callable[[str, Buffer | None, Buffer | None, int], int]"
 """Chooses a partition from topic, key and value as serialized, and the number of partitions."""
 
+__all__ = ["DeliveryInterceptor", "Interceptor", "NewRecord", "Partitioner", "SendInterceptor", "Serializer"]
+
 COUNT_HOLDS_S = 60.0
 """How long a topic is taken to have as many partitions as it had; they are added rarely."""
 
@@ -40,14 +42,22 @@ class NewRecord(NamedTuple):
     headers: HeadersLike | None = None
 
 
-class Interceptor(Protocol):
-    """What sees every record of a producer; both methods are optional."""
+class SendInterceptor(Protocol):
+    """What sees every record before it is serialized."""
 
     def on_send(self, record: NewRecord) -> NewRecord:
-        """Return the record to send instead, before it is serialized; raising makes `send` raise."""
+        """Return the record to send instead; raising makes `send` raise."""
+
+
+class DeliveryInterceptor(Protocol):
+    """What sees every outcome."""
 
     def on_delivery(self, delivery: Pending[RecordMetadata]) -> object:
         """Look at an outcome: `delivery.result()` does not wait here. It runs in klamm's I/O thread; see `Delivery`."""
+
+
+Interceptor: TypeAlias = "SendInterceptor | DeliveryInterceptor"
+"""An object with one of the two methods, or with both."""
 
 
 class Hooks(NamedTuple):
@@ -207,9 +217,25 @@ class _HookedAsyncProducer(_Hooked):
 
 
 def _pairs(values: Iterable[Any], keys: Iterable[Any] | None) -> Iterable[tuple[Any, Any]]:
-    if keys is None:
-        return ((value, None) for value in values)
-    return zip(values, keys, strict=True)
+    values, keys = sequences(values, keys)
+    return ((value, None) for value in values) if keys is None else zip(values, keys, strict=True)
+
+
+def sequences(
+    values: Iterable[Any], keys: Iterable[Any] | None
+) -> tuple[list[Any] | tuple[Any, ...], list[Any] | tuple[Any, ...] | None]:
+    """Check a call's sequences: lists or tuples of the same length."""
+    for name, items in ("values", values), ("keys", keys):
+        if isinstance(items, (str, bytes, bytearray, memoryview)):
+            raise ArgumentError(f"{name} has to be a sequence of bytes-like objects, not {type(items).__name__}")
+    values = values if isinstance(values, (list, tuple)) else list(values)
+    if keys is not None:
+        keys = keys if isinstance(keys, (list, tuple)) else list(keys)
+        if len(keys) != len(values):
+            raise ConfigError(
+                f"there are {len(values):,} values but {len(keys):,} keys", hint="give as many keys as values"
+            )
+    return values, keys
 
 
 @cache
