@@ -131,6 +131,13 @@ impl<R: Serve> Shared<R> {
         Ok(())
     }
 
+    /// Makes the I/O thread look again, if there is one.
+    pub fn nudge(&self) {
+        if let Some((wake, _)) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
+            wake.wake();
+        }
+    }
+
     fn driver(&self) -> MutexGuard<'_, Option<Driver<R>>> {
         self.driver.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -176,13 +183,20 @@ impl<R: Serve> Shared<R> {
     }
 
     fn end(&self) {
-        let mut done = Vec::new();
         let mut role = self.role();
         role.fail_all(&closed());
-        done.extend(std::iter::from_fn(|| role.poll_done()));
         role.settle(self);
         drop(role);
-        done.into_iter().for_each(|d| R::deliver(d, self));
+        loop {
+            // Some outcomes are there only when others were handed out.
+            let mut role = self.role();
+            let done: Vec<R::Done> = std::iter::from_fn(|| role.poll_done()).collect();
+            drop(role);
+            if done.is_empty() {
+                break;
+            }
+            done.into_iter().for_each(|d| R::deliver(d, self));
+        }
         self.notify();
     }
 }

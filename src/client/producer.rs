@@ -8,7 +8,10 @@ use crate::engine::producer::{self, Event, Packet};
 pub use crate::engine::producer::{BrokerMetrics, GroupMetadata, Metrics, NewRecord, Offsets, TopicMetrics};
 use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish, earliest};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -53,6 +56,15 @@ pub(super) fn op_ticket<T: Send + 'static>(convert: fn(Output) -> Option<T>) -> 
     (Box::new(ticket), pending)
 }
 
+/// Outcomes on their way from the machine to whoever waits. What a flush or the end of a transaction promises includes them,
+/// so those wait for each that was taken out before.
+#[derive(Default)]
+pub struct InHand {
+    events: AtomicU64,
+    /// Whether somebody waits for there to be none.
+    is_awaited: AtomicBool,
+}
+
 /// The producer's machine and operations.
 pub struct Machine {
     producer: producer::Producer<Ticket>,
@@ -63,6 +75,7 @@ pub struct Machine {
     failures: Vec<Failure>,
     failed: Arc<AtomicBool>,
     room: Vec<Waker>,
+    in_hand: Arc<InHand>,
 }
 
 pub enum Token {
@@ -76,7 +89,7 @@ pub enum ToSend {
 }
 
 pub enum Done {
-    Event(Event<Ticket>),
+    Event(Event<Ticket>, Arc<InHand>),
     Op(OpTicket, Result<Output, Error>),
     Called(Promise<()>, Result<(), Error>),
 }
@@ -153,25 +166,30 @@ impl Serve for Machine {
             if let (Err(error), 1..) = (&event.result, event.untracked) {
                 self.note_failure(error, event.untracked);
             }
-            return Some(Done::Event(event));
+            self.in_hand.events.fetch_add(1, SeqCst);
+            return Some(Done::Event(event, self.in_hand.clone()));
         }
         if let Some((ticket, result)) = self.ops.poll_done() {
             return Some(Done::Op(ticket, result));
+        }
+        if self.in_hand.events.load(SeqCst) > 0 {
+            return None;
         }
         while let Some((call, result)) = self.producer.poll_call() {
             if let Some(promise) = self.calls.remove(&call) {
                 return Some(Done::Called(promise, result));
             }
         }
+        self.in_hand.is_awaited.store(!(self.flushes.is_empty() && self.calls.is_empty()), SeqCst);
         let at = self.flushes.iter().position(|(flush, _)| self.producer.is_flushed(*flush))?;
         Some(Done::Called(self.flushes.swap_remove(at).1, Ok(())))
     }
 
-    fn deliver(done: Done, _shared: &Shared<Self>) {
+    fn deliver(done: Done, shared: &Shared<Self>) {
         match done {
             Done::Op(ticket, result) => ticket(result),
             Done::Called(promise, result) => promise.complete(result),
-            Done::Event(event) => {
+            Done::Event(event, in_hand) => {
                 for d in event.deliveries {
                     d.ticket.complete(event.result.clone().map(|(base_offset, append_time)| RecordMetadata {
                         topic: event.topic.clone(),
@@ -179,6 +197,9 @@ impl Serve for Machine {
                         offset: if base_offset < 0 { -1 } else { base_offset + i64::from(d.index) },
                         timestamp: if append_time < 0 { d.timestamp } else { append_time },
                     }));
+                }
+                if in_hand.events.fetch_sub(1, SeqCst) == 1 && in_hand.is_awaited.load(SeqCst) {
+                    shared.nudge();
                 }
             }
         }
@@ -193,6 +214,10 @@ impl Serve for Machine {
     fn fail_all(&mut self, error: &Error) {
         self.producer.fail_all(error);
         self.ops.fail_all(error);
+        for (flush, promise) in std::mem::take(&mut self.flushes) {
+            // What is in flight has no outcome that anybody will hear of.
+            promise.complete(if self.producer.is_flushed(flush) { Ok(()) } else { Err(error.clone()) });
+        }
     }
 }
 
@@ -261,6 +286,7 @@ impl Producer {
             failures: Vec::new(),
             failed: failed.clone(),
             room: Vec::new(),
+            in_hand: Arc::default(),
             producer: producer::Producer::new(role.clone()),
         };
         let create_topics = network.allow_auto_topic_creation;
@@ -339,11 +365,12 @@ impl Producer {
         self.shared.check()?;
         let mut role = self.shared.role();
         let flush = role.producer.flush();
-        if role.producer.is_flushed(flush) {
+        if role.producer.is_flushed(flush) && role.in_hand.events.load(SeqCst) == 0 {
             return Ok(Pending::ready(Ok(())));
         }
         let (promise, pending) = Pending::new();
         role.flushes.push((flush, promise));
+        role.in_hand.is_awaited.store(true, SeqCst);
         drop(role);
         self.shared.wake()?;
         Ok(pending)
@@ -389,6 +416,7 @@ impl Producer {
         let call = f(&mut role.producer, self.shared.now())?;
         let (promise, pending) = Pending::new();
         role.calls.insert(call, promise);
+        role.in_hand.is_awaited.store(true, SeqCst);
         drop(role);
         self.shared.wake()?;
         Ok(pending)

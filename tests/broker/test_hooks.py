@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -76,17 +77,19 @@ def test_every_outcome_is_told_once(style, broker, topic):
 
 
 def test_a_callback_may_send_and_close_and_raise(broker, topic, monkeypatch):
-    raised = []
+    raised, called = [], threading.Event()
     monkeypatch.setattr(sys, "unraisablehook", raised.append)
     producer = klamm.Producer(broker.bootstrap_servers)
     first = producer.send(topic, b"first")
 
     def on_done(delivery):
         producer.send_nowait(topic, b"second, from the callback")
+        called.set()
         raise RuntimeError(delivery.result(0).offset)
 
     first.add_done_callback(on_done)
     first.result(20)
+    assert called.wait(20)  # an outcome is there before its callbacks are called
     producer.flush(20)
     closed = producer.send(topic, b"third")
     closed.add_done_callback(lambda _: producer.close(0))
@@ -133,3 +136,16 @@ def test_batches_too_large_for_the_broker_go_as_smaller_ones(style, broker, topi
         producer.flush()
         assert producer.client.metrics().topics[topic].batches > 1
     assert [row["value"] for row in rows(broker, topic)] == values * 5
+
+
+def test_a_flush_returns_when_every_outcome_was_told(broker, topic):
+    """Callers do the I/O thread's work now and then, so outcomes come from two threads."""
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for round_ in range(200):
+            told = []
+            deliveries = [producer.send(topic, b"%d" % round_) for _ in range(3)]
+            for delivery in deliveries:
+                delivery.add_done_callback(told.append)
+            producer.flush()
+            assert [delivery.result(0).topic for delivery in deliveries] == [topic] * 3
+            assert len(told) == 3
