@@ -13,6 +13,7 @@ mod backoff;
 mod cluster;
 mod connection;
 pub mod consumer;
+mod coordinator;
 mod error;
 mod network;
 pub mod ops;

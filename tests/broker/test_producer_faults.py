@@ -234,3 +234,23 @@ def test_memory_stays_within_the_buffer_while_the_broker_stalls():
     grown, sent = map(int, done.stdout.split())
     assert sent > 50_000
     assert grown < buffer_mib + constant_mib
+
+
+def test_what_an_abort_left_in_flight_is_no_part_of_the_next_transaction(faulty, topic):
+    """A batch that is refused as too large after the abort is not cut in two and tried again."""
+    create(faulty, topic, partitions=1)
+    config = {"transactional_id": "tx", "batch_size": 4 << 20, "max_request_size": 8 << 20, "linger_ms": 60_000}
+    with klamm.Producer(faulty.bootstrap_servers, **config) as producer:
+        producer.init_transactions()
+        producer.partitions_for(topic)
+        tx = producer.transaction()
+        tx.__enter__()
+        faulty.fault("Produce", "delay", seconds=0.5)
+        tx.send_many(topic, [b"%d" % n + b" " * (600 << 10) for n in range(4)])
+        flush = producer._flush()
+        while not faulty.requests("Produce"):
+            assert not flush.done()
+        tx.abort()
+        with producer.transaction() as tx:
+            tx.send_nowait(topic, b"9")
+    assert values(faulty, topic, isolation_level="read_committed") == {0: [9]}

@@ -2,8 +2,8 @@
 //! The coordinator is looked up first, and again when it says that it is not.
 
 use super::{Cx, Op, Output};
-use crate::api::{ErrorCode, find_coordinator, offset_commit, offset_fetch};
-use crate::engine::{Error, Reply, Target};
+use crate::api::{find_coordinator, offset_commit, offset_fetch};
+use crate::engine::{Error, Reply, Target, coordinator};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,30 +20,9 @@ fn reach_coordinator(cx: &mut Cx<'_>, known: Option<i32>, group: &str) -> Option
     if cx.cluster.brokers.is_empty() {
         cx.refresh();
     } else if node.is_none() {
-        let request = find_coordinator::Request {
-            key: group.to_owned(),
-            key_type: find_coordinator::GROUP,
-            coordinator_keys: vec![group.to_owned()],
-        };
-        cx.send(Target::Any, request, COORDINATOR);
+        cx.send(Target::Any, coordinator::ask(find_coordinator::GROUP, group), COORDINATOR);
     }
     node
-}
-
-fn read_coordinator(reply: Reply, group: &str) -> Result<i32, Error> {
-    let response: find_coordinator::Response = reply.decode()?;
-    let (code, node) = match response.coordinators.first() {
-        Some(c) => (c.error_code, c.node_id),
-        None => (response.error_code, response.node_id),
-    };
-    match code.check() {
-        Ok(()) => Ok(node),
-        Err(code) => Err(Error::refused(code, format!("find the coordinator of group {group:?}"))),
-    }
-}
-
-fn is_moved(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE)
 }
 
 /// OffsetCommit for any number of partitions.
@@ -98,14 +77,14 @@ impl Op for Commit {
 
     fn take(&mut self, cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         if part == COORDINATOR {
-            self.coordinator = Some(read_coordinator(reply, &self.group)?);
+            self.coordinator = Some(coordinator::read(reply, format_args!("group {:?}", self.group))?);
             return self.step(cx);
         }
         let response: offset_commit::Response = reply.decode()?;
         for topic in response.topics {
             for p in topic.partitions {
                 if let Err(code) = p.error_code.check() {
-                    if is_moved(code) {
+                    if coordinator::is_moved(code) {
                         self.coordinator = None;
                     }
                     let what = format!("commit {}-{} for group {:?}", topic.name, p.partition_index, self.group);
@@ -179,7 +158,7 @@ impl Op for Committed {
 
     fn take(&mut self, cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         if part == COORDINATOR {
-            self.coordinator = Some(read_coordinator(reply, &self.group)?);
+            self.coordinator = Some(coordinator::read(reply, format_args!("group {:?}", self.group))?);
             return self.step(cx);
         }
         let response: offset_fetch::Response = reply.decode()?;
@@ -193,7 +172,7 @@ impl Op for Committed {
         }
         let failed = topics.iter().flat_map(|(_, ps)| ps).map(|p| p.error_code).find(|c| c.is_error());
         if let Err(code) = code.check().and_then(|()| failed.map_or(Ok(()), Err)) {
-            if is_moved(code) {
+            if coordinator::is_moved(code) {
                 self.coordinator = None;
             }
             return Err(refused(code));

@@ -278,7 +278,7 @@ impl<D> Producer<D> {
     /// Ends everything that is not in flight with an error; what is in flight still has its outcome.
     pub fn fail_all(&mut self, error: &Error) {
         if let Some(transactions) = &mut self.transactions {
-            transactions.fail_all(error);
+            transactions.die(error);
         }
         self.fail_unsent(error);
     }

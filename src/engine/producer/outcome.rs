@@ -133,7 +133,10 @@ impl<D> Producer<D> {
     fn retry(&mut self, now: Time, node: i32, flight: Flight<D>, error: Error) {
         let Flight { topic, partition, mut batch, .. } = flight;
         let code = error.code().unwrap_or(ErrorCode::NONE);
-        if matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE) && batch.count > 1 {
+        // What an aborted transaction left behind must not be there when the next one begins.
+        let is_wanted = self.transactions.as_ref().is_none_or(|t| t.is_wanted());
+        let too_large = matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE);
+        if too_large && batch.count > 1 && is_wanted {
             return self.split(topic, partition, batch, &error);
         }
         // Behind a batch that failed, or may yet, this is to be expected; in front of all others it means that the broker
@@ -147,7 +150,7 @@ impl<D> Producer<D> {
         // Of an answer that cannot be read nobody knows what it said; a batch that is in the log is not taken twice.
         let unread = error.kind() == ErrorKind::Decode && batch.producer.is_some();
         let again = error.is_retriable() || restarts || behind || unread || code == ErrorCode::CONCURRENT_TRANSACTIONS;
-        let again = again && self.transactions.as_ref().is_none_or(|t| t.is_wanted());
+        let again = again && is_wanted;
         let leader = self.topics.get(topic).and_then(|t| self.cluster.leader(&t.name, partition as i32));
         let has_moved = code.is_stale_metadata() && leader.is_some_and(|(leader, _)| leader != node);
         if (code.is_stale_metadata() && !has_moved) || error.kind() == ErrorKind::Network {

@@ -156,3 +156,29 @@ impl Sticky {
         self.bytes >= batch_size
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often each partition has its turn.
+    fn turns(loads: &[Option<usize>]) -> Vec<usize> {
+        let mut sticky = Sticky::new(7);
+        let mut turns = vec![0; loads.len()];
+        for _ in 0..10_000 {
+            sticky.turn(loads);
+            turns[sticky.partition(loads.len())] += 1;
+        }
+        turns
+    }
+
+    #[test]
+    fn partitions_have_turns_alike_and_the_fewer_the_more_waits_for_them() {
+        let alike = turns(&[Some(3); 4]);
+        assert!(alike.iter().all(|n| (2_200..2_800).contains(n)), "{alike:?}");
+        let slow = turns(&[Some(0), Some(9), Some(0)]);
+        assert!(slow[1] * 5 < slow[0] && slow[1] > 0, "{slow:?}");
+        let without_leader = turns(&[Some(1), None, Some(1)]);
+        assert_eq!(without_leader[1], 0);
+    }
+}

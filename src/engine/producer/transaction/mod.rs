@@ -15,7 +15,7 @@
 mod steps;
 
 use crate::api::{ErrorCode, find_coordinator};
-use crate::engine::{Backoff, Error, ErrorKind, Outgoing, Reply, Target, Time};
+use crate::engine::{Backoff, Error, ErrorKind, Outgoing, Reply, Target, Time, coordinator};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const VERSION_2: i16 = 2;
 /// How long to wait at most while markers of the transaction before are still being written: they take milliseconds.
 pub const MARKERS_WAIT: Duration = Duration::from_millis(20);
 /// The newest versions of requests that mean version 1 of the protocol.
-pub const MAX_PRODUCE_1: i16 = 11;
+const MAX_PRODUCE_1: i16 = 11;
 const MAX_END_1: i16 = 4;
 const MAX_COMMIT_1: i16 = 4;
 /// Newer versions of AddPartitionsToTxn are for brokers, newer ones of TxnOffsetCommit name topics by id.
@@ -353,19 +353,14 @@ impl Transactions {
         self.news.gave_up = Some(error.clone());
     }
 
-    /// Nothing is left.
-    fn die(&mut self, error: &Error) {
+    /// Nothing is left: every call ends with the error, and so does each that comes.
+    pub fn die(&mut self, error: &Error) {
         let error = error.clone();
         self.give_up(&error);
         if let Some((call, _)) = self.call.take() {
             self.done.push_back((call, Err(error.clone())));
         }
         self.state = State::Fatal(error);
-    }
-
-    /// Ends every call with an error.
-    pub fn fail_all(&mut self, error: &Error) {
-        self.die(error);
     }
 
     /// The next request. `is_flushed` says that no record is without an outcome, `in_flight` that batches are under way,
@@ -430,10 +425,7 @@ impl Transactions {
         let code = error.code().unwrap_or(ErrorCode::NONE);
         self.error = Some(error.clone());
         let of_group = matches!(step, Step::GroupCoordinator | Step::CommitOffsets);
-        let is_lost = matches!(
-            code,
-            ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE | ErrorCode::REQUEST_TIMED_OUT
-        );
+        let is_lost = coordinator::is_moved(code) || code == ErrorCode::REQUEST_TIMED_OUT;
         if is_lost || matches!(error.kind(), ErrorKind::Network | ErrorKind::Timeout) {
             match self.commits.front_mut() {
                 Some(commit) if of_group => commit.coordinator = None,

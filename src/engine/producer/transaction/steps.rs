@@ -5,7 +5,7 @@ use crate::api::{
     ErrorCode, Info, add_offsets_to_txn, add_partitions_to_txn, end_txn, find_coordinator, init_producer_id,
     txn_offset_commit,
 };
-use crate::engine::{Call, Outgoing, Reply, Target, Time};
+use crate::engine::{Call, Outgoing, Reply, Target, Time, coordinator};
 use crate::wire::{Wire, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -128,9 +128,7 @@ impl Transactions {
 
     /// FindCoordinator.
     pub(super) fn find(&self, now: Time, key_type: i8, key: &str, step: Step) -> Outgoing<Step> {
-        let request =
-            find_coordinator::Request { key: key.to_owned(), key_type, coordinator_keys: vec![key.to_owned()] };
-        self.outgoing(now, Target::Any, Box::new(request), step, i16::MAX)
+        self.outgoing(now, Target::Any, Box::new(coordinator::ask(key_type, key)), step, i16::MAX)
     }
 
     fn outgoing(
@@ -151,11 +149,14 @@ impl Transactions {
             code.check().map_err(|code| Error::refused(code, format!("{tried} of transactional id {id:?}")))
         };
         match step {
-            Step::Coordinator | Step::GroupCoordinator => {
-                let node = read_coordinator(reply, |code| refused(code, "find the coordinator"))?;
-                match self.commits.front_mut() {
-                    Some(commit) if *step == Step::GroupCoordinator => commit.coordinator = Some(node),
-                    _ => self.coordinator = Some(node),
+            Step::Coordinator => {
+                let whose = format_args!("transactional id {:?}", self.settings.id);
+                self.coordinator = Some(coordinator::read(reply, whose)?);
+            }
+            Step::GroupCoordinator => {
+                if let Some(commit) = self.commits.front_mut() {
+                    let whose = format_args!("group {:?}", commit.group.group);
+                    commit.coordinator = Some(coordinator::read(reply, whose)?);
                 }
             }
             Step::Init => {
@@ -213,13 +214,4 @@ impl Transactions {
         }
         Ok(())
     }
-}
-
-fn read_coordinator(reply: Reply, check: impl Fn(ErrorCode) -> Result<(), Error>) -> Result<i32, Error> {
-    let response: find_coordinator::Response = reply.decode()?;
-    let (code, node) = match response.coordinators.first() {
-        Some(c) => (c.error_code, c.node_id),
-        None => (response.error_code, response.node_id),
-    };
-    check(code).map(|()| node)
 }
