@@ -124,7 +124,7 @@ keys! {
     "max.block.ms": MS, "60000", PRODUCER, "How long sending may wait for room in the buffer, and a record for its topic to be known.";
     "max.request.size" or "message.max.bytes": Kind::Int(256, 1 << 30), "1048576", PRODUCER, "The largest request and record, bytes.";
     "compression.type" or "compression.codec": Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]), "none", PRODUCER, "How batches are compressed.";
-    "compression.gzip.level" or "compression.level": Kind::Int(-1, 9), "-1", PRODUCER, "How hard gzip works, from 1 to 9; -1 is its default.";
+    "compression.gzip.level": Kind::Int(-1, 9), "-1", PRODUCER, "How hard gzip works, from 1 to 9; -1 is its default.";
     "compression.zstd.level": Kind::Int(-131_072, 22), "3", PRODUCER, "How hard zstd works.";
     "delivery.timeout.ms" or "message.timeout.ms": Kind::Int(1, i32::MAX as i64), "120000", PRODUCER, "From sending to the outcome, retries included.";
     "retries" or "message.send.max.retries": Kind::Int(0, i32::MAX as i64), "2147483647", PRODUCER, "How often a batch is tried again within delivery.timeout.ms.";
@@ -491,6 +491,20 @@ mod tests {
     fn idempotence_wants_all_acks_unless_it_is_not_asked_for() {
         assert!(!parse(Role::Producer, "acks", "1").unwrap().producer().unwrap().idempotent);
         assert!(parse(Role::Producer, "max.in.flight", "6").is_err());
+    }
+
+    #[test]
+    fn a_level_goes_to_its_codec() {
+        let of = |codec: &str, key: &str, level: &str| {
+            let pair = |k: &str, v: &str| (k.to_owned(), Value::String(v.to_owned()));
+            let pairs = [pair("bootstrap.servers", "h:1"), pair("compression.type", codec), pair(key, level)];
+            Config::parse(Role::Producer, pairs).and_then(|c| c.producer()).map(|p| p.compression)
+        };
+        let level = |compression, level| Codec::with_level(compression, level).unwrap();
+        assert_eq!(of("gzip", "compression.gzip.level", "9").unwrap(), level(Compression::Gzip, 9));
+        assert_eq!(of("zstd", "compression.zstd.level", "-5").unwrap(), level(Compression::Zstd, -5));
+        assert_eq!(of("lz4", "compression.gzip.level", "9").unwrap(), Compression::Lz4.into());
+        assert!(of("gzip", "compression.gzip.level", "0").unwrap_err().message().contains("cannot be 0"));
     }
 
     #[test]
