@@ -187,16 +187,19 @@ class _HookedAsyncProducer(_Hooked):
 
     def send_nowait(self, topic: str, *fields: Any, **named: Any) -> Pending[RecordMetadata]:
         """Send a record without waiting; see `AsyncProducer.send_nowait`."""
-        record = self._hooks.prepared(NewRecord(topic, *fields, **named))
+        return self._try_send(*self._prepared(NewRecord(topic, *fields, **named)))
+
+    def _prepared(self, record: NewRecord) -> NewRecord:
+        record = self._hooks.prepared(record)
         if self._needs_partition(record):
-            count = self._count(topic)
+            count = self._count(record.topic)
             if count is None:
                 raise ConfigError(
-                    f"how many partitions topic {topic!r} has is not known yet, and the partitioner wants to know",
+                    f"how many partitions topic {record.topic!r} has is not known yet, and the partitioner wants to know",
                     hint="await send, or send_many, first",
                 )
             record = self._placed(record, count)
-        return super().send_nowait(*record)  # type: ignore[misc, no-any-return]
+        return record
 
     def _try_send(self, *record: Any) -> Pending[RecordMetadata]:
         return self._hooks.watch(super()._try_send(*record))  # type: ignore[misc]
@@ -207,13 +210,14 @@ class _HookedAsyncProducer(_Hooked):
         """Send many records, each through the hooks; an `on_delivery` alone hears what went wrong."""
         if self._hooks.partitioner is not None and self._count(topic) is None:
             self._note_count(topic, await self.partitions_for(topic))  # type: ignore[attr-defined]
-        for value, key in _pairs(values, keys):
+        for done, (value, key) in enumerate(_pairs(values, keys)):
+            record = self._prepared(NewRecord(topic, value, key, partition))
             while True:
                 try:
-                    self.send_nowait(topic, value, key, partition)
+                    self._try_send(*record)
                     break
                 except BufferFullError:
-                    await self._for_room()  # type: ignore[attr-defined]
+                    await self._for_room(done)  # type: ignore[attr-defined]
 
 
 def _pairs(values: Iterable[Any], keys: Iterable[Any] | None) -> Iterable[tuple[Any, Any]]:

@@ -25,6 +25,7 @@ if sys.version_info < (3, 11):
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from datetime import datetime
     from types import TracebackType
 
     from typing_extensions import Self, Unpack
@@ -47,6 +48,10 @@ EXIT_FLUSH_S = 10.0
 _open: WeakSet[_Producer] = WeakSet()
 
 
+def _records_were(count: int) -> str:
+    return "1 record was" if count == 1 else f"{count:,} records were"
+
+
 @atexit.register
 def _end_all() -> None:
     # Whoever pressed Ctrl+C wants the program to end.
@@ -58,7 +63,7 @@ def _end_all() -> None:
                 producer._flush().result(max(deadline - time.monotonic(), 0))  # noqa: SLF001
         left = producer._outstanding()  # noqa: SLF001
         if left and not is_stopped:
-            print(f"{producer!r}: {left:,} records were lost at the end of the program", file=sys.stderr)  # noqa: T201
+            print(f"{producer!r}: {_records_were(left)} lost at the end of the program", file=sys.stderr)  # noqa: T201
         with suppress(KafkaError, ExceptionGroup):
             producer._end(0)  # noqa: SLF001
 
@@ -80,12 +85,13 @@ class _Producer(ProducerCore):
         on_error: Callable[[Exception], object] | None = None,
         **config: Unpack[ProducerConfig],
     ) -> Self:
-        partitioner = config.get("partitioner")
-        if callable(partitioner):
+        # The extension knows its partitioners by name; a function is a hook.
+        chooses = config.get("partitioner")
+        if callable(chooses):
             del config["partitioner"]
-            hooks = Hooks.of(key_serializer, value_serializer, partitioner, on_delivery, interceptors)
         else:
-            hooks = Hooks.of(key_serializer, value_serializer, None, on_delivery, interceptors)
+            chooses = None
+        hooks = Hooks.of(key_serializer, value_serializer, chooses, on_delivery, interceptors)
         kind: type[Self] = cls if hooks is None else hooked(cls)  # type: ignore[arg-type]
         self: Self = super().__new__(kind, bootstrap_servers, on_error=on_error, **config)
         if hooks is not None:
@@ -103,9 +109,8 @@ class _Producer(ProducerCore):
     def _raise_failures(self) -> None:
         failures = self._failures(True)
         if failures:
-            lost = sum(count for _, count in failures)
-            records = "1 record was" if lost == 1 else f"{lost:,} records were"
-            raise ExceptionGroup(f"{records} not delivered", [error for error, _ in failures])
+            lost = _records_were(sum(count for _, count in failures))
+            raise ExceptionGroup(f"{lost} not delivered", [error for error, _ in failures])
 
     def _end(self, timeout: float | None) -> None:
         try:
@@ -228,7 +233,7 @@ class AsyncProducer(_Producer):
         value: Buffer | None = None,
         key: Buffer | None = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
     ) -> Awaitable[RecordMetadata]:
         """Send a record; await what is returned for its acknowledgement. While the buffer is full, it waits its turn."""
@@ -274,7 +279,7 @@ class AsyncProducer(_Producer):
         value: Buffer | None = None,
         key: Buffer | None = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
+        timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
     ) -> Delivery[RecordMetadata]:
         """Send a record without waiting for anything; raise BufferFullError when the buffer is full.
