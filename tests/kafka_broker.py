@@ -9,7 +9,7 @@ clone, in `$KLAMM_CACHE` or the user's cache directory. Whatever a machine lacks
 the reason in it, never a failure; a broker that does not start though everything is there is a `RuntimeError` with the
 end of its log.
 
-The process cannot outlive the one that started it: see `LAUNCHER`.
+The process cannot outlive the one that started it: see `_LAUNCHER`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _SMALL_KAFKA = {
 
 # Python runs this, which asks Linux to kill it when its parent dies and then becomes the JVM: same process, so the wish
 # holds however the tests end, a SIGKILL included. A `preexec_fn` would save a step, but may deadlock where threads run.
-LAUNCHER = """
+_LAUNCHER = """
 import ctypes, os, signal, sys
 parent, *command = sys.argv[1:]
 if sys.platform == "linux":
@@ -158,35 +158,10 @@ class RealKafka:
         properties = home / "server.properties"
         properties.write_text(properties_text(self._config, home / "data", (port, controller_port)), encoding="utf-8")
         log = home / "kafka.log"
-        # The temporary directory is for the native codecs, which a killed JVM leaves behind.
-        java += [
-            f"-Dkafka.logs.dir={home}",
-            f"-Djava.io.tmpdir={home}",
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-        ]
-
-        format_storage = [
-            "kafka.tools.StorageTool",
-            "format",
-            "--cluster-id",
-            "a2xhbW0ta2xhbW0tMQ",
-            "--config",
-            str(properties),
-            *(part for name, level in self._features.items() for part in ("--feature", f"{name}={level}")),
-        ]
-        with log.open("wb") as out:
-            code = subprocess.run(
-                [*java, *format_storage], stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False
-            ).returncode
-            if code != 0:
-                raise RuntimeError(f"Kafka {self.version} could not format its log directory:\n{tail(log)}")
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", LAUNCHER, str(os.getpid()), *java, "kafka.Kafka", str(properties)],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,  # Ctrl+C is for the tests; they stop the broker when their clients are closed
-            )
+        features = [part for name, level in self._features.items() for part in ("--feature", f"{name}={level}")]
+        if start_formatting(java, home, *features).wait() != 0:
+            raise RuntimeError(f"Kafka {self.version} could not format its log directory:\n{tail(log)}")
+        self._process = start_node(java, home)
         self._wait_until_ready(port, log)
         self.bootstrap_servers = f"{HOST}:{port}"
         self.controller = f"{HOST}:{controller_port}"
@@ -204,6 +179,37 @@ class RealKafka:
                 )
             if time.monotonic() > deadline:
                 raise RuntimeError(f"Kafka {self.version} is not ready after {START_TIMEOUT:.0f} s:\n{tail(log)}")
+
+
+def _java_of(java: Sequence[str], home: Path) -> list[str]:
+    # The temporary directory is for the native codecs, which a killed JVM leaves behind.
+    places = [f"-Dkafka.logs.dir={home}", f"-Djava.io.tmpdir={home}"]
+    return [*java, *places, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+
+
+def start_formatting(java: Sequence[str], home: Path, *options: str) -> subprocess.Popen[bytes]:
+    """Start to format the log directory that `server.properties` in `home` names; the log there begins anew."""
+    command = [*_java_of(java, home), "kafka.tools.StorageTool", "format", "--cluster-id", "a2xhbW0ta2xhbW0tMQ"]
+    with (home / "kafka.log").open("wb") as out:
+        return subprocess.Popen(
+            [*command, "--config", str(home / "server.properties"), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+        )
+
+
+def start_node(java: Sequence[str], home: Path) -> subprocess.Popen[bytes]:
+    """Start the node that `server.properties` in `home` describes; its log goes on there."""
+    command = [*_java_of(java, home), "kafka.Kafka", str(home / "server.properties")]
+    with (home / "kafka.log").open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, "-c", _LAUNCHER, str(os.getpid()), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,  # Ctrl+C is for the tests; they stop the broker when their clients are closed
+        )
 
 
 class _PortTakenError(RuntimeError):

@@ -11,9 +11,7 @@ goes on with one node less and loses nothing that was acknowledged to `acks=all`
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -21,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from kafka_broker import (
     HOST,
-    LAUNCHER,
     SMALL_JVM,
     START_TIMEOUT,
     VERSION,
@@ -30,6 +27,8 @@ from kafka_broker import (
     free_ports,
     kafka_jars,
     properties_text,
+    start_formatting,
+    start_node,
     tail,
 )
 
@@ -103,25 +102,7 @@ class KafkaCluster:
 
     def start_node(self, node: int) -> None:
         """Start a node that does not run; it has its old address and its old data."""
-        home = self._home(node)
-        java = [*self._java, f"-Dkafka.logs.dir={home}", f"-Djava.io.tmpdir={home}"]
-        java.append("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
-        with self._log(node).open("ab") as out:
-            self._processes[node] = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-c",
-                    LAUNCHER,
-                    str(os.getpid()),
-                    *java,
-                    "kafka.Kafka",
-                    str(home / "server.properties"),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            )
+        self._processes[node] = start_node(self._java, self._home(node))
 
     def wait_for(self, node: int, brokers: int) -> None:
         """Wait until a node answers, and knows of so many brokers."""
@@ -154,7 +135,4 @@ class KafkaCluster:
         properties = home / "server.properties"
         ports = self._ports[node - 1], self._ports[self._count + node - 1]
         properties.write_text(properties_text(self._config, home / "data", ports, node, voters), encoding="utf-8")
-        command = [*self._java, "kafka.tools.StorageTool", "format"]
-        command += ["--cluster-id", "a2xhbW0ta2xhbW0tMQ", "--config", str(properties)]
-        with self._log(node).open("wb") as out:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        return start_formatting(self._java, home)
