@@ -1,6 +1,6 @@
 //! The I/O thread: moves bytes between a [`Network`] and its sockets, and requests and answers between the network and
 //! the client's [`Role`]. While it sleeps, a caller may do a turn of its work: a lone request then leaves a thread switch
-//! earlier, which is a tenth of its round trip.
+//! earlier.
 //!
 //! Locks are taken in the order driver, role; outcomes are handed out under neither. A caller never waits for the driver.
 

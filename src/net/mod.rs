@@ -1,8 +1,8 @@
 //! Sockets, readiness and wake-ups: moves bytes, knows no Kafka.
 //!
-//! One thread waits in a [`Poller`]; others may use the sockets registered with it meanwhile, and reach that thread through a [`Wake`], which costs a system
-//! call only when the thread sleeps or is about to. Names are looked up on a thread of their own, because the system's
-//! resolver blocks.
+//! One thread waits in a [`Poller`]; others may use the sockets registered with it meanwhile, and reach that thread
+//! through a [`Wake`], which costs a system call only when the thread sleeps or is about to. Names are looked up on a
+//! thread of their own, because the system's resolver blocks.
 
 mod resolve;
 mod stream;

@@ -1,9 +1,12 @@
-"""The pages that are written from the code are those that the code would write."""
+"""Pages that are written from the code are those that the code would write, and code on pages that needs no broker runs."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
+
+import klamm
 
 ROOT = Path(__file__).parents[2]
 
@@ -13,3 +16,10 @@ def test_the_page_of_configuration_keys_is_up_to_date():
     writer = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(writer)
     assert writer.PAGE.read_text(encoding="utf-8") == writer.page(), "run python scripts/write_configuration.py"
+
+
+def test_the_example_of_the_legacy_page_runs(capsys):
+    page = (ROOT / "docs" / "legacy.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    exec(compile(code, "docs/legacy.md", "exec"), {"klamm": klamm})  # noqa: S102 - our own page
+    assert capsys.readouterr().out == "0 13 b'one'\n13 26 b'two'\n"
