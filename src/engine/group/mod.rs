@@ -1,0 +1,3 @@
+//! Groups of consumers: who reads which partition.
+
+pub mod assignor;
