@@ -11,7 +11,9 @@ use super::assignor::Place;
 use super::{Changes, GroupConfig, Protocol, Step, Subscription, Token};
 use crate::api::consumer_group_heartbeat::{self as api, JOIN, LEAVE, LEAVE_STATIC};
 use crate::api::{ErrorCode, Info, find_coordinator};
-use crate::engine::{Answer, Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest};
+use crate::engine::{
+    Answer, Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest,
+};
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -279,7 +281,8 @@ impl NextGen {
                 request.server_assignor.clone_from(assignor);
             }
         }
-        if self.said.owned.as_ref() != Some(&self.changes.owned) && (self.said.owned.is_none() || self.changes.is_settled())
+        if self.said.owned.as_ref() != Some(&self.changes.owned)
+            && (self.said.owned.is_none() || self.changes.is_settled())
         {
             let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
             for (topic, partition) in &self.changes.owned {
@@ -325,7 +328,7 @@ impl NextGen {
         }
     }
 
-    pub fn handle_cluster(&mut self, _now: Time, cluster: &Arc<Cluster>) {
+    pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
         self.cluster = cluster.clone();
     }
 
@@ -344,7 +347,7 @@ impl NextGen {
             return;
         }
         let result = answer.result.and_then(|reply| match step {
-            Step::Find => self.take_coordinator(reply),
+            Step::Find => self.take_coordinator(now, reply),
             _ => self.take_beat(now, reply),
         });
         if let Err(error) = result {
@@ -375,11 +378,12 @@ impl NextGen {
         self.heartbeat_at = self.retry_at;
     }
 
-    fn take_coordinator(&mut self, reply: Reply) -> Result<(), Error> {
+    fn take_coordinator(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
         let node = coordinator::read(reply, format_args!("group {:?}", self.config.group))?;
         self.coordinator = Some(node);
         if !self.cluster.brokers.contains_key(&node) {
             self.wish.refresh = true;
+            self.try_later(now);
         }
         Ok(())
     }
