@@ -85,7 +85,7 @@ _HOMES = {
     "Transaction": "transaction",
     "read_table": "table",
 }
-_MODULES = {"config", "errors", "hooks", "legacy", "metrics", "protocol", "testing"}
+_MODULES = {"assignors", "config", "errors", "hooks", "legacy", "metrics", "protocol", "testing"}
 
 
 # A type checker would take any name for one of this function's gifts.

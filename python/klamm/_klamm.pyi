@@ -32,6 +32,7 @@ __all__ = [
     "ScramClient",
     "__version__",
     "apis",
+    "assign",
     "config_keys",
     "crc32c",
     "decode",
@@ -49,6 +50,7 @@ __all__ = [
     "murmur2",
     "schema",
     "structures",
+    "user_data",
 ]
 __version__: str
 
@@ -372,6 +374,18 @@ class DevBrokerCore:
         seed: int,
     ) -> None: ...
     def _clear_faults(self) -> None: ...
+
+def assign(
+    name: str,
+    topics: Sequence[tuple[str, Sequence[Sequence[str]]]],
+    members: Sequence[
+        tuple[str, str | None, str | None, Sequence[str], Sequence[tuple[str, int]], int | None, Buffer | None]
+    ],
+) -> dict[str, list[tuple[str, int]]]:
+    """What each member gets of topics, of whose partitions the racks are given."""
+
+def user_data(name: str, owned: Sequence[tuple[str, int]], generation: int | None) -> bytes | None:
+    """What a member tells the leader besides its subscription."""
 
 def config_keys() -> list[tuple[str, list[str], str, str, str, list[str], str]]:
     """`(name, aliases, kind, default, allowed, roles, doc)` of every key."""
