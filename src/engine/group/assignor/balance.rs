@@ -370,13 +370,9 @@ impl<'g> Search<'g> {
         let Some(mut at) = end else {
             return Some(false);
         };
-        loop {
-            let Some((to, c)) = gives[at] else { break };
+        while let Some((to, c)) = gives[at].take() {
             self.give(at, c, to);
             at = to;
-            if at == home {
-                break;
-            }
         }
         Some(true)
     }
