@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from klamm.consumer import AsyncConsumer, Consumer
     from klamm.errors import KafkaError
     from klamm.producer import AsyncProducer, Delivery, Producer
-    from klamm.record import Record, RecordMetadata, Records, TopicPartition
+    from klamm.rebalance import RebalanceListener
+    from klamm.record import OffsetAndMetadata, Record, RecordMetadata, Records, TopicPartition
     from klamm.table import read_table
     from klamm.transaction import AsyncTransaction, GroupMetadata, Transaction
 
@@ -49,8 +50,10 @@ __all__ = [
     "KafkaError",
     "NewTopic",
     "Node",
+    "OffsetAndMetadata",
     "PartitionInfo",
     "Producer",
+    "RebalanceListener",
     "Record",
     "RecordMetadata",
     "Records",
@@ -75,8 +78,10 @@ _HOMES = {
     "KafkaError": "errors",
     "NewTopic": "admin",
     "Node": "admin",
+    "OffsetAndMetadata": "record",
     "PartitionInfo": "admin",
     "Producer": "producer",
+    "RebalanceListener": "rebalance",
     "Record": "record",
     "RecordMetadata": "record",
     "Records": "record",

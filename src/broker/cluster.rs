@@ -107,7 +107,9 @@ impl Cluster {
             return;
         };
         if let Some(parked) = client.parked {
-            self.deadlines.remove(&(parked.deadline, connection));
+            if let Some(at) = parked.deadline {
+                self.deadlines.remove(&(at, connection));
+            }
             handlers::forget(&mut self.state, connection, &parked);
         }
         if let Some(late) = client.late {
@@ -156,7 +158,7 @@ impl Cluster {
     /// Takes a node down and its connections with it. What it led and coordinated moves to other nodes, where there is
     /// a replica; the error is a sentence.
     pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
-        self.state.kill(node)?;
+        self.state.kill(now, node)?;
         let its = self.clients.iter().filter(|(_, client)| client.node == node).map(|(connection, _)| *connection);
         for connection in its.collect::<BTreeSet<_>>() {
             self.close(connection);
@@ -167,7 +169,7 @@ impl Cluster {
 
     /// Brings a node up again, or a new one in.
     pub fn start_node(&mut self, now: Time, node: Node) {
-        self.state.start(node);
+        self.state.start(now, node);
         self.settle(now);
     }
 
@@ -179,8 +181,10 @@ impl Cluster {
     }
 
     /// Has a group or transactional id coordinated by a node; the error is a sentence.
-    pub fn move_coordinator(&mut self, key: &str, node: i32) -> Result<(), String> {
-        self.state.move_coordinator(key, node)
+    pub fn move_coordinator(&mut self, now: Time, key: &str, node: i32) -> Result<(), String> {
+        self.state.move_coordinator(now, key, node)?;
+        self.settle(now);
+        Ok(())
     }
 
     /// Has something go wrong from now on.
@@ -211,7 +215,7 @@ impl Cluster {
                 Outcome::Silent => {}
                 Outcome::Park(parked) => {
                     if let Some(client) = self.clients.get_mut(&connection) {
-                        self.deadlines.insert((parked.deadline, connection));
+                        self.deadlines.extend(parked.deadline.map(|at| (at, connection)));
                         client.parked = Some(parked);
                         client.struck = struck;
                     }
@@ -223,17 +227,17 @@ impl Cluster {
 
     /// What becomes of a frame, and of the answer to it.
     fn serve(&mut self, context: Context, frame: Bytes) -> (Outcome, Option<Struck>) {
-        let mut request = match handlers::open(context, frame) {
+        let request = match handlers::open(context, frame) {
             Ok(request) => request,
             Err(answer) => return (answer.map_or(Outcome::Close, Outcome::Reply), None),
         };
-        let (api, context) = (request.api, request.context);
+        let (api, context) = (request.api, request.context.clone());
         self.requests.note(Seen {
             time: context.clock.now,
             node: context.node,
             api: api.name,
             version: context.version,
-            client_id: request.client_id.take(),
+            client_id: context.client_id.as_deref().map(str::to_owned),
             correlation_id: context.correlation_id,
         });
         match self.faults.strike(&self.state, &request) {
@@ -302,7 +306,7 @@ impl Cluster {
 
     /// Looks again at every parked request that something happened to.
     fn settle(&mut self, now: Time) {
-        while let Some(connection) = self.state.woken.pop_first() {
+        while let Some(connection) = self.state.next_woken() {
             self.resume(now, connection, false);
         }
     }
@@ -318,7 +322,9 @@ impl Cluster {
         let Some(parts) = handlers::resume(&mut self.state, parked, expired) else {
             return;
         };
-        self.deadlines.remove(&(parked.deadline, connection));
+        if let Some(at) = parked.deadline {
+            self.deadlines.remove(&(at, connection));
+        }
         handlers::forget(&mut self.state, connection, parked);
         client.parked = None;
         let struck = client.struck.take();

@@ -61,7 +61,8 @@ impl Control {
 
     /// Has a group or transactional id coordinated by a node.
     pub fn move_coordinator(&self, key: String, node: i32) -> io::Result<()> {
-        self.ask(move |server| server.with_cluster(|cluster, _| cluster.move_coordinator(&key, node)))?.map_err(invalid)
+        self.ask(move |server| server.with_cluster(|cluster, now| cluster.move_coordinator(now, &key, node)))?
+            .map_err(invalid)
     }
 
     /// Has something go wrong from now on.

@@ -10,8 +10,7 @@
 //! ```
 //!
 //! One state serves all nodes: a node is a view of it that answers only for what it leads or coordinates, so that
-//! clients have to find leaders as in a real cluster. Left out so far: group membership, fetch sessions, message
-//! formats before 2, retention and compaction, security.
+//! clients have to find leaders as in a real cluster. Left out so far: fetch sessions, message formats before 2, retention and compaction, security.
 
 mod cluster;
 mod configs;
@@ -54,6 +53,9 @@ pub struct Options {
     pub max_bytes: usize,
     /// The protocol of transactions that clients are told to use: 2 is KIP-890's, 1 the one before.
     pub transaction_version: i16,
+    /// How long a new group waits for more members before its first generation: Kafka's
+    /// `group.initial.rebalance.delay.ms`, 3 s there; none here, so that a test's only consumer starts at once.
+    pub group_initial_rebalance_delay: Duration,
 }
 
 impl Default for Options {
@@ -65,6 +67,7 @@ impl Default for Options {
             port: 0,
             max_bytes: 1 << 30,
             transaction_version: 2,
+            group_initial_rebalance_delay: Duration::ZERO,
         }
     }
 }

@@ -37,6 +37,11 @@ impl Memory {
         }
     }
 
+    /// Whether the bound leaves room for `n` bytes.
+    pub fn has(&self, n: usize) -> bool {
+        self.used.checked_add(n).is_some_and(|used| used <= self.limit)
+    }
+
     /// Takes `n` bytes whatever the bound says: for what follows from something that was allowed.
     pub fn charge(&mut self, n: usize) {
         self.used = self.used.saturating_add(n);
@@ -129,7 +134,7 @@ impl State {
             transaction_version: options.transaction_version,
             memory: Memory { used: 0, limit: options.max_bytes },
             topics: Topics::default(),
-            groups: Groups::default(),
+            groups: Groups::new(options.group_initial_rebalance_delay),
             transactions: Transactions::default(),
             producer_ids: ProducerIds(1000),
             woken: BTreeSet::new(),
@@ -162,11 +167,27 @@ impl State {
     }
 
     /// Has a group or transactional id coordinated by a node; the error is a sentence.
-    pub fn move_coordinator(&mut self, key: &str, node: i32) -> Result<(), String> {
+    pub fn move_coordinator(&mut self, now: Time, key: &str, node: i32) -> Result<(), String> {
         self.check_live(node)?;
+        let before = self.group_coordinators();
         self.moved.insert(key.to_owned(), node);
         self.coordinator_epoch += 1;
+        self.hand_over(now, before);
         Ok(())
+    }
+
+    /// The coordinators of all groups.
+    fn group_coordinators(&self) -> Vec<(String, Option<i32>)> {
+        self.groups.all().map(|(id, _)| (id.to_owned(), self.coordinator(id).map(|n| n.id))).collect()
+    }
+
+    /// Tells the groups that have other coordinators than before.
+    fn hand_over(&mut self, now: Time, before: Vec<(String, Option<i32>)>) {
+        for (id, node) in before {
+            if self.coordinator(&id).map(|n| n.id) != node {
+                self.groups.move_away(&mut self.memory, now, &id);
+            }
+        }
     }
 
     /// Has a partition led by a node, in place of the leader so far if it had no replica; the error is a sentence.
@@ -188,20 +209,24 @@ impl State {
     }
 
     /// Takes a node down; what it led and coordinated moves, where there is another replica.
-    pub fn kill(&mut self, node: i32) -> Result<(), String> {
+    pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
         self.check_live(node)?;
+        let before = self.group_coordinators();
         self.down.insert(node);
         self.elect();
+        self.hand_over(now, before);
         Ok(())
     }
 
     /// Brings a node up again, or in.
-    pub fn start(&mut self, node: Node) {
+    pub fn start(&mut self, now: Time, node: Node) {
+        let before = self.group_coordinators();
         self.down.remove(&node.id);
         if self.node(node.id).is_none() {
             self.nodes.push(node);
         }
         self.elect();
+        self.hand_over(now, before);
     }
 
     fn check_live(&self, node: i32) -> Result<(), String> {
@@ -236,9 +261,14 @@ impl State {
         replicas.iter().filter(|id| !self.down.contains(id)).copied().collect()
     }
 
+    /// A connection whose parked request has something new to look at.
+    pub fn next_woken(&mut self) -> Option<Connection> {
+        self.woken.pop_first().or_else(|| self.groups.answers.next_ready())
+    }
+
     /// When [`Self::handle_timeout`] has something to do.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.transactions.next_timeout()
+        self.transactions.next_timeout().into_iter().chain(self.groups.next_timeout()).min()
     }
 
     /// Ends what has lasted too long.
@@ -246,6 +276,7 @@ impl State {
         while let Some(ended) = self.transactions.expire(&mut self.memory, clock.now) {
             self.write_markers(clock, &ended);
         }
+        self.groups.handle_timeout(&mut self.memory, clock.now);
     }
 
     /// Writes the markers of a transaction that is over.
@@ -266,6 +297,11 @@ impl State {
         (0..partitions).map(|p| nodes.clone().skip((first + p) % count).take(replication_factor).collect()).collect()
     }
 
+    /// What makes a member id unique, in the form Java gives it.
+    pub fn new_member_id(&mut self) -> String {
+        hyphenated(self.new_uuid())
+    }
+
     pub fn new_uuid(&mut self) -> Uuid {
         let mut bytes = [0; 16];
         let (high, low) = bytes.split_at_mut(8);
@@ -276,6 +312,16 @@ impl State {
         bytes[8] = bytes[8] & 0x3f | 0x80;
         Uuid(bytes)
     }
+}
+
+/// 8-4-4-4-12 hexadecimal digits.
+fn hyphenated(Uuid(bytes): Uuid) -> String {
+    let mut text = String::with_capacity(36);
+    for (n, byte) in bytes.iter().enumerate() {
+        text.push_str(if matches!(n, 4 | 6 | 8 | 10) { "-" } else { "" });
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
 }
 
 /// splitmix64: ids must differ, and chance be reproducible from a seed; nothing more.

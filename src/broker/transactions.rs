@@ -360,7 +360,7 @@ pub(super) fn write_markers(state: &mut State, clock: Clock, coordinator_epoch: 
     let State { topics, groups, memory, woken, .. } = state;
     for (name, indexes) in &ended.partitions {
         if name == OFFSETS_TOPIC {
-            groups.end_transaction(memory, ended.producer.id, indexes, ended.committed);
+            groups.offsets.end_transaction(memory, ended.producer.id, indexes, ended.committed);
         }
         let Some(topic) = topics.get_mut(name) else {
             continue;

@@ -22,7 +22,7 @@ pub use crate::engine::sasl::scram;
 pub use crate::engine::{Cluster, Error, ErrorKind};
 pub use admin::Admin;
 pub use config::{Config, KEYS, Key, Role, Value};
-pub use consumer::Consumer;
+pub use consumer::{Change, CommittedOffset, Consumer};
 pub use pending::{Pending, Promise};
 pub use producer::{
     Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, Offsets, Producer, RecordMetadata,

@@ -7,7 +7,7 @@
 //! * [`Network`]: all connections of a client, bootstrap, metadata; it gives every request a connection and every
 //!   request an answer.
 //! * [`sasl`]: what a client says to prove who it is.
-//! * [`group`]: who of a group reads which partition.
+//! * [`group`]: membership of a group of consumers.
 //! * [`Role`]: what the client is for: [`producer`], [`consumer`], and [`ops`] for everything that asks once.
 
 mod backoff;

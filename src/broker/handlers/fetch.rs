@@ -40,7 +40,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     }
     watch(state, context, &request);
     let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
-    Answer::Park(Waiting::Fetch(request), context.clock.now.saturating_add(wait))
+    Answer::Park(Waiting::Fetch(request), Some(context.clock.now.saturating_add(wait)))
 }
 
 pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {

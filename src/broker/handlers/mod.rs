@@ -5,18 +5,20 @@
 
 use super::Time;
 use super::cluster::Connection;
+use super::group;
 use super::state::{Clock, State};
 use crate::api::header::{RequestHeader, get_response_header, put_response_header};
 use crate::api::{self, ErrorCode, Info, Message, Request};
 use crate::wire::{Error, Reader, Value, Wire, Writer};
 use bytes::Bytes;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Byte fields from here on are sent from where they lie; below, a copy is cheaper than another piece.
 const SHARE_FROM: usize = 4 << 10;
 
 /// Who asks, when, and in which version.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Context {
     pub clock: Clock,
     /// The node that was asked.
@@ -24,11 +26,13 @@ pub(super) struct Context {
     pub connection: Connection,
     pub version: i16,
     pub correlation_id: i32,
+    /// What the client calls itself.
+    pub client_id: Option<Arc<str>>,
 }
 
 impl Context {
     pub fn new(clock: Clock, node: i32, connection: Connection) -> Self {
-        Self { clock, node, connection, version: 0, correlation_id: 0 }
+        Self { clock, node, connection, version: 0, correlation_id: 0, client_id: None }
     }
 }
 
@@ -48,20 +52,22 @@ pub(super) enum Outcome {
 #[derive(Debug)]
 pub(super) struct Parked {
     pub context: Context,
-    pub deadline: Time,
+    pub deadline: Option<Time>,
     waiting: Waiting,
 }
 
 #[derive(Debug)]
 enum Waiting {
     Fetch(api::fetch::Request),
+    /// For an answer of [`Answers`](super::group::Answers).
+    Group,
 }
 
 /// What a handler says.
 enum Answer<R> {
     Reply(R),
     Silent,
-    Park(Waiting, Time),
+    Park(Waiting, Option<Time>),
     Close,
 }
 
@@ -75,7 +81,7 @@ macro_rules! serve {
 
         fn dispatch(state: &mut State, context: Context, api: &'static Info, body: Bytes) -> Outcome {
             $( if api.key == api::$module::API.key {
-                return answer(context, body, |request| $module::handle(state, &context, request));
+                return answer(context, body, |context, request| $module::handle(state, context, request));
             } )*
             Outcome::Close
         }
@@ -84,7 +90,7 @@ macro_rules! serve {
         pub(super) fn refuse(request: Opened, code: ErrorCode) -> Outcome {
             let Opened { api, context, body, .. } = request;
             $( if api.key == api::$module::API.key {
-                return answer(context, body, |request| Answer::Reply($module::refuse(request, code)));
+                return answer(context, body, |_, request| Answer::Reply($module::refuse(request, code)));
             } )*
             Outcome::Close
         }
@@ -99,6 +105,12 @@ serve! {
     offset_commit
     offset_fetch
     find_coordinator
+    join_group
+    heartbeat
+    leave_group
+    sync_group
+    describe_groups
+    list_groups
     api_versions
     create_topics
     delete_topics
@@ -106,6 +118,8 @@ serve! {
     add_partitions_to_txn
     add_offsets_to_txn
     end_txn
+    delete_groups
+    offset_delete
     txn_offset_commit
     describe_producers
     describe_transactions
@@ -116,7 +130,6 @@ serve! {
 pub(super) struct Opened {
     pub api: &'static Info,
     pub context: Context,
-    pub client_id: Option<String>,
     pub body: Bytes,
 }
 
@@ -128,8 +141,9 @@ pub(super) fn open(mut context: Context, frame: Bytes) -> Result<Opened, Option<
     let api = known(header.request_api_key).ok_or(None)?;
     context.version = header.request_api_version;
     context.correlation_id = header.correlation_id;
+    context.client_id = header.client_id.0.map(Arc::from);
     if (api.min..=api.max_stable).contains(&header.request_api_version) {
-        return Ok(Opened { api, context, client_id: header.client_id.0, body: reader.rest() });
+        return Ok(Opened { api, context, body: reader.rest() });
     }
     if api.key == api::api_versions::API.key && header.request_api_version > 0 {
         context.version = 0;
@@ -167,6 +181,10 @@ pub(super) fn resume(state: &mut State, parked: &Parked, expired: bool) -> Optio
         Waiting::Fetch(request) => {
             fetch::poll(state, &parked.context, request, expired).map(|response| encode(&parked.context, &response))
         }
+        Waiting::Group => state.groups.answers.take(parked.context.connection).map(|answer| match answer {
+            group::Answer::Join(response) => encode(&parked.context, &response),
+            group::Answer::Sync(response) => encode(&parked.context, &response),
+        }),
     }
 }
 
@@ -174,25 +192,30 @@ pub(super) fn resume(state: &mut State, parked: &Parked, expired: bool) -> Optio
 pub(super) fn forget(state: &mut State, connection: Connection, parked: &Parked) {
     match &parked.waiting {
         Waiting::Fetch(request) => fetch::unwatch(state, connection, request),
+        Waiting::Group => state.groups.answers.forget(connection),
     }
 }
 
-fn answer<R: Request>(context: Context, body: Bytes, handle: impl FnOnce(R) -> Answer<R::Response>) -> Outcome {
+fn answer<R: Request>(
+    context: Context,
+    body: Bytes,
+    handle: impl FnOnce(&Context, R) -> Answer<R::Response>,
+) -> Outcome {
     // Bytes left over are ignored, as Kafka does: librdkafka 2.16 writes three too many in a flexible Metadata request
     // for all topics.
     let mut reader = Reader::new(body, context.version, R::API.is_flexible(context.version));
     let Ok(request) = R::get(&mut reader) else { return Outcome::Close };
-    match handle(request) {
-        Answer::Reply(response) => reply(context, &response),
+    match handle(&context, request) {
+        Answer::Reply(response) => reply(&context, &response),
         Answer::Silent => Outcome::Silent,
         Answer::Park(waiting, deadline) => Outcome::Park(Parked { context, deadline, waiting }),
         Answer::Close => Outcome::Close,
     }
 }
 
-fn reply<M: Message>(context: Context, response: &M) -> Outcome {
+fn reply<M: Message>(context: &Context, response: &M) -> Outcome {
     // A response that has no form in the version asked for (a name longer than its length field) cannot be sent.
-    encode(&context, response).map_or(Outcome::Close, Outcome::Reply)
+    encode(context, response).map_or(Outcome::Close, Outcome::Reply)
 }
 
 /// A response as a frame with its length, log slices shared.
@@ -206,6 +229,11 @@ fn encode<M: Message>(context: &Context, response: &M) -> Result<Vec<Bytes>, Err
         *first = length.to_be_bytes();
     }
     w.parts()
+}
+
+/// Bits of what somebody may do with a group, by operation number: read, delete, describe, describe and alter configs.
+fn group_operations(wanted: bool) -> i32 {
+    if wanted { 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11 } else { i32::MIN }
 }
 
 /// An error code with a sentence for a person.

@@ -1,22 +1,18 @@
-//! OffsetCommit v0 to v10: keeps offsets of clients that are no members (generation -1).
+//! OffsetCommit v0 to v10: keeps offsets of members, and of clients that are no members (generation -1) of groups that
+//! have none.
 //!
-//! Nobody can be a member yet, so a generation is refused: ILLEGAL_GENERATION, from v9 on GROUP_ID_NOT_FOUND. v0,
-//! which Kafka kept in ZooKeeper, shares the offsets of the later versions. Offsets do not expire.
+//! A generation of a group nobody knows is ILLEGAL_GENERATION, from v9 on GROUP_ID_NOT_FOUND. v0, which Kafka kept in
+//! ZooKeeper, shares the offsets of the later versions. Offsets do not expire.
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::offset_commit::{Partition, PartitionResponse, Request, Response, TopicResponse};
-use crate::broker::group::{Committed, MAX_METADATA};
+use crate::broker::group::Claim;
+use crate::broker::group::offsets::{Committed, MAX_METADATA};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
-    let refused = if !state.is_coordinator(context.node, &request.group_id) {
-        Some(ErrorCode::NOT_COORDINATOR)
-    } else if request.generation_id_or_member_epoch >= 0 {
-        Some(if context.version >= 9 { ErrorCode::GROUP_ID_NOT_FOUND } else { ErrorCode::ILLEGAL_GENERATION })
-    } else {
-        None
-    };
+    let refused = admit(state, context, &request).err();
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let name = match context.version {
@@ -50,6 +46,22 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
     Response { topics: topics.collect(), ..Response::default() }
 }
 
+fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), ErrorCode> {
+    if !state.is_coordinator(context.node, &request.group_id) {
+        return Err(ErrorCode::NOT_COORDINATOR);
+    }
+    let claim = Claim {
+        member: &request.member_id,
+        instance: request.group_instance_id.as_deref(),
+        generation: request.generation_id_or_member_epoch,
+    };
+    let State { groups, memory, .. } = state;
+    match groups.admit_commit(memory, context.clock.now, &request.group_id, claim, false) {
+        Err(ErrorCode::GROUP_ID_NOT_FOUND) if context.version < 9 => Err(ErrorCode::ILLEGAL_GENERATION),
+        admitted => admitted,
+    }
+}
+
 fn commit(state: &mut State, group: &str, topic: &str, wanted: Partition) -> ErrorCode {
     let metadata = wanted.committed_metadata.unwrap_or_default();
     if metadata.len() > MAX_METADATA {
@@ -60,7 +72,7 @@ fn commit(state: &mut State, group: &str, topic: &str, wanted: Partition) -> Err
         return ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
     }
     let new = Committed { offset: wanted.committed_offset, leader_epoch: wanted.committed_leader_epoch, metadata };
-    match groups.commit(memory, group, topic, wanted.partition_index, new) {
+    match groups.offsets.commit(memory, group, topic, wanted.partition_index, new) {
         true => ErrorCode::NONE,
         // Kafka's word for a coordinator that cannot write its log.
         false => ErrorCode::COORDINATOR_NOT_AVAILABLE,

@@ -8,7 +8,7 @@ use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::offset_fetch::{Group, GroupResponse, GroupTopicResponse, PartitionResponse, Request, Response};
 use crate::api::offset_fetch::{Topic, TopicResponse};
-use crate::broker::group::Committed;
+use crate::broker::group::offsets::Committed;
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
@@ -99,7 +99,7 @@ impl Look<'_> {
         if self.is_unstable(topic, index) {
             return absent(index, ErrorCode::UNSTABLE_OFFSET_COMMIT);
         }
-        match self.state.groups.committed(self.group, topic, index) {
+        match self.state.groups.offsets.committed(self.group, topic, index) {
             Some(committed) => present(index, committed),
             None if self.version == 0 => absent(index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
             None => absent(index, ErrorCode::NONE),
@@ -107,7 +107,7 @@ impl Look<'_> {
     }
 
     fn all(&self) -> Vec<TopicResponse> {
-        let topics = self.state.groups.all(self.group).map(|(topic, partitions)| TopicResponse {
+        let topics = self.state.groups.offsets.all(self.group).map(|(topic, partitions)| TopicResponse {
             name: topic.to_owned(),
             partitions: partitions.map(|(index, _)| self.fetch(topic, index)).collect(),
         });
@@ -115,7 +115,7 @@ impl Look<'_> {
     }
 
     fn is_unstable(&self, topic: &str, index: i32) -> bool {
-        self.stable && self.state.groups.is_unstable(self.group, topic, index)
+        self.stable && self.state.groups.offsets.is_unstable(self.group, topic, index)
     }
 }
 

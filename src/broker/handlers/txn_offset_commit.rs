@@ -1,12 +1,13 @@
 //! TxnOffsetCommit v0 to v6: keeps offsets of a group that count once the transaction is committed.
 //!
-//! Nobody can be a member yet: a generation is refused with what Kafka says to a member it does not know. From v5 on
-//! the group is added to the transaction; before, that is AddOffsetsToTxn's work.
+//! A generation of a group nobody knows is ILLEGAL_GENERATION. From v5 on the group is added to the transaction; before,
+//! that is AddOffsetsToTxn's work.
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::txn_offset_commit::{Partition, PartitionResponse, Request, Response, Topic, TopicResponse};
-use crate::broker::group::{Committed, MAX_METADATA};
+use crate::broker::group::Claim;
+use crate::broker::group::offsets::{Committed, MAX_METADATA};
 use crate::broker::state::{ProducerId, State};
 use crate::broker::transactions::{OFFSETS_TOPIC, Protocol, offsets_partition};
 
@@ -72,13 +73,15 @@ fn admit(state: &mut State, context: &Context, request: &Request, producer: Prod
     let State { transactions, memory, groups, .. } = state;
     let partition = (OFFSETS_TOPIC, offsets_partition(group));
     transactions.enter(memory, context.clock, &request.transactional_id, producer, partition, protocol)?;
-    if request.generation_id_or_member_epoch < 0 {
-        return Ok(());
+    let claim = Claim {
+        member: &request.member_id,
+        instance: request.group_instance_id.as_deref(),
+        generation: request.generation_id_or_member_epoch,
+    };
+    match groups.admit_commit(memory, context.clock.now, group, claim, true) {
+        Err(ErrorCode::GROUP_ID_NOT_FOUND) => Err(ErrorCode::ILLEGAL_GENERATION),
+        admitted => admitted,
     }
-    Err(match groups.knows(group) {
-        true => ErrorCode::UNKNOWN_MEMBER_ID,
-        false => ErrorCode::ILLEGAL_GENERATION,
-    })
 }
 
 fn commit(
@@ -102,7 +105,7 @@ fn commit(
         return ErrorCode::OFFSET_METADATA_TOO_LARGE;
     }
     let new = Committed { offset: wanted.committed_offset, leader_epoch: wanted.committed_leader_epoch, metadata };
-    match groups.commit_pending(memory, group, (topic, index), producer_id, new) {
+    match groups.offsets.commit_pending(memory, group, (topic, index), producer_id, new) {
         true => ErrorCode::NONE,
         false => ErrorCode::COORDINATOR_NOT_AVAILABLE,
     }

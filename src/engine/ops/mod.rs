@@ -8,7 +8,7 @@ mod group;
 mod offsets;
 mod topics;
 
-pub use group::{Commit, Committed};
+pub use group::{Commit, Committed, CommittedOffset};
 pub use offsets::ListOffsets;
 pub use topics::{CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
 
@@ -29,8 +29,8 @@ pub enum Output {
     Done,
     /// For each partition asked about, an offset and its timestamp (-1 for none), or `None` if no record is that late.
     Offsets(Vec<Option<(i64, i64)>>),
-    /// For each partition asked about, the offset committed.
-    Committed(Vec<Option<i64>>),
+    /// For each partition asked about, what was committed.
+    Committed(Vec<Option<CommittedOffset>>),
     /// Brokers and topics.
     Cluster(Arc<Cluster>),
     /// Partition numbers.
@@ -77,6 +77,8 @@ pub trait Op: Send {
     fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error>;
     /// Takes a reply in. A retriable error is tried again, any other ends the operation.
     fn take(&mut self, cx: &mut Cx<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error>;
+    /// Notes that a request had no answer: whoever it went to may have moved.
+    fn lost(&mut self) {}
     /// The result, when nothing is missing.
     fn output(&mut self) -> Option<Output>;
 }
@@ -234,7 +236,10 @@ impl<T: Send> Role for Ops<T> {
         running.outstanding -= 1;
         let result = match answer.result {
             Ok(reply) => self.with(now, id, |op, cx| op.take(cx, part, answer.node, reply)),
-            Err(error) => Some(Err(error)),
+            Err(error) => {
+                running.op.lost();
+                Some(Err(error))
+            }
         };
         self.settle(now, id, result);
     }

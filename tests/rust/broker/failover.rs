@@ -145,13 +145,13 @@ fn coordinators_move_and_what_they_know_with_them() {
         (answer.error_code, answer.producer_epoch)
     };
     assert_eq!(init(&mut world, first), (ErrorCode::NONE, 0));
-    world.cluster.move_coordinator("x", second).unwrap();
+    world.cluster.move_coordinator(world.now, "x", second).unwrap();
     assert_eq!(init(&mut world, first).0, ErrorCode::NOT_COORDINATOR);
     assert_eq!((world.coordinator(1, "x"), init(&mut world, second)), (second, (ErrorCode::NONE, 1)));
     let third = second % 3 + 1;
     world.kill(second);
     assert_eq!((world.coordinator(third as u64, "x"), init(&mut world, third)), (third, (ErrorCode::NONE, 2)));
-    assert!(world.cluster.move_coordinator("x", second).is_err());
+    assert!(world.cluster.move_coordinator(world.now, "x", second).is_err());
     world.start(second);
     assert_eq!(world.coordinator(third as u64, "x"), second);
 }

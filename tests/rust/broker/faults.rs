@@ -190,6 +190,8 @@ fn an_error_is_answered_by_every_api_in_every_version() {
                 "DeleteTopics" if version >= 6 => vec![field("topics", id("name", 99, Vec::new()))],
                 "DeleteTopics" => vec![field("topicNames", Value::List(vec![text()]))],
                 "FindCoordinator" if version >= 4 => vec![field("coordinatorKeys", Value::List(vec![text()]))],
+                "DescribeGroups" => vec![field("groups", Value::List(vec![text()]))],
+                "DeleteGroups" => vec![field("groupsNames", Value::List(vec![text()]))],
                 "DescribeTransactions" => vec![field("transactionalIds", Value::List(vec![text()]))],
                 "AddPartitionsToTxn" => {
                     let topics = id("name", 99, vec![field("partitions", indexes())]);

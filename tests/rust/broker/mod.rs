@@ -2,6 +2,7 @@
 
 mod failover;
 mod faults;
+mod groups;
 mod nodes;
 mod protocol;
 mod reading;

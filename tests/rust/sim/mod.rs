@@ -255,7 +255,7 @@ impl World {
         // Some of it is refused: a topic that is not there yet, a node that is down. That is nothing, too.
         let _ = match (self.random.below(4), self.down) {
             (0, _) => self.cluster.move_leader(now, "t", partition, node),
-            (1, _) => self.cluster.move_coordinator("tx", node),
+            (1, _) => self.cluster.move_coordinator(now, "tx", node),
             (_, None) => self.cluster.kill(now, node).map(|()| self.down = Some(node)),
             (_, Some(down)) => {
                 self.cluster.start_node(now, nodes().swap_remove(down as usize - 1));

@@ -1,18 +1,18 @@
-//! Groups: so far the offsets they committed; nobody can be a member yet.
+//! What groups committed.
 //!
 //! Offsets are kept by topic name and go with the topic. Those of a transaction wait for its end; then, as in Kafka,
 //! the one that was sent last counts. Keys and metadata count towards the cluster's memory.
 
-use super::state::Memory;
-use super::transactions::offsets_partition;
+use crate::broker::state::Memory;
+use crate::broker::transactions::offsets_partition;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of metadata that may come with an offset: Kafka's `offset.metadata.max.bytes`.
-pub(super) const MAX_METADATA: usize = 4096;
+pub(in crate::broker) const MAX_METADATA: usize = 4096;
 
 /// An offset as it was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Committed {
+pub(in crate::broker) struct Committed {
     pub offset: i64,
     pub leader_epoch: i32,
     pub metadata: String,
@@ -25,15 +25,15 @@ struct Kept {
     order: u64,
 }
 
-type Offsets = BTreeMap<String, BTreeMap<i32, Kept>>;
+type Topics = BTreeMap<String, BTreeMap<i32, Kept>>;
 
 /// Offsets of open transactions, by producer id.
 type Pending = BTreeMap<String, BTreeMap<i32, BTreeMap<i64, Kept>>>;
 
-/// All groups.
+/// The offsets of all groups.
 #[derive(Debug, Default)]
-pub(super) struct Groups {
-    offsets: BTreeMap<String, Offsets>,
+pub(in crate::broker) struct Offsets {
+    offsets: BTreeMap<String, Topics>,
     pending: BTreeMap<String, Pending>,
     commits: u64,
 }
@@ -43,12 +43,7 @@ fn cost(group: &str, topic: &str, kept: &Kept) -> usize {
     group.len() + topic.len() + kept.committed.metadata.len() + 128
 }
 
-impl Groups {
-    /// Whether anything is known of a group.
-    pub fn knows(&self, group: &str) -> bool {
-        self.offsets.contains_key(group) || self.pending.contains_key(group)
-    }
-
+impl Offsets {
     /// Keeps an offset; false if there is no memory for it.
     pub fn commit(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32, new: Committed) -> bool {
         let new = self.keep(new);
@@ -135,6 +130,28 @@ impl Groups {
         self.offsets.get(group).into_iter().flatten().map(|(topic, partitions)| {
             (topic.as_str(), partitions.iter().map(|(index, kept)| (*index, &kept.committed)))
         })
+    }
+
+    /// Forgets what a group committed for a partition, a transaction that is open included.
+    pub fn forget(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32) {
+        let of_topic = self.offsets.get_mut(group).and_then(|topics| topics.get_mut(topic));
+        let kept = of_topic.and_then(|indexes| indexes.remove(&partition));
+        let of_topic = self.pending.get_mut(group).and_then(|topics| topics.get_mut(topic));
+        let pending = of_topic.and_then(|indexes| indexes.remove(&partition));
+        for old in kept.into_iter().chain(pending.into_iter().flat_map(BTreeMap::into_values)) {
+            memory.give(cost(group, topic, &old));
+        }
+    }
+
+    /// Forgets everything a group committed.
+    pub fn forget_group(&mut self, memory: &mut Memory, group: &str) {
+        for (topic, indexes) in self.offsets.remove(group).into_iter().flatten() {
+            indexes.into_values().for_each(|old| memory.give(cost(group, &topic, &old)));
+        }
+        for (topic, indexes) in self.pending.remove(group).into_iter().flatten() {
+            let producers = indexes.into_values().flat_map(BTreeMap::into_values);
+            producers.for_each(|old| memory.give(cost(group, &topic, &old)));
+        }
     }
 
     /// Forgets what was committed for a topic that is gone.

@@ -1,0 +1,613 @@
+//! A classic group: its coordinator gathers the members, one of them assigns, and a generation begins.
+//!
+//! ```text
+//!                 join                       all joined, or time is up         the leader's SyncGroup
+//!        Empty --------> PreparingRebalance ---------------------------> CompletingRebalance --------> Stable
+//!          ^               |  ^    ^  nobody left                          | join, leave, timeout        |
+//!          '---------------'  |    '---------------------------------------'                             |
+//!                             '--------------------------------------------------------------------------'
+//! ```
+//!
+//! KIP-62 (rebalance timeouts), KIP-134 (the delay before a first generation), KIP-345 (static members), KIP-394 (ids before
+//! membership), KIP-814. As in Kafka a member whose connection breaks while it waits stays in until its session ends.
+//! When the coordinator changes, Kafka's next one goes back to the last generation that was complete; here the rebalance goes
+//! on, and members whose first JoinGroup was never answered are forgotten in both.
+
+mod member;
+
+pub(in crate::broker) use member::{CLIENT_HOST, Joining};
+
+use super::{Answer, Answers, Claim};
+use crate::api::data::consumer_protocol::{self, Subscription};
+use crate::api::{ErrorCode, describe_groups, join_group, sync_group};
+use crate::broker::{Connection, Time};
+use bytes::Bytes;
+use member::{Member, Waits, millis, refuse_sync};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// The pause before looking again for members if none came, where their rebalance timeout is shorter.
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::broker) enum Phase {
+    Empty,
+    PreparingRebalance,
+    CompletingRebalance,
+    Stable,
+}
+
+impl Phase {
+    /// Kafka's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "Empty",
+            Self::PreparingRebalance => "PreparingRebalance",
+            Self::CompletingRebalance => "CompletingRebalance",
+            Self::Stable => "Stable",
+        }
+    }
+}
+
+/// See the top of this file.
+#[derive(Debug)]
+pub(in crate::broker) struct Group {
+    pub phase: Phase,
+    pub generation: i32,
+    pub protocol_type: Option<String>,
+    pub protocol: Option<String>,
+    leader: Option<String>,
+    members: BTreeMap<String, Member>,
+    /// Member ids by instance id.
+    statics: BTreeMap<String, String>,
+    /// Ids that were given to clients that have yet to join with them, and until when they may.
+    pending: BTreeMap<String, Time>,
+    /// Who has yet to send SyncGroup in this generation.
+    unsynced: BTreeSet<String>,
+    /// What the members read; `None` if they are no consumers or do not say so in a way that is known.
+    topics: Option<BTreeSet<String>>,
+    timer: Option<(Time, Timer)>,
+    initial_delay: Duration,
+}
+
+/// What happens when time is up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timer {
+    /// A first generation begins, unless somebody came in the meantime and there is time left to wait for more.
+    Gather { left: Duration, came: bool },
+    /// Who did not join is out.
+    Join,
+    /// Who did not sync is out.
+    Sync,
+}
+
+impl Group {
+    pub fn new(initial_delay: Duration) -> Self {
+        Self {
+            phase: Phase::Empty,
+            generation: 0,
+            protocol_type: None,
+            protocol: None,
+            leader: None,
+            members: BTreeMap::new(),
+            statics: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            unsynced: BTreeSet::new(),
+            topics: None,
+            timer: None,
+            initial_delay,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.phase == Phase::Empty
+    }
+
+    pub fn is_subscribed(&self, topic: &str) -> bool {
+        let is_consumer = self.protocol_type.as_deref() == Some("consumer");
+        self.topics.as_ref().map_or(is_consumer, |topics| topics.contains(topic))
+    }
+
+    pub fn cost(&self) -> usize {
+        let members = self.members.iter().map(|(id, member)| member.cost(id));
+        let pending = self.pending.keys().map(|id| id.len() + 64);
+        let topics = self.topics.iter().flatten().map(|topic| topic.len() + 64);
+        members.chain(pending).chain(topics).sum()
+    }
+
+    pub fn next_timeout(&self) -> Option<Time> {
+        let sessions = self.members.values().filter_map(|m| m.deadline).chain(self.pending.values().copied());
+        sessions.chain(self.timer.map(|(at, _)| at)).min()
+    }
+
+    /// Ends sessions and waits that lasted too long.
+    pub fn handle_timeout(&mut self, now: Time, answers: &mut Answers) {
+        if let Some((_, timer)) = self.timer.take_if(|(at, _)| *at <= now) {
+            match timer {
+                Timer::Gather { left, came: true } if !left.is_zero() => {
+                    let next = self.initial_delay.min(left);
+                    let left = left.saturating_sub(self.initial_delay);
+                    self.timer = Some((now.saturating_add(next), Timer::Gather { left, came: false }));
+                }
+                Timer::Gather { .. } | Timer::Join => self.complete_join(now, answers),
+                Timer::Sync => {
+                    for id in std::mem::take(&mut self.unsynced) {
+                        self.remove(&id);
+                    }
+                    self.prepare(now, answers);
+                }
+            }
+        }
+        let due = |deadline: Option<Time>| deadline.is_some_and(|at| at <= now);
+        let pending: Vec<_> = self.pending.iter().filter(|(_, at)| due(Some(**at))).map(|(id, _)| id.clone()).collect();
+        for id in pending {
+            self.remove(&id);
+            if self.phase == Phase::PreparingRebalance && self.all_joined() {
+                self.complete_join(now, answers);
+            }
+        }
+        let ended: Vec<_> = self.members.iter().filter(|(_, m)| due(m.deadline)).map(|(id, _)| id.clone()).collect();
+        for id in ended {
+            // Whoever waits is alive, except that nobody waits for a first generation for ever. What happened to the
+            // members before may have given this one more time.
+            let Some(member) = self.members.get_mut(&id).filter(|m| due(m.deadline)) else {
+                continue;
+            };
+            if !member.is_new && member.waits != Waits::No {
+                member.deadline = None;
+                continue;
+            }
+            self.expel(&id, answers);
+            match self.phase {
+                Phase::Stable | Phase::CompletingRebalance => self.prepare(now, answers),
+                Phase::PreparingRebalance if self.all_joined() => self.complete_join(now, answers),
+                _ => {}
+            }
+        }
+    }
+
+    /// A coordinator takes the group over.
+    pub fn load(&mut self, now: Time, answers: &mut Answers) {
+        let ids: Vec<_> = self.members.keys().cloned().collect();
+        for id in ids {
+            let Some(member) = self.members.get_mut(&id) else { continue };
+            member.refuse(&id, ErrorCode::NOT_COORDINATOR, answers);
+            member.touch(now);
+            if member.is_new {
+                self.remove(&id);
+            }
+        }
+        self.pending.clear();
+        self.unsynced.clear();
+        self.timer = None;
+        if matches!(self.phase, Phase::PreparingRebalance | Phase::CompletingRebalance) {
+            self.phase = Phase::PreparingRebalance;
+            match self.members.is_empty() {
+                true => self.complete_join(now, answers),
+                false => self.timer = Some((now.saturating_add(self.rebalance_timeout()), Timer::Join)),
+            }
+        }
+    }
+
+    /// JoinGroup of a client without a member id.
+    pub fn join_new(&mut self, joining: Joining<'_>, answers: &mut Answers) {
+        if !self.supports(joining.request) {
+            return joining.refuse(answers, "", ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+        }
+        let id = joining.new_id.clone();
+        if let Some(instance) = &joining.request.group_instance_id {
+            return match self.statics.get(instance).cloned() {
+                Some(old) => self.replace(&old, joining, answers),
+                None => self.add(id, joining, answers),
+            };
+        }
+        if joining.id_first {
+            let until = joining.now.saturating_add(millis(joining.request.session_timeout_ms));
+            self.pending.insert(id.clone(), until);
+            return joining.refuse(answers, &id, ErrorCode::MEMBER_ID_REQUIRED);
+        }
+        self.add(id, joining, answers);
+    }
+
+    /// JoinGroup of a client with a member id.
+    pub fn join_again(&mut self, joining: Joining<'_>, answers: &mut Answers) {
+        let id = joining.request.member_id.clone();
+        let instance = joining.request.group_instance_id.as_deref();
+        if !self.supports(joining.request) {
+            return joining.refuse(answers, &id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+        }
+        if self.pending.contains_key(&id) {
+            return match instance {
+                None => self.add(id, joining, answers),
+                Some(_) => joining.refuse(answers, &id, ErrorCode::UNKNOWN_SERVER_ERROR),
+            };
+        }
+        if let Err(code) = self.check_member(&id, instance) {
+            return joining.refuse(answers, &id, code);
+        }
+        let is_leader = self.leader.as_ref() == Some(&id);
+        let protocols = joining.protocols();
+        let is_same = self.members.get(&id).is_some_and(|member| member.protocols == protocols);
+        match self.phase {
+            Phase::Empty => joining.refuse(answers, &id, ErrorCode::UNKNOWN_MEMBER_ID),
+            // It may not have got the answer the first time.
+            Phase::CompletingRebalance if is_same => {
+                answers.give(joining.connection, Answer::Join(self.generation_for(&id)));
+            }
+            // Nothing changed for a follower; a leader joins again because something did, of which only it knows.
+            Phase::Stable if is_same && !is_leader => {
+                answers.give(joining.connection, Answer::Join(self.generation_for(&id)));
+            }
+            _ => {
+                if let Some(member) = self.members.get_mut(&id) {
+                    member.update(&joining, protocols);
+                }
+                self.prepare_or_complete(joining.now, answers);
+            }
+        }
+    }
+
+    /// SyncGroup: the leader's brings everybody's assignment.
+    pub fn sync(&mut self, now: Time, connection: Connection, request: sync_group::Request, answers: &mut Answers) {
+        let checked = self.check(&request.member_id, request.group_instance_id.as_deref(), request.generation_id);
+        let differs =
+            |said: &Option<String>, known: &Option<String>| said.is_some() && known.is_some() && said != known;
+        if let Err(code) = checked {
+            return refuse_sync(answers, connection, code);
+        }
+        if differs(&request.protocol_type, &self.protocol_type) || differs(&request.protocol_name, &self.protocol) {
+            return refuse_sync(answers, connection, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+        }
+        let Some(member) = self.members.get_mut(&request.member_id) else {
+            return;
+        };
+        match self.phase {
+            Phase::Empty => refuse_sync(answers, connection, ErrorCode::UNKNOWN_MEMBER_ID),
+            Phase::PreparingRebalance => refuse_sync(answers, connection, ErrorCode::REBALANCE_IN_PROGRESS),
+            Phase::Stable => {
+                let assignment = member.assignment.clone();
+                self.synced(&request.member_id);
+                let answer = self.assigned(assignment);
+                answers.give(connection, Answer::Sync(answer));
+            }
+            Phase::CompletingRebalance => {
+                member.waits = Waits::Sync(connection);
+                self.synced(&request.member_id);
+                if self.leader.as_ref() == Some(&request.member_id) {
+                    self.assign(now, request.assignments, answers);
+                }
+            }
+        }
+    }
+
+    /// Heartbeat.
+    pub fn heartbeat(&mut self, now: Time, claim: Claim<'_>) -> Result<(), ErrorCode> {
+        self.check(claim.member, claim.instance, claim.generation)?;
+        if let Some(member) = self.members.get_mut(claim.member) {
+            member.touch(now);
+        }
+        match self.phase {
+            Phase::PreparingRebalance => Err(ErrorCode::REBALANCE_IN_PROGRESS),
+            _ => Ok(()),
+        }
+    }
+
+    /// LeaveGroup, one member of it; [`Self::left`] comes after the last.
+    pub fn leave(&mut self, id: &str, instance: Option<&str>, answers: &mut Answers) -> Result<(), ErrorCode> {
+        if self.pending.remove(id).is_some() {
+            return Ok(());
+        }
+        // An operator takes static members out by their instance ids.
+        let id = match (id, instance) {
+            ("", Some(instance)) => self.statics.get(instance).cloned().ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?,
+            _ => self.check_member(id, instance).map(|()| id.to_owned())?,
+        };
+        self.expel(&id, answers);
+        Ok(())
+    }
+
+    /// Goes on without those who left.
+    pub fn left(&mut self, now: Time, answers: &mut Answers) {
+        match self.phase {
+            Phase::Stable | Phase::CompletingRebalance => self.prepare(now, answers),
+            Phase::PreparingRebalance => self.maybe_complete(now, answers),
+            Phase::Empty => {}
+        }
+    }
+
+    /// Whether offsets may be committed for the group.
+    pub fn admit_commit(&mut self, now: Time, claim: Claim<'_>, transactional: bool) -> Result<(), ErrorCode> {
+        if claim.generation < 0 && self.is_empty() {
+            return Ok(());
+        }
+        if claim.generation >= 0 || !claim.member.is_empty() || claim.instance.is_some() {
+            self.check(claim.member, claim.instance, claim.generation)?;
+        } else if !transactional && !self.is_empty() {
+            return Err(ErrorCode::UNKNOWN_MEMBER_ID);
+        }
+        if transactional {
+            return Ok(());
+        }
+        match (self.phase, self.members.get_mut(claim.member)) {
+            // Its generation has begun and nobody has anything yet.
+            (Phase::CompletingRebalance, _) => Err(ErrorCode::REBALANCE_IN_PROGRESS),
+            (_, Some(member)) => {
+                member.touch(now);
+                Ok(())
+            }
+            (_, None) => Ok(()),
+        }
+    }
+
+    /// The members for tools; what they said and got only in a group that is stable, as in Kafka.
+    pub fn describe(&self) -> Vec<describe_groups::Member> {
+        let is_stable = self.phase == Phase::Stable;
+        let describe = |(id, member): (&String, &Member)| describe_groups::Member {
+            member_id: id.clone(),
+            group_instance_id: member.instance.clone(),
+            client_id: member.client_id.clone(),
+            client_host: CLIENT_HOST.to_owned(),
+            member_metadata: if is_stable { member.metadata(self.protocol.as_deref()) } else { Bytes::new() },
+            member_assignment: if is_stable { member.assignment.clone() } else { Bytes::new() },
+        };
+        self.members.iter().map(describe).collect()
+    }
+
+    fn check_member(&self, id: &str, instance: Option<&str>) -> Result<(), ErrorCode> {
+        if let Some(instance) = instance {
+            let holder = self.statics.get(instance).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
+            if holder != id {
+                return Err(ErrorCode::FENCED_INSTANCE_ID);
+            }
+        }
+        self.members.contains_key(id).then_some(()).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)
+    }
+
+    fn check(&self, id: &str, instance: Option<&str>, generation: i32) -> Result<(), ErrorCode> {
+        self.check_member(id, instance)?;
+        (generation == self.generation).then_some(()).ok_or(ErrorCode::ILLEGAL_GENERATION)
+    }
+
+    /// Whether the group goes on having a protocol that all know if this client comes in.
+    fn supports(&self, request: &join_group::Request) -> bool {
+        if self.is_empty() {
+            return !request.protocol_type.is_empty() && !request.protocols.is_empty();
+        }
+        self.protocol_type.as_ref() == Some(&request.protocol_type)
+            && request.protocols.iter().any(|p| self.members.values().all(|member| member.knows(&p.name)))
+    }
+
+    fn add(&mut self, id: String, joining: Joining<'_>, answers: &mut Answers) {
+        let request = joining.request;
+        if let Some((_, Timer::Gather { came, .. })) = &mut self.timer {
+            *came = true;
+        }
+        if self.members.is_empty() {
+            self.protocol_type = Some(request.protocol_type.clone());
+        }
+        if let Some(instance) = &request.group_instance_id {
+            self.statics.insert(instance.clone(), id.clone());
+        }
+        let member = joining.member();
+        self.leader.get_or_insert_with(|| id.clone());
+        self.pending.remove(&id);
+        self.members.insert(id, member);
+        self.prepare_or_complete(joining.now, answers);
+    }
+
+    /// A static member is back under a new id.
+    fn replace(&mut self, old: &str, joining: Joining<'_>, answers: &mut Answers) {
+        let Some(mut member) = self.members.remove(old) else {
+            return;
+        };
+        member.refuse(old, ErrorCode::FENCED_INSTANCE_ID, answers);
+        member.is_new = false;
+        let id = joining.new_id.clone();
+        let led = self.leader.clone();
+        if self.leader.as_deref() == Some(old) {
+            self.leader = Some(id.clone());
+        }
+        self.unsynced.remove(old);
+        self.statics.extend(member.instance.iter().map(|instance| (instance.clone(), id.clone())));
+        member.touch(joining.now);
+        member.update(&joining, joining.protocols());
+        self.members.insert(id.clone(), member);
+        match self.phase {
+            Phase::Stable if self.vote() == self.protocol => {
+                let mut answer = self.generation_for(&id);
+                if joining.may_skip {
+                    answer.skip_assignment = self.leader.as_ref() == Some(&id);
+                } else {
+                    // Before it could be told to skip it, a leader was kept from assigning by the id of the one before.
+                    answer.leader = led.unwrap_or_default();
+                    answer.members = Vec::new();
+                }
+                if let Some(member) = self.members.get_mut(&id) {
+                    member.waits = Waits::No;
+                }
+                answers.give(joining.connection, Answer::Join(answer));
+            }
+            Phase::Stable | Phase::CompletingRebalance => self.prepare(joining.now, answers),
+            Phase::PreparingRebalance => self.maybe_complete(joining.now, answers),
+            Phase::Empty => {}
+        }
+    }
+
+    /// Takes a member out, and answers what it waits for.
+    fn expel(&mut self, id: &str, answers: &mut Answers) {
+        if let Some(Waits::Join(connection)) = self.members.get(id).map(|member| member.waits) {
+            let error_code = ErrorCode::UNKNOWN_MEMBER_ID;
+            answers.give(connection, Answer::Join(join_group::Response { error_code, ..Default::default() }));
+        }
+        self.remove(id);
+    }
+
+    fn remove(&mut self, id: &str) {
+        if let Some(instance) = self.members.remove(id).and_then(|member| member.instance) {
+            self.statics.remove(&instance);
+        }
+        if self.leader.as_deref() == Some(id) {
+            self.leader = self.members.keys().next().cloned();
+        }
+        self.pending.remove(id);
+        self.unsynced.remove(id);
+    }
+
+    fn all_joined(&self) -> bool {
+        self.pending.is_empty() && self.members.values().all(Member::has_joined)
+    }
+
+    fn rebalance_timeout(&self) -> Duration {
+        self.members.values().map(|member| member.rebalance).max().unwrap_or_default()
+    }
+
+    fn prepare_or_complete(&mut self, now: Time, answers: &mut Answers) {
+        match self.phase {
+            Phase::PreparingRebalance => self.maybe_complete(now, answers),
+            _ => self.prepare(now, answers),
+        }
+    }
+
+    /// A rebalance begins.
+    fn prepare(&mut self, now: Time, answers: &mut Answers) {
+        if self.phase == Phase::CompletingRebalance {
+            for member in self.members.values_mut() {
+                member.assignment = Bytes::new();
+                if let Waits::Sync(connection) = member.waits {
+                    member.waits = Waits::No;
+                    member.touch(now);
+                    refuse_sync(answers, connection, ErrorCode::REBALANCE_IN_PROGRESS);
+                }
+            }
+        }
+        self.unsynced.clear();
+        let was_empty = std::mem::replace(&mut self.phase, Phase::PreparingRebalance) == Phase::Empty;
+        if was_empty && !self.initial_delay.is_zero() {
+            let left = self.rebalance_timeout().saturating_sub(self.initial_delay);
+            self.timer = Some((now.saturating_add(self.initial_delay), Timer::Gather { left, came: false }));
+        } else if self.all_joined() {
+            self.complete_join(now, answers);
+        } else {
+            self.timer = Some((now.saturating_add(self.rebalance_timeout()), Timer::Join));
+        }
+    }
+
+    fn maybe_complete(&mut self, now: Time, answers: &mut Answers) {
+        let gathers = matches!(self.timer, Some((_, Timer::Gather { .. })));
+        if !gathers && self.all_joined() {
+            self.complete_join(now, answers);
+        }
+    }
+
+    /// Begins a generation of those who joined. Static members stay without: they may be restarting.
+    fn complete_join(&mut self, now: Time, answers: &mut Answers) {
+        self.timer = None;
+        let absent = self.members.iter().filter(|(_, m)| !m.has_joined() && m.instance.is_none());
+        for id in absent.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.remove(&id);
+        }
+        let joined = |id: &String| self.members.get(id).is_some_and(Member::has_joined);
+        if !self.leader.as_ref().is_some_and(joined) {
+            let next = self.members.iter().find(|(_, m)| m.has_joined()).map(|(id, _)| id.clone());
+            if next.is_none() && !self.members.is_empty() {
+                let wait = self.rebalance_timeout().max(SHORTEST_WAIT);
+                self.timer = Some((now.saturating_add(wait), Timer::Join));
+                return;
+            }
+            self.leader = next;
+        }
+        self.generation = self.generation.checked_add(1).unwrap_or(1);
+        self.protocol = self.vote();
+        self.topics = self.subscribed();
+        if self.members.is_empty() {
+            self.phase = Phase::Empty;
+            return;
+        }
+        self.phase = Phase::CompletingRebalance;
+        self.timer = Some((now.saturating_add(self.rebalance_timeout()), Timer::Sync));
+        self.unsynced = self.members.keys().cloned().collect();
+        let ids: Vec<_> = self.members.keys().cloned().collect();
+        for id in ids {
+            let answer = self.generation_for(&id);
+            let Some(member) = self.members.get_mut(&id) else { continue };
+            if let Waits::Join(connection) = std::mem::replace(&mut member.waits, Waits::No) {
+                answers.give(connection, Answer::Join(answer));
+            }
+            member.is_new = false;
+            member.touch(now);
+        }
+    }
+
+    fn generation_for(&self, id: &str) -> join_group::Response {
+        let leads = self.leader.as_deref() == Some(id);
+        let member = |(id, member): (&String, &Member)| join_group::Member {
+            member_id: id.clone(),
+            group_instance_id: member.instance.clone(),
+            metadata: member.metadata(self.protocol.as_deref()),
+        };
+        join_group::Response {
+            generation_id: self.generation,
+            protocol_type: self.protocol_type.clone(),
+            protocol_name: self.protocol.clone(),
+            leader: self.leader.clone().unwrap_or_default(),
+            member_id: id.to_owned(),
+            members: if leads { self.members.iter().map(member).collect() } else { Vec::new() },
+            ..Default::default()
+        }
+    }
+
+    /// The protocol that most members prefer among those all have.
+    fn vote(&self) -> Option<String> {
+        let shared = |name: &str| self.members.values().all(|member| member.knows(name));
+        let mut votes = BTreeMap::<&str, usize>::new();
+        for member in self.members.values() {
+            let first = member.protocols.iter().map(|(name, _)| name.as_str()).find(|name| shared(name));
+            *votes.entry(first?).or_default() += 1;
+        }
+        let most = votes.values().max()?;
+        votes.iter().find(|(_, count)| *count == most).map(|(name, _)| (*name).to_owned())
+    }
+
+    fn subscribed(&self) -> Option<BTreeSet<String>> {
+        if self.protocol_type.as_deref() != Some("consumer") {
+            return None;
+        }
+        let mut topics = BTreeSet::new();
+        for member in self.members.values() {
+            let subscription = consumer_protocol::decode::<Subscription>(member.metadata(self.protocol.as_deref()));
+            topics.extend(subscription.ok()?.topics);
+        }
+        Some(topics)
+    }
+
+    fn synced(&mut self, id: &str) {
+        self.unsynced.remove(id);
+        if self.unsynced.is_empty() {
+            self.timer = None;
+        }
+    }
+
+    fn assign(&mut self, now: Time, assignments: Vec<sync_group::Assignment>, answers: &mut Answers) {
+        let mut assignments: BTreeMap<_, _> = assignments.into_iter().map(|a| (a.member_id, a.assignment)).collect();
+        self.phase = Phase::Stable;
+        let template = self.assigned(Bytes::new());
+        for (id, member) in &mut self.members {
+            member.assignment = assignments.remove(id).map_or_else(Bytes::new, |a| Bytes::copy_from_slice(&a));
+            if let Waits::Sync(connection) = member.waits {
+                member.waits = Waits::No;
+                member.touch(now);
+                let assignment = member.assignment.clone();
+                answers.give(connection, Answer::Sync(sync_group::Response { assignment, ..template.clone() }));
+            }
+        }
+    }
+
+    fn assigned(&self, assignment: Bytes) -> sync_group::Response {
+        sync_group::Response {
+            protocol_type: self.protocol_type.clone(),
+            protocol_name: self.protocol.clone(),
+            assignment,
+            ..Default::default()
+        }
+    }
+}

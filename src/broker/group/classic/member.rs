@@ -1,0 +1,145 @@
+//! A member of a classic group: what it says of itself, what it waits for, when its session ends.
+
+use crate::api::{ErrorCode, join_group, sync_group};
+use crate::broker::group::{Answer, Answers};
+use crate::broker::{Connection, Time};
+use bytes::Bytes;
+use std::time::Duration;
+
+/// How long a member may wait for its first generation: it has no session yet.
+const NEW_MEMBER_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What remembering a member takes besides what it says of itself, roughly.
+const MEMBER: usize = 256;
+
+/// All connections come from here; this is how Java writes the address.
+pub(in crate::broker) const CLIENT_HOST: &str = "/127.0.0.1";
+
+/// See the top of this file.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub instance: Option<String>,
+    pub client_id: String,
+    pub session: Duration,
+    pub rebalance: Duration,
+    pub protocols: Vec<(String, Bytes)>,
+    pub assignment: Bytes,
+    pub waits: Waits,
+    /// It has not been in a generation yet.
+    pub is_new: bool,
+    /// When its session ends; `None` once it ended while the member waited, which counts as a sign of life.
+    pub deadline: Option<Time>,
+}
+
+/// The request a member waits for an answer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    No,
+    Join(Connection),
+    Sync(Connection),
+}
+
+/// A client that wants in, or in again.
+#[derive(Debug)]
+pub(in crate::broker) struct Joining<'a> {
+    pub now: Time,
+    pub connection: Connection,
+    pub client_id: &'a str,
+    /// The id it gets if it has none.
+    pub new_id: String,
+    /// Whether it has to come back with its id before it is a member.
+    pub id_first: bool,
+    /// Whether a leader can be told that it need not assign.
+    pub may_skip: bool,
+    pub request: &'a join_group::Request,
+}
+
+impl Joining<'_> {
+    /// What keeping the member takes, roughly.
+    pub fn cost(&self) -> usize {
+        let protocols = self.request.protocols.iter().map(|p| p.name.len() + p.metadata.len() + 64);
+        MEMBER + self.new_id.len() + self.request.member_id.len() + self.client_id.len() + protocols.sum::<usize>()
+    }
+
+    pub fn protocols(&self) -> Vec<(String, Bytes)> {
+        // The frame is not kept for the sake of a part of it.
+        let copy = |p: &join_group::Protocol| (p.name.clone(), Bytes::copy_from_slice(&p.metadata));
+        self.request.protocols.iter().map(copy).collect()
+    }
+
+    /// A member that waits for a generation.
+    pub(super) fn member(&self) -> Member {
+        let request = self.request;
+        Member {
+            instance: request.group_instance_id.clone(),
+            client_id: self.client_id.to_owned(),
+            session: millis(request.session_timeout_ms),
+            rebalance: millis(request.rebalance_timeout_ms),
+            protocols: self.protocols(),
+            assignment: Bytes::new(),
+            waits: Waits::Join(self.connection),
+            is_new: true,
+            deadline: Some(self.now.saturating_add(NEW_MEMBER_TIMEOUT)),
+        }
+    }
+
+    pub fn refuse(&self, answers: &mut Answers, member_id: &str, error_code: ErrorCode) {
+        let answer = join_group::Response { member_id: member_id.to_owned(), error_code, ..Default::default() };
+        answers.give(self.connection, Answer::Join(answer));
+    }
+}
+
+pub(super) fn millis(ms: i32) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
+
+impl Member {
+    /// What keeping it under an id takes, roughly.
+    pub fn cost(&self, id: &str) -> usize {
+        let protocols = self.protocols.iter().map(|(name, metadata)| name.len() + metadata.len() + 64);
+        let instance = self.instance.as_ref().map_or(0, |instance| 2 * instance.len() + 64);
+        MEMBER + 2 * id.len() + self.client_id.len() + instance + self.assignment.len() + protocols.sum::<usize>()
+    }
+
+    /// It gave a sign of life.
+    pub fn touch(&mut self, now: Time) {
+        self.deadline = Some(now.saturating_add(self.session));
+    }
+
+    /// Takes in what it says of itself now.
+    pub fn update(&mut self, joining: &Joining<'_>, protocols: Vec<(String, Bytes)>) {
+        self.protocols = protocols;
+        self.session = millis(joining.request.session_timeout_ms);
+        self.rebalance = millis(joining.request.rebalance_timeout_ms);
+        self.waits = Waits::Join(joining.connection);
+    }
+
+    pub fn knows(&self, protocol: &str) -> bool {
+        self.protocols.iter().any(|(name, _)| name == protocol)
+    }
+
+    pub fn has_joined(&self) -> bool {
+        matches!(self.waits, Waits::Join(_))
+    }
+
+    pub fn metadata(&self, protocol: Option<&str>) -> Bytes {
+        let found = self.protocols.iter().find(|(name, _)| Some(name.as_str()) == protocol);
+        found.map(|(_, metadata)| metadata.clone()).unwrap_or_default()
+    }
+
+    /// Refuses what it waits for.
+    pub fn refuse(&mut self, id: &str, error_code: ErrorCode, answers: &mut Answers) {
+        match std::mem::replace(&mut self.waits, Waits::No) {
+            Waits::Join(connection) => {
+                let answer = join_group::Response { member_id: id.to_owned(), error_code, ..Default::default() };
+                answers.give(connection, Answer::Join(answer));
+            }
+            Waits::Sync(connection) => refuse_sync(answers, connection, error_code),
+            Waits::No => {}
+        }
+    }
+}
+
+pub(super) fn refuse_sync(answers: &mut Answers, connection: Connection, error_code: ErrorCode) {
+    answers.give(connection, Answer::Sync(sync_group::Response { error_code, ..Default::default() }));
+}

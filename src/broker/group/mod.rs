@@ -1,0 +1,269 @@
+//! Groups: their members, who gets what, what they committed.
+//!
+//! ```text
+//! offsets   what groups committed              classic   JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+//! ```
+//!
+//! One state serves all nodes, so a group survives the loss of its coordinator as Kafka's do, which the next coordinator
+//! reads from its log. A request that waits for others is answered through [`Answers`]: whoever moves the group leaves
+//! the answer there, and the connection is woken. What members are remembered by counts towards the cluster's memory.
+//! Groups do not expire; DeleteGroups forgets them.
+
+pub(super) mod classic;
+pub(super) mod offsets;
+
+use super::state::Memory;
+use super::{Connection, Time};
+use crate::api::{ErrorCode, join_group, sync_group};
+use offsets::Offsets;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What remembering a group takes besides its members, roughly.
+const GROUP: usize = 512;
+
+/// An answer that others bring about.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Join(join_group::Response),
+    Sync(sync_group::Response),
+}
+
+/// The requests that wait for one.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    waiting: BTreeMap<Connection, Option<Answer>>,
+    ready: Vec<Connection>,
+}
+
+impl Answers {
+    /// A connection waits from now on.
+    pub fn expect(&mut self, connection: Connection) {
+        self.waiting.insert(connection, None);
+    }
+
+    /// Answers a connection, unless it is gone.
+    fn give(&mut self, connection: Connection, answer: Answer) {
+        if let Some(place) = self.waiting.get_mut(&connection) {
+            *place = Some(answer);
+            self.ready.push(connection);
+        }
+    }
+
+    /// The answer to a connection, which waits no longer if there is one.
+    pub fn take(&mut self, connection: Connection) -> Option<Answer> {
+        let answer = self.waiting.get_mut(&connection)?.take()?;
+        self.waiting.remove(&connection);
+        Some(answer)
+    }
+
+    /// A connection waits no longer.
+    pub fn forget(&mut self, connection: Connection) {
+        self.waiting.remove(&connection);
+    }
+
+    /// A connection that has an answer now.
+    pub fn next_ready(&mut self) -> Option<Connection> {
+        self.ready.pop()
+    }
+}
+
+/// A group, by the protocol its members speak.
+#[derive(Debug)]
+pub(super) enum Group {
+    Classic(classic::Group),
+}
+
+impl Group {
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Classic(group) => group.is_empty(),
+        }
+    }
+
+    /// Kafka's name for the protocol.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Classic(_) => "classic",
+        }
+    }
+
+    /// Kafka's name for the state.
+    pub fn state(&self) -> &'static str {
+        match self {
+            Self::Classic(group) => group.phase.name(),
+        }
+    }
+
+    /// What the members say they are; empty if there never was one.
+    pub fn protocol_type(&self) -> &str {
+        match self {
+            Self::Classic(group) => group.protocol_type.as_deref().unwrap_or(""),
+        }
+    }
+
+    /// Whether a member reads a topic, as far as the coordinator knows.
+    pub fn is_subscribed(&self, topic: &str) -> bool {
+        match self {
+            Self::Classic(group) => group.is_subscribed(topic),
+        }
+    }
+
+    fn cost(&self) -> usize {
+        match self {
+            Self::Classic(group) => group.cost(),
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        match self {
+            Self::Classic(group) => group.next_timeout(),
+        }
+    }
+}
+
+/// Who commits or looks: a member, or nobody in particular.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claim<'a> {
+    pub member: &'a str,
+    pub instance: Option<&'a str>,
+    /// The generation or member epoch, -1 for none.
+    pub generation: i32,
+}
+
+/// A group and what is filed elsewhere of it.
+#[derive(Debug)]
+struct Entry {
+    group: Group,
+    taken: usize,
+    timeout: Option<Time>,
+}
+
+/// All groups.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    pub offsets: Offsets,
+    pub answers: Answers,
+    initial_delay: Duration,
+    entries: BTreeMap<String, Entry>,
+    deadlines: BTreeSet<(Time, String)>,
+}
+
+impl Groups {
+    pub fn new(initial_delay: Duration) -> Self {
+        Self { initial_delay, ..Self::default() }
+    }
+
+    pub fn get(&self, id: &str) -> Option<&Group> {
+        self.entries.get(id).map(|entry| &entry.group)
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = (&str, &Group)> {
+        self.entries.iter().map(|(id, entry)| (id.as_str(), &entry.group))
+    }
+
+    /// Changes a group of the classic protocol; `None` if there is no such group.
+    pub fn with_classic<T>(
+        &mut self,
+        memory: &mut Memory,
+        id: &str,
+        change: impl FnOnce(&mut classic::Group, &mut Answers) -> T,
+    ) -> Option<T> {
+        let Group::Classic(group) = &mut self.entries.get_mut(id)?.group;
+        let result = change(group, &mut self.answers);
+        self.file(memory, id);
+        Some(result)
+    }
+
+    /// Makes a group of the classic protocol unless there is any group of this name; false if there is no memory.
+    pub fn create_classic(&mut self, memory: &mut Memory, id: &str) -> bool {
+        if self.entries.contains_key(id) {
+            return true;
+        }
+        let taken = GROUP + id.len();
+        if !memory.take(taken) {
+            return false;
+        }
+        let group = Group::Classic(classic::Group::new(self.initial_delay));
+        self.entries.insert(id.to_owned(), Entry { group, taken, timeout: None });
+        true
+    }
+
+    /// Forgets a group without members, and what it committed.
+    pub fn delete(&mut self, memory: &mut Memory, id: &str) -> ErrorCode {
+        match self.entries.get(id) {
+            None => return ErrorCode::GROUP_ID_NOT_FOUND,
+            Some(entry) if !entry.group.is_empty() => return ErrorCode::NON_EMPTY_GROUP,
+            Some(_) => {}
+        }
+        self.remove(memory, id);
+        self.offsets.forget_group(memory, id);
+        ErrorCode::NONE
+    }
+
+    fn remove(&mut self, memory: &mut Memory, id: &str) {
+        if let Some(entry) = self.entries.remove(id) {
+            memory.give(entry.taken);
+            if let Some(at) = entry.timeout {
+                self.deadlines.remove(&(at, id.to_owned()));
+            }
+        }
+    }
+
+    /// Whether somebody may commit offsets for a group, which is made if nobody knew it.
+    pub fn admit_commit(
+        &mut self,
+        memory: &mut Memory,
+        now: Time,
+        id: &str,
+        claim: Claim<'_>,
+        transactional: bool,
+    ) -> Result<(), ErrorCode> {
+        if claim.generation < 0 && !self.create_classic(memory, id) {
+            return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
+        }
+        let entry = self.entries.get_mut(id).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?;
+        match &mut entry.group {
+            Group::Classic(group) => group.admit_commit(now, claim, transactional)?,
+        }
+        self.file(memory, id);
+        Ok(())
+    }
+
+    /// A group has another coordinator now, which knows what was in the log: requests that wait are refused.
+    pub fn move_away(&mut self, memory: &mut Memory, now: Time, id: &str) {
+        self.with_classic(memory, id, |group, answers| group.load(now, answers));
+    }
+
+    /// When [`Self::handle_timeout`] has something to do.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, memory: &mut Memory, now: Time) {
+        let due: Vec<_> = self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| id.clone()).collect();
+        for id in due {
+            self.with_classic(memory, &id, |group, answers| group.handle_timeout(now, answers));
+        }
+    }
+
+    /// Brings what is filed of a group up to date.
+    fn file(&mut self, memory: &mut Memory, id: &str) {
+        let Some(entry) = self.entries.get_mut(id) else {
+            return;
+        };
+        let cost = GROUP + id.len() + entry.group.cost();
+        memory.give(entry.taken);
+        memory.charge(cost);
+        entry.taken = cost;
+        let timeout = entry.group.next_timeout();
+        if timeout != entry.timeout {
+            if let Some(at) = entry.timeout {
+                self.deadlines.remove(&(at, id.to_owned()));
+            }
+            self.deadlines.extend(timeout.map(|at| (at, id.to_owned())));
+            entry.timeout = timeout;
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! DeleteGroups v0 to v3: forgets groups without members, and what they committed.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::delete_groups::{GroupResult, Request, Response};
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let delete = |group_id: String| {
+        let error_code = match state.is_coordinator(context.node, &group_id) {
+            true => state.groups.delete(&mut state.memory, &group_id),
+            false => ErrorCode::NOT_COORDINATOR,
+        };
+        GroupResult { group_id, error_code, error_message: None }
+    };
+    Answer::Reply(Response { results: request.groups_names.into_iter().map(delete).collect(), ..Response::default() })
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let refuse = |group_id| GroupResult { group_id, error_code, error_message: None };
+    Response { results: request.groups_names.into_iter().map(refuse).collect(), ..Response::default() }
+}

@@ -1,0 +1,48 @@
+//! DescribeGroups v0 to v6: classic groups and their members.
+//!
+//! A group that is unknown or of another protocol is `Dead`, from v6 on with GROUP_ID_NOT_FOUND.
+
+use super::{Answer, Context, group_operations};
+use crate::api::ErrorCode;
+use crate::api::describe_groups::{Group, Request, Response};
+use crate::broker::group;
+use crate::broker::group::classic::Phase;
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let operations = group_operations(request.include_authorized_operations);
+    let describe = |group_id: String| Group { authorized_operations: operations, ..group(state, context, group_id) };
+    Answer::Reply(Response { groups: request.groups.into_iter().map(describe).collect(), ..Response::default() })
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let refuse = |group_id| Group { group_id, error_code, ..Group::default() };
+    Response { groups: request.groups.into_iter().map(refuse).collect(), ..Response::default() }
+}
+
+fn group(state: &State, context: &Context, group_id: String) -> Group {
+    if !state.is_coordinator(context.node, &group_id) {
+        return Group { group_id, error_code: ErrorCode::NOT_COORDINATOR, ..Group::default() };
+    }
+    let why = match state.groups.get(&group_id) {
+        Some(group::Group::Classic(group)) => {
+            return Group {
+                group_id,
+                group_state: group.phase.name().to_owned(),
+                protocol_type: group.protocol_type.clone().unwrap_or_default(),
+                protocol_data: match group.phase {
+                    Phase::Stable => group.protocol.clone().unwrap_or_default(),
+                    _ => String::new(),
+                },
+                members: group.describe(),
+                ..Group::default()
+            };
+        }
+        None => format!("Group {group_id} not found."),
+    };
+    let (error_code, error_message) = match context.version {
+        6.. => (ErrorCode::GROUP_ID_NOT_FOUND, Some(why)),
+        _ => (ErrorCode::NONE, None),
+    };
+    Group { group_id, group_state: "Dead".to_owned(), error_code, error_message, ..Group::default() }
+}

@@ -1,0 +1,30 @@
+//! Heartbeat v0 to v4: keeps a member's session of a classic group, and tells it of a rebalance.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::heartbeat::{Request, Response};
+use crate::broker::group::Claim;
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let group_id = request.group_id.as_str();
+    let alive = if group_id.is_empty() {
+        Err(ErrorCode::INVALID_GROUP_ID)
+    } else if !state.is_coordinator(context.node, group_id) {
+        Err(ErrorCode::NOT_COORDINATOR)
+    } else {
+        let claim = Claim {
+            member: &request.member_id,
+            instance: request.group_instance_id.as_deref(),
+            generation: request.generation_id,
+        };
+        let State { groups, memory, .. } = state;
+        let alive = groups.with_classic(memory, group_id, |group, _| group.heartbeat(context.clock.now, claim));
+        alive.unwrap_or(Err(ErrorCode::UNKNOWN_MEMBER_ID))
+    };
+    Answer::Reply(refuse(request, alive.err().unwrap_or(ErrorCode::NONE)))
+}
+
+pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
+    Response { error_code, ..Response::default() }
+}

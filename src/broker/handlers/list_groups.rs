@@ -1,0 +1,28 @@
+//! ListGroups v0 to v5: the groups a node coordinates, by state (v4) and type (v5), in whatever case they are written.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::list_groups::{Group, Request, Response};
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let fits = |filter: &[String], what: &str| {
+        filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(what))
+    };
+    let groups = state.groups.all().filter(|(id, group)| {
+        state.is_coordinator(context.node, id)
+            && fits(&request.states_filter, group.state())
+            && fits(&request.types_filter, group.kind())
+    });
+    let list = |(id, group): (&str, &crate::broker::group::Group)| Group {
+        group_id: id.to_owned(),
+        protocol_type: group.protocol_type().to_owned(),
+        group_state: group.state().to_owned(),
+        group_type: group.kind().to_owned(),
+    };
+    Answer::Reply(Response { groups: groups.map(list).collect(), ..Response::default() })
+}
+
+pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
+    Response { error_code, ..Response::default() }
+}

@@ -1,0 +1,52 @@
+//! OffsetDelete v0: forgets what a group committed for topics that none of its members reads.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::offset_delete::{PartitionResponse, Request, Response, TopicResponse};
+use crate::broker::group::Group;
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    if let Err(error_code) = admit(state, context, &request.group_id) {
+        return Answer::Reply(refuse(request, error_code));
+    }
+    let State { groups, memory, topics, .. } = state;
+    let group_id = request.group_id;
+    let responses = request.topics.into_iter().map(|topic| {
+        let subscribed = groups.get(&group_id).is_some_and(|group| group.is_subscribed(&topic.name));
+        let partitions = topic.partitions.iter().map(|p| {
+            let index = p.partition_index;
+            let error_code = if topics.get_mut(&topic.name).and_then(|t| t.partition(index)).is_none() {
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+            } else if subscribed {
+                ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC
+            } else {
+                groups.offsets.forget(memory, &group_id, &topic.name, index);
+                ErrorCode::NONE
+            };
+            PartitionResponse { partition_index: index, error_code }
+        });
+        let partitions = partitions.collect();
+        TopicResponse { name: topic.name, partitions }
+    });
+    Answer::Reply(Response { topics: responses.collect(), ..Response::default() })
+}
+
+pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
+    Response { error_code, ..Response::default() }
+}
+
+fn admit(state: &State, context: &Context, group_id: &str) -> Result<(), ErrorCode> {
+    if group_id.is_empty() {
+        return Err(ErrorCode::INVALID_GROUP_ID);
+    }
+    if !state.is_coordinator(context.node, group_id) {
+        return Err(ErrorCode::NOT_COORDINATOR);
+    }
+    match state.groups.get(group_id).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)? {
+        Group::Classic(group) if !group.is_empty() && group.protocol_type.as_deref() != Some("consumer") => {
+            Err(ErrorCode::NON_EMPTY_GROUP)
+        }
+        Group::Classic(_) => Ok(()),
+    }
+}
