@@ -471,14 +471,18 @@ impl Config {
             let assignor = |name: &String| {
                 assignor::by_name(name).ok_or_else(|| {
                     let known: Vec<&str> = assignor::ALL.iter().map(|a| a.name()).collect();
-                    bad(format!("partition.assignment.strategy has {name:?}"), format!("allowed are {}", known.join(", ")))
+                    bad(
+                        format!("partition.assignment.strategy has {name:?}"),
+                        format!("allowed are {}", known.join(", ")),
+                    )
                 })
             };
             Protocol::Classic(names.iter().map(assignor).collect::<Result<_, _>>()?)
         };
         let (session_timeout, heartbeat_interval) = (self.ms("session.timeout.ms"), self.ms("heartbeat.interval.ms"));
         if heartbeat_interval >= session_timeout {
-            let message = format!("heartbeat.interval.ms is {heartbeat_interval:?} and session.timeout.ms {session_timeout:?}");
+            let message =
+                format!("heartbeat.interval.ms is {heartbeat_interval:?} and session.timeout.ms {session_timeout:?}");
             return Err(bad(message, "the interval should be at most a third of the timeout".to_owned()));
         }
         Ok(GroupConfig {

@@ -160,8 +160,17 @@ impl Consumer {
         let (read_committed, create_topics) = (role.read_committed, network.allow_auto_topic_creation);
         let activity = Arc::new(Activity::default());
         let consumer = consumer::Consumer::new(role);
-        let shared = Shared::new(Machine { consumer, wakers: Vec::new(), activity: activity.clone(), seen: 0 }, network);
-        Ok(Self { shared, activity, group, auto_commit, read_committed, api_timeout: config.api_timeout()?, create_topics })
+        let shared =
+            Shared::new(Machine { consumer, wakers: Vec::new(), activity: activity.clone(), seen: 0 }, network);
+        Ok(Self {
+            shared,
+            activity,
+            group,
+            auto_commit,
+            read_committed,
+            api_timeout: config.api_timeout()?,
+            create_topics,
+        })
     }
 
     fn change<R>(

@@ -69,10 +69,8 @@ pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<(i32, Vec
         }
     }
     let by_id = |a: &Asked| places.get(&("", a.id, a.partition));
-    let found: Vec<Option<(usize, usize)>> = asked
-        .iter()
-        .map(|a| places.get(&(&*a.topic, Uuid::ZERO, a.partition)).or_else(|| by_id(a)).copied())
-        .collect();
+    let found: Vec<Option<(usize, usize)>> =
+        asked.iter().map(|a| places.get(&(&*a.topic, Uuid::ZERO, a.partition)).or_else(|| by_id(a)).copied()).collect();
     let mut all = Vec::with_capacity(asked.len());
     for (asked, found) in asked.into_iter().zip(found) {
         let topic = found.and_then(|(t, p)| response.responses.get_mut(t).map(|t| (t, p)));
@@ -198,7 +196,15 @@ mod tests {
     /// What comes of an answer to a fetch from `offset` on: who set the timestamp and the offset of each record that is
     /// given out, and the error behind them.
     fn given_out(offset: i64, checks: Checks, records: Vec<u8>) -> (Vec<(TimestampType, i64)>, Option<Error>) {
-        let asked = Asked { slot: 0, generation: 0, offset, topic: Arc::from("t"), id: Uuid::ZERO, partition: 0, leader_epoch: -1 };
+        let asked = Asked {
+            slot: 0,
+            generation: 0,
+            offset,
+            topic: Arc::from("t"),
+            id: Uuid::ZERO,
+            partition: 0,
+            leader_epoch: -1,
+        };
         let partition = fetch::PartitionResponse { records: Some(records.into()), ..Default::default() };
         let topic = fetch::TopicResponse { topic: "t".to_owned(), partitions: vec![partition], ..Default::default() };
         let response = fetch::Response { responses: vec![topic], ..Default::default() };

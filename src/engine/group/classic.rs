@@ -14,7 +14,9 @@ use super::assignor::{self, Assignment, Assignor, Place, Topics};
 use super::{Assignments, Changes, GroupConfig, Joined, Protocol, Step, Subscription, Token, Work};
 use crate::api::data::consumer_protocol as embedded;
 use crate::api::{ErrorCode, Info, Request, find_coordinator, heartbeat, join_group, leave_group, sync_group};
-use crate::engine::{Answer, Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest};
+use crate::engine::{
+    Answer, Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest,
+};
 use crate::wire::{Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -155,8 +157,7 @@ impl Classic {
         self.next_round();
         let tells = self.config.instance.is_none() && !self.member.is_empty() && self.coordinator.is_some();
         reason.clone_into(&mut self.reason);
-        self.state =
-            if tells { State::Leaving { asked: false, deadline: now + LEAVE_WITHIN } } else { State::Out };
+        self.state = if tells { State::Leaving { asked: false, deadline: now + LEAVE_WITHIN } } else { State::Out };
         if !tells {
             self.forget_generation();
         }
@@ -666,6 +667,7 @@ fn by_topic<'a>(places: impl Iterator<Item = &'a Place>) -> Vec<embedded::TopicP
     for (topic, partition) in places {
         topics.entry(topic).or_default().push(*partition);
     }
-    let named = |(topic, partitions): (&Arc<str>, _)| embedded::TopicPartitions { topic: topic.to_string(), partitions };
+    let named =
+        |(topic, partitions): (&Arc<str>, _)| embedded::TopicPartitions { topic: topic.to_string(), partitions };
     topics.into_iter().map(named).collect()
 }

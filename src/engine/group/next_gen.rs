@@ -11,7 +11,9 @@ use super::assignor::Place;
 use super::{Changes, GroupConfig, Protocol, Step, Subscription, Token};
 use crate::api::consumer_group_heartbeat::{self as api, JOIN, LEAVE, LEAVE_STATIC};
 use crate::api::{ErrorCode, Info, find_coordinator};
-use crate::engine::{Answer, Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest};
+use crate::engine::{
+    Answer, Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest,
+};
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -279,7 +281,8 @@ impl NextGen {
                 request.server_assignor.clone_from(assignor);
             }
         }
-        if self.said.owned.as_ref() != Some(&self.changes.owned) && (self.said.owned.is_none() || self.changes.is_settled())
+        if self.said.owned.as_ref() != Some(&self.changes.owned)
+            && (self.said.owned.is_none() || self.changes.is_settled())
         {
             let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
             for (topic, partition) in &self.changes.owned {

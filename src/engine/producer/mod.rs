@@ -238,7 +238,12 @@ impl<D> Producer<D> {
     }
 
     /// Commits the offsets of a consumer as part of the transaction.
-    pub fn commit_offsets(&mut self, now: Time, group: crate::engine::group::GroupMetadata, offsets: Offsets) -> Result<u64, Error> {
+    pub fn commit_offsets(
+        &mut self,
+        now: Time,
+        group: crate::engine::group::GroupMetadata,
+        offsets: Offsets,
+    ) -> Result<u64, Error> {
         self.transact(|t| t.commit_offsets(now, group, offsets))
     }
 
