@@ -334,7 +334,7 @@ def _committable(offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> l
 
 
 def _group(answer: GroupTuple) -> GroupDescription:
-    return GroupDescription(*answer[:6], [_member(*member) for member in answer[6]])
+    return GroupDescription(*answer[:6], [_member(member) for member in answer[6]])
 
 
 def _member(member: MemberTuple) -> GroupMember:
