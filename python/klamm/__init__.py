@@ -24,6 +24,9 @@ if TYPE_CHECKING:
         Admin,
         AsyncAdmin,
         ClusterDescription,
+        GroupDescription,
+        GroupListing,
+        GroupMember,
         NewTopic,
         Node,
         PartitionInfo,
@@ -46,6 +49,9 @@ __all__ = [
     "ClusterDescription",
     "Consumer",
     "Delivery",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
     "GroupMetadata",
     "KafkaError",
     "NewTopic",
@@ -74,6 +80,9 @@ _HOMES = {
     "ClusterDescription": "admin",
     "Consumer": "consumer",
     "Delivery": "producer",
+    "GroupDescription": "admin",
+    "GroupListing": "admin",
+    "GroupMember": "admin",
     "GroupMetadata": "transaction",
     "KafkaError": "errors",
     "NewTopic": "admin",
@@ -90,7 +99,7 @@ _HOMES = {
     "Transaction": "transaction",
     "read_table": "table",
 }
-_MODULES = {"config", "errors", "hooks", "legacy", "metrics", "protocol", "testing"}
+_MODULES = {"assignors", "config", "errors", "hooks", "legacy", "metrics", "protocol", "testing"}
 
 
 # A type checker would take any name for one of this function's gifts.

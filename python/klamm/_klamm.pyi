@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, TypeVar, final, overload
 from typing_extensions import Buffer as Buffer
 from typing_extensions import Self, Unpack, disjoint_base
 
-from klamm.admin import ClusterTuple
+from klamm.admin import ClusterTuple, GroupTuple
 from klamm.config import AdminConfig, Bootstrap, ConsumerConfig, ProducerConfig
 from klamm.legacy import FetchResponse, MultiFetchResponse, OffsetsResponse, Request
 from klamm.rebalance import RebalanceListener
@@ -33,6 +33,7 @@ __all__ = [
     "ScramClient",
     "__version__",
     "apis",
+    "assign",
     "config_keys",
     "crc32c",
     "decode",
@@ -50,6 +51,7 @@ __all__ = [
     "murmur2",
     "schema",
     "structures",
+    "user_data",
 ]
 __version__: str
 
@@ -346,6 +348,19 @@ class AdminCore:
     ) -> Pending[None]: ...
     def _delete_topics(self, topics: Sequence[str], timeout: float | None) -> Pending[None]: ...
     def _describe(self, topics: Sequence[str] | None, timeout: float | None) -> Pending[ClusterTuple]: ...
+    def _list_groups(
+        self, states: Sequence[str], types: Sequence[str], timeout: float | None
+    ) -> Pending[list[tuple[str, str, str, str]]]: ...
+    def _describe_group(self, group: str, timeout: float | None) -> Pending[GroupTuple]: ...
+    def _delete_group(self, group: str, timeout: float | None) -> Pending[None]: ...
+    def _group_offsets(self, group: str, timeout: float | None) -> Pending[list[tuple[tuple[str, int], int]]]: ...
+    def _alter_group_offsets(
+        self, group: str, offsets: Sequence[tuple[str, int, int, str]], timeout: float | None
+    ) -> Pending[None]: ...
+    def _delete_group_offsets(
+        self, group: str, places: Sequence[tuple[str, int]], timeout: float | None
+    ) -> Pending[None]: ...
+    def _group_lag(self, group: str, timeout: float | None) -> Pending[list[tuple[tuple[str, int], int | None]]]: ...
     def _close(self) -> None: ...
 
 @disjoint_base
@@ -384,6 +399,18 @@ class DevBrokerCore:
         seed: int,
     ) -> None: ...
     def _clear_faults(self) -> None: ...
+
+def assign(
+    name: str,
+    topics: Sequence[tuple[str, Sequence[Sequence[str]]]],
+    members: Sequence[
+        tuple[str, str | None, str | None, Sequence[str], Sequence[tuple[str, int]], int | None, Buffer | None]
+    ],
+) -> dict[str, list[tuple[str, int]]]:
+    """What each member gets of topics, of whose partitions the racks are given."""
+
+def user_data(name: str, owned: Sequence[tuple[str, int]], generation: int | None) -> bytes | None:
+    """What a member tells the leader besides its subscription."""
 
 def config_keys() -> list[tuple[str, list[str], str, str, str, list[str], str]]:
     """`(name, aliases, kind, default, allowed, roles, doc)` of every key."""

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 /// Versions above these name topics by id, which a client may not know yet.
 const MAX_COMMIT: i16 = 9;
-const MAX_FETCH: i16 = 9;
+pub(super) const MAX_FETCH: i16 = 9;
 
-const COORDINATOR: u32 = 0;
-const OFFSETS: u32 = 1;
+pub(super) const COORDINATOR: u32 = 0;
+pub(super) const OFFSETS: u32 = 1;
 
 /// The coordinator if it is known and in the cluster; asks for what is missing if not.
-fn reach_coordinator(cx: &mut Cx<'_>, known: Option<i32>, group: &str) -> Option<i32> {
+pub(super) fn reach_coordinator(cx: &mut Cx<'_>, known: Option<i32>, group: &str) -> Option<i32> {
     let node = known.filter(|n| cx.cluster.brokers.contains_key(n));
     if cx.cluster.brokers.is_empty() {
         cx.refresh();

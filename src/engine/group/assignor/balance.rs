@@ -16,9 +16,12 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
-/// How many edges the search for a better balance looks at: about a second. Only groups whose members nearly all have
-/// subscriptions of their own come near; their balance is not quite the best then.
-const PATIENCE: usize = 200_000_000;
+/// How many subscriptions the search for a better balance looks at, which takes a second at most. Only in groups where
+/// nearly everybody subscribes to something else is that too few; their balance is not quite the best then.
+const PATIENCE: usize = 100_000_000;
+
+/// The same for giving back what moved.
+const PATIENCE_FOR_RETURNS: usize = 10_000_000;
 
 /// What a member says it had.
 pub(super) struct Claim<'a> {
@@ -139,6 +142,9 @@ struct Search<'g> {
 struct Step {
     from: usize,
     class: usize,
+    /// Whether what it gives is new to it.
+    free: bool,
+    /// How many kept partitions are given on the way.
     cost: usize,
 }
 
@@ -220,15 +226,20 @@ impl<'g> Search<'g> {
             };
             let lighter = |m: &usize| reached[*m].is_some() && self.load[*m] + 2 <= self.load[source];
             let cost = |m: usize| reached[m].map_or(usize::MAX, |step| step.cost);
-            match (0..active.len()).filter(lighter).min_by_key(|m| (self.load[*m], cost(*m), *m)) {
-                Some(target) => {
-                    few = few.max(self.load[target]);
-                    let mut at = target;
-                    while at != source
-                        && let Some(step) = reached[at]
-                    {
-                        self.give(step.from, step.class, at);
-                        at = step.from;
+            let mut targets: Vec<usize> = (0..active.len()).filter(lighter).collect();
+            targets.sort_unstable_by_key(|m| (self.load[*m], cost(*m), *m));
+            match targets.split_first() {
+                Some((target, more)) => {
+                    few = few.max(self.load[*target]);
+                    // What one search found serves until the source has no more than the others will have in the end.
+                    let found = |m: &usize| *m == source || reached[*m].is_some();
+                    let end = self.mean(|m| active[m]).max(self.mean(|m| found(&m)));
+                    self.pass(source, *target, &reached);
+                    for target in more {
+                        if self.load[source] <= end || self.load[source] < self.load[*target] + 2 {
+                            break;
+                        }
+                        self.pass(source, *target, &reached);
                     }
                 }
                 // Whatever can be reached from here has as many or one fewer, and can reach nobody else.
@@ -239,6 +250,30 @@ impl<'g> Search<'g> {
                         active[m] &= reached[m].is_none();
                     }
                 }
+            }
+        }
+    }
+
+    /// How many partitions each of some members has, rounded up.
+    fn mean(&self, some: impl Fn(usize) -> bool) -> usize {
+        let loads = self.load.iter().enumerate().filter(|(m, _)| some(*m)).map(|(_, load)| *load);
+        let (count, sum) = loads.fold((0, 0), |(count, sum), load| (count + 1, sum + load));
+        sum.div_ceil(count.max(1))
+    }
+
+    /// Moves a partition from `source` to `target` in the way found, unless what others passed on meanwhile is missing.
+    fn pass(&mut self, source: usize, target: usize, reached: &[Option<Step>]) {
+        let steps = || {
+            let to = std::iter::successors(Some(target), |to| reached[*to].map(|step| step.from));
+            to.take_while(|to| *to != source).filter_map(|to| Some((to, reached[to]?)))
+        };
+        let is_there = |(_, step): (usize, Step)| {
+            let held = self.held[step.from].get(&step.class);
+            held.is_some_and(|held| if step.free { held.has_new() } else { held.now > 0 })
+        };
+        if steps().all(is_there) {
+            for (to, step) in steps() {
+                self.give(step.from, step.class, to);
             }
         }
     }
@@ -258,8 +293,8 @@ impl<'g> Search<'g> {
                 continue;
             }
             for (c, held) in self.held[m].iter().filter(|(_, held)| held.now > 0) {
-                let price = usize::from(!held.has_new());
-                let cost = so_far + price;
+                let free = held.has_new();
+                let cost = so_far + usize::from(!free);
                 if cheapest[*c] <= cost {
                     continue;
                 }
@@ -270,13 +305,13 @@ impl<'g> Search<'g> {
                     if reached[to].is_some_and(|step| step.cost <= cost) {
                         continue;
                     }
-                    reached[to] = Some(Step { from: m, class: *c, cost });
+                    reached[to] = Some(Step { from: m, class: *c, free, cost });
                     if self.load[to] <= few && self.load[to] + 2 <= self.load[source] {
                         enough = enough.min(cost);
                     }
-                    match price {
-                        0 => next.push_front((to, cost)),
-                        _ => next.push_back((to, cost)),
+                    match free {
+                        true => next.push_front((to, cost)),
+                        false => next.push_back((to, cost)),
                     }
                 }
             }
@@ -286,7 +321,12 @@ impl<'g> Search<'g> {
 
     /// Gives partitions back to who had them, where counts stay what they are or two members swap theirs.
     fn return_kept(&mut self) {
+        self.patience = PATIENCE_FOR_RETURNS;
         for m in 0..self.held.len() {
+            let has_new = self.held[m].values().any(|held| held.has_new());
+            if !has_new && !self.load.contains(&(self.load[m] + 1)) {
+                continue;
+            }
             let lost = |(c, held): (&usize, &Held)| (held.now < held.own).then_some(*c);
             for c in self.held[m].iter().filter_map(lost).collect::<Vec<_>>() {
                 while self.held[m].get(&c).is_some_and(|held| held.now < held.own) {
@@ -330,13 +370,9 @@ impl<'g> Search<'g> {
         let Some(mut at) = end else {
             return Some(false);
         };
-        loop {
-            let Some((to, c)) = gives[at] else { break };
+        while let Some((to, c)) = gives[at].take() {
             self.give(at, c, to);
             at = to;
-            if at == home {
-                break;
-            }
         }
         Some(true)
     }

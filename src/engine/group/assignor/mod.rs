@@ -10,7 +10,7 @@
 //!
 //! Static members (KIP-345) come first, by their instance id, so that a restart changes nothing. `range` and
 //! `roundrobin` give what Java's do. The sticky ones have no fixed result; here it is the best there is in balance, and
-//! no partition moves without need ([`balance`]).
+//! next to nothing moves without need.
 //!
 //! Subscriptions come from peers. The time is about members times partitions at worst, and the search for a better
 //! balance ends after a number of steps.
