@@ -56,6 +56,14 @@ _SMALL_KAFKA = {
     "num.network.threads": 2,
     "num.io.threads": 4,
     "group.initial.rebalance.delay.ms": 0,  # 3 s by default
+    "group.consumer.heartbeat.interval.ms": 500,  # 5 s by default, after which a member learns what changed
+    "group.consumer.min.heartbeat.interval.ms": 500,
+    "group.consumer.assignment.interval.ms": 0,  # 1 s by default
+    "group.consumer.min.assignment.interval.ms": 0,
+    "group.share.heartbeat.interval.ms": 500,
+    "group.share.min.heartbeat.interval.ms": 500,
+    "group.share.assignment.interval.ms": 0,
+    "group.share.min.assignment.interval.ms": 0,
     "log.cleaner.dedupe.buffer.size": 4 << 20,  # 128 MiB of heap by default
     # Tests give records timestamps of their own choice, and retention, which goes by them, would delete records of 1970.
     "log.retention.ms": -1,

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! offsets   what groups committed              classic   JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+//!                                              consumer  ConsumerGroupHeartbeat (KIP-848); its assignor
 //! ```
 //!
 //! One state serves all nodes, so a group survives the loss of its coordinator as Kafka's do, which the next coordinator
@@ -9,8 +10,12 @@
 //! the answer there, and the connection is woken. What members are remembered by counts towards the cluster's memory.
 //! Groups do not expire; DeleteGroups forgets them.
 
+mod assignor;
 pub(super) mod classic;
+pub(super) mod consumer;
 pub(super) mod offsets;
+
+pub(super) use assignor::Assignor;
 
 use super::state::Memory;
 use super::{Connection, Time};
@@ -72,12 +77,14 @@ impl Answers {
 #[derive(Debug)]
 pub(super) enum Group {
     Classic(classic::Group),
+    Consumer(consumer::Group),
 }
 
 impl Group {
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Classic(group) => group.is_empty(),
+            Self::Consumer(group) => group.is_empty(),
         }
     }
 
@@ -85,6 +92,7 @@ impl Group {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Classic(_) => "classic",
+            Self::Consumer(_) => "consumer",
         }
     }
 
@@ -92,6 +100,7 @@ impl Group {
     pub fn state(&self) -> &'static str {
         match self {
             Self::Classic(group) => group.phase.name(),
+            Self::Consumer(group) => group.state(),
         }
     }
 
@@ -99,6 +108,7 @@ impl Group {
     pub fn protocol_type(&self) -> &str {
         match self {
             Self::Classic(group) => group.protocol_type.as_deref().unwrap_or(""),
+            Self::Consumer(_) => "consumer",
         }
     }
 
@@ -106,18 +116,21 @@ impl Group {
     pub fn is_subscribed(&self, topic: &str) -> bool {
         match self {
             Self::Classic(group) => group.is_subscribed(topic),
+            Self::Consumer(group) => group.is_subscribed(topic),
         }
     }
 
     fn cost(&self) -> usize {
         match self {
             Self::Classic(group) => group.cost(),
+            Self::Consumer(group) => group.cost(),
         }
     }
 
     fn next_timeout(&self) -> Option<Time> {
         match self {
             Self::Classic(group) => group.next_timeout(),
+            Self::Consumer(group) => group.next_timeout(),
         }
     }
 }
@@ -169,24 +182,51 @@ impl Groups {
         id: &str,
         change: impl FnOnce(&mut classic::Group, &mut Answers) -> T,
     ) -> Option<T> {
-        let Group::Classic(group) = &mut self.entries.get_mut(id)?.group;
+        let Group::Classic(group) = &mut self.entries.get_mut(id)?.group else {
+            return None;
+        };
         let result = change(group, &mut self.answers);
         self.file(memory, id);
         Some(result)
     }
 
-    /// Makes a group of the classic protocol unless there is any group of this name; false if there is no memory.
+    /// Changes a group of KIP-848; `None` if there is no such group.
+    pub fn with_consumer<T>(
+        &mut self,
+        memory: &mut Memory,
+        id: &str,
+        change: impl FnOnce(&mut consumer::Group) -> T,
+    ) -> Option<T> {
+        let Group::Consumer(group) = &mut self.entries.get_mut(id)?.group else {
+            return None;
+        };
+        let result = change(group);
+        self.file(memory, id);
+        Some(result)
+    }
+
+    /// Makes a group of the classic protocol unless there is one, or one with members; false if there is no memory.
     pub fn create_classic(&mut self, memory: &mut Memory, id: &str) -> bool {
-        if self.entries.contains_key(id) {
-            return true;
-        }
+        let is_there = |group: &Group| matches!(group, Group::Classic(_)) || !group.is_empty();
+        self.get(id).is_some_and(is_there)
+            || self.create(memory, id, Group::Classic(classic::Group::new(self.initial_delay)))
+    }
+
+    /// Makes a group of KIP-848 unless there is one, or one with members; false if there is no memory.
+    pub fn create_consumer(&mut self, memory: &mut Memory, id: &str) -> bool {
+        let is_there = |group: &Group| matches!(group, Group::Consumer(_)) || !group.is_empty();
+        self.get(id).is_some_and(is_there) || self.create(memory, id, Group::Consumer(consumer::Group::new()))
+    }
+
+    /// Puts a new group in the place of one without members.
+    fn create(&mut self, memory: &mut Memory, id: &str, group: Group) -> bool {
+        self.remove(memory, id);
         let taken = GROUP + id.len();
-        if !memory.take(taken) {
-            return false;
+        let room = memory.take(taken);
+        if room {
+            self.entries.insert(id.to_owned(), Entry { group, taken, timeout: None });
         }
-        let group = Group::Classic(classic::Group::new(self.initial_delay));
-        self.entries.insert(id.to_owned(), Entry { group, taken, timeout: None });
-        true
+        room
     }
 
     /// Forgets a group without members, and what it committed.
@@ -219,12 +259,13 @@ impl Groups {
         claim: Claim<'_>,
         transactional: bool,
     ) -> Result<(), ErrorCode> {
-        if claim.generation < 0 && !self.create_classic(memory, id) {
+        if claim.generation < 0 && !self.entries.contains_key(id) && !self.create_classic(memory, id) {
             return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
         }
         let entry = self.entries.get_mut(id).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?;
         match &mut entry.group {
             Group::Classic(group) => group.admit_commit(now, claim, transactional)?,
+            Group::Consumer(group) => group.admit_commit(claim)?,
         }
         self.file(memory, id);
         Ok(())
@@ -233,6 +274,7 @@ impl Groups {
     /// A group has another coordinator now, which knows what was in the log: requests that wait are refused.
     pub fn move_away(&mut self, memory: &mut Memory, now: Time, id: &str) {
         self.with_classic(memory, id, |group, answers| group.load(now, answers));
+        self.with_consumer(memory, id, |group| group.load(now));
     }
 
     /// When [`Self::handle_timeout`] has something to do.
@@ -245,6 +287,7 @@ impl Groups {
         let due: Vec<_> = self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| id.clone()).collect();
         for id in due {
             self.with_classic(memory, &id, |group, answers| group.handle_timeout(now, answers));
+            self.with_consumer(memory, &id, |group| group.handle_timeout(now));
         }
     }
 

@@ -124,6 +124,8 @@ serve! {
     describe_producers
     describe_transactions
     list_transactions
+    consumer_group_heartbeat
+    consumer_group_describe
 }
 
 /// A request whose header was read, in a version that is served.
@@ -182,7 +184,9 @@ pub(super) fn resume(state: &mut State, parked: &Parked, expired: bool) -> Optio
             fetch::poll(state, &parked.context, request, expired).map(|response| encode(&parked.context, &response))
         }
         Waiting::Group => state.groups.answers.take(parked.context.connection).map(|answer| match answer {
-            group::Answer::Join(response) => encode(&parked.context, &response),
+            group::Answer::Join(response) => {
+                encode(&parked.context, &join_group::in_form(parked.context.version, response))
+            }
             group::Answer::Sync(response) => encode(&parked.context, &response),
         }),
     }

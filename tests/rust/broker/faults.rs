@@ -191,6 +191,7 @@ fn an_error_is_answered_by_every_api_in_every_version() {
                 "DeleteTopics" => vec![field("topicNames", Value::List(vec![text()]))],
                 "FindCoordinator" if version >= 4 => vec![field("coordinatorKeys", Value::List(vec![text()]))],
                 "DescribeGroups" => vec![field("groups", Value::List(vec![text()]))],
+                "ConsumerGroupDescribe" => vec![field("groupIds", Value::List(vec![text()]))],
                 "DeleteGroups" => vec![field("groupsNames", Value::List(vec![text()]))],
                 "DescribeTransactions" => vec![field("transactionalIds", Value::List(vec![text()]))],
                 "AddPartitionsToTxn" => {

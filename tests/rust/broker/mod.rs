@@ -1,5 +1,6 @@
 //! The dev broker: its core under simulated time, and its listener over real sockets.
 
+mod consumer_groups;
 mod failover;
 mod faults;
 mod groups;
