@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 VERSION = "4.4.0"
+TOOLS_VERSION = "4.3.1"  # those of 4.4.0 were never published
 START_TIMEOUT = 60.0  # seconds; 2 to 4 on an idle machine
 MAVEN_TIMEOUT = (
     90.0  # below the time limit of the test that happens to ask first; what was fetched by then stays fetched
@@ -228,6 +229,12 @@ def kafka_jars(version: str = VERSION) -> Path:
     """The directory with the jars of a Kafka version, filled by Maven the first time."""
     artifacts = [f"org.apache.kafka:kafka_2.13:{version}", LOGGING_ARTIFACT, *EXTRA_ARTIFACTS.get(version, [])]
     return _jars(version, version, artifacts)
+
+
+def tools_jars(version: str = TOOLS_VERSION) -> Path:
+    """The directory with the jars of Kafka's command line tools, which the broker's do not have."""
+    artifacts = [f"org.apache.kafka:kafka-tools:{version}", LOGGING_ARTIFACT, *EXTRA_ARTIFACTS.get(version, [])]
+    return _jars(f"{version}-tools", version, artifacts)
 
 
 def clients_jar(version: str) -> Path:

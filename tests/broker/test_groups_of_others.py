@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import threading
 import time
 from contextlib import ExitStack, closing
@@ -10,6 +11,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 import klamm
+from kafka_broker import KafkaUnavailable, find_java, tools_jars
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 aiokafka = pytest.importorskip("aiokafka")
@@ -163,6 +165,7 @@ KINDS = {
         Confluent,
         {"heartbeat_interval_ms": 300, "partition_assignment_strategy": "cooperative-sticky"},
     ),
+    "confluent-consumer-protocol": (Confluent, {"group_protocol": "consumer"}),
     "kafka-python": (KafkaPython, {}),
     "aiokafka": (Aiokafka, {}),
 }
@@ -194,3 +197,69 @@ def test_members_come_and_go_and_every_record_is_read_once(join, broker, topic):
     assert settle([second]) == []
     third = join()
     assert settle([second, third]) == []
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_static_member_comes_back_to_what_it_had(broker, topic, protocol):
+    config = {"group_protocol": protocol}
+    if protocol == "classic":
+        config["heartbeat_interval_ms"] = 300
+    group = f"{topic}-group"
+    with closing(Confluent(broker, group, topic, group_instance_id="one", **config)) as one:
+        two = Confluent(broker, group, topic, group_instance_id="two", **config)
+        settle([one, two])
+        had, others = two.partitions(), one.partitions()
+        two.close()
+        with closing(Confluent(broker, group, topic, group_instance_id="two", **config)) as again:
+            settle([one, again])
+            assert (again.partitions(), one.partitions()) == (had, others)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_kafkas_own_tool_lists_describes_resets_and_deletes(broker, topic, protocol):
+    group = f"{topic}-group"
+    config = {"group_protocol": protocol}
+    member = Confluent(broker, group, topic, **config)
+    read([member], 60)
+    member.commit()
+
+    assert group in tool(broker, "--list")
+    described = tool(broker, "--describe", "--group", group)
+    rows = [line.split() for line in described.splitlines() if line.startswith(group)]
+    assert [(row[1], row[3], row[4], row[5]) for row in sorted(rows, key=lambda row: int(row[2]))] == [
+        (topic, "10", "10", "0")
+    ] * PARTITIONS
+    state = tool(broker, "--describe", "--group", group, "--state")
+    assert "Stable" in state
+    assert "range" in state or "uniform" in state
+    members = tool(broker, "--describe", "--group", group, "--members")
+    assert str(PARTITIONS) in members.splitlines()[-1].split()
+    refused = tool(broker, "--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute")
+    assert "inactive" in refused
+
+    member.close()
+    tool(broker, "--reset-offsets", "--group", group, "--topic", topic, "--to-offset", "4", "--execute")
+    with klamm.Consumer(broker.bootstrap_servers, group_id=group) as consumer:
+        place = klamm.TopicPartition(topic, 0)
+        assert consumer.committed([place])[place] == 4
+    assert "successful" in tool(broker, "--delete-offsets", "--group", group, "--topic", topic)
+    assert "successful" in tool(broker, "--delete", "--group", group)
+    assert group not in tool(broker, "--list").split()
+
+
+def tool(broker, *arguments):
+    """What kafka-consumer-groups prints."""
+    try:
+        java, jars = find_java(), tools_jars()
+    except KafkaUnavailable as reason:
+        pytest.skip(f"Kafka's tools: {reason}")
+    command = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+    options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    done = subprocess.run(
+        [java, *options, "-cp", f"{jars}/*", command, "--bootstrap-server", broker.bootstrap_servers, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout + done.stderr

@@ -3,6 +3,7 @@
 //! ```text
 //! offsets   what groups committed              classic   JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 //!                                              consumer  ConsumerGroupHeartbeat (KIP-848); its assignor
+//!                                              share     ShareGroupHeartbeat, ShareFetch, ShareAcknowledge (KIP-932)
 //! ```
 //!
 //! One state serves all nodes, so a group survives the loss of its coordinator as Kafka's do, which the next coordinator
@@ -14,14 +15,16 @@ mod assignor;
 pub(super) mod classic;
 pub(super) mod consumer;
 pub(super) mod offsets;
+pub(super) mod share;
 
 pub(super) use assignor::Assignor;
 
 use super::state::Memory;
 use super::{Connection, Time};
 use crate::api::{ErrorCode, join_group, sync_group};
+use crate::wire::Uuid;
 use offsets::Offsets;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 /// What remembering a group takes besides its members, roughly.
@@ -78,6 +81,7 @@ impl Answers {
 pub(super) enum Group {
     Classic(classic::Group),
     Consumer(consumer::Group),
+    Share(share::Group),
 }
 
 impl Group {
@@ -85,6 +89,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.is_empty(),
             Self::Consumer(group) => group.is_empty(),
+            Self::Share(group) => group.is_empty(),
         }
     }
 
@@ -93,6 +98,7 @@ impl Group {
         match self {
             Self::Classic(_) => "classic",
             Self::Consumer(_) => "consumer",
+            Self::Share(_) => "share",
         }
     }
 
@@ -101,6 +107,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.phase.name(),
             Self::Consumer(group) => group.state(),
+            Self::Share(group) => group.state(),
         }
     }
 
@@ -109,6 +116,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.protocol_type.as_deref().unwrap_or(""),
             Self::Consumer(_) => "consumer",
+            Self::Share(_) => "share",
         }
     }
 
@@ -117,6 +125,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.is_subscribed(topic),
             Self::Consumer(group) => group.is_subscribed(topic),
+            Self::Share(group) => group.is_subscribed(topic),
         }
     }
 
@@ -124,6 +133,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.cost(),
             Self::Consumer(group) => group.cost(),
+            Self::Share(group) => group.cost(),
         }
     }
 
@@ -131,6 +141,7 @@ impl Group {
         match self {
             Self::Classic(group) => group.next_timeout(),
             Self::Consumer(group) => group.next_timeout(),
+            Self::Share(group) => group.next_timeout(),
         }
     }
 }
@@ -160,6 +171,8 @@ pub(super) struct Groups {
     initial_delay: Duration,
     entries: BTreeMap<String, Entry>,
     deadlines: BTreeSet<(Time, String)>,
+    /// Share groups that connections have sessions of.
+    sessions: HashMap<Connection, BTreeSet<String>>,
 }
 
 impl Groups {
@@ -205,17 +218,68 @@ impl Groups {
         Some(result)
     }
 
-    /// Makes a group of the classic protocol unless there is one, or one with members; false if there is no memory.
+    /// Changes a share group; `None` if there is no such group.
+    pub fn with_share<T>(
+        &mut self,
+        memory: &mut Memory,
+        id: &str,
+        change: impl FnOnce(&mut share::Group) -> T,
+    ) -> Option<T> {
+        let Group::Share(group) = &mut self.entries.get_mut(id)?.group else {
+            return None;
+        };
+        let result = change(group);
+        self.file(memory, id);
+        Some(result)
+    }
+
+    /// Makes a group of the classic protocol unless there is one, or one that stays; false if there is no memory.
     pub fn create_classic(&mut self, memory: &mut Memory, id: &str) -> bool {
-        let is_there = |group: &Group| matches!(group, Group::Classic(_)) || !group.is_empty();
+        let is_there = |group: &Group| !matches!(group, Group::Consumer(_)) || !group.is_empty();
         self.get(id).is_some_and(is_there)
             || self.create(memory, id, Group::Classic(classic::Group::new(self.initial_delay)))
     }
 
-    /// Makes a group of KIP-848 unless there is one, or one with members; false if there is no memory.
+    /// Makes a group of KIP-848 unless there is one, or one that stays; false if there is no memory.
     pub fn create_consumer(&mut self, memory: &mut Memory, id: &str) -> bool {
-        let is_there = |group: &Group| matches!(group, Group::Consumer(_)) || !group.is_empty();
+        let is_there = |group: &Group| !matches!(group, Group::Classic(_)) || !group.is_empty();
         self.get(id).is_some_and(is_there) || self.create(memory, id, Group::Consumer(consumer::Group::new()))
+    }
+
+    /// Makes a share group unless there is any group of this name; false if there is no memory.
+    pub fn create_share(&mut self, memory: &mut Memory, id: &str) -> bool {
+        self.entries.contains_key(id) || self.create(memory, id, Group::Share(share::Group::new()))
+    }
+
+    /// Notes that a connection has a session of a share group.
+    pub fn share_session(&mut self, connection: Connection, id: &str) {
+        self.sessions.entry(connection).or_default().insert(id.to_owned());
+    }
+
+    /// Ends the sessions of a connection that is gone; the share groups that had them.
+    pub fn hang_up(&mut self, memory: &mut Memory, connection: Connection) -> BTreeSet<String> {
+        let ids = self.sessions.remove(&connection).unwrap_or_default();
+        for id in &ids {
+            self.with_share(memory, id, |group| group.hang_up(connection));
+        }
+        ids
+    }
+
+    /// Partitions of a share group of which something is to be had again.
+    pub fn take_freed(&mut self, id: &str) -> BTreeSet<share::Place> {
+        match self.entries.get_mut(id).map(|entry| &mut entry.group) {
+            Some(Group::Share(group)) => std::mem::take(&mut group.freed),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// Forgets what groups know of a topic that is gone.
+    pub fn forget_topic(&mut self, memory: &mut Memory, name: &str, topic: Uuid) {
+        self.offsets.forget_topic(memory, name);
+        let shares = self.entries.iter().filter(|(_, entry)| matches!(entry.group, Group::Share(_)));
+        for id in shares.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.with_share(memory, &id, |group| group.forget_topic(topic));
+        }
     }
 
     /// Puts a new group in the place of one without members.
@@ -266,6 +330,7 @@ impl Groups {
         match &mut entry.group {
             Group::Classic(group) => group.admit_commit(now, claim, transactional)?,
             Group::Consumer(group) => group.admit_commit(claim)?,
+            Group::Share(_) => return Err(ErrorCode::GROUP_ID_NOT_FOUND),
         }
         self.file(memory, id);
         Ok(())
@@ -275,6 +340,7 @@ impl Groups {
     pub fn move_away(&mut self, memory: &mut Memory, now: Time, id: &str) {
         self.with_classic(memory, id, |group, answers| group.load(now, answers));
         self.with_consumer(memory, id, |group| group.load(now));
+        self.with_share(memory, id, |group| group.load(now));
     }
 
     /// When [`Self::handle_timeout`] has something to do.
@@ -282,13 +348,15 @@ impl Groups {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Does what is due.
-    pub fn handle_timeout(&mut self, memory: &mut Memory, now: Time) {
+    /// Does what is due; the groups it was due for.
+    pub fn handle_timeout(&mut self, memory: &mut Memory, now: Time) -> Vec<String> {
         let due: Vec<_> = self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| id.clone()).collect();
-        for id in due {
-            self.with_classic(memory, &id, |group, answers| group.handle_timeout(now, answers));
-            self.with_consumer(memory, &id, |group| group.handle_timeout(now));
+        for id in &due {
+            self.with_classic(memory, id, |group, answers| group.handle_timeout(now, answers));
+            self.with_consumer(memory, id, |group| group.handle_timeout(now));
+            self.with_share(memory, id, |group| group.handle_timeout(now));
         }
+        due
     }
 
     /// Brings what is filed of a group up to date.

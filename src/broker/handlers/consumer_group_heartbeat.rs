@@ -56,7 +56,7 @@ fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Respo
     });
     let done = done.ok_or_else(|| {
         let why = match groups.get(group_id) {
-            Some(Group::Classic(_)) => format!("Group {group_id} is not a consumer group."),
+            Some(Group::Classic(_) | Group::Share(_)) => format!("Group {group_id} is not a consumer group."),
             _ => format!("Consumer group {group_id} not found."),
         };
         Refusal::new(ErrorCode::GROUP_ID_NOT_FOUND, why)

@@ -72,6 +72,7 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
         None if !request.member_id.is_empty() => Err(ErrorCode::UNKNOWN_MEMBER_ID),
         Some(Group::Consumer(group)) if !group.is_empty() => Err(ErrorCode::INCONSISTENT_GROUP_PROTOCOL),
         Some(Group::Consumer(_)) if !request.member_id.is_empty() => Err(ErrorCode::UNKNOWN_MEMBER_ID),
+        Some(Group::Share(_)) => Err(ErrorCode::INCONSISTENT_GROUP_PROTOCOL),
         None | Some(_) => Ok(()),
     }
 }

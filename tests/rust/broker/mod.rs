@@ -7,6 +7,7 @@ mod groups;
 mod nodes;
 mod protocol;
 mod reading;
+mod share_groups;
 mod sockets;
 mod transactions;
 mod writing;
