@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 VERSION = "4.4.0"
+TOOLS_VERSION = "4.3.1"  # those of 4.4.0 were never published
 START_TIMEOUT = 60.0  # seconds; 2 to 4 on an idle machine
 MAVEN_TIMEOUT = (
     90.0  # below the time limit of the test that happens to ask first; what was fetched by then stays fetched
@@ -56,6 +57,14 @@ _SMALL_KAFKA = {
     "num.network.threads": 2,
     "num.io.threads": 4,
     "group.initial.rebalance.delay.ms": 0,  # 3 s by default
+    "group.consumer.heartbeat.interval.ms": 500,  # 5 s by default, after which a member learns what changed
+    "group.consumer.min.heartbeat.interval.ms": 500,
+    "group.consumer.assignment.interval.ms": 0,  # 1 s by default
+    "group.consumer.min.assignment.interval.ms": 0,
+    "group.share.heartbeat.interval.ms": 500,
+    "group.share.min.heartbeat.interval.ms": 500,
+    "group.share.assignment.interval.ms": 0,
+    "group.share.min.assignment.interval.ms": 0,
     "log.cleaner.dedupe.buffer.size": 4 << 20,  # 128 MiB of heap by default
     # Tests give records timestamps of their own choice, and retention, which goes by them, would delete records of 1970.
     "log.retention.ms": -1,
@@ -220,6 +229,12 @@ def kafka_jars(version: str = VERSION) -> Path:
     """The directory with the jars of a Kafka version, filled by Maven the first time."""
     artifacts = [f"org.apache.kafka:kafka_2.13:{version}", LOGGING_ARTIFACT, *EXTRA_ARTIFACTS.get(version, [])]
     return _jars(version, version, artifacts)
+
+
+def tools_jars(version: str = TOOLS_VERSION) -> Path:
+    """The directory with the jars of Kafka's command line tools, which the broker's do not have."""
+    artifacts = [f"org.apache.kafka:kafka-tools:{version}", LOGGING_ARTIFACT, *EXTRA_ARTIFACTS.get(version, [])]
+    return _jars(f"{version}-tools", version, artifacts)
 
 
 def clients_jar(version: str) -> Path:

@@ -196,7 +196,8 @@ impl World {
 
     fn cut<R: Role>(&mut self, client: &mut Client<R>, id: ConnectionId) {
         if let Some(link) = client.links.remove(&id) {
-            self.cluster.disconnect(link.broker);
+            let now = self.since_start();
+            self.cluster.disconnect(now, link.broker);
         }
     }
 
