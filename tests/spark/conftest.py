@@ -45,15 +45,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @dataclass(frozen=True)
-class Kafka:
-    """A broker and Spark, with the calls most tests make."""
+class Cluster:
+    """A broker, with what tests say to it around Spark."""
 
-    spark: SparkSession
     bootstrap: str
 
     def create(self, topic: str, partitions: int = 1) -> None:
         with klamm.Admin(self.bootstrap) as admin:
             admin.create_topics({topic: klamm.NewTopic(partitions=partitions)})
+
+    def delete(self, topic: str) -> None:
+        with klamm.Admin(self.bootstrap) as admin:
+            admin.delete_topics([topic])
+            while topic in admin.list_topics():
+                pass
 
     def produce(self, topic: str, *records: dict[str, Any]) -> None:
         """Send records, in order, each described by the keywords of `Producer.send`."""
@@ -65,9 +70,9 @@ class Kafka:
         """Send numbers as values."""
         self.produce(topic, *({"value": str(number).encode(), "partition": partition} for number in numbers))
 
-    def records(self, topic: str) -> list[klamm.Record]:
+    def records(self, topic: str, **config: str) -> list[klamm.Record]:
         """Everything a topic holds, read by klamm alone, in order of partition and offset."""
-        with klamm.Consumer(self.bootstrap) as consumer:
+        with klamm.Consumer(self.bootstrap, **config) as consumer:
             partitions = [klamm.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
             first, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
             consumer.assign(
@@ -77,6 +82,19 @@ class Kafka:
                 ]
             )
             return sorted(consumer, key=lambda record: (record.partition, record.offset))
+
+    def committed(self, group: str, topic: str, partitions: int) -> list[int | None]:
+        """What a group has committed for each partition of a topic."""
+        wanted = [klamm.TopicPartition(topic, number) for number in range(partitions)]
+        with klamm.Consumer(self.bootstrap, group_id=group, enable_auto_commit=False) as consumer:
+            return list(consumer.committed(wanted).values())
+
+
+@dataclass(frozen=True)
+class Kafka(Cluster):
+    """A broker and Spark, with the calls most tests make."""
+
+    spark: SparkSession
 
     def read(self, schema: str | None = None, **options: str) -> DataFrame:
         reader = self.spark.read.format("klamm").option("kafka.bootstrap.servers", self.bootstrap).options(**options)
@@ -112,4 +130,9 @@ class Kafka:
 
 @pytest.fixture
 def kafka(spark: SparkSession, broker: Broker) -> Kafka:
-    return Kafka(spark, broker.bootstrap_servers)
+    return Kafka(broker.bootstrap_servers, spark)
+
+
+@pytest.fixture
+def cluster(broker: Broker) -> Cluster:
+    return Cluster(broker.bootstrap_servers)

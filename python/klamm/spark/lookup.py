@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import klamm
@@ -55,16 +56,13 @@ class Lookup:
         """
         if self._options.assigned:
             return list(self._options.assigned)
-        found: list[Partition] = []
-        for topic in sorted(self._topics()):
-            try:
-                numbers = self._asked(lambda topic=topic: self._consumer.partitions_for(topic))  # type: ignore[misc]
-            except UnknownTopicOrPartitionError:
-                if not running and self._options.pattern is None:
-                    raise
-            else:
-                found += [(topic, number) for number in sorted(numbers)]
-        return found
+        if running or self._options.pattern is not None:
+            return self._there()
+        return [
+            (topic, number)
+            for topic in sorted(self._options.topics)
+            for number in sorted(self._asked(partial(self._consumer.partitions_for, topic)))
+        ]
 
     def earliest(self, partitions: list[Partition]) -> Offsets:
         """Ask where partitions begin."""
@@ -77,8 +75,8 @@ class Lookup:
     def latest_paced(self, known: Offsets) -> Offsets:
         """Ask for the end of every partition there is, at most `1 / DISTANCE` times a second.
 
-        An end before what is known already may be the answer of a leader that lags behind its predecessor, so it gets a second
-        chance, and then counts.
+        A topic that is gone, or an end before what is known already, may be the answer of a broker that lags behind the others, so
+        the question is asked again, and then the answer counts.
         """
         time.sleep(max(0.0, self._next_question - time.monotonic()))
         for attempt in range(self._options.retries):
@@ -91,7 +89,7 @@ class Lookup:
                 if self._options.assigned:
                     raise
                 ends = self.latest(self.partitions(running=True))
-            if all(ends.get(tp, offset) >= offset for tp, offset in known.items()):
+            if all(ends.get(tp, -1) >= offset for tp, offset in known.items()):
                 break
         self._next_question = time.monotonic() + DISTANCE
         return ends
@@ -158,17 +156,26 @@ class Lookup:
         except KafkaError as error:
             log.warning("offsets of group '%s' were not committed: %s", self._options.commit_group, error)
 
-    def _topics(self) -> list[str]:
-        pattern = self._options.pattern
-        if pattern is None:
-            return list(self._options.topics)
+    def _there(self) -> list[Partition]:
+        """List the partitions of those topics that exist, without waiting for others to come."""
         if self._admin is None:
             known = {
                 name for key, aliases, *_, roles, _ in config_keys() if "admin" in roles for name in (key, *aliases)
             }
             self._admin = klamm.Admin({key: value for key, value in self._options.config.items() if key in known})
-        admin = self._admin
-        return [name for name in self._asked(admin.list_topics) if re.fullmatch(pattern, name)]
+        topics, pattern = set(self._options.topics), self._options.pattern
+        if pattern is not None:
+            topics = {name for name in self._asked(self._admin.list_topics) if re.fullmatch(pattern, name)}
+        while topics:
+            try:
+                described = self._asked(partial(self._admin.describe_topics, topics))
+            except UnknownTopicOrPartitionError as error:
+                if error.topic not in topics:
+                    raise
+                topics.discard(error.topic)
+            else:
+                return [(topic, one.partition) for topic in sorted(topics) for one in described[topic].partitions]
+        return []
 
     def _resolve_times(self, position: Position, times: dict[Partition, int], or_latest: bool) -> Offsets:
         found = self.at_times(times)
