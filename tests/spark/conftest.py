@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import klamm
+from kafka_broker import KafkaUnavailable, spark_connector_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,10 +21,20 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session that knows nothing of klamm but that it is installed."""
+def connector() -> list[Path] | str:
+    """The jars of Spark's own Kafka connector, or why there are none."""
+    try:
+        return spark_connector_jars()
+    except KafkaUnavailable as reason:
+        return str(reason)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, connector: list[Path] | str) -> Iterator[SparkSession]:
+    """A session that knows nothing of klamm but that it is installed; Spark's own connector is there if it can be had."""
     from pyspark.sql import SparkSession
 
+    jars = [] if isinstance(connector, str) else connector
     scratch = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2]")
@@ -37,6 +48,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.local.dir", str(scratch / "local"))
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.jars", ",".join(map(str, jars)))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
@@ -96,20 +108,20 @@ class Kafka(Cluster):
 
     spark: SparkSession
 
-    def read(self, schema: str | None = None, **options: str) -> DataFrame:
-        reader = self.spark.read.format("klamm").option("kafka.bootstrap.servers", self.bootstrap).options(**options)
+    def read(self, schema: str | None = None, source: str = "klamm", **options: str) -> DataFrame:
+        reader = self.spark.read.format(source).option("kafka.bootstrap.servers", self.bootstrap).options(**options)
         return (reader if schema is None else reader.schema(schema)).load()
 
-    def stream(self, **options: str) -> DataFrame:
+    def stream(self, source: str = "klamm", **options: str) -> DataFrame:
         return (
-            self.spark.readStream.format("klamm")
+            self.spark.readStream.format(source)
             .option("kafka.bootstrap.servers", self.bootstrap)
             .options(**options)
             .load()
         )
 
-    def write(self, rows: DataFrame, **options: str) -> None:
-        rows.write.format("klamm").option("kafka.bootstrap.servers", self.bootstrap).options(**options).mode(
+    def write(self, rows: DataFrame, sink: str = "klamm", **options: str) -> None:
+        rows.write.format(sink).option("kafka.bootstrap.servers", self.bootstrap).options(**options).mode(
             "append"
         ).save()
 
@@ -136,3 +148,21 @@ def kafka(spark: SparkSession, broker: Broker) -> Kafka:
 @pytest.fixture
 def cluster(broker: Broker) -> Cluster:
     return Cluster(broker.bootstrap_servers)
+
+
+@pytest.fixture
+def real(spark: SparkSession, real_kafka: Broker) -> Kafka:
+    """Apache Kafka alone, for what costs much and says nothing of the dev broker."""
+    return Kafka(real_kafka.bootstrap_servers, spark)
+
+
+@pytest.fixture
+def dev(spark: SparkSession, dev_broker: Broker) -> Kafka:
+    """The dev broker alone, for what says nothing of brokers."""
+    return Kafka(dev_broker.bootstrap_servers, spark)
+
+
+@pytest.fixture
+def real_cluster(real_kafka: Broker) -> Cluster:
+    """Apache Kafka alone, without Spark."""
+    return Cluster(real_kafka.bootstrap_servers)
