@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import klamm
-from kafka_broker import KafkaUnavailable, spark_connector_jars
+from kafka_broker import KafkaUnavailable, RealKafka, spark_connector_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,3 +166,17 @@ def dev(spark: SparkSession, dev_broker: Broker) -> Kafka:
 def real_cluster(real_kafka: Broker) -> Cluster:
     """Apache Kafka alone, without Spark."""
     return Cluster(real_kafka.bootstrap_servers)
+
+
+@pytest.fixture
+def compacting() -> Iterator[Cluster]:
+    """An Apache Kafka that compacts logs at once, not every 15 seconds."""
+    kafka = RealKafka(config={"log.cleaner.backoff.ms": 100, "log.cleaner.io.buffer.size": 1 << 16})
+    try:
+        kafka.start()
+    except KafkaUnavailable as reason:
+        pytest.skip(f"real Kafka: {reason}")
+    try:
+        yield Cluster(kafka.bootstrap_servers)
+    finally:
+        kafka.stop()

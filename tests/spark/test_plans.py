@@ -368,3 +368,26 @@ def test_what_transactions_leave_behind_is_no_data_loss(cluster, topic):
             reader = batch(cluster, subscribe=topic)
             assert values(reader, reader.partitions()) == [b"0", b"1", b"2", b"3", b"open"]
             assert time.monotonic() - began < 5  # nobody waits for records that will not come
+
+
+def test_what_compaction_leaves_behind_is_no_data_loss(compacting, topic):
+    configs = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+    with klamm.Admin(compacting.bootstrap) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=1, configs=configs)})
+    now = time.time_ns() // 1_000_000 - 60_000
+    log = [[(b"%d" % (number % 3), b"v") for number in range(60)], [(b"1", None)], [(b"9", b"end")]]
+    for age, records in enumerate(log):  # segments are closed by the times of records
+        sent = ({"key": key, "value": value, "timestamp_ms": now + 1000 * age} for key, value in records)
+        compacting.produce(topic, *sent)
+    deadline = time.monotonic() + 30
+    left = [57, 59, 60, 61]
+    while [record.offset for record in compacting.records(topic)] != left:
+        assert time.monotonic() < deadline, "the log was not compacted"
+    began = time.monotonic()
+    reader = batch(compacting, subscribe=topic, maxRecordsPerPartition="7")
+    tasks = reader.partitions()
+    assert len(tasks) > 5
+    assert [number for task in tasks for rows in reader.read(task) for number in rows["offset"].to_pylist()] == left
+    batches = steps(stream(compacting, subscribe=topic, maxOffsetsPerTrigger="9"))
+    assert len([value for values in batches for value in values]) == len(left)
+    assert time.monotonic() - began < 5  # nobody waits for records that will not come

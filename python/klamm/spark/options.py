@@ -177,12 +177,16 @@ def _checked(options: Mapping[str, str]) -> dict[str, str]:
                 "klamm reads and writes no path",
                 hint="name topics with option 'subscribe' to read, with option 'topic' to write",
             )
+        if key == "provider":  # what Spark hands over instead
+            raise ConfigError(
+                "Spark does not hand the options of CREATE TABLE to Python sources",
+                hint="use CREATE TEMP VIEW name USING klamm OPTIONS (...)",
+            )
         raise ConfigError(f"unknown option '{key}'", hint=_nearest(key))
     if not given.get("kafka.bootstrap.servers", "").strip():
         raise ConfigError(
             "option 'kafka.bootstrap.servers' is missing",
-            hint="say where the brokers are: .option('kafka.bootstrap.servers', 'localhost:9092'); in SQL use "
-            "CREATE TEMP VIEW, since CREATE TABLE does not hand its options to Python sources",
+            hint="say where the brokers are: .option('kafka.bootstrap.servers', 'localhost:9092')",
         )
     return given
 
