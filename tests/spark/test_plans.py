@@ -7,6 +7,7 @@ import time
 from datetime import datetime, timezone
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.datasource import (
     EqualTo,
     GreaterThan,
@@ -268,6 +269,20 @@ def test_new_topics_are_read_from_their_beginning(cluster, topic):
     cluster.numbers(f"{topic}-b", range(10, 12), partition=1)
     end = reader.latestOffset(start, ReadAllAvailable())
     assert end == {f"{topic}-a": {"0": 2}, f"{topic}-b": {"0": 0, "1": 2}}
+    assert values(reader, reader.partitions(start, end)) == [b"10", b"11"]
+
+
+def test_new_partitions_are_read_from_their_beginning(real_cluster, topic):
+    real_cluster.create(topic)
+    real_cluster.numbers(topic, range(2))
+    reader = stream(real_cluster, subscribe=topic, startingOffsets="latest", maxOffsetsPerTrigger="100")
+    start = reader.initialOffset()
+    start = reader.latestOffset(start, reader.getDefaultReadLimit())
+    admin = AdminClient({"bootstrap.servers": real_cluster.bootstrap})  # klamm's own adds no partitions
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result()
+    real_cluster.numbers(topic, range(10, 12), partition=2)
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert end == {topic: {"0": 2, "1": 0, "2": 2}}
     assert values(reader, reader.partitions(start, end)) == [b"10", b"11"]
 
 
