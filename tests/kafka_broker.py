@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 VERSION = "4.4.0"
+TOOLS_VERSION = "4.3.1"  # those of 4.4.0 were never published
 START_TIMEOUT = 60.0  # seconds; 2 to 4 on an idle machine
 MAVEN_TIMEOUT = (
     90.0  # below the time limit of the test that happens to ask first; what was fetched by then stays fetched
@@ -56,6 +57,14 @@ _SMALL_KAFKA = {
     "num.network.threads": 2,
     "num.io.threads": 4,
     "group.initial.rebalance.delay.ms": 0,  # 3 s by default
+    "group.consumer.heartbeat.interval.ms": 500,  # 5 s by default, after which a member learns what changed
+    "group.consumer.min.heartbeat.interval.ms": 500,
+    "group.consumer.assignment.interval.ms": 0,  # 1 s by default
+    "group.consumer.min.assignment.interval.ms": 0,
+    "group.share.heartbeat.interval.ms": 500,
+    "group.share.min.heartbeat.interval.ms": 500,
+    "group.share.assignment.interval.ms": 0,
+    "group.share.min.assignment.interval.ms": 0,
     "log.cleaner.dedupe.buffer.size": 4 << 20,  # 128 MiB of heap by default
     # Tests give records timestamps of their own choice, and retention, which goes by them, would delete records of 1970.
     "log.retention.ms": -1,
@@ -222,6 +231,12 @@ def kafka_jars(version: str = VERSION) -> Path:
     return _jars(version, version, artifacts)
 
 
+def tools_jars(version: str = TOOLS_VERSION) -> Path:
+    """The directory with the jars of Kafka's command line tools, which the broker's do not have."""
+    artifacts = [f"org.apache.kafka:kafka-tools:{version}", LOGGING_ARTIFACT, *EXTRA_ARTIFACTS.get(version, [])]
+    return _jars(f"{version}-tools", version, artifacts)
+
+
 def clients_jar(version: str) -> Path:
     """The client library of a Kafka version, alone unless its broker is there anyway."""
     jars = _cache_directory() / "kafka" / version
@@ -231,7 +246,23 @@ def clients_jar(version: str) -> Path:
     return jars / f"kafka-clients-{version}.jar"
 
 
-def _jars(name: str, version: str, artifacts: Sequence[str], *options: str) -> Path:
+def spark_connector_jars() -> list[Path]:
+    """Spark's own Kafka connector, for differential tests.
+
+    Maven Central has neither it nor all it names in the version of the newest Spark; these fit together and run with it.
+    """
+    version = "4.2.0"
+    artifacts = [
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.kafka:kafka-clients:3.9.2",
+        "org.apache.commons:commons-pool2:2.12.1",
+    ]
+    name = f"spark-connector-{version}"
+    return sorted(_jars(name, name, artifacts, exclusions=True).glob("*.jar"))
+
+
+def _jars(name: str, version: str, artifacts: Sequence[str], *options: str, exclusions: bool = False) -> Path:
     jars = _cache_directory() / "kafka" / name
     if jars.exists():
         return jars
@@ -239,16 +270,16 @@ def _jars(name: str, version: str, artifacts: Sequence[str], *options: str) -> P
     with _locked(jars.parent / f"{name}.lock"):
         if not jars.exists():  # else another process was faster
             with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=jars.parent) as scratch:
-                _copy_dependencies(version, artifacts, options, Path(scratch))
+                _copy_dependencies(version, _pom(artifacts, exclusions=exclusions), options, Path(scratch))
                 (Path(scratch) / "jars").rename(jars)
     return jars
 
 
-def _copy_dependencies(version: str, artifacts: Sequence[str], options: Sequence[str], scratch: Path) -> None:
+def _copy_dependencies(version: str, pom: str, options: Sequence[str], scratch: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaUnavailable("mvn is not installed (apt install maven, brew install maven)")
-    (scratch / "pom.xml").write_text(_pom(artifacts), encoding="utf-8")
+    (scratch / "pom.xml").write_text(pom, encoding="utf-8")
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=jars", *options]
     try:
         done = subprocess.run(
@@ -274,12 +305,14 @@ def _copy_dependencies(version: str, artifacts: Sequence[str], options: Sequence
         raise KafkaUnavailable(f"mvn could not fetch Kafka {version}: {error[:300]}")
 
 
-def _pom(artifacts: Sequence[str]) -> str:
+def _pom(artifacts: Sequence[str], *, exclusions: bool) -> str:
+    # What the artifacts depend on is left alone, not even resolved.
+    alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
     dependencies = ""
     for artifact in artifacts:
         group, name, version = artifact.split(":")
         coordinates = f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
-        dependencies += f"<dependency>{coordinates}</dependency>\n"
+        dependencies += f"<dependency>{coordinates}{alone if exclusions else ''}</dependency>\n"
     return (
         "<project><modelVersion>4.0.0</modelVersion><packaging>pom</packaging>\n"
         "<groupId>klamm</groupId><artifactId>test-broker</artifactId><version>1</version>\n"

@@ -1,7 +1,7 @@
 //! The cluster as a machine without I/O: frames and time go in, replies come out.
 //!
 //! ```text
-//! connect(node, c)  handle(now, c, frame)  disconnect(c)  handle_timeout(now)    in
+//! connect(node, c)  handle(now, c, frame)  disconnect(now, c)  handle_timeout(now)    in
 //! poll_send() -> Output     next_timeout() -> Time     is_parked(c)              out
 //! kill  start_node  move_leader  move_coordinator  fault                         what a test does to it
 //! ```
@@ -101,8 +101,13 @@ impl Cluster {
             .insert(connection, Client { node, queue: VecDeque::new(), parked: None, struck: None, late: None });
     }
 
-    /// A client is gone; what it asked for is forgotten.
-    pub fn disconnect(&mut self, connection: Connection) {
+    /// A client is gone; what it asked for is forgotten, and what it held of share groups is free.
+    pub fn disconnect(&mut self, now: Time, connection: Connection) {
+        self.forget(connection);
+        self.settle(now);
+    }
+
+    fn forget(&mut self, connection: Connection) {
         let Some(client) = self.clients.remove(&connection) else {
             return;
         };
@@ -115,6 +120,7 @@ impl Cluster {
         if let Some(late) = client.late {
             self.deadlines.remove(&(late.at, connection));
         }
+        self.state.hang_up(connection);
     }
 
     /// A frame arrived, without its length.
@@ -300,7 +306,7 @@ impl Cluster {
 
     /// Forgets a client and has its connection closed.
     fn close(&mut self, connection: Connection) {
-        self.disconnect(connection);
+        self.forget(connection);
         self.outputs.push_back(Output::Close { connection });
     }
 

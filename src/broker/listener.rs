@@ -397,7 +397,8 @@ impl Server {
     }
 
     fn close(&mut self, token: usize) {
-        self.cluster.disconnect(Connection(token as u64));
+        let now = self.now();
+        self.cluster.disconnect(now, Connection(token as u64));
         if let Some(peer) = self.peers.remove(&token) {
             peer.stream.close(&self.poller);
         }

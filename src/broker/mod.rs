@@ -21,6 +21,7 @@ mod handlers;
 mod idempotence;
 mod listener;
 mod log;
+mod pattern;
 mod requests;
 mod state;
 mod topics;

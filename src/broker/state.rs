@@ -276,7 +276,32 @@ impl State {
         while let Some(ended) = self.transactions.expire(&mut self.memory, clock.now) {
             self.write_markers(clock, &ended);
         }
-        self.groups.handle_timeout(&mut self.memory, clock.now);
+        for group in self.groups.handle_timeout(&mut self.memory, clock.now) {
+            self.wake_freed(&group);
+        }
+    }
+
+    /// Wakes who waits for records that a share group has to give again.
+    pub fn wake_freed(&mut self, group: &str) {
+        for (topic, index) in self.groups.take_freed(group) {
+            if let Some(partition) = self.topics.find("", topic, true).ok().and_then(|t| t.partition(index)) {
+                self.woken.extend(&partition.waiters);
+            }
+        }
+    }
+
+    /// A connection is gone.
+    pub fn hang_up(&mut self, connection: Connection) {
+        for group in self.groups.hang_up(&mut self.memory, connection) {
+            self.wake_freed(&group);
+        }
+    }
+
+    /// Who leads a partition, and in which epoch.
+    pub fn leader(&self, topic: Uuid, index: i32) -> Option<(i32, i32)> {
+        let topic = self.topics.get(self.topics.name_of(topic)?)?;
+        let partition = topic.partitions.get(usize::try_from(index).ok()?)?;
+        Some((partition.leader, partition.leader_epoch))
     }
 
     /// Writes the markers of a transaction that is over.

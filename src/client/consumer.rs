@@ -474,8 +474,13 @@ impl Consumer {
         if self.leave().is_ok() {
             self.wait_until_left(end.saturating_duration_since(Instant::now()));
         }
-        self.shared.close();
+        self.end();
         result
+    }
+
+    /// Ends the client without another word.
+    pub fn end(&self) {
+        self.shared.close();
     }
 }
 

@@ -18,7 +18,6 @@ use pyo3::types::{PyDict, PyList};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// A partition as Python names it.
 type Place = (String, i32);
@@ -647,13 +646,12 @@ impl ConsumerCore {
             Ok(()) if waited.is_ok() => wait_for(py, end, |slice| self.client.wait_until_left(slice)),
             _ => Ok(false),
         };
-        let closed = py.detach(|| self.client.close(Duration::ZERO));
+        py.detach(|| self.client.end());
         given_up?;
         if waited? && let Some(result) = commit.and_then(|c| c.get()) {
             result.map_err(|e| raise(py, &e))?;
         }
-        left?;
-        closed.map_err(|e| raise(py, &e))
+        left.map(drop)
     }
 
     #[pyo3(name = "_is_closed")]

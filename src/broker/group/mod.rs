@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! offsets   what groups committed              classic   JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+//!                                              consumer  ConsumerGroupHeartbeat (KIP-848); its assignor
+//!                                              share     ShareGroupHeartbeat, ShareFetch, ShareAcknowledge (KIP-932)
 //! ```
 //!
 //! One state serves all nodes, so a group survives the loss of its coordinator as Kafka's do, which the next coordinator
@@ -9,14 +11,20 @@
 //! the answer there, and the connection is woken. What members are remembered by counts towards the cluster's memory.
 //! Groups do not expire; DeleteGroups forgets them.
 
+mod assignor;
 pub(super) mod classic;
+pub(super) mod consumer;
 pub(super) mod offsets;
+pub(super) mod share;
+
+pub(super) use assignor::Assignor;
 
 use super::state::Memory;
 use super::{Connection, Time};
 use crate::api::{ErrorCode, join_group, sync_group};
+use crate::wire::Uuid;
 use offsets::Offsets;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 /// What remembering a group takes besides its members, roughly.
@@ -72,12 +80,16 @@ impl Answers {
 #[derive(Debug)]
 pub(super) enum Group {
     Classic(classic::Group),
+    Consumer(consumer::Group),
+    Share(share::Group),
 }
 
 impl Group {
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Classic(group) => group.is_empty(),
+            Self::Consumer(group) => group.is_empty(),
+            Self::Share(group) => group.is_empty(),
         }
     }
 
@@ -85,6 +97,8 @@ impl Group {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Classic(_) => "classic",
+            Self::Consumer(_) => "consumer",
+            Self::Share(_) => "share",
         }
     }
 
@@ -92,6 +106,8 @@ impl Group {
     pub fn state(&self) -> &'static str {
         match self {
             Self::Classic(group) => group.phase.name(),
+            Self::Consumer(group) => group.state(),
+            Self::Share(group) => group.state(),
         }
     }
 
@@ -99,6 +115,8 @@ impl Group {
     pub fn protocol_type(&self) -> &str {
         match self {
             Self::Classic(group) => group.protocol_type.as_deref().unwrap_or(""),
+            Self::Consumer(_) => "consumer",
+            Self::Share(_) => "share",
         }
     }
 
@@ -106,18 +124,24 @@ impl Group {
     pub fn is_subscribed(&self, topic: &str) -> bool {
         match self {
             Self::Classic(group) => group.is_subscribed(topic),
+            Self::Consumer(group) => group.is_subscribed(topic),
+            Self::Share(group) => group.is_subscribed(topic),
         }
     }
 
     fn cost(&self) -> usize {
         match self {
             Self::Classic(group) => group.cost(),
+            Self::Consumer(group) => group.cost(),
+            Self::Share(group) => group.cost(),
         }
     }
 
     fn next_timeout(&self) -> Option<Time> {
         match self {
             Self::Classic(group) => group.next_timeout(),
+            Self::Consumer(group) => group.next_timeout(),
+            Self::Share(group) => group.next_timeout(),
         }
     }
 }
@@ -147,6 +171,8 @@ pub(super) struct Groups {
     initial_delay: Duration,
     entries: BTreeMap<String, Entry>,
     deadlines: BTreeSet<(Time, String)>,
+    /// Share groups that connections have sessions of.
+    sessions: HashMap<Connection, BTreeSet<String>>,
 }
 
 impl Groups {
@@ -169,24 +195,102 @@ impl Groups {
         id: &str,
         change: impl FnOnce(&mut classic::Group, &mut Answers) -> T,
     ) -> Option<T> {
-        let Group::Classic(group) = &mut self.entries.get_mut(id)?.group;
+        let Group::Classic(group) = &mut self.entries.get_mut(id)?.group else {
+            return None;
+        };
         let result = change(group, &mut self.answers);
         self.file(memory, id);
         Some(result)
     }
 
-    /// Makes a group of the classic protocol unless there is any group of this name; false if there is no memory.
+    /// Changes a group of KIP-848; `None` if there is no such group.
+    pub fn with_consumer<T>(
+        &mut self,
+        memory: &mut Memory,
+        id: &str,
+        change: impl FnOnce(&mut consumer::Group) -> T,
+    ) -> Option<T> {
+        let Group::Consumer(group) = &mut self.entries.get_mut(id)?.group else {
+            return None;
+        };
+        let result = change(group);
+        self.file(memory, id);
+        Some(result)
+    }
+
+    /// Changes a share group; `None` if there is no such group.
+    pub fn with_share<T>(
+        &mut self,
+        memory: &mut Memory,
+        id: &str,
+        change: impl FnOnce(&mut share::Group) -> T,
+    ) -> Option<T> {
+        let Group::Share(group) = &mut self.entries.get_mut(id)?.group else {
+            return None;
+        };
+        let result = change(group);
+        self.file(memory, id);
+        Some(result)
+    }
+
+    /// Makes a group of the classic protocol unless there is one, or one that stays; false if there is no memory.
     pub fn create_classic(&mut self, memory: &mut Memory, id: &str) -> bool {
-        if self.entries.contains_key(id) {
-            return true;
+        let is_there = |group: &Group| !matches!(group, Group::Consumer(_)) || !group.is_empty();
+        self.get(id).is_some_and(is_there)
+            || self.create(memory, id, Group::Classic(classic::Group::new(self.initial_delay)))
+    }
+
+    /// Makes a group of KIP-848 unless there is one, or one that stays; false if there is no memory.
+    pub fn create_consumer(&mut self, memory: &mut Memory, id: &str) -> bool {
+        let is_there = |group: &Group| !matches!(group, Group::Classic(_)) || !group.is_empty();
+        self.get(id).is_some_and(is_there) || self.create(memory, id, Group::Consumer(consumer::Group::new()))
+    }
+
+    /// Makes a share group unless there is any group of this name; false if there is no memory.
+    pub fn create_share(&mut self, memory: &mut Memory, id: &str) -> bool {
+        self.entries.contains_key(id) || self.create(memory, id, Group::Share(share::Group::new()))
+    }
+
+    /// Notes that a connection has a session of a share group.
+    pub fn share_session(&mut self, connection: Connection, id: &str) {
+        self.sessions.entry(connection).or_default().insert(id.to_owned());
+    }
+
+    /// Ends the sessions of a connection that is gone; the share groups that had them.
+    pub fn hang_up(&mut self, memory: &mut Memory, connection: Connection) -> BTreeSet<String> {
+        let ids = self.sessions.remove(&connection).unwrap_or_default();
+        for id in &ids {
+            self.with_share(memory, id, |group| group.hang_up(connection));
         }
+        ids
+    }
+
+    /// Partitions of a share group of which something is to be had again.
+    pub fn take_freed(&mut self, id: &str) -> BTreeSet<share::Place> {
+        match self.entries.get_mut(id).map(|entry| &mut entry.group) {
+            Some(Group::Share(group)) => std::mem::take(&mut group.freed),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// Forgets what groups know of a topic that is gone.
+    pub fn forget_topic(&mut self, memory: &mut Memory, name: &str, topic: Uuid) {
+        self.offsets.forget_topic(memory, name);
+        let shares = self.entries.iter().filter(|(_, entry)| matches!(entry.group, Group::Share(_)));
+        for id in shares.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
+            self.with_share(memory, &id, |group| group.forget_topic(topic));
+        }
+    }
+
+    /// Puts a new group in the place of one without members.
+    fn create(&mut self, memory: &mut Memory, id: &str, group: Group) -> bool {
+        self.remove(memory, id);
         let taken = GROUP + id.len();
-        if !memory.take(taken) {
-            return false;
+        let room = memory.take(taken);
+        if room {
+            self.entries.insert(id.to_owned(), Entry { group, taken, timeout: None });
         }
-        let group = Group::Classic(classic::Group::new(self.initial_delay));
-        self.entries.insert(id.to_owned(), Entry { group, taken, timeout: None });
-        true
+        room
     }
 
     /// Forgets a group without members, and what it committed.
@@ -219,12 +323,14 @@ impl Groups {
         claim: Claim<'_>,
         transactional: bool,
     ) -> Result<(), ErrorCode> {
-        if claim.generation < 0 && !self.create_classic(memory, id) {
+        if claim.generation < 0 && !self.entries.contains_key(id) && !self.create_classic(memory, id) {
             return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
         }
         let entry = self.entries.get_mut(id).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?;
         match &mut entry.group {
             Group::Classic(group) => group.admit_commit(now, claim, transactional)?,
+            Group::Consumer(group) => group.admit_commit(claim)?,
+            Group::Share(_) => return Err(ErrorCode::GROUP_ID_NOT_FOUND),
         }
         self.file(memory, id);
         Ok(())
@@ -233,6 +339,8 @@ impl Groups {
     /// A group has another coordinator now, which knows what was in the log: requests that wait are refused.
     pub fn move_away(&mut self, memory: &mut Memory, now: Time, id: &str) {
         self.with_classic(memory, id, |group, answers| group.load(now, answers));
+        self.with_consumer(memory, id, |group| group.load(now));
+        self.with_share(memory, id, |group| group.load(now));
     }
 
     /// When [`Self::handle_timeout`] has something to do.
@@ -240,12 +348,15 @@ impl Groups {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Does what is due.
-    pub fn handle_timeout(&mut self, memory: &mut Memory, now: Time) {
+    /// Does what is due; the groups it was due for.
+    pub fn handle_timeout(&mut self, memory: &mut Memory, now: Time) -> Vec<String> {
         let due: Vec<_> = self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| id.clone()).collect();
-        for id in due {
-            self.with_classic(memory, &id, |group, answers| group.handle_timeout(now, answers));
+        for id in &due {
+            self.with_classic(memory, id, |group, answers| group.handle_timeout(now, answers));
+            self.with_consumer(memory, id, |group| group.handle_timeout(now));
+            self.with_share(memory, id, |group| group.handle_timeout(now));
         }
+        due
     }
 
     /// Brings what is filed of a group up to date.

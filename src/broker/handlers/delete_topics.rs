@@ -68,6 +68,6 @@ fn delete(state: &mut State, name: &str) -> Option<crate::wire::Uuid> {
         state.memory.give(partition.log.total_cost() + partition.producers.total_cost());
         state.woken.extend(&partition.waiters);
     }
-    state.groups.offsets.forget_topic(&mut state.memory, name);
+    state.groups.forget_topic(&mut state.memory, name, topic.id);
     Some(topic.id)
 }

@@ -11,7 +11,10 @@ use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let operations = group_operations(request.include_authorized_operations);
-    let describe = |group_id: String| Group { authorized_operations: operations, ..group(state, context, group_id) };
+    let describe = |group_id: String| match group(state, context, group_id) {
+        found if found.error_code.is_error() => found,
+        found => Group { authorized_operations: operations, ..found },
+    };
     Answer::Reply(Response { groups: request.groups.into_iter().map(describe).collect(), ..Response::default() })
 }
 
@@ -38,6 +41,7 @@ fn group(state: &State, context: &Context, group_id: String) -> Group {
                 ..Group::default()
             };
         }
+        Some(_) => format!("Group {group_id} is not a classic group."),
         None => format!("Group {group_id} not found."),
     };
     let (error_code, error_message) = match context.version {

@@ -18,7 +18,7 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
         request.rebalance_timeout_ms = request.session_timeout_ms;
     }
     if let Err(code) = admit(state, context, &request) {
-        return Answer::Reply(refuse(request, code));
+        return Answer::Reply(in_form(context.version, refuse(request, code)));
     }
     let client_id = context.client_id.as_deref().unwrap_or("");
     let joining = Joining {
@@ -33,7 +33,7 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
     let State { groups, memory, .. } = state;
     let is_new = request.member_id.is_empty();
     if !memory.has(joining.cost()) || is_new && !groups.create_classic(memory, &request.group_id) {
-        return Answer::Reply(refuse(request, ErrorCode::COORDINATOR_NOT_AVAILABLE));
+        return Answer::Reply(in_form(context.version, refuse(request, ErrorCode::COORDINATOR_NOT_AVAILABLE)));
     }
     groups.answers.expect(context.connection);
     groups.with_classic(memory, &request.group_id, |group, answers| match is_new {
@@ -41,13 +41,21 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
         false => group.join_again(joining, answers),
     });
     match groups.answers.take(context.connection) {
-        Some(group::Answer::Join(answer)) => Answer::Reply(answer),
+        Some(group::Answer::Join(answer)) => Answer::Reply(in_form(context.version, answer)),
         _ => Answer::Park(Waiting::Group, None),
     }
 }
 
 pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
     Response { error_code, member_id: request.member_id, ..Response::default() }
+}
+
+/// A refusal names no protocol, which only newer versions can say.
+pub(super) fn in_form(version: i16, answer: Response) -> Response {
+    match version >= 7 && answer.error_code.is_error() {
+        true => Response { protocol_name: None, ..answer },
+        false => answer,
+    }
 }
 
 fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), ErrorCode> {
@@ -62,6 +70,9 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
     }
     match state.groups.get(&request.group_id) {
         None if !request.member_id.is_empty() => Err(ErrorCode::UNKNOWN_MEMBER_ID),
-        None | Some(Group::Classic(_)) => Ok(()),
+        Some(Group::Consumer(group)) if !group.is_empty() => Err(ErrorCode::INCONSISTENT_GROUP_PROTOCOL),
+        Some(Group::Consumer(_)) if !request.member_id.is_empty() => Err(ErrorCode::UNKNOWN_MEMBER_ID),
+        Some(Group::Share(_)) => Err(ErrorCode::INCONSISTENT_GROUP_PROTOCOL),
+        None | Some(_) => Ok(()),
     }
 }

@@ -59,6 +59,7 @@ pub(super) struct Parked {
 #[derive(Debug)]
 enum Waiting {
     Fetch(api::fetch::Request),
+    ShareFetch(share_fetch::Waits),
     /// For an answer of [`Answers`](super::group::Answers).
     Group,
 }
@@ -124,6 +125,12 @@ serve! {
     describe_producers
     describe_transactions
     list_transactions
+    consumer_group_heartbeat
+    consumer_group_describe
+    share_group_heartbeat
+    share_group_describe
+    share_fetch
+    share_acknowledge
 }
 
 /// A request whose header was read, in a version that is served.
@@ -181,8 +188,13 @@ pub(super) fn resume(state: &mut State, parked: &Parked, expired: bool) -> Optio
         Waiting::Fetch(request) => {
             fetch::poll(state, &parked.context, request, expired).map(|response| encode(&parked.context, &response))
         }
+        Waiting::ShareFetch(waits) => {
+            share_fetch::poll(state, &parked.context, waits, expired).map(|response| encode(&parked.context, &response))
+        }
         Waiting::Group => state.groups.answers.take(parked.context.connection).map(|answer| match answer {
-            group::Answer::Join(response) => encode(&parked.context, &response),
+            group::Answer::Join(response) => {
+                encode(&parked.context, &join_group::in_form(parked.context.version, response))
+            }
             group::Answer::Sync(response) => encode(&parked.context, &response),
         }),
     }
@@ -192,6 +204,7 @@ pub(super) fn resume(state: &mut State, parked: &Parked, expired: bool) -> Optio
 pub(super) fn forget(state: &mut State, connection: Connection, parked: &Parked) {
     match &parked.waiting {
         Waiting::Fetch(request) => fetch::unwatch(state, connection, request),
+        Waiting::ShareFetch(waits) => share_fetch::unwatch(state, connection, waits),
         Waiting::Group => state.groups.answers.forget(connection),
     }
 }

@@ -1,13 +1,14 @@
 //! OffsetCommit v0 to v10: keeps offsets of members, and of clients that are no members (generation -1) of groups that
 //! have none.
 //!
+//! Members of KIP-848 need v9, UNSUPPORTED_VERSION; their epoch has to be the one they are in, STALE_MEMBER_EPOCH.
 //! A generation of a group nobody knows is ILLEGAL_GENERATION, from v9 on GROUP_ID_NOT_FOUND. v0, which Kafka kept in
 //! ZooKeeper, shares the offsets of the later versions. Offsets do not expire.
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::offset_commit::{Partition, PartitionResponse, Request, Response, TopicResponse};
-use crate::broker::group::Claim;
+use crate::broker::group::{Claim, Group};
 use crate::broker::group::offsets::{Committed, MAX_METADATA};
 use crate::broker::state::State;
 
@@ -56,6 +57,9 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
         generation: request.generation_id_or_member_epoch,
     };
     let State { groups, memory, .. } = state;
+    if context.version < 9 && matches!(groups.get(&request.group_id), Some(Group::Consumer(g)) if g.has(&request.member_id)) {
+        return Err(ErrorCode::UNSUPPORTED_VERSION);
+    }
     match groups.admit_commit(memory, context.clock.now, &request.group_id, claim, false) {
         Err(ErrorCode::GROUP_ID_NOT_FOUND) if context.version < 9 => Err(ErrorCode::ILLEGAL_GENERATION),
         admitted => admitted,

@@ -47,6 +47,7 @@ fn admit(state: &State, context: &Context, group_id: &str) -> Result<(), ErrorCo
         Group::Classic(group) if !group.is_empty() && group.protocol_type.as_deref() != Some("consumer") => {
             Err(ErrorCode::NON_EMPTY_GROUP)
         }
-        Group::Classic(_) => Ok(()),
+        Group::Share(_) => Err(ErrorCode::GROUP_ID_NOT_FOUND),
+        _ => Ok(()),
     }
 }

@@ -1,13 +1,14 @@
 //! OffsetFetch v0 to v10: what a group committed, -1 where it did not; several groups at once from v8 on.
 //!
 //! Null topics (v2 on) mean every partition with an offset. With `require_stable` (v7 on) a partition whose offset an
-//! open transaction may change is UNSTABLE_OFFSET_COMMIT. Members and their epochs (v9) are not looked at. v0 says UNKNOWN_TOPIC_OR_PARTITION where nothing was
-//! committed, as Kafka does.
+//! open transaction may change is UNSTABLE_OFFSET_COMMIT. A member of KIP-848 that names itself (v9) has to be in the
+//! epoch it says. v0 says UNKNOWN_TOPIC_OR_PARTITION where nothing was committed, as Kafka does.
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::offset_fetch::{Group, GroupResponse, GroupTopicResponse, PartitionResponse, Request, Response};
 use crate::api::offset_fetch::{Topic, TopicResponse};
+use crate::broker;
 use crate::broker::group::offsets::Committed;
 use crate::broker::state::State;
 
@@ -55,6 +56,12 @@ fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> 
     let group_id = group.group_id;
     if !state.is_coordinator(context.node, &group_id) {
         return GroupResponse { group_id, error_code: ErrorCode::NOT_COORDINATOR, ..GroupResponse::default() };
+    }
+    if let Some(broker::group::Group::Consumer(consumers)) = state.groups.get(&group_id)
+        && (group.member_id.is_some() || group.member_epoch >= 0)
+        && let Err(error_code) = consumers.admit(group.member_id.as_deref().unwrap_or_default(), group.member_epoch)
+    {
+        return GroupResponse { group_id, error_code, ..GroupResponse::default() };
     }
     let look = Look { state, version: context.version, group: &group_id, stable };
     let topics = match group.topics {

@@ -80,6 +80,7 @@ fn admit(state: &mut State, context: &Context, request: &Request, producer: Prod
     };
     match groups.admit_commit(memory, context.clock.now, group, claim, true) {
         Err(ErrorCode::GROUP_ID_NOT_FOUND) => Err(ErrorCode::ILLEGAL_GENERATION),
+        Err(ErrorCode::STALE_MEMBER_EPOCH) if context.version < 6 => Err(ErrorCode::ILLEGAL_GENERATION),
         admitted => admitted,
     }
 }

@@ -1,4 +1,7 @@
 //! Offsets on their way to the group: what the reader asks for, and what it is done with.
+//!
+//! One commit is under way at a time, and whatever is asked for meanwhile goes with the next one: a commit that is tried
+//! again must not land after a newer one.
 
 use super::partition::{Partition, Position};
 use super::{Consumer, Ticket};
@@ -6,20 +9,22 @@ use crate::api::ErrorCode;
 use crate::engine::group::Place;
 use crate::engine::ops::{Commit, CommittedOffset, Output};
 use crate::engine::{Error, ErrorKind, Time};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A commit that runs, to be tried again under a newer epoch of the member.
+/// A commit, and who hears of its end.
 #[derive(Debug)]
 pub(super) struct Committing<T> {
-    pub offsets: Vec<CommittedOffset>,
-    pub epoch: i32,
-    pub deadline: Time,
-    pub whose: Whose<T>,
+    offsets: BTreeMap<Place, CommittedOffset>,
+    /// The member's epoch that was sent.
+    epoch: i32,
+    deadline: Time,
+    whose: Vec<Whose<T>>,
 }
 
 /// Who wants a commit.
 #[derive(Debug)]
-pub(super) enum Whose<T> {
+enum Whose<T> {
     User(T),
     Interval,
     /// Partitions that are about to be given up.
@@ -29,48 +34,88 @@ pub(super) enum Whose<T> {
 impl<T: Send> Consumer<T> {
     /// Commits offsets, or everything given out so far.
     pub fn commit(&mut self, now: Time, offsets: Option<Vec<CommittedOffset>>, timeout: Duration, ticket: T) {
-        let offsets = offsets.unwrap_or_else(|| self.given_out());
-        self.start_commit(now, offsets, now + timeout, Whose::User(ticket));
-    }
-
-    fn start_commit(&mut self, now: Time, offsets: Vec<CommittedOffset>, deadline: Time, whose: Whose<T>) {
-        let Some(member) = self.group_metadata() else {
+        if self.config.group.is_none() {
             let error = Error::new(ErrorKind::Config, "a consumer without group.id cannot commit")
                 .with_hint("give the consumer a group_id");
-            if let Whose::User(ticket) = whose {
-                self.done.push_back((ticket, Err(error)));
-            }
+            return self.done.push_back((ticket, Err(error)));
+        }
+        let offsets = offsets.unwrap_or_else(|| self.given_out());
+        self.queue_commit(now, offsets, now + timeout, Whose::User(ticket));
+    }
+
+    fn queue_commit(&mut self, now: Time, offsets: Vec<CommittedOffset>, deadline: Time, whose: Whose<T>) {
+        let next = self.next_commits.get_or_insert_with(|| Committing {
+            offsets: BTreeMap::new(),
+            epoch: -1,
+            deadline,
+            whose: Vec::new(),
+        });
+        next.offsets.extend(offsets.into_iter().map(|o| ((o.topic.clone(), o.partition), o)));
+        next.deadline = next.deadline.max(deadline);
+        next.whose.push(whose);
+        self.start_commit(now);
+    }
+
+    fn start_commit(&mut self, now: Time) {
+        if self.committing {
+            return;
+        }
+        let (Some(mut commit), Some(member)) = (self.next_commits.take(), self.group_metadata()) else {
             return;
         };
-        let epoch = member.generation;
-        let op = Box::new(Commit::new(member, offsets.clone()));
-        let ticket = Ticket::Commit(Committing { offsets, epoch, deadline, whose });
-        self.ops.start(now, op, deadline.since(now), ticket);
+        commit.epoch = member.generation;
+        self.committing = true;
+        let op = Box::new(Commit::new(member, commit.offsets.values().cloned().collect()));
+        self.ops.start(now, op, commit.deadline.since(now), Ticket::Commit(commit));
     }
 
     /// Takes the end of a commit in.
-    pub(super) fn take_commit(&mut self, now: Time, commit: Committing<T>, result: Result<Output, Error>) {
+    pub(super) fn take_commit(&mut self, now: Time, mut commit: Committing<T>, result: &Result<Output, Error>) {
+        self.committing = false;
         let stale = result.as_ref().is_err_and(|e| e.code() == Some(ErrorCode::STALE_MEMBER_EPOCH));
         let epoch = self.group_metadata().map_or(-1, |m| m.generation);
         if stale && epoch > commit.epoch && now < commit.deadline {
-            return self.start_commit(now, commit.offsets, commit.deadline, commit.whose);
+            // The member got on meanwhile: the same again, and what was asked for since.
+            if let Some(next) = self.next_commits.take() {
+                commit.offsets.extend(next.offsets);
+                commit.whose.extend(next.whose);
+            }
+            self.next_commits = Some(commit);
+            return self.start_commit(now);
         }
-        match commit.whose {
-            Whose::User(ticket) => self.done.push_back((ticket, result)),
-            Whose::Interval => {
-                self.committing = false;
+        for whose in commit.whose {
+            match whose {
+                Whose::User(ticket) => self.done.push_back((ticket, result.clone())),
+                Whose::Interval => self.interval_commits = false,
+                Whose::Change => {
+                    if let Some(changing) = &mut self.changing {
+                        changing.committing = false;
+                    }
+                    self.end_change();
+                }
+            }
+        }
+        for (place, offset) in commit.offsets {
+            let Ok(p) = self.at(&place.0, place.1) else {
+                continue;
+            };
+            match result {
+                Ok(_) => p.committed = offset.offset,
                 // What was not committed is committed with the next interval's offsets.
-                if result.is_err() {
-                    self.partitions.values_mut().for_each(|p| p.committed = -1);
-                }
-            }
-            Whose::Change => {
-                if let Some(changing) = &mut self.changing {
-                    changing.committing = false;
-                }
-                self.end_change();
+                Err(_) if p.committed == offset.offset => p.committed = -1,
+                Err(_) => {}
             }
         }
+        self.start_commit(now);
+    }
+
+    /// Ends what waits for the commit that is under way.
+    pub(super) fn fail_commits(&mut self, error: &Error) {
+        let waiting = self.next_commits.take().map_or_else(Vec::new, |next| next.whose);
+        self.done.extend(waiting.into_iter().filter_map(|whose| match whose {
+            Whose::User(ticket) => Some((ticket, Err(error.clone()))),
+            Whose::Interval | Whose::Change => None,
+        }));
     }
 
     /// The offset behind everything given out, of each partition that has a position.
@@ -115,15 +160,15 @@ impl<T: Send> Consumer<T> {
             return;
         };
         let due = *self.next_commit.get_or_insert(now + interval);
-        if now < due || self.committing {
+        if now < due || self.interval_commits {
             return;
         }
         self.next_commit = Some(now + interval);
         let offsets = self.uncommitted();
         if !offsets.is_empty() {
             self.note_committed(&offsets);
-            self.committing = true;
-            self.start_commit(now, offsets, now + self.config.api_timeout, Whose::Interval);
+            self.interval_commits = true;
+            self.queue_commit(now, offsets, now + self.config.api_timeout, Whose::Interval);
         }
     }
 
@@ -136,7 +181,7 @@ impl<T: Send> Consumer<T> {
         self.note_committed(&offsets);
         // Others wait for what is given up: a commit that takes longer than a request may is not worth that.
         let deadline = now + self.config.request_timeout.min(self.config.api_timeout);
-        self.start_commit(now, offsets, deadline, Whose::Change);
+        self.queue_commit(now, offsets, deadline, Whose::Change);
         true
     }
 }

@@ -147,7 +147,11 @@ pub struct Consumer<T> {
     /// Where the next poll begins, so that partitions take turns.
     turn: usize,
     next_commit: Option<Time>,
+    /// Whether a commit is under way, and whether one of an interval is not done yet.
     committing: bool,
+    interval_commits: bool,
+    /// What goes with the next one.
+    next_commits: Option<Committing<T>>,
     ops: Ops<Ticket<T>>,
     positions: Vec<(T, usize, u64)>,
     done: VecDeque<(T, Result<Output, Error>)>,
@@ -174,6 +178,8 @@ impl<T: Send> Consumer<T> {
             turn: 0,
             next_commit: None,
             committing: false,
+            interval_commits: false,
+            next_commits: None,
             positions: Vec::new(),
             done: VecDeque::new(),
             error: None,
@@ -295,6 +301,7 @@ impl<T: Send> Consumer<T> {
 
     /// Ends every operation with an error.
     pub fn fail_all(&mut self, error: &Error) {
+        self.fail_commits(error);
         self.ops.fail_all(error);
         let now = self.cluster.heard;
         self.take_done(now);
@@ -344,7 +351,7 @@ impl<T: Send> Role for Consumer<T> {
         self.ops.handle_cluster(now, cluster);
         self.take_done(now);
         if let Some(group) = &mut self.group {
-            group.handle_cluster(now, cluster);
+            group.handle_cluster(cluster);
         }
         self.take_topics(now);
     }

@@ -78,7 +78,7 @@ impl<T: Send> Consumer<T> {
         while let Some((ticket, result)) = self.ops.poll_done() {
             match ticket {
                 Ticket::User(ticket) => self.done.push_back((ticket, result)),
-                Ticket::Commit(commit) => self.take_commit(now, commit, result),
+                Ticket::Commit(commit) => self.take_commit(now, commit, &result),
                 Ticket::Start(slots, asked) => {
                     found = true;
                     self.take_positions(&slots, asked, result);

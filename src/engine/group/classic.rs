@@ -396,14 +396,17 @@ impl Classic {
         self.send(now, Target::Group(node), Held(request, held), Step::Sync);
     }
 
-    fn beat(&mut self, now: Time, node: i32) {
-        // While joining the coordinator needs no sign of life, and one would wait behind the answer.
-        let is_due = !self.beating && self.heartbeat_at <= now && self.generation >= 0;
-        let waits = matches!(
+    /// While joining the coordinator needs no sign of life, and one would wait behind the answer.
+    fn may_beat(&self) -> bool {
+        matches!(
             self.state,
             State::Stable | State::Assigning(_) | State::Joining { asked: false } | State::Syncing { asked: false, .. }
-        );
-        if is_due && waits {
+        )
+    }
+
+    fn beat(&mut self, now: Time, node: i32) {
+        let is_due = !self.beating && self.heartbeat_at <= now && self.generation >= 0;
+        if is_due && self.may_beat() {
             self.beating = true;
             self.heartbeat_at = now + self.config.heartbeat_interval;
             let request = heartbeat::Request {
@@ -418,18 +421,26 @@ impl Classic {
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
+        if self.has_left() {
+            return None;
+        }
         let waits = match &self.state {
-            State::Out => return None,
             State::Leaving { asked, deadline } => earliest(Some(*deadline), (!asked).then_some(self.retry_at)),
-            State::Joining { asked: false } | State::Syncing { asked: false, .. } => Some(self.retry_at),
+            // Nothing happens before the reader has given up what it has to.
+            State::Joining { asked: false } if self.changes.is_settled() => Some(self.retry_at),
+            State::Syncing { asked: false, .. } => Some(self.retry_at),
             _ => None,
         };
-        let heartbeat = (self.generation >= 0 && !self.beating).then(|| self.heartbeat_at.max(self.retry_at));
+        let beats = self.generation >= 0 && !self.beating && self.may_beat();
+        let heartbeat = beats.then(|| self.heartbeat_at.max(self.retry_at));
         let search = (self.coordinator.is_none() && !self.finding).then_some(self.retry_at);
-        earliest(earliest(waits, heartbeat), search)
+        match self.finding {
+            true => waits.filter(|_| matches!(self.state, State::Leaving { .. })),
+            false => earliest(earliest(waits, heartbeat), search),
+        }
     }
 
-    pub fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
+    pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
         self.cluster = cluster.clone();
         if let (State::Stable, Some(watched)) = (&self.state, &self.watched) {
             let grew = watched.iter().find(|(topic, count)| self.count(topic) != **count);
@@ -437,10 +448,6 @@ impl Classic {
                 self.rejoin = Some(format!("topic {topic} has other partitions"));
             }
         }
-        if self.cluster.brokers.is_empty() {
-            return;
-        }
-        self.retry_at = self.retry_at.min(now.max(self.retry_at));
     }
 
     fn count(&self, topic: &str) -> usize {
@@ -460,7 +467,7 @@ impl Classic {
             Err(error) => return self.handle_failure(now, step, error),
         };
         let result = match step {
-            Step::Find => self.take_coordinator(reply),
+            Step::Find => self.take_coordinator(now, reply),
             Step::Join => self.take_joined(now, reply),
             Step::Sync => self.take_share(now, reply),
             Step::Heartbeat => self.take_beat(now, reply),
@@ -522,12 +529,13 @@ impl Classic {
         }
     }
 
-    fn take_coordinator(&mut self, reply: Reply) -> Result<(), Error> {
+    fn take_coordinator(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
         self.finding = false;
         let node = coordinator::read(reply, format_args!("group {:?}", self.config.group))?;
         self.coordinator = Some(node);
         if !self.cluster.brokers.contains_key(&node) {
             self.wish.refresh = true;
+            self.try_later(now);
         }
         Ok(())
     }

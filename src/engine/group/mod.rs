@@ -278,7 +278,9 @@ impl Group {
     /// Notes that the reader is there: it polls, or waits for records.
     pub fn note_activity(&mut self, now: Time) {
         self.active = now;
-        if std::mem::take(&mut self.expired) {
+        // While it still leaves, it comes back a little later.
+        if self.expired && self.has_left() {
+            self.expired = false;
             each!(self, m => m.rejoin(now));
         }
     }
@@ -360,8 +362,8 @@ impl Group {
     }
 
     /// Takes a new picture of the cluster in.
-    pub fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
-        each!(self, m => m.handle_cluster(now, cluster));
+    pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
+        each!(self, m => m.handle_cluster(cluster));
     }
 
     /// The next request.

@@ -328,7 +328,7 @@ impl NextGen {
         }
     }
 
-    pub fn handle_cluster(&mut self, _now: Time, cluster: &Arc<Cluster>) {
+    pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
         self.cluster = cluster.clone();
     }
 
@@ -347,7 +347,7 @@ impl NextGen {
             return;
         }
         let result = answer.result.and_then(|reply| match step {
-            Step::Find => self.take_coordinator(reply),
+            Step::Find => self.take_coordinator(now, reply),
             _ => self.take_beat(now, reply),
         });
         if let Err(error) = result {
@@ -378,11 +378,12 @@ impl NextGen {
         self.heartbeat_at = self.retry_at;
     }
 
-    fn take_coordinator(&mut self, reply: Reply) -> Result<(), Error> {
+    fn take_coordinator(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
         let node = coordinator::read(reply, format_args!("group {:?}", self.config.group))?;
         self.coordinator = Some(node);
         if !self.cluster.brokers.contains_key(&node) {
             self.wish.refresh = true;
+            self.try_later(now);
         }
         Ok(())
     }

@@ -82,7 +82,7 @@ fn a_long_poll_is_delayed_when_it_is_answered() {
     // One that nobody waits for any more leaves nothing behind.
     world.once(&fetch::API, Action::Delay(SECOND));
     world.send(1, 12, 1, &fetch::Request { max_wait_ms: 0, ..fetch_request(0) });
-    world.cluster.disconnect(Connection(1));
+    world.cluster.disconnect(world.now, Connection(1));
     assert_eq!(world.cluster.next_timeout(), None);
 }
 
@@ -191,6 +191,7 @@ fn an_error_is_answered_by_every_api_in_every_version() {
                 "DeleteTopics" => vec![field("topicNames", Value::List(vec![text()]))],
                 "FindCoordinator" if version >= 4 => vec![field("coordinatorKeys", Value::List(vec![text()]))],
                 "DescribeGroups" => vec![field("groups", Value::List(vec![text()]))],
+                "ConsumerGroupDescribe" | "ShareGroupDescribe" => vec![field("groupIds", Value::List(vec![text()]))],
                 "DeleteGroups" => vec![field("groupsNames", Value::List(vec![text()]))],
                 "DescribeTransactions" => vec![field("transactionalIds", Value::List(vec![text()]))],
                 "AddPartitionsToTxn" => {

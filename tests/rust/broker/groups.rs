@@ -526,7 +526,7 @@ fn a_group_goes_on_with_another_coordinator() {
 fn a_member_that_hangs_up_while_it_waits_stays_until_its_session_ends() {
     let (mut party, a, b) = Party::of_two();
     party.send(10, 9, &join(&a));
-    party.world.cluster.disconnect(Connection(10));
+    party.world.cluster.disconnect(party.world.now, Connection(10));
     party.send(11, 9, &join(&b));
     let answer = party.joined(11).unwrap();
     assert_eq!((answer.generation_id, answer.leader), (3, a));

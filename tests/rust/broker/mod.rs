@@ -1,11 +1,13 @@
 //! The dev broker: its core under simulated time, and its listener over real sockets.
 
+mod consumer_groups;
 mod failover;
 mod faults;
 mod groups;
 mod nodes;
 mod protocol;
 mod reading;
+mod share_groups;
 mod sockets;
 mod transactions;
 mod writing;

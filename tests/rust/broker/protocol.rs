@@ -125,7 +125,7 @@ fn no_request_makes_it_panic_whole_cut_or_changed() {
                 world.cluster.connect(1 + connection as i32 % 2, Connection(connection));
                 world.cluster.handle(world.now, Connection(connection), frame(api, *version, 1, &bytes));
                 while world.cluster.poll_send().is_some() {}
-                world.cluster.disconnect(Connection(connection));
+                world.cluster.disconnect(world.now, Connection(connection));
             }
         }
     }

@@ -77,7 +77,7 @@ fn a_client_that_is_gone_is_forgotten() {
     let mut world = World::with_topic();
     world.cluster.connect(1, Connection(2));
     world.send(2, 12, 5, &fetch_request(0));
-    world.cluster.disconnect(Connection(2));
+    world.cluster.disconnect(world.now, Connection(2));
     assert_eq!(world.cluster.next_timeout(), None);
     world.produce(batch(&["a"], Producer::NONE));
     assert_eq!(world.next(2), Got::Nothing);

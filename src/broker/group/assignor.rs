@@ -1,0 +1,230 @@
+//! Who gets which partitions in a group whose coordinator assigns (KIP-848): `uniform` and `range`.
+//!
+//! Kafka's `uniform` gives everybody as many partitions as the next, give or take one, and moves as few as it can; so
+//! does this one. Which of several members has the odd partition may differ.
+
+use crate::wire::Uuid;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Partitions by topic.
+pub(in crate::broker) type Shares = BTreeMap<Uuid, BTreeSet<i32>>;
+
+/// A way to assign.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::broker) enum Assignor {
+    Uniform,
+    Range,
+}
+
+/// What a member reads, and what it was meant to have so far.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    pub instance: Option<String>,
+    pub topics: BTreeSet<Uuid>,
+    pub had: Shares,
+}
+
+impl Assignor {
+    /// The one a client asks for.
+    pub fn by_name(name: &str) -> Option<Self> {
+        [Self::Uniform, Self::Range].into_iter().find(|assignor| assignor.name() == name)
+    }
+
+    /// Kafka's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Range => "range",
+        }
+    }
+
+    /// Who gets what. `topics` says how many partitions each topic has.
+    pub(super) fn assign(
+        self,
+        readers: BTreeMap<String, Reader>,
+        topics: &BTreeMap<Uuid, i32>,
+    ) -> BTreeMap<String, Shares> {
+        match self {
+            Self::Uniform => uniform(readers, topics),
+            Self::Range => range(&readers, topics),
+        }
+    }
+}
+
+/// Every member keeps what it may; what nobody has goes to whoever has least, and then whoever has too much gives away.
+fn uniform(readers: BTreeMap<String, Reader>, topics: &BTreeMap<Uuid, i32>) -> BTreeMap<String, Shares> {
+    let mut free: Shares = topics.iter().map(|(topic, count)| (*topic, (0..*count).collect())).collect();
+    let mut table = Table::default();
+    for (id, reader) in readers {
+        let mut shares = Shares::new();
+        for (topic, partitions) in reader.had {
+            let Some(free) = free.get_mut(&topic).filter(|_| reader.topics.contains(&topic)) else { continue };
+            let kept: BTreeSet<_> = partitions.into_iter().filter(|p| free.remove(p)).collect();
+            if !kept.is_empty() {
+                shares.insert(topic, kept);
+            }
+        }
+        table.seat(id, reader.topics, shares);
+    }
+    for (topic, partitions) in free {
+        let mut by_load = table.by_load(topic, false);
+        for partition in partitions {
+            let Some((load, member)) = by_load.pop_first() else { break };
+            table.give(member, topic, partition);
+            by_load.insert((load + 1, member));
+        }
+    }
+    // Every move makes the loads more alike, so there is an end to them.
+    while topics.keys().any(|topic| table.balance(*topic)) {}
+    table.ids.into_iter().zip(table.shares).collect()
+}
+
+/// Members by number, and how many partitions each has.
+#[derive(Debug, Default)]
+struct Table {
+    ids: Vec<String>,
+    shares: Vec<Shares>,
+    loads: Vec<usize>,
+    readers: BTreeMap<Uuid, Vec<usize>>,
+}
+
+impl Table {
+    fn seat(&mut self, id: String, topics: BTreeSet<Uuid>, shares: Shares) {
+        for topic in topics {
+            self.readers.entry(topic).or_default().push(self.ids.len());
+        }
+        self.ids.push(id);
+        self.loads.push(shares.values().map(BTreeSet::len).sum());
+        self.shares.push(shares);
+    }
+
+    fn load(&self, member: usize) -> usize {
+        self.loads.get(member).copied().unwrap_or(0)
+    }
+
+    /// Who reads a topic, or has partitions of it, by load.
+    fn by_load(&self, topic: Uuid, holders: bool) -> BTreeSet<(usize, usize)> {
+        let has = |member: usize| self.shares.get(member).is_some_and(|shares| shares.contains_key(&topic));
+        let readers = self.readers.get(&topic).into_iter().flatten().copied();
+        readers.filter(|member| !holders || has(*member)).map(|member| (self.load(member), member)).collect()
+    }
+
+    fn give(&mut self, member: usize, topic: Uuid, partition: i32) {
+        if let (Some(shares), Some(load)) = (self.shares.get_mut(member), self.loads.get_mut(member)) {
+            shares.entry(topic).or_default().insert(partition);
+            *load += 1;
+        }
+    }
+
+    fn take(&mut self, member: usize, topic: Uuid) -> Option<i32> {
+        let shares = self.shares.get_mut(member)?;
+        let partitions = shares.get_mut(&topic)?;
+        let partition = partitions.pop_last()?;
+        if partitions.is_empty() {
+            shares.remove(&topic);
+        }
+        *self.loads.get_mut(member)? -= 1;
+        Some(partition)
+    }
+
+    /// Moves partitions of a topic from those who have most to those who have least; whether any moved.
+    fn balance(&mut self, topic: Uuid) -> bool {
+        let (mut readers, mut holders) = (self.by_load(topic, false), self.by_load(topic, true));
+        let mut moved = false;
+        while let (Some(&least), Some(&most)) = (readers.first(), holders.last()) {
+            if most.0 <= least.0 + 1 {
+                break;
+            }
+            let Some(partition) = self.take(most.1, topic) else { break };
+            self.give(least.1, topic, partition);
+            moved = true;
+            readers.remove(&most);
+            readers.remove(&least);
+            holders.remove(&most);
+            holders.remove(&least);
+            readers.extend([(most.0 - 1, most.1), (least.0 + 1, least.1)]);
+            holders.insert((least.0 + 1, least.1));
+            if self.shares.get(most.1).is_some_and(|shares| shares.contains_key(&topic)) {
+                holders.insert((most.0 - 1, most.1));
+            }
+        }
+        moved
+    }
+}
+
+/// Of each topic a run of partitions, static members first, so that members get the same of topics that are alike.
+fn range(readers: &BTreeMap<String, Reader>, topics: &BTreeMap<Uuid, i32>) -> BTreeMap<String, Shares> {
+    let mut order: Vec<_> = readers.iter().collect();
+    order.sort_by_key(|(id, reader)| (reader.instance.is_none(), reader.instance.as_ref(), *id));
+    let mut assigned: BTreeMap<String, Shares> = readers.keys().map(|id| (id.clone(), Shares::new())).collect();
+    for (topic, count) in topics {
+        let members: Vec<_> = order.iter().filter(|(_, reader)| reader.topics.contains(topic)).collect();
+        let Ok(among) = i32::try_from(members.len()) else { continue };
+        let mut start = 0;
+        for (n, (id, _)) in (0..among).zip(members) {
+            let end = start + count / among + i32::from(n < count % among);
+            if let Some(shares) = assigned.get_mut(*id).filter(|_| start < end) {
+                shares.insert(*topic, (start..end).collect());
+            }
+            start = end;
+        }
+    }
+    assigned
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: Uuid = Uuid([1; 16]);
+    const U: Uuid = Uuid([2; 16]);
+
+    fn reader(topics: &[Uuid], had: &[(Uuid, &[i32])]) -> Reader {
+        let had = had.iter().map(|(topic, partitions)| (*topic, partitions.iter().copied().collect())).collect();
+        Reader { instance: None, topics: topics.iter().copied().collect(), had }
+    }
+
+    fn assign(assignor: Assignor, readers: Vec<(&str, Reader)>, topics: &[(Uuid, i32)]) -> Vec<Vec<(u8, Vec<i32>)>> {
+        let readers = readers.into_iter().map(|(id, reader)| (id.to_owned(), reader)).collect();
+        let assigned = assignor.assign(readers, &topics.iter().copied().collect());
+        let plain = |shares: Shares| shares.into_iter().map(|(t, p)| (t.0[0], p.into_iter().collect())).collect();
+        assigned.into_values().map(plain).collect()
+    }
+
+    #[test]
+    fn uniform_is_even_and_moves_as_little_as_it_can() {
+        let both = [T, U];
+        let readers = vec![
+            ("a", reader(&both, &[(T, &[0, 1, 2]), (U, &[0])])),
+            ("b", reader(&both, &[])),
+            ("c", reader(&both, &[(U, &[1])])),
+        ];
+        let found = assign(Assignor::Uniform, readers, &[(T, 3), (U, 3)]);
+        assert_eq!(
+            found,
+            [vec![(1, vec![0]), (2, vec![0])], vec![(1, vec![2]), (2, vec![2])], vec![(1, vec![1]), (2, vec![1])]]
+        );
+    }
+
+    #[test]
+    fn uniform_gives_nobody_what_it_does_not_read() {
+        let readers = vec![
+            ("a", reader(&[T], &[(T, &[0, 1]), (U, &[0, 1, 2])])),
+            ("b", reader(&[U], &[])),
+            ("c", reader(&[], &[])),
+        ];
+        let found = assign(Assignor::Uniform, readers, &[(T, 2), (U, 4)]);
+        assert_eq!(found, [vec![(1, vec![0, 1])], vec![(2, vec![0, 1, 2, 3])], vec![]]);
+    }
+
+    #[test]
+    fn range_gives_runs_and_static_members_come_first() {
+        let fixed = Reader { instance: Some("i".to_owned()), ..reader(&[T, U], &[]) };
+        let readers = vec![("a", reader(&[T, U], &[])), ("b", reader(&[U], &[])), ("z", fixed)];
+        let found = assign(Assignor::Range, readers, &[(T, 3), (U, 4)]);
+        assert_eq!(
+            found,
+            [vec![(1, vec![2]), (2, vec![2])], vec![(2, vec![3])], vec![(1, vec![0, 1]), (2, vec![0, 1])]]
+        );
+    }
+}

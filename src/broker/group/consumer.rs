@@ -1,0 +1,503 @@
+//! A consumer group of KIP-848: the coordinator assigns, and every member moves to its target by itself.
+//!
+//! ```text
+//!   join, leave, other topics --> group epoch + 1 --> target assignment of that epoch
+//!
+//!   a member:  Stable --the target takes something away--> Unrevoked --it let go--.
+//!     ^  ^       |                                                               |
+//!     |  '-------+--the target adds only---------> Unreleased <------------------'
+//!     '----------------------all of it is free--------'
+//! ```
+//!
+//! A partition is somebody's until its holder has said that it is not, left or was fenced; only then does the next one
+//! get it. Left out: members of the classic protocol in such a group, and so the way from one protocol to the other while
+//! a group has members; racks are kept and not looked at.
+
+use super::Claim;
+use super::assignor::{Assignor, Reader, Shares};
+use super::classic::CLIENT_HOST;
+use crate::api::ErrorCode;
+use crate::api::consumer_group_describe as describe;
+use crate::api::consumer_group_heartbeat::{Assignment, JOIN, LEAVE_STATIC, Request, Response, TopicPartitions};
+use crate::broker::Time;
+use crate::broker::pattern::Pattern;
+use crate::broker::topics::Topics;
+use crate::wire::Uuid;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
+
+/// Kafka's `group.consumer.session.timeout.ms`.
+const SESSION: Duration = Duration::from_secs(45);
+
+/// How often members are told to beat: Kafka's `group.consumer.heartbeat.interval.ms` is 5 s. What a member is to let go
+/// of, or gets, it learns with a heartbeat, and tests should not wait that long.
+const HEARTBEAT_INTERVAL_MS: i32 = 500;
+
+/// What remembering a member takes besides what it says of itself, and a partition it has, roughly.
+const MEMBER: usize = 384;
+const PARTITION: usize = 32;
+
+/// A refusal and a sentence for a person.
+pub(in crate::broker) type Refused = (ErrorCode, String);
+
+/// See the top of this file.
+#[derive(Debug)]
+pub(in crate::broker) struct Group {
+    pub epoch: i32,
+    pub assignment_epoch: i32,
+    members: BTreeMap<String, Member>,
+    /// Member ids by instance id.
+    statics: BTreeMap<String, String>,
+    target: BTreeMap<String, Shares>,
+    /// What the members read, as it was when the group last looked: ids and partitions.
+    topics: BTreeMap<String, (Uuid, i32)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Stable,
+    /// It has to let go of something first.
+    Unrevoked,
+    /// Others have to.
+    Unreleased,
+}
+
+#[derive(Debug, Default)]
+struct Member {
+    instance: Option<String>,
+    rack: Option<String>,
+    client_id: String,
+    rebalance: Duration,
+    topics: BTreeSet<String>,
+    /// As the client wrote it, and as it is served.
+    pattern: Option<(String, Pattern)>,
+    assignor: Option<Assignor>,
+    epoch: i32,
+    previous_epoch: i32,
+    stage: Stage,
+    assigned: Shares,
+    revoking: Shares,
+    /// When its session ends.
+    deadline: Time,
+    /// Until when it has to let go of what is taken away.
+    revoke_by: Option<Time>,
+}
+
+/// A heartbeat whose form was checked.
+#[derive(Debug)]
+pub(in crate::broker) struct Beat<'a> {
+    pub now: Time,
+    pub client_id: &'a str,
+    pub member_id: &'a str,
+    pub pattern: Option<(String, Pattern)>,
+    pub assignor: Option<Assignor>,
+    pub request: &'a Request,
+}
+
+impl Beat<'_> {
+    /// What keeping it takes, roughly.
+    pub fn cost(&self) -> usize {
+        let names = self.request.subscribed_topic_names.iter().flatten().map(|name| name.len() + 64);
+        MEMBER + self.member_id.len() + self.client_id.len() + names.sum::<usize>()
+    }
+}
+
+impl Group {
+    /// A new group is in epoch 1, as Kafka's of 4.4.
+    pub fn new() -> Self {
+        Self {
+            epoch: 1,
+            assignment_epoch: 1,
+            members: BTreeMap::new(),
+            statics: BTreeMap::new(),
+            target: BTreeMap::new(),
+            topics: BTreeMap::new(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    pub fn has(&self, member: &str) -> bool {
+        self.members.contains_key(member)
+    }
+
+    /// Kafka's name for the state.
+    pub fn state(&self) -> &'static str {
+        if self.members.is_empty() {
+            "Empty"
+        } else if self.epoch > self.assignment_epoch {
+            "Assigning"
+        } else if self.members.values().all(|member| member.is_settled(self.assignment_epoch)) {
+            "Stable"
+        } else {
+            "Reconciling"
+        }
+    }
+
+    pub fn is_subscribed(&self, topic: &str) -> bool {
+        self.members.values().any(|member| member.reads(topic))
+    }
+
+    pub fn cost(&self) -> usize {
+        let shares = |shares: &Shares| shares.values().map(|p| 64 + p.len() * PARTITION).sum::<usize>();
+        let members = self.members.iter().map(|(id, m)| {
+            let topics: usize = m.topics.iter().map(|name| name.len() + 64).sum();
+            let instance = m.instance.as_ref().map_or(0, |instance| 2 * instance.len() + 64);
+            let pattern = m.pattern.as_ref().map_or(0, |(text, _)| 16 * text.len());
+            let rack = m.rack.as_ref().map_or(0, String::len);
+            let named = 3 * id.len() + m.client_id.len() + instance + pattern + rack + topics;
+            MEMBER + named + shares(&m.assigned) + shares(&m.revoking)
+        });
+        let topics = self.topics.keys().map(|name| name.len() + 96);
+        members.chain(topics).chain(self.target.values().map(shares)).sum()
+    }
+
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.members.values().map(|member| member.deadline.min(member.revoke_by.unwrap_or(Time::MAX))).min()
+    }
+
+    /// Fences members whose session is over, or who did not let go in time.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let late = |member: &Member| member.deadline <= now || member.revoke_by.is_some_and(|at| at <= now);
+        let late: Vec<_> = self.members.iter().filter(|(_, m)| late(m)).map(|(id, _)| id.clone()).collect();
+        for id in late {
+            self.fence(&id);
+        }
+    }
+
+    /// A coordinator takes the group over: everybody's session starts anew.
+    pub fn load(&mut self, now: Time) {
+        for member in self.members.values_mut() {
+            member.deadline = now.saturating_add(SESSION);
+            member.revoke_by = member.revoke_by.map(|_| now.saturating_add(member.rebalance));
+        }
+    }
+
+    /// A member joins or goes on.
+    pub fn beat(&mut self, topics: &Topics, beat: Beat<'_>) -> Result<Response, Refused> {
+        let request = beat.request;
+        let id = beat.member_id;
+        self.enter(&beat)?;
+        let member = self.members.entry(id.to_owned()).or_default();
+        let had = member.assigned.clone();
+        let rereads = member.update(&beat);
+        if let Some(instance) = &member.instance {
+            self.statics.insert(instance.clone(), id.to_owned());
+        }
+        let seen = self.look(topics);
+        if rereads || seen != self.topics {
+            self.topics = seen;
+            self.epoch = self.epoch.saturating_add(1);
+        }
+        if self.epoch > self.assignment_epoch {
+            self.assign();
+        }
+        self.reconcile(beat.now, id, request.topic_partitions.as_deref());
+        let member = self.members.entry(id.to_owned()).or_default();
+        let subscribes = request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some();
+        let is_full = request.rebalance_timeout_ms != -1 && subscribes && request.topic_partitions.is_some();
+        let shares = || Assignment { topic_partitions: member.assigned.iter().map(listed).collect() };
+        Ok(Response {
+            member_id: Some(id.to_owned()),
+            member_epoch: member.epoch,
+            heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
+            assignment: (request.member_epoch == JOIN || is_full || member.assigned != had).then(shares),
+            ..Response::default()
+        })
+    }
+
+    /// A member leaves; a static one may say that it will be back.
+    pub fn leave(&mut self, request: &Request) -> Result<Response, Refused> {
+        let id = request.member_id.as_str();
+        self.check_instance(id, request.instance_id.as_deref())?;
+        let member = self.members.get_mut(id).ok_or_else(|| unknown(id, &request.group_id))?;
+        if request.member_epoch == LEAVE_STATIC {
+            member.epoch = LEAVE_STATIC;
+            member.revoking.clear();
+            member.revoke_by = None;
+        } else {
+            self.fence(id);
+        }
+        Ok(Response { member_id: Some(id.to_owned()), member_epoch: request.member_epoch, ..Response::default() })
+    }
+
+    /// Whether offsets may be committed for the group.
+    pub fn admit_commit(&self, claim: Claim<'_>) -> Result<(), ErrorCode> {
+        if claim.generation < 0 && self.is_empty() {
+            return Ok(());
+        }
+        self.admit(claim.member, claim.generation)
+    }
+
+    /// Whether a member is in this epoch.
+    pub fn admit(&self, member: &str, epoch: i32) -> Result<(), ErrorCode> {
+        let member = self.members.get(member).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
+        (member.epoch == epoch).then_some(()).ok_or(ErrorCode::STALE_MEMBER_EPOCH)
+    }
+
+    /// The assignor most members ask for.
+    pub fn assignor(&self) -> Assignor {
+        let mut votes = BTreeMap::<Assignor, usize>::new();
+        for assignor in self.members.values().filter_map(|member| member.assignor) {
+            *votes.entry(assignor).or_default() += 1;
+        }
+        votes.into_iter().rev().max_by_key(|(_, count)| *count).map_or(Assignor::Uniform, |(assignor, _)| assignor)
+    }
+
+    /// The members for tools.
+    pub fn describe(&self, topics: &Topics) -> Vec<describe::Member> {
+        let list = |shares: &Shares| describe::Assignment {
+            topic_partitions: shares
+                .iter()
+                .filter_map(|(topic_id, partitions)| {
+                    let topic_name = topics.name_of(*topic_id)?.to_owned();
+                    let partitions = partitions.iter().copied().collect();
+                    Some(describe::TopicPartitions { topic_id: *topic_id, topic_name, partitions })
+                })
+                .collect(),
+        };
+        let member = |(id, member): (&String, &Member)| describe::Member {
+            member_id: id.clone(),
+            instance_id: member.instance.clone(),
+            rack_id: member.rack.clone(),
+            member_epoch: member.epoch,
+            client_id: member.client_id.clone(),
+            client_host: CLIENT_HOST.to_owned(),
+            subscribed_topic_names: member.topics.iter().cloned().collect(),
+            subscribed_topic_regex: Some(member.pattern.as_ref().map_or_else(String::new, |(text, _)| text.clone())),
+            assignment: list(&member.assigned),
+            target_assignment: self.target.get(id).map(list).unwrap_or_default(),
+            member_type: 1,
+        };
+        self.members.iter().map(member).collect()
+    }
+
+    /// Whether a member may join or go on; a static one that is back takes the place of the one before.
+    fn enter(&mut self, beat: &Beat<'_>) -> Result<(), Refused> {
+        let (id, epoch) = (beat.member_id, beat.request.member_epoch);
+        let instance = beat.request.instance_id.as_deref();
+        if epoch != JOIN {
+            self.check_instance(id, instance)?;
+        } else if let Some(old) = instance.and_then(|instance| self.statics.get(instance)).cloned() {
+            return self.replace(&old, id);
+        }
+        match self.members.get(id) {
+            Some(member) => member.check_epoch(epoch, beat.request.topic_partitions.as_deref()),
+            None if epoch == JOIN => Ok(()),
+            None => Err(unknown(id, &beat.request.group_id)),
+        }
+    }
+
+    fn replace(&mut self, old: &str, id: &str) -> Result<(), Refused> {
+        let Some(mut member) = self.members.remove(old) else {
+            return Ok(());
+        };
+        if member.epoch != LEAVE_STATIC {
+            let why = format!(
+                "Static member {id} with instance id {} cannot join the group because the instance id is owned by \
+                 {old} member.",
+                member.instance.as_deref().unwrap_or_default()
+            );
+            self.members.insert(old.to_owned(), member);
+            return Err((ErrorCode::UNRELEASED_INSTANCE_ID, why));
+        }
+        (member.epoch, member.previous_epoch) = (0, 0);
+        self.members.insert(id.to_owned(), member);
+        if let Some(shares) = self.target.remove(old) {
+            self.target.insert(id.to_owned(), shares);
+        }
+        Ok(())
+    }
+
+    fn check_instance(&self, id: &str, instance: Option<&str>) -> Result<(), Refused> {
+        let Some(instance) = instance else { return Ok(()) };
+        match self.statics.get(instance) {
+            None => Err((ErrorCode::UNKNOWN_MEMBER_ID, format!("Instance id {instance} is unknown."))),
+            Some(holder) if holder != id => {
+                let why = format!("Static member {id} with instance id {instance} was fenced by member {holder}.");
+                Err((ErrorCode::FENCED_INSTANCE_ID, why))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Takes a member out; the others learn of it with their next heartbeats.
+    fn fence(&mut self, id: &str) {
+        if let Some(instance) = self.members.remove(id).and_then(|member| member.instance) {
+            self.statics.remove(&instance);
+        }
+        self.target.remove(id);
+        self.epoch = self.epoch.saturating_add(1);
+    }
+
+    /// The topics that members read and that there are.
+    fn look(&self, topics: &Topics) -> BTreeMap<String, (Uuid, i32)> {
+        let names = self.members.values().flat_map(|member| member.topics.iter().map(String::as_str));
+        let mut names: BTreeSet<_> = names.collect();
+        for (_, pattern) in self.members.values().filter_map(|member| member.pattern.as_ref()) {
+            names.extend(topics.names().filter(|name| pattern.matches(name)));
+        }
+        let found = names.into_iter().filter_map(|name| {
+            let topic = topics.get(name)?;
+            Some((name.to_owned(), (topic.id, i32::try_from(topic.partitions.len()).ok()?)))
+        });
+        found.collect()
+    }
+
+    /// Makes the target assignment of this epoch.
+    fn assign(&mut self) {
+        let mut readers = BTreeMap::new();
+        for (id, member) in &self.members {
+            let topics = self.topics.iter().filter(|(name, _)| member.reads(name)).map(|(_, (topic, _))| *topic);
+            let had = self.target.remove(id).unwrap_or_default();
+            readers.insert(id.clone(), Reader { instance: member.instance.clone(), topics: topics.collect(), had });
+        }
+        self.target = self.assignor().assign(readers, &self.topics.values().copied().collect());
+        self.assignment_epoch = self.epoch;
+    }
+
+    /// Moves a member on towards its target as far as others let it. `owned` is what it says it has, if it does.
+    fn reconcile(&mut self, now: Time, id: &str, owned: Option<&[TopicPartitions]>) {
+        let (epoch, empty) = (self.assignment_epoch, Shares::new());
+        let target = self.target.get(id).unwrap_or(&empty);
+        let others = self.members.iter().filter(|(other, _)| *other != id).map(|(_, member)| member);
+        let held: HashSet<_> = match self.members.get(id) {
+            Some(member) if member.is_settled(epoch) => return,
+            _ => others.flat_map(|m| pairs(&m.assigned).chain(pairs(&m.revoking))).collect(),
+        };
+        let Some(member) = self.members.get_mut(id) else {
+            return;
+        };
+        let owns = |shares: &Shares| match owned {
+            None => true,
+            Some(owned) => owned.iter().any(|topic| {
+                let shares = shares.get(&topic.topic_id);
+                shares.is_some_and(|shares| topic.partitions.iter().any(|p| shares.contains(p)))
+            }),
+        };
+        let mut reached = member.epoch;
+        if member.stage == Stage::Unrevoked {
+            if owns(&member.revoking) {
+                return;
+            }
+            reached = reached.saturating_add(1);
+        }
+        let kept = overlap(&member.assigned, target);
+        let revoking = without(&member.assigned, &kept);
+        if !revoking.is_empty() && owns(&revoking) {
+            (member.assigned, member.revoking) = (kept, revoking);
+            member.move_to(reached, Stage::Unrevoked);
+            member.revoke_by = Some(now.saturating_add(member.rebalance));
+            return;
+        }
+        let mut wanted = without(target, &kept);
+        let count = |shares: &Shares| shares.values().map(BTreeSet::len).sum::<usize>();
+        let missing = count(&wanted);
+        for (topic, partitions) in &mut wanted {
+            partitions.retain(|partition| !held.contains(&(*topic, *partition)));
+        }
+        let stage = if count(&wanted) < missing { Stage::Unreleased } else { Stage::Stable };
+        member.assigned = kept;
+        for (topic, partitions) in wanted.into_iter().filter(|(_, partitions)| !partitions.is_empty()) {
+            member.assigned.entry(topic).or_default().extend(partitions);
+        }
+        member.revoking = Shares::new();
+        member.revoke_by = None;
+        member.move_to(epoch, stage);
+    }
+}
+
+impl Member {
+    fn reads(&self, topic: &str) -> bool {
+        self.topics.contains(topic) || self.pattern.as_ref().is_some_and(|(_, pattern)| pattern.matches(topic))
+    }
+
+    fn is_settled(&self, epoch: i32) -> bool {
+        self.stage == Stage::Stable && self.epoch == epoch
+    }
+
+    /// Takes in what a heartbeat says; whether the member reads other topics than before.
+    fn update(&mut self, beat: &Beat<'_>) -> bool {
+        let request = beat.request;
+        self.deadline = beat.now.saturating_add(SESSION);
+        self.client_id = beat.client_id.to_owned();
+        self.assignor = beat.assignor.or(self.assignor);
+        for (mine, said) in [(&mut self.instance, &request.instance_id), (&mut self.rack, &request.rack_id)] {
+            if said.is_some() {
+                mine.clone_from(said);
+            }
+        }
+        if let Ok(ms) = u64::try_from(request.rebalance_timeout_ms) {
+            self.rebalance = Duration::from_millis(ms);
+        }
+        let mut rereads = false;
+        if let Some(names) = &request.subscribed_topic_names {
+            let names = names.iter().cloned().collect();
+            rereads = self.topics != names;
+            self.topics = names;
+        }
+        if request.subscribed_topic_regex.is_some() {
+            rereads |= self.pattern != beat.pattern;
+            self.pattern.clone_from(&beat.pattern);
+        }
+        rereads
+    }
+
+    fn check_epoch(&self, said: i32, owned: Option<&[TopicPartitions]>) -> Result<(), Refused> {
+        let has = |topic: &TopicPartitions| {
+            let shares = self.assigned.get(&topic.topic_id);
+            topic.partitions.iter().all(|p| shares.is_some_and(|shares| shares.contains(p)))
+        };
+        // The answer that raised its epoch may have been lost.
+        let repeats = said == self.previous_epoch && owned.is_some_and(|owned| owned.iter().all(has));
+        if said == self.epoch || said == JOIN || said < self.epoch && repeats {
+            return Ok(());
+        }
+        let than = if said > self.epoch { "greater" } else { "smaller" };
+        let why = format!(
+            "The consumer group member has a {than} member epoch ({said}) than the one known by the group coordinator \
+             ({}). The member must abandon all its partitions and rejoin.",
+            self.epoch
+        );
+        Err((ErrorCode::FENCED_MEMBER_EPOCH, why))
+    }
+
+    fn move_to(&mut self, epoch: i32, stage: Stage) {
+        if epoch != self.epoch {
+            self.previous_epoch = self.epoch;
+        }
+        (self.epoch, self.stage) = (epoch, stage);
+    }
+}
+
+fn unknown(id: &str, group: &str) -> Refused {
+    (ErrorCode::UNKNOWN_MEMBER_ID, format!("Member {id} is not a member of group {group}."))
+}
+
+fn listed((topic_id, partitions): (&Uuid, &BTreeSet<i32>)) -> TopicPartitions {
+    TopicPartitions { topic_id: *topic_id, partitions: partitions.iter().copied().collect() }
+}
+
+fn pairs(shares: &Shares) -> impl Iterator<Item = (Uuid, i32)> {
+    shares.iter().flat_map(|(topic, partitions)| partitions.iter().map(|p| (*topic, *p)))
+}
+
+fn overlap(a: &Shares, b: &Shares) -> Shares {
+    filtered(a, |topic, partition| b.get(topic).is_some_and(|partitions| partitions.contains(partition)))
+}
+
+fn without(a: &Shares, b: &Shares) -> Shares {
+    filtered(a, |topic, partition| b.get(topic).is_none_or(|partitions| !partitions.contains(partition)))
+}
+
+/// The partitions that pass, and the topics that have any.
+fn filtered(shares: &Shares, pass: impl Fn(&Uuid, &i32) -> bool) -> Shares {
+    let topics = shares.iter().map(|(topic, partitions)| {
+        let partitions: BTreeSet<_> = partitions.iter().copied().filter(|p| pass(topic, p)).collect();
+        (*topic, partitions)
+    });
+    topics.filter(|(_, partitions)| !partitions.is_empty()).collect()
+}

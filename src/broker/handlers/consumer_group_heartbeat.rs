@@ -1,0 +1,114 @@
+//! ConsumerGroupHeartbeat v0 and v1: a member joins, stays in or leaves a group whose coordinator assigns (KIP-848).
+//!
+//! Of regular expressions those are served that [`Pattern`] is, any other is INVALID_REGULAR_EXPRESSION; Kafka finds the
+//! topics of one a little later, here they are there at once. Kafka makes a group's assignments a second apart at least
+//! (`group.consumer.assignment.interval.ms`), here each is made at once. Left out: members in a group of the other protocol while it
+//! has any (GROUP_ID_NOT_FOUND, as in Kafka with its online migration switched off), `group.consumer.max.size`,
+//! configurations of groups.
+
+use super::{Answer, Context, Refusal};
+use crate::api::ErrorCode;
+use crate::api::consumer_group_heartbeat::{JOIN, LEAVE, LEAVE_STATIC, Request, Response};
+use crate::broker::group::consumer::Beat;
+use crate::broker::group::{Assignor, Group};
+use crate::broker::pattern::Pattern;
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    Answer::Reply(beat(state, context, &request).unwrap_or_else(|Refusal { code, message }| Response {
+        error_code: code,
+        error_message: message,
+        ..Response::default()
+    }))
+}
+
+pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
+    Response { error_code, ..Response::default() }
+}
+
+fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Response, Refusal> {
+    check(context.version, request)?;
+    let group_id = request.group_id.as_str();
+    if !state.is_coordinator(context.node, group_id) {
+        return Err(ErrorCode::NOT_COORDINATOR.into());
+    }
+    let new_id = match request.member_id.is_empty() {
+        true => Some(state.new_member_id()),
+        false => None,
+    };
+    let pattern = request.subscribed_topic_regex.as_deref().filter(|text| !text.is_empty());
+    let beat = Beat {
+        now: context.clock.now,
+        client_id: context.client_id.as_deref().unwrap_or(""),
+        member_id: new_id.as_deref().unwrap_or(&request.member_id),
+        pattern: pattern.map(parse).transpose()?,
+        assignor: request.server_assignor.as_deref().and_then(Assignor::by_name),
+        request,
+    };
+    let State { groups, memory, topics, .. } = state;
+    let joins = request.member_epoch == JOIN;
+    if !memory.has(beat.cost()) || joins && !groups.create_consumer(memory, group_id) {
+        return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE.into());
+    }
+    let done = groups.with_consumer(memory, group_id, |group| match request.member_epoch {
+        LEAVE | LEAVE_STATIC => group.leave(request),
+        _ => group.beat(topics, beat),
+    });
+    let done = done.ok_or_else(|| {
+        let why = match groups.get(group_id) {
+            Some(Group::Classic(_) | Group::Share(_)) => format!("Group {group_id} is not a consumer group."),
+            _ => format!("Consumer group {group_id} not found."),
+        };
+        Refusal::new(ErrorCode::GROUP_ID_NOT_FOUND, why)
+    })?;
+    done.map_err(|(code, why)| Refusal::new(code, why))
+}
+
+fn parse(pattern: &str) -> Result<(String, Pattern), Refusal> {
+    Pattern::parse(pattern).map(|parsed| (pattern.to_owned(), parsed)).ok_or_else(|| {
+        let why = format!("SubscribedTopicRegex `{pattern}` is not a regular expression that this broker serves.");
+        Refusal::new(ErrorCode::INVALID_REGULAR_EXPRESSION, why)
+    })
+}
+
+/// Whether a request makes sense by itself.
+fn check(version: i16, request: &Request) -> Result<(), Refusal> {
+    let invalid = |why: &str| Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+    let is_empty = |text: &Option<String>| text.as_ref().is_some_and(String::is_empty);
+    if request.group_id.trim().is_empty() {
+        return invalid("GroupId can't be empty.");
+    }
+    if is_empty(&request.instance_id) {
+        return invalid("InstanceId can't be empty.");
+    }
+    if is_empty(&request.rack_id) {
+        return invalid("RackId can't be empty.");
+    }
+    if request.member_id.is_empty() && (version >= 1 || request.member_epoch != JOIN) {
+        return invalid("MemberId can't be empty.");
+    }
+    match request.member_epoch {
+        JOIN => {
+            if request.rebalance_timeout_ms == -1 {
+                return invalid("RebalanceTimeoutMs must be provided in first request.");
+            }
+            if request.topic_partitions.as_ref().is_none_or(|owned| !owned.is_empty()) {
+                return invalid("TopicPartitions must be empty when (re-)joining.");
+            }
+            if request.subscribed_topic_names.is_none() && request.subscribed_topic_regex.is_none() {
+                return invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.");
+            }
+        }
+        LEAVE => {}
+        LEAVE_STATIC if request.instance_id.is_none() => return invalid("InstanceId can't be null."),
+        ..LEAVE_STATIC => return invalid("MemberEpoch is invalid."),
+        _ => {}
+    }
+    match request.server_assignor.as_deref() {
+        Some(name) if Assignor::by_name(name).is_none() => {
+            let why = format!("ServerAssignor {name} is not supported. Supported assignors: uniform, range.");
+            Err(Refusal::new(ErrorCode::UNSUPPORTED_ASSIGNOR, why))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,61 @@
+//! ShareGroupHeartbeat v0 and v1: a member joins, stays in or leaves a share group (KIP-932). v0, Kafka 4.0's early access, is
+//! no longer served by Kafka 4.4.
+
+use super::{Answer, Context, Refusal};
+use crate::api::ErrorCode;
+use crate::api::share_group_heartbeat::{JOIN, LEAVE, Request, Response};
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    Answer::Reply(beat(state, context, &request).unwrap_or_else(|Refusal { code, message }| Response {
+        error_code: code,
+        error_message: message,
+        ..Response::default()
+    }))
+}
+
+pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
+    Response { error_code, ..Response::default() }
+}
+
+fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Response, Refusal> {
+    let invalid = |why: &str| Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+    let group_id = request.group_id.as_str();
+    if group_id.trim().is_empty() {
+        return invalid("GroupId can't be empty.");
+    }
+    if request.rack_id.as_ref().is_some_and(String::is_empty) {
+        return invalid("RackId can't be empty.");
+    }
+    if request.member_id.is_empty() {
+        return invalid("MemberId can't be empty.");
+    }
+    match request.member_epoch {
+        JOIN if request.subscribed_topic_names.as_ref().is_none_or(Vec::is_empty) => {
+            return invalid("SubscribedTopicNames must be set in first request.");
+        }
+        JOIN.. | LEAVE => {}
+        _ => return invalid("MemberEpoch is invalid."),
+    }
+    if !state.is_coordinator(context.node, group_id) {
+        return Err(ErrorCode::NOT_COORDINATOR.into());
+    }
+    let names = request.subscribed_topic_names.iter().flatten().map(|name| name.len() + 64);
+    let client_id = context.client_id.as_deref().unwrap_or("");
+    let cost = 512 + request.member_id.len() + client_id.len() + names.sum::<usize>();
+    let State { groups, memory, topics, .. } = state;
+    let joins = request.member_epoch == JOIN;
+    if !memory.has(cost) || joins && !groups.create_share(memory, group_id) {
+        return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE.into());
+    }
+    let now = context.clock.now;
+    let done = groups.with_share(memory, group_id, |group| group.beat(topics, now, client_id, request));
+    let done = done.ok_or_else(|| {
+        let why = match groups.get(group_id) {
+            Some(_) => format!("Group {group_id} is not a share group."),
+            None => format!("Share group {group_id} not found."),
+        };
+        Refusal::new(ErrorCode::GROUP_ID_NOT_FOUND, why)
+    })?;
+    done.map_err(|(code, why)| Refusal::new(code, why))
+}

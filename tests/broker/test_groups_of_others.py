@@ -1,0 +1,265 @@
+"""Groups of other clients: the dev broker and Apache Kafka serve them alike."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import threading
+import time
+from contextlib import ExitStack, closing
+
+import pytest
+
+import klamm
+from kafka_broker import KafkaUnavailable, find_java, tools_jars
+
+confluent_kafka = pytest.importorskip("confluent_kafka")
+aiokafka = pytest.importorskip("aiokafka")
+kafka = pytest.importorskip("kafka")
+
+PARTITIONS = 6
+PATIENCE = 30  # seconds for a group to settle
+
+
+@pytest.fixture
+def topic(topic, broker):
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS)})
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for n in range(60):
+            producer.send_nowait(topic, b"%d" % n, partition=n % PARTITIONS)
+    return topic
+
+
+class Confluent:
+    """A confluent-kafka consumer."""
+
+    def __init__(self, broker, group, topic, **config):
+        self.topic = topic
+        self.consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                **{key.replace("_", "."): value for key, value in config.items()},
+            }
+        )
+        self.consumer.subscribe([topic])
+
+    def poll(self):
+        message = self.consumer.poll(0.1)
+        return [] if message is None or message.error() else [message.value()]
+
+    def partitions(self):
+        return {place.partition for place in self.consumer.assignment()}
+
+    def commit(self):
+        self.consumer.commit(asynchronous=False)
+
+    def close(self):
+        self.consumer.close()
+
+
+class KafkaPython:
+    """A kafka-python consumer."""
+
+    def __init__(self, broker, group, topic, **config):
+        self.consumer = kafka.KafkaConsumer(
+            topic,
+            bootstrap_servers=broker.bootstrap_servers,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            heartbeat_interval_ms=300,
+            metadata_max_age_ms=1000,  # it may join before it knows the topic, and looks again only then
+            **config,
+        )
+
+    def poll(self):
+        found = self.consumer.poll(timeout_ms=100)
+        return [record.value for records in found.values() for record in records]
+
+    def partitions(self):
+        return {place.partition for place in self.consumer.assignment()}
+
+    def commit(self):
+        self.consumer.commit()
+
+    def close(self):
+        self.consumer.close()
+
+
+class Aiokafka:
+    """An aiokafka consumer, on a loop of its own."""
+
+    def __init__(self, broker, group, topic, **config):
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever)
+        self.thread.start()
+
+        async def start():
+            self.consumer = aiokafka.AIOKafkaConsumer(
+                topic,
+                bootstrap_servers=broker.bootstrap_servers,
+                group_id=group,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                heartbeat_interval_ms=300,
+                **config,
+            )
+            await self.consumer.start()
+
+        self.run(start())
+
+    def run(self, task):
+        return asyncio.run_coroutine_threadsafe(task, self.loop).result(PATIENCE)
+
+    def poll(self):
+        found = self.run(self.consumer.getmany(timeout_ms=100))
+        return [record.value for records in found.values() for record in records]
+
+    def partitions(self):
+        return {place.partition for place in self.consumer.assignment()}
+
+    def commit(self):
+        self.run(self.consumer.commit())
+
+    def close(self):
+        if self.loop.is_closed():
+            return
+        try:
+            self.run(self.consumer.stop())
+        finally:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.thread.join()
+            self.loop.close()
+
+
+def settle(members, count=PARTITIONS):
+    """Poll until the members share all partitions out, and return what they read meanwhile."""
+    found = []
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        for member in members:
+            found += member.poll()
+        shares = [member.partitions() for member in members]
+        if all(shares) and sum(map(len, shares)) == len(set().union(*shares)) == count:
+            return found
+        assert time.monotonic() < deadline, f"the members have {shares}"
+
+
+def read(members, count):
+    found = []
+    deadline = time.monotonic() + PATIENCE
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"only {len(found)} records came"
+        for member in members:
+            found += member.poll()
+    return found
+
+
+KINDS = {
+    "confluent": (Confluent, {"heartbeat_interval_ms": 300}),
+    "confluent-cooperative": (
+        Confluent,
+        {"heartbeat_interval_ms": 300, "partition_assignment_strategy": "cooperative-sticky"},
+    ),
+    "confluent-consumer-protocol": (Confluent, {"group_protocol": "consumer"}),
+    "kafka-python": (KafkaPython, {}),
+    "aiokafka": (Aiokafka, {}),
+}
+
+
+@pytest.fixture(params=KINDS)
+def join(request, broker, topic):
+    """Makes members of one group, which end with the test."""
+    kind, config = KINDS[request.param]
+    with ExitStack() as stack:
+        yield lambda **more: stack.enter_context(closing(kind(broker, f"{topic}-group", topic, **config, **more)))
+
+
+def test_members_come_and_go_and_every_record_is_read_once(join, broker, topic):
+    first = join()
+    values = read([first], 60)
+    assert first.partitions() == set(range(PARTITIONS))
+    first.commit()
+    second = join()
+    assert settle([first, second]) == [], "what was committed is not read again"
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for n in range(60, 120):
+            producer.send_nowait(topic, b"%d" % n, partition=n % PARTITIONS)
+    values += read([first, second], 60)
+    assert sorted(map(int, values)) == list(range(120))
+    second.commit()
+    first.commit()
+    first.close()
+    assert settle([second]) == []
+    third = join()
+    assert settle([second, third]) == []
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_static_member_comes_back_to_what_it_had(broker, topic, protocol):
+    config = {"group_protocol": protocol}
+    if protocol == "classic":
+        config["heartbeat_interval_ms"] = 300
+    group = f"{topic}-group"
+    with closing(Confluent(broker, group, topic, group_instance_id="one", **config)) as one:
+        two = Confluent(broker, group, topic, group_instance_id="two", **config)
+        settle([one, two])
+        had, others = two.partitions(), one.partitions()
+        two.close()
+        with closing(Confluent(broker, group, topic, group_instance_id="two", **config)) as again:
+            settle([one, again])
+            assert (again.partitions(), one.partitions()) == (had, others)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_kafkas_own_tool_lists_describes_resets_and_deletes(broker, topic, protocol):
+    group = f"{topic}-group"
+    config = {"group_protocol": protocol}
+    member = Confluent(broker, group, topic, **config)
+    read([member], 60)
+    member.commit()
+
+    assert group in tool(broker, "--list")
+    described = tool(broker, "--describe", "--group", group)
+    rows = [line.split() for line in described.splitlines() if line.startswith(group)]
+    assert [(row[1], row[3], row[4], row[5]) for row in sorted(rows, key=lambda row: int(row[2]))] == [
+        (topic, "10", "10", "0")
+    ] * PARTITIONS
+    state = tool(broker, "--describe", "--group", group, "--state")
+    assert "Stable" in state
+    assert "range" in state or "uniform" in state
+    members = tool(broker, "--describe", "--group", group, "--members")
+    assert str(PARTITIONS) in members.splitlines()[-1].split()
+    refused = tool(broker, "--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute")
+    assert "inactive" in refused
+
+    member.close()
+    tool(broker, "--reset-offsets", "--group", group, "--topic", topic, "--to-offset", "4", "--execute")
+    with klamm.Consumer(broker.bootstrap_servers, group_id=group) as consumer:
+        place = klamm.TopicPartition(topic, 0)
+        assert consumer.committed([place])[place] == 4
+    assert "successful" in tool(broker, "--delete-offsets", "--group", group, "--topic", topic)
+    assert "successful" in tool(broker, "--delete", "--group", group)
+    assert group not in tool(broker, "--list").split()
+
+
+def tool(broker, *arguments):
+    """What kafka-consumer-groups prints."""
+    try:
+        java, jars = find_java(), tools_jars()
+    except KafkaUnavailable as reason:
+        pytest.skip(f"Kafka's tools: {reason}")
+    command = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+    options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    done = subprocess.run(
+        [java, *options, "-cp", f"{jars}/*", command, "--bootstrap-server", broker.bootstrap_servers, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout + done.stderr

@@ -1,0 +1,313 @@
+//! Share groups: who gets which record, for how long, how often. What is asserted here is what Apache Kafka 4.4 answers.
+
+use super::{World, batch, values};
+use klamm::api::share_acknowledge::{ACCEPT, GAP, REJECT, RELEASE, RENEW};
+use klamm::api::share_fetch::{AcknowledgementBatch, Partition, RECORD_LIMIT, Request, Response, Topic};
+use klamm::api::*;
+use klamm::broker::{Connection, Options};
+use klamm::record::Producer;
+use klamm::wire::Uuid;
+use std::time::Duration;
+
+const NONE: i16 = 0;
+const INVALID_REQUEST: i16 = 42;
+const NOT_FOUND: i16 = 69;
+const FENCED_EPOCH: i16 = 110;
+const INVALID_STATE: i16 = 121;
+const SESSION_NOT_FOUND: i16 = 122;
+const INVALID_EPOCH: i16 = 123;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A member with a connection of its own, which fetches from topic `t`.
+struct Member {
+    client: u64,
+    id: &'static str,
+    epoch: i32,
+    topic: Uuid,
+}
+
+impl World {
+    fn shared() -> (Self, Member, Member) {
+        let mut world = Self::new(Options::default());
+        let topic = world.create("t", 1, &[]);
+        let mut member = |client, id| {
+            world.cluster.connect(1, Connection(client));
+            assert_eq!(world.share_beat(id, 0).0, NONE);
+            let mut member = Member { client, id, epoch: 0, topic };
+            assert_eq!(world.share(&mut member, &[]), []);
+            member
+        };
+        let (a, b) = (member(10, "a"), member(11, "b"));
+        (world, a, b)
+    }
+
+    fn share_beat(&mut self, id: &str, epoch: i32) -> (i16, i32) {
+        let request = share_group_heartbeat::Request {
+            group_id: "s".to_owned(),
+            member_id: id.to_owned(),
+            member_epoch: epoch,
+            subscribed_topic_names: (epoch == 0).then(|| vec!["t".to_owned()]),
+            ..Default::default()
+        };
+        let answer = self.call(1, 1, &request);
+        (answer.error_code.0, answer.member_epoch)
+    }
+
+    fn put(&mut self, records: &[&str]) {
+        assert_eq!(self.produce(batch(records, Producer::NONE)).error_code, ErrorCode::NONE);
+    }
+
+    /// Fetches at once and gives what was acquired: first and last offset, how often they were delivered.
+    fn share(&mut self, member: &mut Member, done: &[(i64, i64, i8)]) -> Vec<(i64, i64, i16)> {
+        let request = member.fetch(done, 0);
+        let answer = self.call(member.client, 2, &request);
+        member.epoch += 1;
+        assert_eq!(answer.error_code.0, NONE);
+        acquired(&answer)
+    }
+
+    fn acknowledge(&mut self, member: &mut Member, done: &[(i64, i64, i8)]) -> (i16, i16) {
+        let partition = share_acknowledge::Partition {
+            partition_index: 0,
+            acknowledgement_batches: done
+                .iter()
+                .map(|(first, last, kind)| share_acknowledge::AcknowledgementBatch {
+                    first_offset: *first,
+                    last_offset: *last,
+                    acknowledge_types: vec![*kind],
+                })
+                .collect(),
+        };
+        let topic = share_acknowledge::Topic { topic_id: member.topic, partitions: vec![partition] };
+        let request = share_acknowledge::Request {
+            group_id: Some("s".to_owned()),
+            member_id: Some(member.id.to_owned()),
+            share_session_epoch: member.epoch,
+            is_renew_ack: done.iter().any(|(_, _, kind)| *kind == RENEW),
+            topics: vec![topic],
+        };
+        let answer = self.call(member.client, 2, &request);
+        if !answer.error_code.is_error() {
+            member.epoch += 1;
+        }
+        let partition = answer.responses.first().map_or(NONE, |topic| topic.partitions[0].error_code.0);
+        (answer.error_code.0, partition)
+    }
+}
+
+impl Member {
+    fn fetch(&self, done: &[(i64, i64, i8)], max_wait_ms: i32) -> Request {
+        let partition = Partition {
+            acknowledgement_batches: done
+                .iter()
+                .map(|(first, last, kind)| AcknowledgementBatch {
+                    first_offset: *first,
+                    last_offset: *last,
+                    acknowledge_types: vec![*kind],
+                })
+                .collect(),
+            ..Default::default()
+        };
+        Request {
+            group_id: Some("s".to_owned()),
+            member_id: Some(self.id.to_owned()),
+            share_session_epoch: self.epoch,
+            max_wait_ms,
+            min_bytes: 1,
+            max_records: 100,
+            batch_size: 100,
+            share_acquire_mode: RECORD_LIMIT,
+            topics: vec![Topic { topic_id: self.topic, partitions: vec![partition] }],
+            ..Default::default()
+        }
+    }
+}
+
+fn acquired(answer: &Response) -> Vec<(i64, i64, i16)> {
+    let partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
+    let all = partitions.flat_map(|partition| &partition.acquired_records);
+    all.map(|a| (a.first_offset, a.last_offset, a.delivery_count)).collect()
+}
+
+#[test]
+fn a_record_is_one_members_until_it_is_done() {
+    let (mut world, mut a, mut b) = World::shared();
+    world.put(&["0", "1", "2", "3"]);
+    let limited = Request { max_records: 2, ..a.fetch(&[], 0) };
+    let answer = world.call(10, 2, &limited);
+    a.epoch += 1;
+    assert_eq!(acquired(&answer), [(0, 1, 1)]);
+    assert_eq!(answer.acquisition_lock_timeout_ms, 30_000);
+    let records = values(&answer.responses[0].partitions[0].records);
+    assert_eq!(records.len(), 4, "a batch comes whole, and what is the member's is said beside");
+    assert_eq!(world.share(&mut b, &[]), [(2, 3, 1)]);
+    assert_eq!((world.share(&mut a, &[]), world.share(&mut b, &[])), (vec![], vec![]));
+
+    world.acknowledge(&mut a, &[(0, 0, ACCEPT), (1, 1, RELEASE)]);
+    assert_eq!(world.share(&mut b, &[(2, 2, REJECT), (3, 3, RELEASE)]), [(1, 1, 2), (3, 3, 2)]);
+    assert_eq!(world.share(&mut b, &[(1, 1, ACCEPT), (3, 3, GAP)]), []);
+    world.put(&["4"]);
+    assert_eq!(world.share(&mut a, &[]), [(4, 4, 1)]);
+}
+
+#[test]
+fn a_group_starts_behind_what_there_is() {
+    let mut world = World::new(Options::default());
+    let topic = world.create("t", 1, &[]);
+    world.put(&["before"]);
+    assert_eq!(world.share_beat("a", 0), (NONE, 2));
+    let mut a = Member { client: 1, id: "a", epoch: 0, topic };
+    assert_eq!(world.share(&mut a, &[]), []);
+    world.put(&["after"]);
+    assert_eq!(world.share(&mut a, &[]), [(1, 1, 1)]);
+}
+
+#[test]
+fn whole_batches_come_unless_the_limit_is_strict() {
+    let (mut world, a, _) = World::shared();
+    world.put(&["0", "1", "2"]);
+    world.put(&["3", "4"]);
+    let request = Request { max_records: 1, share_acquire_mode: 0, ..a.fetch(&[], 0) };
+    let answer = world.call(10, 2, &request);
+    assert_eq!(acquired(&answer), [(0, 2, 1)]);
+    assert_eq!(values(&answer.responses[0].partitions[0].records).len(), 3);
+}
+
+#[test]
+fn a_lock_that_is_over_gives_the_record_to_whoever_waits() {
+    let (mut world, mut a, b) = World::shared();
+    world.put(&["0"]);
+    assert_eq!(world.share(&mut a, &[]), [(0, 0, 1)]);
+    world.advance(20 * SECOND);
+    assert_eq!(world.acknowledge(&mut a, &[(0, 0, RENEW)]), (NONE, NONE), "thirty seconds more");
+    world.send(11, 2, 7, &b.fetch(&[], 60_000));
+    world.advance(29 * SECOND);
+    assert!(world.receive::<Request>(11, 2).is_none());
+    world.advance(SECOND);
+    let (_, answer) = world.receive::<Request>(11, 2).unwrap();
+    assert_eq!(acquired(&answer), [(0, 0, 2)]);
+    assert_eq!(world.acknowledge(&mut a, &[(0, 0, ACCEPT)]), (NONE, INVALID_STATE));
+}
+
+#[test]
+fn a_record_is_delivered_five_times_at_most() {
+    let (mut world, mut a, _) = World::shared();
+    world.put(&["bad"]);
+    for count in 1..=5 {
+        assert_eq!(world.share(&mut a, &[]), [(0, 0, count)]);
+        world.acknowledge(&mut a, &[(0, 0, RELEASE)]);
+    }
+    assert_eq!(world.share(&mut a, &[]), []);
+}
+
+#[test]
+fn a_fetch_waits_for_records_and_for_those_that_come_back() {
+    let (mut world, a, mut b) = World::shared();
+    world.send(10, 2, 7, &a.fetch(&[], 500));
+    world.put_quietly("0");
+    let (_, answer) = world.receive::<Request>(10, 2).unwrap();
+    assert_eq!(acquired(&answer), [(0, 0, 1)]);
+    world.send(11, 2, 7, &b.fetch(&[], 500));
+    b.epoch += 1;
+    world.cluster.disconnect(world.now, Connection(10));
+    let (_, answer) = world.receive::<Request>(11, 2).unwrap();
+    assert_eq!(acquired(&answer), [(0, 0, 2)], "what a held is free again");
+    world.send(11, 2, 7, &b.fetch(&[(0, 0, ACCEPT)], 500));
+    world.advance(Duration::from_millis(500));
+    let (_, answer) = world.receive::<Request>(11, 2).unwrap();
+    assert_eq!(answer.responses[0].partitions[0].acknowledge_error_code.0, NONE);
+}
+
+impl World {
+    /// Writes a record over a connection of its own, whose answer is not what comes first.
+    fn put_quietly(&mut self, value: &str) {
+        let request = super::produce_request("t", batch(&[value], Producer::NONE));
+        self.cluster.connect(1, Connection(99));
+        self.send(99, 12, 7, &produce::Request { acks: 0, ..request });
+    }
+}
+
+#[test]
+fn acknowledgements_are_taken_as_one_or_not_at_all() {
+    let (mut world, mut a, mut b) = World::shared();
+    world.put(&["0", "1"]);
+    assert_eq!(world.share(&mut a, &[]), [(0, 1, 1)]);
+    for (done, code) in [
+        (vec![(0, 2, ACCEPT)], INVALID_STATE),
+        (vec![(0, 0, ACCEPT), (5, 5, ACCEPT)], INVALID_STATE),
+        (vec![(1, 0, ACCEPT)], INVALID_REQUEST),
+        (vec![(0, 0, 9)], INVALID_REQUEST),
+    ] {
+        assert_eq!(world.acknowledge(&mut a, &done), (NONE, code), "{done:?}");
+    }
+    assert_eq!(world.acknowledge(&mut b, &[(0, 0, ACCEPT)]), (NONE, INVALID_STATE));
+    assert_eq!(world.acknowledge(&mut a, &[(0, i64::MAX, RELEASE)]), (NONE, INVALID_STATE));
+    assert_eq!(world.acknowledge(&mut a, &[(0, 1, ACCEPT)]), (NONE, NONE));
+}
+
+#[test]
+fn sessions_have_epochs_and_end_with_what_they_held() {
+    let (mut world, mut a, mut b) = World::shared();
+    world.put(&["0"]);
+    assert_eq!(world.share(&mut a, &[]), [(0, 0, 1)]);
+    let bad = Request { share_session_epoch: a.epoch + 1, ..a.fetch(&[], 0) };
+    assert_eq!(world.call(10, 2, &bad).error_code.0, INVALID_EPOCH);
+    assert_eq!(world.acknowledge(&mut Member { epoch: 0, ..a }, &[]).0, INVALID_EPOCH);
+    let stranger = Request { member_id: Some("c".to_owned()), ..a.fetch(&[], 0) };
+    assert_eq!(world.call(10, 2, &stranger).error_code.0, SESSION_NOT_FOUND);
+    let other = Request { group_id: Some("none".to_owned()), ..a.fetch(&[], 0) };
+    assert_eq!(world.call(10, 2, &other).error_code.0, NOT_FOUND);
+    let opens = Request { share_session_epoch: 0, ..a.fetch(&[(0, 0, ACCEPT)], 0) };
+    assert_eq!(world.call(10, 2, &opens).error_code.0, INVALID_REQUEST);
+    let mut last = Member { epoch: -1, ..a };
+    assert_eq!(world.acknowledge(&mut last, &[]), (NONE, NONE));
+    assert_eq!(world.share(&mut b, &[]), [(0, 0, 2)]);
+}
+
+#[test]
+fn members_share_partitions_and_come_and_go() {
+    let mut world = World::new(Options::default());
+    world.create("t", 2, &[]);
+    assert_eq!(world.share_beat("a", 0), (NONE, 2));
+    assert_eq!(world.share_beat("b", 0), (NONE, 3));
+    assert_eq!(world.share_beat("a", 2), (NONE, 3));
+    assert_eq!(world.share_beat("a", 2), (NONE, 3), "the answer may have been lost");
+    assert_eq!(world.share_beat("a", 9).0, FENCED_EPOCH);
+    let describe = share_group_describe::Request { group_ids: vec!["s".to_owned()], ..Default::default() };
+    let group = world.call(1, 1, &describe).groups.remove(0);
+    assert_eq!((group.group_state.as_str(), group.assignor_name.as_str(), group.group_epoch), ("Stable", "simple", 3));
+    let shares: Vec<_> = group.members.iter().map(|m| m.assignment.topic_partitions[0].partitions.clone()).collect();
+    assert_eq!(shares, [[0], [1]]);
+    let list = list_groups::Request { types_filter: vec!["share".to_owned()], ..Default::default() };
+    let listed = world.call(1, 5, &list).groups.remove(0);
+    assert_eq!((listed.protocol_type.as_str(), listed.group_type.as_str()), ("share", "share"));
+    assert_eq!(world.share_beat("a", -1), (NONE, -1));
+    assert_eq!(world.share_beat("b", 3), (NONE, 4));
+    world.advance(45 * SECOND);
+    assert_eq!(world.call(1, 1, &describe).groups[0].group_state, "Empty");
+    let delete = delete_groups::Request { groups_names: vec!["s".to_owned()] };
+    assert_eq!(world.call(1, 2, &delete).results[0].error_code.0, NONE);
+    assert_eq!(world.share_beat("b", 4).0, NOT_FOUND);
+}
+
+#[test]
+fn another_leader_knows_what_is_done_and_not_who_holds_the_rest() {
+    let mut world = World::new(Options { nodes: 2, ..Options::default() });
+    let topic = world.create("t", 1, &[]);
+    world.cluster.move_coordinator(world.now, "s", 1).unwrap();
+    world.cluster.move_leader(world.now, "t", 0, 1).unwrap();
+    assert_eq!(world.share_beat("a", 0).0, NONE);
+    let mut a = Member { client: 1, id: "a", epoch: 0, topic };
+    world.share(&mut a, &[]);
+    world.put(&["0", "1"]);
+    assert_eq!(world.share(&mut a, &[]), [(0, 1, 1)]);
+    assert_eq!(world.acknowledge(&mut a, &[(0, 0, ACCEPT)]), (NONE, NONE));
+    world.cluster.move_leader(world.now, "t", 0, 2).unwrap();
+    let answer = world.call(1, 2, &a.fetch(&[], 0));
+    let partition = &answer.responses[0].partitions[0];
+    assert_eq!((partition.error_code.0, partition.current_leader.leader_id), (6, 2), "NOT_LEADER_OR_FOLLOWER");
+    assert_eq!(answer.node_endpoints[0].port, 9002);
+    let mut there = Member { client: 2, epoch: 0, ..a };
+    assert_eq!(world.share(&mut there, &[]), [(1, 1, 2)]);
+}
