@@ -141,10 +141,10 @@ def test_wrong_arguments(admin, topic):
     assert admin.describe_groups([]) == {}
 
 
-def test_a_group_of_the_new_protocol(real_kafka, style, topic):
-    with style.admin(real_kafka.bootstrap_servers) as admin:
+def test_a_group_of_the_new_protocol(broker, style, topic):
+    with style.admin(broker.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS)})
-        with closing(member(real_kafka, topic, group_protocol="consumer")):
+        with closing(member(broker, topic, group_protocol="consumer")):
             found = admin.describe_groups([topic])[topic]
             assert (found.type, found.protocol_type, found.state) == ("consumer", "consumer", "Stable")
             assert found.assignor == "uniform"

@@ -30,5 +30,5 @@ def test_the_example_of_the_groups_page_prints_what_it_says(capsys):
     (code, printed) = re.findall(r"^```python\n(.*?)^```\n\nprints\n\n```\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[
         0
     ]
-    exec(compile(code, "docs/groups.md", "exec"))  # noqa: S102 - our own page
+    exec(compile(code, "docs/groups.md", "exec"), {})  # noqa: S102 - our own page
     assert capsys.readouterr().out == printed
