@@ -14,9 +14,11 @@ from klamm.errors import (
     ConfigError,
     GroupIdNotFoundError,
     GroupSubscribedToTopicError,
+    KafkaTimeoutError,
     NonEmptyGroupError,
     UnknownMemberIdError,
 )
+from klamm.testing import DevBroker
 from settled import until
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
@@ -139,10 +141,10 @@ def test_wrong_arguments(admin, topic):
     assert admin.describe_groups([]) == {}
 
 
-def test_a_group_of_the_new_protocol(real_kafka, style, topic):
-    with style.admin(real_kafka.bootstrap_servers) as admin:
+def test_a_group_of_the_new_protocol(broker, style, topic):
+    with style.admin(broker.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS)})
-        with closing(member(real_kafka, topic, group_protocol="consumer")):
+        with closing(member(broker, topic, group_protocol="consumer")):
             found = admin.describe_groups([topic])[topic]
             assert (found.type, found.protocol_type, found.state) == ("consumer", "consumer", "Stable")
             assert found.assignor == "uniform"
@@ -158,6 +160,69 @@ def test_a_group_of_the_new_protocol(real_kafka, style, topic):
         admin.alter_group_offsets(topic, {klamm.TopicPartition(topic, 0): 0})
         assert admin.group_offsets(topic)[klamm.TopicPartition(topic, 0)] == 0
         admin.delete_groups([topic])
+
+
+@pytest.fixture
+def cluster():
+    """Nodes of its own, for a test that has them go wrong."""
+    with DevBroker(brokers=3) as running:
+        with klamm.Admin(running.bootstrap_servers) as admin:
+            admin.create_topics({"t": klamm.NewTopic(partitions=2)})
+            admin.alter_group_offsets("g", {FIRST: 3})
+        with klamm.Producer(running.bootstrap_servers) as producer:
+            producer.send_many("t", [b"v"] * 5, partition=0)
+        yield running
+
+
+FIRST = klamm.TopicPartition("t", 0)
+CALLS = {
+    "ListGroups": lambda admin: [each.group for each in admin.list_groups()] == ["g"],
+    "DescribeGroups": lambda admin: admin.describe_groups(["g"])["g"].state == "Empty",
+    "OffsetFetch": lambda admin: admin.group_offsets("g") == {FIRST: 3},
+    "OffsetCommit": lambda admin: admin.alter_group_offsets("g", {FIRST: 4}) is None,
+    "OffsetDelete": lambda admin: admin.delete_group_offsets("g", [FIRST]) is None,
+    "ListOffsets": lambda admin: admin.group_lag("g") == {FIRST: 2},
+    "DeleteGroups": lambda admin: admin.delete_groups(["g"]) is None,
+}
+
+
+@pytest.mark.parametrize("api", CALLS)
+@pytest.mark.parametrize("action", ["drop", "lose_answer", "cut"])
+def test_a_lost_connection_is_made_again(cluster, api, action):
+    with klamm.Admin(cluster.bootstrap_servers) as admin:
+        cluster.fault(api, action, times=2)
+        assert CALLS[api](admin)
+    assert len(cluster.requests(api)) >= 3
+
+
+@pytest.mark.parametrize("api", [api for api in CALLS if api not in {"ListGroups", "ListOffsets"}])
+@pytest.mark.parametrize("error", ["NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS"])
+def test_a_coordinator_that_moves_is_found_again(cluster, api, error):
+    with klamm.Admin(cluster.bootstrap_servers) as admin:
+        before = len(cluster.requests("FindCoordinator"))
+        cluster.fail_next(api, error=error)
+        assert CALLS[api](admin)
+    looked_up = len(cluster.requests("FindCoordinator")) - before
+    assert looked_up == (1 if error == "COORDINATOR_LOAD_IN_PROGRESS" else 2)
+
+
+def test_a_coordinator_that_dies_is_followed(cluster):
+    with klamm.Admin(cluster.bootstrap_servers) as admin:
+        coordinator = admin.describe_groups(["g"])["g"].coordinator
+        cluster.kill(coordinator)
+        found = admin.describe_groups(["g"])["g"]
+        assert found.state == "Empty"
+        assert found.coordinator != coordinator
+        assert [each.group for each in admin.list_groups()] == ["g"]
+
+
+@pytest.mark.parametrize("api", CALLS)
+def test_what_does_not_get_better_ends_in_time_and_says_why(cluster, api):
+    with klamm.Admin(cluster.bootstrap_servers, default_api_timeout_ms=500) as admin:
+        error = "LEADER_NOT_AVAILABLE" if api == "ListOffsets" else "COORDINATOR_LOAD_IN_PROGRESS"
+        cluster.fail_next(api, error=error, times=None)
+        with pytest.raises(KafkaTimeoutError, match=error):
+            CALLS[api](admin)
 
 
 @pytest.fixture

@@ -159,8 +159,10 @@ impl<Q: Question> Op for OfGroup<Q> {
     }
 
     fn fail(&mut self, error: Error) -> Error {
-        self.coordinator = None;
-        self.question.fail(&self.group, error)
+        match self.coordinator.take() {
+            Some(_) => self.question.fail(&self.group, error),
+            None => error,
+        }
     }
 
     fn output(&mut self) -> Option<Output> {
@@ -343,12 +345,16 @@ fn of_next_gen(found: consumer_group_describe::Group) -> GroupDescription {
 }
 
 /// DeleteGroups, for one.
-pub struct DeleteGroup;
+#[derive(Default)]
+pub struct DeleteGroup {
+    /// Whether a try before this one had no answer, and so may have done it.
+    tried: bool,
+}
 
 impl OfGroup<DeleteGroup> {
     /// Forgets a group without members, and its offsets.
     pub fn delete(group: String) -> Self {
-        Self::of(group, DeleteGroup)
+        Self::of(group, DeleteGroup::default())
     }
 }
 
@@ -361,9 +367,18 @@ impl Question for DeleteGroup {
 
     fn read(&mut self, group: &str, reply: Reply) -> Result<Option<Output>, Error> {
         let response: delete_groups::Response = reply.decode()?;
-        let refused = |code| Error::refused(code, format!("delete group {group:?}"));
-        response.results.into_iter().try_for_each(|r| r.error_code.check()).map_err(refused)?;
+        for result in response.results {
+            match result.error_code {
+                ErrorCode::GROUP_ID_NOT_FOUND if self.tried => {}
+                code => code.check().map_err(|code| Error::refused(code, format!("delete group {group:?}")))?,
+            }
+        }
         Ok(Some(Output::Done))
+    }
+
+    fn fail(&mut self, _group: &str, error: Error) -> Error {
+        self.tried = true;
+        error
     }
 }
 
