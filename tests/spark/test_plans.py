@@ -259,6 +259,25 @@ def test_a_run_that_ends_with_what_is_there_waits_for_nothing(cluster, topic):
     assert list(map(len, steps(reader))) == [5, 2]
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [
+        {"startingOffsets": "latest"},
+        {"startingTimestamp": "4000000000000", "startingOffsetsByTimestampStrategy": "latest"},
+    ],
+)
+def test_a_stream_that_begins_at_the_end_notes_it_in_an_empty_first_batch(cluster, topic, begin):
+    cluster.create(topic)
+    cluster.numbers(topic, range(5))
+    reader = stream(cluster, subscribe=topic, **begin)
+    start = reader.initialOffset()
+    cluster.numbers(topic, range(5, 8))
+    assert reader.initialOffset() == start == {topic: {"0": 5}}
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert reader.partitions(start, start) == []
+    assert reader.latestOffset(start, ReadAllAvailable()) == {topic: {"0": 8}}
+
+
 def test_new_topics_are_read_from_their_beginning(cluster, topic):
     cluster.create(f"{topic}-a")
     cluster.numbers(f"{topic}-a", range(2))
