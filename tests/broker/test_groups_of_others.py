@@ -6,12 +6,12 @@ import asyncio
 import subprocess
 import threading
 import time
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 
 import pytest
 
 import klamm
-from kafka_broker import KafkaUnavailable, find_java, tools_jars
+from kafka_broker import TOOLS_VERSION, KafkaUnavailable, find_java, tools_jars
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 aiokafka = pytest.importorskip("aiokafka")
@@ -242,24 +242,117 @@ def test_kafkas_own_tool_lists_describes_resets_and_deletes(broker, topic, proto
     with klamm.Consumer(broker.bootstrap_servers, group_id=group) as consumer:
         place = klamm.TopicPartition(topic, 0)
         assert consumer.committed([place])[place] == 4
-    assert "successful" in tool(broker, "--delete-offsets", "--group", group, "--topic", topic)
+    assert tool(broker, "--delete-offsets", "--group", group, "--topic", topic).count("Successful") == PARTITIONS
     assert "successful" in tool(broker, "--delete", "--group", group)
     assert group not in tool(broker, "--list").split()
 
 
+def test_share_consumers_get_every_record_once(broker, topic):
+    group = f"{topic}-group"
+    with closing(sharing(broker, group, topic)) as first, closing(sharing(broker, group, topic)) as second:
+        gather(broker, topic, [first, second])
+        values = [f"{n}".encode() for n in range(60)]
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send_many(topic, values)
+        found = drain([first, second], 60)
+        assert sorted(message.value() for message in found) == sorted(values)
+
+
+def test_a_share_consumer_releases_rejects_and_accepts(broker, topic):
+    accept, release, reject = (confluent_kafka.AcknowledgeType[name] for name in ("ACCEPT", "RELEASE", "REJECT"))
+    with closing(sharing(broker, f"{topic}-group", topic, share_acknowledgement_mode="explicit")) as consumer:
+        gather(broker, topic, [consumer])
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send_many(topic, [b"accept", b"release", b"reject"])
+        seen = []
+        deadline = time.monotonic() + PATIENCE
+        while len(seen) < 4:
+            assert time.monotonic() < deadline, f"only {seen} came"
+            for message in consumer.poll(0.5):
+                again = message.value() in seen
+                seen.append(message.value())
+                kind = {b"accept": accept, b"release": accept if again else release, b"reject": reject}
+                consumer.acknowledge(message, kind[message.value()])
+        consumer.commit_sync(10.0)
+        assert sorted(seen) == [b"accept", b"reject", b"release", b"release"]
+        assert list(consumer.poll(1.0)) == []
+
+
+def sharing(broker, group, topic, **config):
+    consumer = confluent_kafka.ShareConsumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": group,
+            **{key.replace("_", "."): value for key, value in config.items()},
+        }
+    )
+    consumer.subscribe([topic])
+    return consumer
+
+
+def gather(broker, topic, consumers):
+    """Poll until a record that is written now reaches somebody: a share group starts with what comes after it."""
+    deadline = time.monotonic() + PATIENCE
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        found = set()
+        while len(found) < PARTITIONS:
+            assert time.monotonic() < deadline, f"nothing came but from {found}"
+            for partition in range(PARTITIONS):
+                producer.send(topic, b"probe", partition=partition).result(timeout=10)
+            for consumer in consumers:
+                for message in drain_one(consumer):
+                    found.add(message.partition())
+        while any([drain_one(consumer) for consumer in consumers]):
+            pass
+
+
+def drain_one(consumer):
+    messages = list(consumer.poll(0.5))
+    if messages and messages[0].value() == b"probe":
+        for message in messages:
+            with suppress(confluent_kafka.IllegalStateException):
+                consumer.acknowledge(message)
+    return messages
+
+
+def drain(consumers, count):
+    found = []
+    deadline = time.monotonic() + PATIENCE
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"only {len(found)} records came"
+        for consumer in consumers:
+            found += consumer.poll(0.2)
+    return found
+
+
+def test_kafkas_own_share_consumer_reads(broker, topic):
+    group = f"{topic}-group"
+    reader = start_tool(
+        "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+        broker,
+        *("--topic", topic, "--group", group, "--max-messages", "5", "--timeout-ms", "30000"),
+    )
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        while reader.poll() is None:
+            producer.send_nowait(topic, b"shared")
+            time.sleep(0.2)
+    out, error = reader.communicate()
+    assert out.split() == ["shared"] * 5, error
+    assert "Processed a total of 5 messages" in error
+
+
 def tool(broker, *arguments):
     """What kafka-consumer-groups prints."""
+    started = start_tool("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", broker, *arguments)
+    out, error = started.communicate(timeout=60)
+    return out + error
+
+
+def start_tool(name, broker, *arguments):
     try:
         java, jars = find_java(), tools_jars()
     except KafkaUnavailable as reason:
-        pytest.skip(f"Kafka's tools: {reason}")
-    command = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+        pytest.skip(f"Kafka's tools {TOOLS_VERSION}: {reason}")
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    done = subprocess.run(
-        [java, *options, "-cp", f"{jars}/*", command, "--bootstrap-server", broker.bootstrap_servers, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.stdout + done.stderr
+    command = [java, *options, "-cp", f"{jars}/*", name, "--bootstrap-server", broker.bootstrap_servers]
+    return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
