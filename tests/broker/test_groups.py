@@ -259,7 +259,7 @@ def test_topics_that_match_a_pattern_are_read_also_those_made_later(broker, topi
 
 
 def test_a_topic_that_grows_is_shared_out_again(broker, partitioned, protocol):
-    if broker.is_dev:
+    if broker.name == "dev":
         pytest.skip("the dev broker cannot add partitions yet")
     admin = pytest.importorskip("confluent_kafka.admin")
     heard = Heard()
@@ -341,6 +341,54 @@ def test_subscribe_wants_topics_or_a_pattern(broker):
             consumer.subscribe()
         with pytest.raises(ConfigError, match="not a regular expression"):
             consumer.subscribe(pattern="(")
+
+
+class Evens(klamm.assignors.Assignor):
+    """Even partitions to the first member, odd ones to the last."""
+
+    name = "evens"
+    user_data = b"said"
+
+    def __init__(self) -> None:
+        self.told: list[klamm.assignors.Member] = []
+
+    def assign(self, topics, members):
+        self.told = members
+        members = sorted(members, key=lambda m: m.id)
+        shares = {members[0].id: [], members[-1].id: []}
+        for topic, partitions in topics.items():
+            for p in range(len(partitions)):
+                shares[members[0 if p % 2 == 0 else -1].id].append(klamm.TopicPartition(topic, p))
+        return shares
+
+
+def test_an_assignor_of_ones_own(broker, partitioned):
+    assignors = [Evens(), Evens()]
+    config = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
+    members = [
+        member(broker, partitioned, [partitioned], partition_assignment_strategy=[a, "range"], **config)
+        for a in assignors
+    ]
+    poll_until(members, lambda: shares(members) == [[0, 2], [1, 3]])
+    told = next(a.told for a in assignors if len(a.told) == 2)
+    assert all(m.topics == [partitioned] and m.user_data == b"said" for m in told)
+    for one in members:
+        one.close()
+
+
+def test_an_assignor_that_fails_ends_the_membership(broker, partitioned):
+    class Fails(Evens):
+        def assign(self, topics, members):
+            raise ZeroDivisionError("no reason")
+
+    class Twice(Evens):
+        def assign(self, topics, members):
+            return {members[0].id: [klamm.TopicPartition(t, 0) for t in topics] * 2}
+
+    for assignor, why in [(Fails(), "ZeroDivisionError"), (Twice(), "to two members")]:
+        with member(broker, partitioned, [partitioned], partition_assignment_strategy=[assignor]) as consumer:
+            with pytest.raises(ConfigError, match=why):
+                consumer.poll(WAIT_S)
 
 
 def test_leaving_a_subscription_lets_others_have_it(broker, partitioned, protocol):
