@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import time
-from contextlib import ExitStack, closing, suppress
+from collections import Counter
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -13,6 +14,7 @@ from kafka_broker import TOOLS_VERSION, KafkaUnavailable, find_java, tools_jars
 from members import PARTITIONS, PATIENCE, Aiokafka, Confluent, KafkaPython, read, settle, sixty_records
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # noqa: E402
 
 
 @pytest.fixture
@@ -109,81 +111,46 @@ def test_kafkas_own_tool_lists_describes_resets_and_deletes(broker, topic, proto
 
 
 def test_share_consumers_get_every_record_once(broker, topic):
-    group = f"{topic}-group"
-    with closing(sharing(broker, group, topic)) as first, closing(sharing(broker, group, topic)) as second:
-        gather(broker, topic, [first, second])
-        values = [f"{n}".encode() for n in range(60)]
-        with klamm.Producer(broker.bootstrap_servers) as producer:
-            producer.send_many(topic, values)
-        found = drain([first, second], 60)
-        assert sorted(message.value() for message in found) == sorted(values)
-
-
-def test_a_share_consumer_releases_rejects_and_accepts(broker, topic):
-    accept, release, reject = (confluent_kafka.AcknowledgeType[name] for name in ("ACCEPT", "RELEASE", "REJECT"))
-    with closing(sharing(broker, f"{topic}-group", topic, share_acknowledgement_mode="explicit")) as consumer:
-        gather(broker, topic, [consumer])
-        with klamm.Producer(broker.bootstrap_servers) as producer:
-            producer.send_many(topic, [b"accept", b"release", b"reject"])
-        seen = []
+    with closing(sharing(broker, topic)) as first, closing(sharing(broker, topic)) as second:
+        found = []
         deadline = time.monotonic() + PATIENCE
-        while len(seen) < 4:
+        while len(found) < 60:
+            assert time.monotonic() < deadline, f"only {len(found)} records came"
+            for consumer in (first, second):
+                found += [message.value() for message in consumer.poll(0.2)]
+        assert sorted(map(int, found)) == list(range(60))
+
+
+def test_a_share_consumer_accepts_releases_and_rejects(broker, topic):
+    accept, release, reject = (confluent_kafka.AcknowledgeType[name] for name in ("ACCEPT", "RELEASE", "REJECT"))
+    with closing(sharing(broker, topic, share_acknowledgement_mode="explicit")) as consumer:
+        seen = Counter()
+        deadline = time.monotonic() + PATIENCE
+        while seen.total() < 70:
             assert time.monotonic() < deadline, f"only {seen} came"
             for message in consumer.poll(0.5):
-                again = message.value() in seen
-                seen.append(message.value())
-                kind = {b"accept": accept, b"release": accept if again else release, b"reject": reject}
-                consumer.acknowledge(message, kind[message.value()])
+                n = int(message.value())
+                seen[n] += 1
+                kind = release if n < 10 and seen[n] == 1 else reject if n >= 50 else accept
+                consumer.acknowledge(message, kind)
         consumer.commit_sync(10.0)
-        assert sorted(seen) == [b"accept", b"reject", b"release", b"release"]
+        assert seen == Counter({n: 2 if n < 10 else 1 for n in range(60)})
         assert list(consumer.poll(1.0)) == []
 
 
-def sharing(broker, group, topic, **config):
-    consumer = confluent_kafka.ShareConsumer(
-        {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "group.id": group,
-            **{key.replace("_", "."): value for key, value in config.items()},
-        }
-    )
+def sharing(broker, topic, **config):
+    """A member of a share group that starts with the first record."""
+    group = f"{topic}-group"
+    servers = {"bootstrap.servers": broker.bootstrap_servers}
+    earliest = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[earliest])
+    admin = AdminClient(servers)
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(PATIENCE)
+    named = {key.replace("_", "."): value for key, value in config.items()}
+    consumer = confluent_kafka.ShareConsumer({**servers, "group.id": group, **named})
     consumer.subscribe([topic])
     return consumer
-
-
-def gather(broker, topic, consumers):
-    """Poll until a record that is written now reaches somebody: a share group starts with what comes after it."""
-    deadline = time.monotonic() + PATIENCE
-    with klamm.Producer(broker.bootstrap_servers) as producer:
-        found = set()
-        while len(found) < PARTITIONS:
-            assert time.monotonic() < deadline, f"nothing came but from {found}"
-            for partition in range(PARTITIONS):
-                producer.send(topic, b"probe", partition=partition).result(timeout=10)
-            for consumer in consumers:
-                for message in drain_one(consumer):
-                    found.add(message.partition())
-        while any([drain_one(consumer) for consumer in consumers]):
-            pass
-
-
-def drain_one(consumer):
-    messages = list(consumer.poll(0.5))
-    if messages and messages[0].value() == b"probe":
-        for message in messages:
-            with suppress(confluent_kafka.IllegalStateException):
-                consumer.acknowledge(message)
-    return messages
-
-
-def drain(consumers, count):
-    found = []
-    deadline = time.monotonic() + PATIENCE
-    while len(found) < count:
-        assert time.monotonic() < deadline, f"only {len(found)} records came"
-        for consumer in consumers:
-            found += consumer.poll(0.2)
-    return found
 
 
 def test_kafkas_own_share_consumer_reads(broker, topic):

@@ -70,12 +70,15 @@ impl Configs {
             "share.session.timeout.ms" => (&mut self.share_session_ms, default.share_session_ms, 1),
             _ => return Err(format!("Unknown group config name: {name}")),
         };
-        *place = match value.map(|value| (value, value.trim().parse::<i32>())) {
-            None => default,
-            Some((_, Ok(number))) if number >= least => number,
-            Some((value, _)) => {
-                return Err(format!("Invalid value {value} for configuration {name}: Value must be at least {least}"));
-            }
+        let Some(value) = value else {
+            *place = default;
+            return Ok(());
+        };
+        let refused = |why: &str| Err(format!("Invalid value {value} for configuration {name}: {why}"));
+        *place = match value.trim().parse::<i32>() {
+            Ok(number) if number >= least => number,
+            Ok(_) => return refused(&format!("Value must be at least {least}")),
+            Err(_) => return refused("Not a number of type INT"),
         };
         Ok(())
     }

@@ -3,16 +3,23 @@
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::describe_configs::GROUP;
-use crate::api::incremental_alter_configs::{DELETE, Request, Resource, ResourceResponse, Response, SET};
+use crate::api::incremental_alter_configs::{APPEND, DELETE, Request, Resource, ResourceResponse, Response, SET, SUBTRACT};
 use crate::broker::state::State;
+use std::collections::BTreeMap;
 
 pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
     let validate_only = request.validate_only;
+    let mut times = BTreeMap::<_, usize>::new();
+    for resource in &request.resources {
+        *times.entry((resource.resource_type, resource.resource_name.clone())).or_default() += 1;
+    }
     let responses = request.resources.into_iter().map(|resource| {
-        let refusal = match alter(state, &resource, validate_only) {
-            Ok(()) => Refusal::from(ErrorCode::NONE),
-            Err(refusal) => refusal,
+        let again = times.get(&(resource.resource_type, resource.resource_name.clone())).is_some_and(|n| *n > 1);
+        let altered = match again {
+            true => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.")),
+            false => alter(state, &resource, validate_only),
         };
+        let refusal = altered.err().unwrap_or(ErrorCode::NONE.into());
         ResourceResponse {
             error_code: refusal.code,
             error_message: refusal.message,
@@ -49,11 +56,19 @@ fn alter(state: &mut State, resource: &Resource, validate_only: bool) -> Result<
         let value = match (config.config_operation, config.value.as_deref()) {
             (SET, Some(value)) => Some(value),
             (SET, None) => {
-                let why = format!("Null value not supported for group configs: {}", config.name);
-                return Err(Refusal::new(ErrorCode::INVALID_CONFIG, why));
+                let why = format!("Null value not supported for : {}", config.name);
+                return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
             }
             (DELETE, _) => None,
-            _ => return Err(Refusal::new(ErrorCode::INVALID_CONFIG, format!("{} is not a list.", config.name))),
+            (APPEND | SUBTRACT, _) => {
+                let what = if config.config_operation == APPEND { "APPEND" } else { "SUBTRACT" };
+                let why = format!("Can't {what} to key {} because its type is not LIST.", config.name);
+                return Err(Refusal::new(ErrorCode::INVALID_CONFIG, why));
+            }
+            (other, _) => {
+                let why = format!("Unknown operation type {other} is not supported.");
+                return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+            }
         };
         configs.set(&config.name, value).map_err(|why| Refusal::new(ErrorCode::INVALID_CONFIG, why))?;
     }

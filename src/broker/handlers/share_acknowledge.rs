@@ -73,7 +73,7 @@ pub(super) fn acknowledge(
     all: &[Acknowledged],
     renews: bool,
 ) -> Result<(), ErrorCode> {
-    if !all.iter().all(|batch| batch.is_valid(renews)) {
+    if !Acknowledged::are_valid(all, renews) {
         return Err(ErrorCode::INVALID_REQUEST);
     }
     let State { groups, memory, topics, .. } = state;

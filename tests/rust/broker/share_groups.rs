@@ -190,7 +190,12 @@ fn a_group_is_configured() {
     let mut world = World::new(Options::default());
     let topic = world.create("t", 1, &[]);
     world.put(&["before"]);
-    for (name, value) in [("no.such.name", "1"), ("share.session.timeout.ms", "0"), ("share.auto.offset.reset", "x")] {
+    for (name, value) in [
+        ("no.such.name", "1"),
+        ("share.session.timeout.ms", "0"),
+        ("share.session.timeout.ms", "x"),
+        ("share.auto.offset.reset", "x"),
+    ] {
         assert_eq!(world.configure("s", name, value), INVALID_CONFIG, "{name}");
     }
     assert_eq!(world.configure("", "share.session.timeout.ms", "1000"), INVALID_REQUEST);
@@ -285,6 +290,8 @@ fn acknowledgements_are_taken_as_one_or_not_at_all() {
         (vec![(0, 2, ACCEPT)], INVALID_STATE),
         (vec![(0, 0, ACCEPT), (5, 5, ACCEPT)], INVALID_STATE),
         (vec![(1, 0, ACCEPT)], INVALID_REQUEST),
+        (vec![(0, 1, ACCEPT), (1, 1, ACCEPT)], INVALID_REQUEST),
+        (vec![(1, 1, ACCEPT), (0, 0, ACCEPT)], INVALID_REQUEST),
         (vec![(0, 0, 9)], INVALID_REQUEST),
     ] {
         assert_eq!(world.acknowledge(&mut a, &done), (NONE, code), "{done:?}");

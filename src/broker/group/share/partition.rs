@@ -227,11 +227,17 @@ impl Record {
 }
 
 impl Acknowledged {
-    /// Whether a batch of acknowledgements makes sense; `renews` is whether locks may be renewed with it.
-    pub fn is_valid(&self, renews: bool) -> bool {
-        let span = self.last.checked_sub(self.first).and_then(|n| usize::try_from(n).ok());
-        let each = |kind: &i8| matches!(*kind, GAP | ACCEPT | RELEASE | REJECT) || renews && *kind == RENEW;
-        span.is_some_and(|n| self.types.len() == 1 || self.types.len() == n.saturating_add(1))
-            && self.types.iter().all(each)
+    /// Whether acknowledgements make sense: in order, of each offset once, of types that are known. `renews` is whether locks
+    /// may be renewed with them.
+    pub fn are_valid(all: &[Self], renews: bool) -> bool {
+        let in_order = all.is_sorted_by(|a, b| a.last < b.first);
+        in_order && all.iter().all(|batch| batch.is_valid(renews))
+    }
+
+    fn is_valid(&self, renews: bool) -> bool {
+        let count = self.last.checked_sub(self.first).and_then(|n| usize::try_from(n).ok());
+        let known = |kind: &i8| matches!(*kind, GAP | ACCEPT | RELEASE | REJECT) || renews && *kind == RENEW;
+        let fits = |n: usize| self.types.len() == 1 || self.types.len() == n.saturating_add(1);
+        count.is_some_and(fits) && self.types.iter().all(known)
     }
 }
