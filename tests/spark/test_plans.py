@@ -385,6 +385,16 @@ def test_an_end_before_what_was_read_is_not_believed_at_once(cluster, topic, mon
     assert len(asked) == 2
 
 
+def test_a_stream_at_rest_asks_the_brokers_at_a_distance(cluster, topic):
+    cluster.create(topic)
+    reader = stream(cluster, subscribe=topic)
+    start = reader.initialOffset()
+    began = time.monotonic()
+    for _ in range(5):
+        assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert time.monotonic() - began > 4 * 0.05
+
+
 def test_finished_batches_are_committed_for_the_group(cluster, topic):
     cluster.create(topic, partitions=2)
     cluster.numbers(topic, range(10), partition=0)
