@@ -169,6 +169,13 @@ fn hint_of(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::NON_EMPTY_GROUP => "the group has members; stop them first",
         ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC => "members of the group subscribe to the topic; stop them first",
         ErrorCode::GROUP_ID_NOT_FOUND => "a group is there once it has members or offsets; check its name",
+        ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION | ErrorCode::FENCED_MEMBER_EPOCH => {
+            "the group went on without this member: poll more often, or raise max.poll.interval.ms; \
+             others read on from the last commit"
+        }
+        ErrorCode::FENCED_INSTANCE_ID | ErrorCode::UNRELEASED_INSTANCE_ID => {
+            "another consumer uses the same group.instance.id"
+        }
         ErrorCode::CORRUPT_MESSAGE => "the data was damaged between client and disk; check the network and memory",
         _ => return None,
     })

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
+import time
 
 import pytest
 
 import klamm
 from kafka_broker import KafkaUnavailable
 from kafka_cluster import KafkaCluster
+from klamm.errors import GroupIdNotFoundError
 from settled import wait_until_settled
 
 PARTITIONS = 4
@@ -144,3 +147,86 @@ def test_threads_share_a_producer(cluster, topic):
         for number in range(threads):
             mine = [n for n in numbers if n // each == number]
             assert mine == sorted(mine)
+
+
+class Member(threading.Thread):
+    """Consumes and commits until it is told to stop."""
+
+    def __init__(self, cluster, topic, seen, **config):
+        super().__init__()
+        self.cluster, self.topic, self.seen, self.config = cluster, topic, seen, config
+        self.stops = threading.Event()
+        self.error = None
+
+    def run(self):
+        try:
+            with klamm.Consumer(
+                self.cluster.bootstrap_servers,
+                group_id=self.topic,
+                topics=[self.topic],
+                auto_offset_reset="earliest",
+                auto_commit_interval_ms=100,
+                **self.config,
+            ) as consumer:
+                while not self.stops.is_set():
+                    self.seen.update(int(record.value) for record in consumer.poll(0.2, max_records=500))
+        except Exception as e:  # noqa: BLE001
+            self.error = e
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"partition_assignment_strategy": "cooperative-sticky", "session_timeout_ms": 10_000},
+        {"group_protocol": "consumer"},
+    ],
+    ids=["cooperative", "consumer protocol"],
+)
+def test_members_go_on_when_their_coordinator_is_killed(cluster, topic, config):
+    records, seen = 60_000, set()
+    create(cluster, topic)
+    members = [Member(cluster, topic, seen, **config) for _ in range(5)]
+    for member in members:
+        member.start()
+    try:
+        outage = Outage(cluster, coordinator(cluster, topic), records // 4, records // 2)
+        with klamm.Producer(cluster.bootstrap_servers, linger_ms=5) as producer:
+            for start in range(0, records, 1000):
+                outage.look(start)
+                for partition in range(PARTITIONS):
+                    numbers = range(start + partition, start + 1000, PARTITIONS)
+                    producer.send_many(topic, [b"%d" % n for n in numbers], partition=partition)
+                producer.flush(60)
+            outage.end()
+        wait_until(lambda: len(seen) == records, lambda: f"only {len(seen)} of {records} records were read")
+    finally:
+        for member in members:
+            member.stops.set()
+        for member in members:
+            member.join(60)
+    assert [member.error for member in members] == [None] * 5
+    with klamm.Admin(cluster.bootstrap_servers) as admin:
+        assert set(admin.group_lag(topic).values()) == {0}
+    assert seen == set(range(records))
+
+
+def coordinator(cluster, group):
+    """Return the node that coordinates a group, once that has members."""
+    found = []
+
+    def look():
+        with klamm.Admin(cluster.bootstrap_servers) as admin, contextlib.suppress(GroupIdNotFoundError):
+            described = admin.describe_groups([group])[group]
+            found.extend([described.coordinator] * bool(described.members))
+        return found
+
+    wait_until(look, lambda: f"group {group} has no members")
+    return found[0]
+
+
+def wait_until(holds, otherwise, within=90):
+    end = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < end, otherwise()
+        time.sleep(0.05)

@@ -56,8 +56,9 @@ impl<T: Send> Consumer<T> {
         self.start_commit(now);
     }
 
-    fn start_commit(&mut self, now: Time) {
-        if self.committing {
+    /// Starts the next commit, if none is under way and there is one.
+    pub(super) fn start_commit(&mut self, now: Time) {
+        if self.committing || self.commit_at > now {
             return;
         }
         let (Some(mut commit), Some(member)) = (self.next_commits.take(), self.group_metadata()) else {
@@ -65,23 +66,53 @@ impl<T: Send> Consumer<T> {
         };
         commit.epoch = member.generation;
         self.committing = true;
+        if self.is_member && member.generation < 0 {
+            // Who is no member any more may not commit as if it never was one: others may have committed since.
+            let what = format!("commit for group {:?}, of which the consumer is no member", member.group);
+            return self.take_commit(now, commit, &Err(Error::refused(ErrorCode::UNKNOWN_MEMBER_ID, what)));
+        }
         let op = Box::new(Commit::new(member, commit.offsets.values().cloned().collect()));
         self.ops.start(now, op, commit.deadline.since(now), Ticket::Commit(commit));
+    }
+
+    /// When the next commit may start, if one waits.
+    pub(super) fn next_commit_at(&self) -> Option<Time> {
+        (self.next_commits.is_some() && !self.committing).then_some(self.commit_at)
     }
 
     /// Takes the end of a commit in.
     pub(super) fn take_commit(&mut self, now: Time, mut commit: Committing<T>, result: &Result<Output, Error>) {
         self.committing = false;
-        let stale = result.as_ref().is_err_and(|e| e.code() == Some(ErrorCode::STALE_MEMBER_EPOCH));
-        let epoch = self.group_metadata().map_or(-1, |m| m.generation);
-        if stale && epoch > commit.epoch && now < commit.deadline {
-            // The member got on meanwhile: the same again, and what was asked for since.
+        let later = match result.as_ref().err().and_then(Error::code) {
+            // The member got on meanwhile.
+            Some(ErrorCode::STALE_MEMBER_EPOCH) => {
+                let epoch = self.group_metadata().map_or(-1, |m| m.generation);
+                (epoch > commit.epoch).then_some(now)
+            }
+            // The coordinator takes none before every member has its share; then, only for what the consumer still has.
+            Some(ErrorCode::REBALANCE_IN_PROGRESS) => {
+                commit.offsets.retain(|place, _| self.slots.contains_key(place));
+                (!commit.offsets.is_empty()).then(|| now + self.config.retry_backoff.0)
+            }
+            _ => None,
+        };
+        if let Some(at) = later.filter(|at| *at < commit.deadline) {
+            // The same again, and what was asked for since.
             if let Some(next) = self.next_commits.take() {
                 commit.offsets.extend(next.offsets);
                 commit.whose.extend(next.whose);
+                commit.deadline = commit.deadline.max(next.deadline);
             }
             self.next_commits = Some(commit);
+            self.commit_at = at;
             return self.start_commit(now);
+        }
+        if result.is_ok() {
+            for (place, offset) in &commit.offsets {
+                if let Ok(p) = self.at(&place.0, place.1) {
+                    p.committed = offset.offset;
+                }
+            }
         }
         for whose in commit.whose {
             match whose {
@@ -93,17 +124,6 @@ impl<T: Send> Consumer<T> {
                     }
                     self.end_change();
                 }
-            }
-        }
-        for (place, offset) in commit.offsets {
-            let Ok(p) = self.at(&place.0, place.1) else {
-                continue;
-            };
-            match result {
-                Ok(_) => p.committed = offset.offset,
-                // What was not committed is committed with the next interval's offsets.
-                Err(_) if p.committed == offset.offset => p.committed = -1,
-                Err(_) => {}
             }
         }
         self.start_commit(now);
@@ -141,18 +161,10 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// What auto commit would commit now.
+    /// What the reader is done with and the coordinator is not known to have.
     pub fn uncommitted(&self) -> Vec<CommittedOffset> {
         let due = |p: &&Partition| p.state == Position::Known && p.finished > p.committed.max(0);
         self.partitions.values().filter(due).map(|p| p.offset_to_commit(p.finished)).collect()
-    }
-
-    fn note_committed(&mut self, offsets: &[CommittedOffset]) {
-        for o in offsets {
-            if let Ok(p) = self.at(&o.topic, o.partition) {
-                p.committed = o.offset;
-            }
-        }
     }
 
     pub(super) fn auto_commit(&mut self, now: Time) {
@@ -166,7 +178,6 @@ impl<T: Send> Consumer<T> {
         self.next_commit = Some(now + interval);
         let offsets = self.uncommitted();
         if !offsets.is_empty() {
-            self.note_committed(&offsets);
             self.interval_commits = true;
             self.queue_commit(now, offsets, now + self.config.api_timeout, Whose::Interval);
         }
@@ -178,7 +189,6 @@ impl<T: Send> Consumer<T> {
         if offsets.is_empty() {
             return false;
         }
-        self.note_committed(&offsets);
         // Others wait for what is given up: a commit that takes longer than a request may is not worth that.
         let deadline = now + self.config.request_timeout.min(self.config.api_timeout);
         self.queue_commit(now, offsets, deadline, Whose::Change);

@@ -150,8 +150,9 @@ pub struct Consumer<T> {
     /// Whether a commit is under way, and whether one of an interval is not done yet.
     committing: bool,
     interval_commits: bool,
-    /// What goes with the next one.
+    /// What goes with the next one, and when that is at the earliest.
     next_commits: Option<Committing<T>>,
+    commit_at: Time,
     ops: Ops<Ticket<T>>,
     positions: Vec<(T, usize, u64)>,
     done: VecDeque<(T, Result<Output, Error>)>,
@@ -180,6 +181,7 @@ impl<T: Send> Consumer<T> {
             committing: false,
             interval_commits: false,
             next_commits: None,
+            commit_at: Time(0),
             positions: Vec::new(),
             done: VecDeque::new(),
             error: None,
@@ -383,12 +385,13 @@ impl<T: Send> Role for Consumer<T> {
         let retry = self.partitions.values().filter(|p| p.is_fetchable() && !p.fetching).map(|p| p.retry_at);
         let retry = retry.filter(|t| *t > now).min();
         let group = self.group.as_ref().and_then(|g| g.next_timeout(now));
-        let commit = self.next_commit.filter(|t| *t > now);
+        let commit = earliest(self.next_commit.filter(|t| *t > now), self.next_commit_at());
         earliest(earliest(self.ops.next_timeout(now), retry), earliest(group, commit))
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.ops.handle_timeout(now);
+        self.start_commit(now);
         if let Some(group) = &mut self.group {
             group.handle_timeout(now);
         }

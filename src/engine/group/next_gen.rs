@@ -74,6 +74,8 @@ pub(super) struct NextGen {
     interval: Duration,
     heartbeat_at: Time,
     beating: bool,
+    /// Since when another member has this one's instance id.
+    unreleased_since: Option<Time>,
     error: Option<Error>,
     cluster: Arc<Cluster>,
     wish: Wish,
@@ -100,6 +102,7 @@ impl NextGen {
             interval: FIRST_INTERVAL,
             heartbeat_at: Time(0),
             beating: false,
+            unreleased_since: None,
             error: None,
             cluster: Arc::default(),
             wish: Wish::default(),
@@ -362,7 +365,12 @@ impl NextGen {
                 self.start_over(now);
             }
             Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.try_later(now),
-            // A static member that died is still there until its session ends.
+            // A static member that died is there until its session ends.
+            Some(ErrorCode::UNRELEASED_INSTANCE_ID)
+                if now.since(*self.unreleased_since.get_or_insert(now)) < self.config.session_timeout =>
+            {
+                self.try_later(now);
+            }
             _ if error.is_retriable() => {
                 self.coordinator = None;
                 self.wish.refresh = true;
@@ -395,6 +403,7 @@ impl NextGen {
             return Err(Error::refused(code, format!("heartbeat in group {:?}{why}", self.config.group)));
         }
         self.backoff.reset();
+        self.unreleased_since = None;
         self.said = std::mem::take(&mut self.saying);
         self.interval = Duration::from_millis(u64::try_from(response.heartbeat_interval_ms).unwrap_or(0).max(1));
         self.heartbeat_at = now + self.interval;
