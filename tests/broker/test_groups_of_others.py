@@ -13,6 +13,7 @@ import pytest
 
 import klamm
 from kafka_broker import TOOLS_VERSION, KafkaUnavailable, find_java, tools_jars
+from klamm.testing import DevBroker
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # noqa: E402
@@ -24,14 +25,22 @@ PARTITIONS = 6
 PATIENCE = 30  # seconds for a group to settle
 
 
-@pytest.fixture
-def topic(topic, broker):
-    with klamm.Admin(broker.bootstrap_servers) as admin:
-        admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS)})
+def fill(broker, topic):
     with klamm.Producer(broker.bootstrap_servers) as producer:
         for n in range(60):
             producer.send_nowait(topic, b"%d" % n, partition=n % PARTITIONS)
+
+
+def make(broker, topic):
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS)})
+    fill(broker, topic)
     return topic
+
+
+@pytest.fixture
+def topic(topic, broker):
+    return make(broker, topic)
 
 
 class Confluent:
@@ -216,6 +225,31 @@ def test_a_static_member_comes_back_to_what_it_had(broker, topic, protocol):
         with closing(Confluent(broker, group, topic, group_instance_id="two", **config)) as again:
             settle([one, again])
             assert (again.partitions(), one.partitions()) == (had, others)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_go_on_with_another_coordinator(protocol):
+    with DevBroker(brokers=3) as broker:
+        topic = make(broker, "topic")
+        config = {"group_protocol": protocol}
+        if protocol == "classic":
+            config["heartbeat_interval_ms"] = 300
+        broker.move_coordinator("group", 1)
+        with (
+            closing(Confluent(broker, "group", topic, **config)) as one,
+            closing(Confluent(broker, "group", topic, **config)) as two,
+        ):
+            found = settle([one, two])
+            found += read([one, two], 60 - len(found))
+            shares = (one.partitions(), two.partitions())
+            for interrupt in (lambda: broker.move_coordinator("group", 2), lambda: broker.kill(2)):
+                interrupt()
+                fill(broker, topic)
+                found += read([one, two], 60)
+                one.commit()
+                two.commit()
+                assert (one.partitions(), two.partitions()) == shares, "nobody had to join again"
+            assert sorted(map(int, found)) == sorted(list(range(60)) * 3)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
