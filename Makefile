@@ -31,7 +31,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python check check-format check-clippy check-python check-docs fmt \
-	fuzz soak bench-peers bench-codec dev-broker clean needs-build needs-rust needs-everything
+	fuzz soak bench-peers bench-spark bench-codec dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
 	@echo 'make <target>'
@@ -98,6 +98,9 @@ soak: needs-everything build ## what takes long: SEEDS=5000 simulated scenarios 
 
 bench-peers: needs-everything build ## klamm beside other clients, against Apache Kafka; ARGS= goes to benches/peers/run.py
 	@$(BIN)/python benches/peers/run.py $(ARGS)
+
+bench-spark: needs-everything build ## klamm's Spark source and sink beside Spark's own connector; ARGS= goes to benches/spark/run.py
+	@$(BIN)/python benches/spark/run.py $(ARGS)
 
 bench-codec: needs-rust $(RUNNER) ## the codec beside other codecs: time, instructions, size; ARGS= goes to benches/codec/run.py
 	@PATH="$(abspath $(TOOLS)/bin):$$PATH" $(PYTHON) benches/codec/run.py $(ARGS)

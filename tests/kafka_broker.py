@@ -246,7 +246,23 @@ def clients_jar(version: str) -> Path:
     return jars / f"kafka-clients-{version}.jar"
 
 
-def _jars(name: str, version: str, artifacts: Sequence[str], *options: str) -> Path:
+def spark_connector_jars() -> list[Path]:
+    """Spark's own Kafka connector, for differential tests.
+
+    Maven Central has neither it nor all it names in the version of the newest Spark; these fit together and run with it.
+    """
+    version = "4.2.0"
+    artifacts = [
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.kafka:kafka-clients:3.9.2",
+        "org.apache.commons:commons-pool2:2.12.1",
+    ]
+    name = f"spark-connector-{version}"
+    return sorted(_jars(name, name, artifacts, exclusions=True).glob("*.jar"))
+
+
+def _jars(name: str, version: str, artifacts: Sequence[str], *options: str, exclusions: bool = False) -> Path:
     jars = _cache_directory() / "kafka" / name
     if jars.exists():
         return jars
@@ -254,16 +270,16 @@ def _jars(name: str, version: str, artifacts: Sequence[str], *options: str) -> P
     with _locked(jars.parent / f"{name}.lock"):
         if not jars.exists():  # else another process was faster
             with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=jars.parent) as scratch:
-                _copy_dependencies(version, artifacts, options, Path(scratch))
+                _copy_dependencies(version, _pom(artifacts, exclusions=exclusions), options, Path(scratch))
                 (Path(scratch) / "jars").rename(jars)
     return jars
 
 
-def _copy_dependencies(version: str, artifacts: Sequence[str], options: Sequence[str], scratch: Path) -> None:
+def _copy_dependencies(version: str, pom: str, options: Sequence[str], scratch: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaUnavailable("mvn is not installed (apt install maven, brew install maven)")
-    (scratch / "pom.xml").write_text(_pom(artifacts), encoding="utf-8")
+    (scratch / "pom.xml").write_text(pom, encoding="utf-8")
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=jars", *options]
     try:
         done = subprocess.run(
@@ -289,12 +305,14 @@ def _copy_dependencies(version: str, artifacts: Sequence[str], options: Sequence
         raise KafkaUnavailable(f"mvn could not fetch Kafka {version}: {error[:300]}")
 
 
-def _pom(artifacts: Sequence[str]) -> str:
+def _pom(artifacts: Sequence[str], *, exclusions: bool) -> str:
+    # What the artifacts depend on is left alone, not even resolved.
+    alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
     dependencies = ""
     for artifact in artifacts:
         group, name, version = artifact.split(":")
         coordinates = f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
-        dependencies += f"<dependency>{coordinates}</dependency>\n"
+        dependencies += f"<dependency>{coordinates}{alone if exclusions else ''}</dependency>\n"
     return (
         "<project><modelVersion>4.0.0</modelVersion><packaging>pom</packaging>\n"
         "<groupId>klamm</groupId><artifactId>test-broker</artifactId><version>1</version>\n"

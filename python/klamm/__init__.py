@@ -24,6 +24,9 @@ if TYPE_CHECKING:
         Admin,
         AsyncAdmin,
         ClusterDescription,
+        GroupDescription,
+        GroupListing,
+        GroupMember,
         NewTopic,
         Node,
         PartitionInfo,
@@ -32,7 +35,8 @@ if TYPE_CHECKING:
     from klamm.consumer import AsyncConsumer, Consumer
     from klamm.errors import KafkaError
     from klamm.producer import AsyncProducer, Delivery, Producer
-    from klamm.record import Record, RecordMetadata, Records, TopicPartition
+    from klamm.rebalance import RebalanceListener
+    from klamm.record import OffsetAndMetadata, Record, RecordMetadata, Records, TopicPartition
     from klamm.table import read_table
     from klamm.transaction import AsyncTransaction, GroupMetadata, Transaction
 
@@ -45,12 +49,17 @@ __all__ = [
     "ClusterDescription",
     "Consumer",
     "Delivery",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
     "GroupMetadata",
     "KafkaError",
     "NewTopic",
     "Node",
+    "OffsetAndMetadata",
     "PartitionInfo",
     "Producer",
+    "RebalanceListener",
     "Record",
     "RecordMetadata",
     "Records",
@@ -71,12 +80,17 @@ _HOMES = {
     "ClusterDescription": "admin",
     "Consumer": "consumer",
     "Delivery": "producer",
+    "GroupDescription": "admin",
+    "GroupListing": "admin",
+    "GroupMember": "admin",
     "GroupMetadata": "transaction",
     "KafkaError": "errors",
     "NewTopic": "admin",
     "Node": "admin",
+    "OffsetAndMetadata": "record",
     "PartitionInfo": "admin",
     "Producer": "producer",
+    "RebalanceListener": "rebalance",
     "Record": "record",
     "RecordMetadata": "record",
     "Records": "record",
@@ -85,7 +99,7 @@ _HOMES = {
     "Transaction": "transaction",
     "read_table": "table",
 }
-_MODULES = {"config", "errors", "hooks", "legacy", "metrics", "protocol", "testing"}
+_MODULES = {"assignors", "config", "errors", "hooks", "legacy", "metrics", "protocol", "testing"}
 
 
 # A type checker would take any name for one of this function's gifts.

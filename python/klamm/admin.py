@@ -1,4 +1,4 @@
-"""The admin clients: topics and the cluster."""
+"""The admin clients: topics, groups and the cluster."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from klamm._klamm import AdminCore
+from klamm.errors import ArgumentError, ConfigError
+from klamm.record import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,6 +20,9 @@ __all__ = [
     "Admin",
     "AsyncAdmin",
     "ClusterDescription",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
     "NewTopic",
     "Node",
     "PartitionInfo",
@@ -29,6 +34,15 @@ ClusterTuple: TypeAlias = (
     "list[tuple[str, bool, list[tuple[int, list[int], list[int]]]]]]"
 )
 """What the core says of a cluster: its id, its controller, its brokers, its topics."""
+
+PlaceTuple: TypeAlias = "tuple[str, int]"
+
+MemberTuple: TypeAlias = (
+    "tuple[str, str | None, str, str, str | None, list[str], str | None, list[PlaceTuple], list[PlaceTuple] | None]"
+)
+
+GroupTuple: TypeAlias = "tuple[str, str, str, str, str, int, list[MemberTuple]]"
+"""What the core says of a group: the fields of `GroupDescription`, in order."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +92,54 @@ class ClusterDescription:
     brokers: list[Node]
 
 
+@dataclass(frozen=True)
+class GroupListing:
+    """A group in a list. State and type are empty where brokers are too old to say (Kafka 2.6 and 3.8).
+
+    `protocol_type` is `consumer` for consumers, and empty for a group that only keeps offsets; `type` is `classic`,
+    `consumer` (KIP-848), `share` or `streams`.
+    """
+
+    group: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True)
+class GroupMember:
+    """A member of a group: who and where it is, the topics it subscribes to, the partitions it reads.
+
+    `instance_id` is that of a static member. Of a group of KIP-848 there are `topic_pattern`, and `target`: what the member
+    will read when the others have let go.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    rack: str | None
+    topics: list[str]
+    topic_pattern: str | None
+    assigned: list[TopicPartition]
+    target: list[TopicPartition] | None
+
+
+@dataclass(frozen=True)
+class GroupDescription:
+    """A group and its members; `type` is `classic` or `consumer` (KIP-848), `coordinator` the id of a broker."""
+
+    group: str
+    type: str
+    protocol_type: str
+    state: str
+    assignor: str
+    coordinator: int
+    members: list[GroupMember]
+
+
 class Admin(AdminCore):
-    """Creates, deletes and describes topics, and describes the cluster.
+    """Looks after topics and groups, and describes the cluster.
 
         with klamm.Admin("localhost:9092") as admin:
             admin.create_topics({"greetings": klamm.NewTopic(partitions=3)})
@@ -110,6 +170,44 @@ class Admin(AdminCore):
     def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
         """Describe the cluster."""
         return _cluster(self._describe([], timeout).result())
+
+    def list_groups(
+        self, states: Iterable[str] = (), types: Iterable[str] = (), timeout: float | None = None
+    ) -> list[GroupListing]:
+        """Return all groups, or those in one of some states (`Stable`, `Empty`) or of one of some types (`classic`)."""
+        found = self._list_groups(_strings(states), _strings(types), timeout).result()
+        return [GroupListing(*group) for group in found]
+
+    def describe_groups(self, groups: Iterable[str], timeout: float | None = None) -> dict[str, GroupDescription]:
+        """Describe groups, all of which have to exist, of either protocol."""
+        pending = {group: self._describe_group(group, timeout) for group in _strings(groups)}
+        return {group: _group(each.result()) for group, each in pending.items()}
+
+    def delete_groups(self, groups: Iterable[str], timeout: float | None = None) -> None:
+        """Delete groups and all they committed. They must have no members."""
+        for each in [self._delete_group(group, timeout) for group in _strings(groups)]:
+            each.result()
+
+    def group_offsets(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int]:
+        """Return all offsets a group committed: of the next record to read."""
+        return {TopicPartition(*place): offset for place, offset in self._group_offsets(group, timeout).result()}
+
+    def alter_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None = None
+    ) -> None:
+        """Set offsets of a group, which is made if there is none. It must have no members."""
+        self._alter_group_offsets(group, _committable(offsets), timeout).result()
+
+    def delete_group_offsets(
+        self, group: str, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> None:
+        """Forget what a group committed of partitions. No member may subscribe to their topics."""
+        places = [(tp.topic, tp.partition) for tp in partitions]
+        self._delete_group_offsets(group, places, timeout).result()
+
+    def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
+        """Return how many records a group has yet to read, where it committed an offset; None where that is gone."""
+        return {TopicPartition(*place): lag for place, lag in self._group_lag(group, timeout).result()}
 
     def close(self) -> None:
         """End the client. Closing twice does nothing."""
@@ -150,6 +248,44 @@ class AsyncAdmin(AdminCore):
         """Describe the cluster."""
         return _cluster(await self._describe([], timeout))
 
+    async def list_groups(
+        self, states: Iterable[str] = (), types: Iterable[str] = (), timeout: float | None = None
+    ) -> list[GroupListing]:
+        """Return all groups, or those in one of some states (`Stable`, `Empty`) or of one of some types (`classic`)."""
+        found = await self._list_groups(_strings(states), _strings(types), timeout)
+        return [GroupListing(*group) for group in found]
+
+    async def describe_groups(self, groups: Iterable[str], timeout: float | None = None) -> dict[str, GroupDescription]:
+        """Describe groups, all of which have to exist, of either protocol."""
+        pending = {group: self._describe_group(group, timeout) for group in _strings(groups)}
+        return {group: _group(await each) for group, each in pending.items()}
+
+    async def delete_groups(self, groups: Iterable[str], timeout: float | None = None) -> None:
+        """Delete groups and all they committed. They must have no members."""
+        for each in [self._delete_group(group, timeout) for group in _strings(groups)]:
+            await each
+
+    async def group_offsets(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int]:
+        """Return all offsets a group committed: of the next record to read."""
+        return {TopicPartition(*place): offset for place, offset in await self._group_offsets(group, timeout)}
+
+    async def alter_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None = None
+    ) -> None:
+        """Set offsets of a group, which is made if there is none. It must have no members."""
+        await self._alter_group_offsets(group, _committable(offsets), timeout)
+
+    async def delete_group_offsets(
+        self, group: str, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> None:
+        """Forget what a group committed of partitions. No member may subscribe to their topics."""
+        places = [(tp.topic, tp.partition) for tp in partitions]
+        await self._delete_group_offsets(group, places, timeout)
+
+    async def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
+        """Return how many records a group has yet to read, where it committed an offset; None where that is gone."""
+        return {TopicPartition(*place): lag for place, lag in await self._group_lag(group, timeout)}
+
     async def close(self) -> None:
         """End the client. Closing twice does nothing."""
         self._close()
@@ -181,3 +317,27 @@ def _topics(asked: list[str], answer: ClusterTuple) -> dict[str, TopicDescriptio
 
 def _cluster(answer: ClusterTuple) -> ClusterDescription:
     return ClusterDescription(answer[0], answer[1], [Node(*broker) for broker in answer[2]])
+
+
+def _strings(names: Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        raise ArgumentError(f"a list of names is needed, not the str {names!r}", hint=f"write [{names!r}]")
+    return list(names)
+
+
+def _committable(offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> list[tuple[str, int, int, str]]:
+    given = [(tp, o if isinstance(o, OffsetAndMetadata) else OffsetAndMetadata(o)) for tp, o in offsets.items()]
+    for tp, at in given:
+        if at.offset < 0:
+            raise ConfigError(f"{at.offset} is no offset of {tp.topic}-{tp.partition}", hint="offsets begin with 0")
+    return [(tp.topic, tp.partition, at.offset, at.metadata) for tp, at in given]
+
+
+def _group(answer: GroupTuple) -> GroupDescription:
+    return GroupDescription(*answer[:6], [_member(member) for member in answer[6]])
+
+
+def _member(member: MemberTuple) -> GroupMember:
+    assigned, target = member[7:]
+    will = None if target is None else [TopicPartition(*place) for place in target]
+    return GroupMember(*member[:7], [TopicPartition(*place) for place in assigned], will)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from klamm.assignors import Assignor
+
 ConfigValue: TypeAlias = "str | int | float | bool | Sequence[str] | None"
 Bootstrap: TypeAlias = "str | Sequence[str] | Mapping[str, ConfigValue]"
 """Brokers, as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys."""
@@ -75,10 +77,17 @@ class ConsumerConfig(CommonConfig, total=False):
     fetch_max_bytes: int
     fetch_max_wait_ms: int
     fetch_min_bytes: int
+    group_instance_id: str
+    group_protocol: Literal["classic", "consumer"]
+    group_remote_assignor: str
+    heartbeat_interval_ms: int
     isolation_level: Literal["read_uncommitted", "read_committed"]
     max_partition_fetch_bytes: int
+    max_poll_interval_ms: int
     max_poll_records: int
+    partition_assignment_strategy: str | Sequence[str | Assignor]
     queued_max_bytes: int
+    session_timeout_ms: int
 
 
 class AdminConfig(CommonConfig, total=False):

@@ -11,8 +11,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from klamm._klamm import ArrowColumns, ConsumerCore, Records
-from klamm.errors import KafkaError
-from klamm.record import TopicPartition
+from klamm.errors import ConfigError, KafkaError
+from klamm.rebalance import partitions
+from klamm.record import OffsetAndMetadata, TopicPartition
 from klamm.transaction import group_metadata
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from klamm._klamm import ArrowBatch, Pending, Record, RecordIterator
+    from klamm.rebalance import RebalanceListener
     from klamm.transaction import GroupMetadata
 
 __all__ = ["AsyncConsumer", "Consumer"]
@@ -36,6 +38,8 @@ END, BEGINNING = -1, -2
 class _Consumer(ConsumerCore):
     """What both consumers are made of: everything that waits for nobody."""
 
+    _is_async = False
+
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others.
 
@@ -44,9 +48,31 @@ class _Consumer(ConsumerCore):
         """
         self._assign([(tp.topic, tp.partition, tp.offset, tp.end_offset) for tp in partitions])
 
+    def subscribe(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        pattern: str | None = None,
+        on_rebalance: RebalanceListener | None = None,
+    ) -> None:
+        """Read topics: shared with the other members of the group if there is one, or else whole.
+
+        A `pattern` is a regular expression that a topic's whole name has to match, also of topics made later; the
+        group's coordinator matches it with `group_protocol="consumer"` (RE2), the consumer itself otherwise. The
+        listener hears of partitions that come and go.
+        """
+        if (topics is None) == (pattern is None):
+            raise ConfigError("subscribe takes topics or a pattern", hint="name topics, or give pattern='logs-.*'")
+        names = topics if topics is None or isinstance(topics, str) else list(topics)
+        self._subscribe(names, pattern, on_rebalance, self._is_async and on_rebalance is not None)
+
+    def unsubscribe(self) -> None:
+        """Read nothing any more; a member leaves its group."""
+        self._unsubscribe()
+
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that are read."""
-        return _named(self._assignment())
+        return partitions(self._assignment())
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on reading a partition at an offset."""
@@ -70,7 +96,7 @@ class _Consumer(ConsumerCore):
 
     def paused(self) -> set[TopicPartition]:
         """Return the partitions that are paused."""
-        return _named(self._paused())
+        return partitions(self._paused())
 
     def lag(self) -> dict[TopicPartition, int | None]:
         """Return how many records lie between the position and the end of each assigned partition, where that is known."""
@@ -92,8 +118,8 @@ class Consumer(_Consumer):
                 print(record.offset, record.key, record.value)
 
     The first argument says where the brokers are, or is a dict of Kafka's dotted keys; keywords are the same keys in
-    snake_case (`klamm.config.ConsumerConfig`). `topics` are read whole: all their partitions, no group membership. With a
-    group, offsets of records that the loop is done with are committed in the background and at the end.
+    snake_case (`klamm.config.ConsumerConfig`). `topics` are read whole, or with a `group_id` shared with the other members
+    of the group; offsets of records that the loop is done with are then committed in the background and at the end.
     """
 
     def __iter__(self) -> RecordIterator:
@@ -126,7 +152,9 @@ class Consumer(_Consumer):
         """Return the consumer's place in its group, for a producer's transaction."""
         return group_metadata(self)
 
-    def commit(self, offsets: Mapping[TopicPartition, int] | None = None, timeout: float | None = None) -> None:
+    def commit(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None, timeout: float | None = None
+    ) -> None:
         """Commit offsets for the group: of the next record to read, by default after every record given out so far."""
         self._commit(_committable(offsets)).result(timeout)
 
@@ -134,8 +162,14 @@ class Consumer(_Consumer):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int | None]:
         """Return the offsets the group has committed; None where there is none."""
+        return {tp: at and at.offset for tp, at in self.committed_metadata(partitions, timeout).items()}
+
+    def committed_metadata(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the offsets the group has committed with what was kept with them; None where there is none."""
         partitions = list(partitions)
-        return dict(zip(partitions, self._committed(_places(partitions)).result(timeout), strict=True))
+        return _with_metadata(partitions, self._committed(_places(partitions)).result(timeout))
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
@@ -169,7 +203,11 @@ class Consumer(_Consumer):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _leave(self, kind)
+        # If it ends well, the last record given out was handled, too.
+        if kind is None:
+            return self._close(None, True)
+        with suppress(KafkaError):  # the exception that is under way is the news
+            self._close(_patience(kind), False)
 
 
 class AsyncConsumer(_Consumer):
@@ -182,6 +220,8 @@ class AsyncConsumer(_Consumer):
     One task uses it at a time.
     """
 
+    _is_async = True
+
     def __aiter__(self) -> Self:
         return self
 
@@ -191,14 +231,29 @@ class AsyncConsumer(_Consumer):
     async def _next_record(self) -> Record:
         while True:
             await self._ready()
+            await self._follow()
             if ready := self._next_ready():
                 return await ready
+
+    async def _follow(self) -> None:
+        # Without a listener to await, the core follows by itself.
+        while self._defers and (change := self._next_change()):
+            try:
+                await self._tell(*change)
+            finally:
+                self._handled()
+
+    async def _tell(self, name: str, places: list[tuple[str, int]]) -> None:
+        told = getattr(self._listener, name)(partitions(places))
+        if told is not None:
+            await told
 
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records:
         """Return records as soon as there are some, at most `max_records` (`max_poll_records`, 500); none at a timeout."""
         return await self._poll_async(timeout, max_records) or _NONE
 
     async def _poll_async(self, timeout: float | None, max_records: int | None) -> Records | None:
+        await self._follow()
         records = self._poll(0, max_records)
         if records is None or records:
             return records
@@ -206,6 +261,7 @@ class AsyncConsumer(_Consumer):
 
         end = None if timeout is None else time.monotonic() + timeout
         while await is_done_within(self._ready(), None if end is None else end - time.monotonic()):
+            await self._follow()
             records = self._poll(0, max_records)
             if records is None or records:
                 return records
@@ -228,7 +284,9 @@ class AsyncConsumer(_Consumer):
         """Return the consumer's place in its group, for a producer's transaction."""
         return group_metadata(self)
 
-    async def commit(self, offsets: Mapping[TopicPartition, int] | None = None, timeout: float | None = None) -> None:
+    async def commit(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None, timeout: float | None = None
+    ) -> None:
         """Commit offsets for the group: of the next record to read, by default after every record given out so far."""
         await _within(self._commit(_committable(offsets)), timeout)
 
@@ -236,8 +294,14 @@ class AsyncConsumer(_Consumer):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int | None]:
         """Return the offsets the group has committed; None where there is none."""
+        return {tp: at and at.offset for tp, at in (await self.committed_metadata(partitions, timeout)).items()}
+
+    async def committed_metadata(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the offsets the group has committed with what was kept with them; None where there is none."""
         partitions = list(partitions)
-        return dict(zip(partitions, await _within(self._committed(_places(partitions)), timeout), strict=True))
+        return _with_metadata(partitions, await _within(self._committed(_places(partitions)), timeout))
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
@@ -263,9 +327,14 @@ class AsyncConsumer(_Consumer):
 
     async def close(self, timeout: float | None = None) -> None:
         """End the client, after committing what the program is done with. Closing twice does nothing."""
+        await self._leave(timeout, False)
+
+    async def _leave(self, timeout: float | None, handled: bool) -> None:
         import asyncio
 
-        await asyncio.to_thread(self._close, timeout, False)
+        if self._defers and not self._is_closed() and (places := self._assignment()):
+            await self._tell("revoked", places)
+        await asyncio.to_thread(self._close, timeout, handled)
 
     async def __aenter__(self) -> Self:
         return self
@@ -273,34 +342,38 @@ class AsyncConsumer(_Consumer):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        import asyncio
+        if kind is None:
+            return await self._leave(None, True)
+        with suppress(KafkaError):
+            await self._leave(_patience(kind), False)
 
-        await asyncio.to_thread(_leave, self, kind)
 
-
-def _leave(consumer: _Consumer, kind: type[BaseException] | None) -> None:
-    """Close at the end of a `with`. If it ends well, the last record given out was handled, too."""
-    if kind is None:
-        consumer._close(None, True)  # noqa: SLF001
-        return
-    with suppress(KafkaError):  # the exception that is under way is the news
-        consumer._close(None if issubclass(kind, Exception) else 0, False)  # noqa: SLF001
+def _patience(kind: type[BaseException]) -> float | None:
+    """How long closing may take when an exception is under way: whoever interrupts does not want to wait."""
+    return None if issubclass(kind, Exception) else 0
 
 
 def _places(partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
     return [(tp.topic, tp.partition) for tp in partitions]
 
 
-def _named(places: Iterable[tuple[str, int]]) -> set[TopicPartition]:
-    return {TopicPartition(topic, partition) for topic, partition in places}
-
-
 def _timed(times: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
     return [(tp.topic, tp.partition, time_ms) for tp, time_ms in times.items()]
 
 
-def _committable(offsets: Mapping[TopicPartition, int] | None) -> list[tuple[str, int, int]] | None:
-    return None if offsets is None else [(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
+def _committable(
+    offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None,
+) -> list[tuple[str, int, int, str]] | None:
+    if offsets is None:
+        return None
+    given = [(tp, o if isinstance(o, OffsetAndMetadata) else OffsetAndMetadata(o)) for tp, o in offsets.items()]
+    return [(tp.topic, tp.partition, at.offset, at.metadata) for tp, at in given]
+
+
+def _with_metadata(
+    partitions: list[TopicPartition], found: list[tuple[int, str] | None]
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    return {tp: OffsetAndMetadata(*at) if at else None for tp, at in zip(partitions, found, strict=True)}
 
 
 def _ends(found: Mapping[TopicPartition, tuple[int, int] | None]) -> dict[TopicPartition, int]:

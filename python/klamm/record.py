@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-__all__ = ["HeadersLike", "Record", "RecordMetadata", "Records", "TopicPartition"]
+__all__ = ["HeadersLike", "OffsetAndMetadata", "Record", "RecordMetadata", "Records", "TopicPartition"]
 
 HeadersLike: TypeAlias = "Sequence[tuple[str, Buffer | None]] | Mapping[str, Buffer | None]"
 """The headers of a record to send: pairs, as their keys may repeat, or a dict."""
@@ -34,6 +34,14 @@ class TopicPartition:
     partition: int
     offset: int | None = field(default=None, compare=False)
     end_offset: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class OffsetAndMetadata:
+    """An offset to commit, or one that was: of the next record to read, and a text that is kept with it."""
+
+    offset: int
+    metadata: str = ""
 
 
 def datetime_of(timestamp_ms: int) -> datetime:

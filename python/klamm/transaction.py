@@ -218,7 +218,7 @@ class AsyncTransaction(_Transaction):
 
 def group_metadata(consumer: ConsumerCore) -> GroupMetadata:
     """Return a consumer's place in its group."""
-    group = consumer._group  # noqa: SLF001
-    if group is None:
+    place = consumer._group_metadata()  # noqa: SLF001
+    if place is None:
         raise ConfigError("a consumer without group.id has no group", hint="give the consumer a group_id")
-    return GroupMetadata(group)
+    return GroupMetadata(*place)

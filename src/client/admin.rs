@@ -3,8 +3,11 @@
 use super::config::{Config, Role as ClientRole};
 use super::driver::{Serve, Shared};
 use super::producer::{OpTicket, op_ticket};
-use super::{Cluster, Error, NewTopic, Pending};
-use crate::engine::ops::{CreateTopics, DeleteTopics, Describe, Op, Ops, Output};
+use super::{Cluster, CommittedOffset, Error, GroupDescription, GroupListing, NewTopic, Pending};
+use crate::engine::group::Place;
+use crate::engine::ops::{
+    AlterOffsets, CreateTopics, DeleteTopics, Describe, GroupLag, ListGroups, OfGroup, Op, Ops, Output,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +27,7 @@ impl Serve for Ops<OpTicket> {
     }
 }
 
-/// Looks after topics.
+/// Looks after topics and groups.
 pub struct Admin {
     shared: Arc<Shared<Ops<OpTicket>>>,
     api_timeout: Duration,
@@ -79,6 +82,81 @@ impl Admin {
     ) -> Result<Pending<Arc<Cluster>>, Error> {
         self.op(Describe::new(topics), timeout, |output| match output {
             Output::Cluster(cluster) => Some(cluster),
+            _ => None,
+        })
+    }
+
+    /// All groups, or those in one of some states or of one of some types.
+    pub fn list_groups(
+        &self,
+        states: Vec<String>,
+        types: Vec<String>,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<Vec<GroupListing>>, Error> {
+        self.op(ListGroups::new(states, types), timeout, |output| match output {
+            Output::Groups(groups) => Some(groups),
+            _ => None,
+        })
+    }
+
+    /// State and members of a group.
+    pub fn describe_group(
+        &self,
+        group: String,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<Box<GroupDescription>>, Error> {
+        self.op(OfGroup::describe(group), timeout, |output| match output {
+            Output::Group(group) => Some(group),
+            _ => None,
+        })
+    }
+
+    /// Forgets a group without members, and its offsets.
+    pub fn delete_group(&self, group: String, timeout: Option<Duration>) -> Result<Pending<()>, Error> {
+        self.op(OfGroup::delete(group), timeout, done)
+    }
+
+    /// All that a group committed.
+    pub fn group_offsets(
+        &self,
+        group: String,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<Vec<CommittedOffset>>, Error> {
+        self.op(OfGroup::offsets(group), timeout, |output| match output {
+            Output::Committed(found) => Some(found.into_iter().flatten().collect()),
+            _ => None,
+        })
+    }
+
+    /// Sets the next offset to read of each partition, of a group without members.
+    pub fn alter_group_offsets(
+        &self,
+        group: String,
+        offsets: Vec<CommittedOffset>,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<()>, Error> {
+        self.op(AlterOffsets::new(group, offsets), timeout, done)
+    }
+
+    /// Forgets what a group committed of partitions that no member subscribes to.
+    pub fn delete_group_offsets(
+        &self,
+        group: String,
+        places: Vec<Place>,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<()>, Error> {
+        self.op(OfGroup::delete_offsets(group, places), timeout, done)
+    }
+
+    /// How many records a group has yet to read of each partition that it committed something of; `None` for a partition
+    /// that is gone.
+    pub fn group_lag(
+        &self,
+        group: String,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<Vec<(Place, Option<i64>)>>, Error> {
+        self.op(GroupLag::new(group), timeout, |output| match output {
+            Output::Lags(lags) => Some(lags),
             _ => None,
         })
     }

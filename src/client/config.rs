@@ -5,10 +5,13 @@ use super::{Error, ErrorKind};
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::NetworkConfig;
 use crate::engine::consumer::{ConsumerConfig, Reset};
+use crate::engine::group::{CustomAssignor, GroupConfig, Protocol, Strategy, assignor};
 use crate::engine::producer::{Partitioner, ProducerConfig};
 use crate::frame::DEFAULT_MAX_FRAME;
 use std::collections::{BTreeMap, hash_map::RandomState};
+use std::fmt;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a client is for.
@@ -136,6 +139,13 @@ keys! {
     "transaction.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", PRODUCER, "After this time the broker aborts a transaction that was not ended.";
     "group.id": Kind::Text, "", CONSUMER, "The group whose committed offsets are used.";
     "auto.offset.reset": Kind::Choice(&["earliest", "latest", "none"]), "latest", CONSUMER, "Where to start without a committed offset, or when the offset is gone.";
+    "group.instance.id": Kind::Text, "", CONSUMER, "The name of a static member: it may restart within session.timeout.ms without a rebalance (KIP-345).";
+    "group.protocol": Kind::Choice(&["classic", "consumer"]), "classic", CONSUMER, "Whether members assign partitions or, from Kafka 4.0 on, the coordinator does (KIP-848).";
+    "group.remote.assignor": Kind::Text, "", CONSUMER, "The coordinator's assignor, uniform or range, with group.protocol=consumer; it chooses one by itself.";
+    "partition.assignment.strategy": Kind::List, "range,cooperative-sticky", CONSUMER, "The assignors of a classic group, the preferred one first: range, roundrobin, sticky, cooperative-sticky.";
+    "session.timeout.ms": MS, "45000", CONSUMER, "After how long without a heartbeat a member of a classic group is taken for dead.";
+    "heartbeat.interval.ms": Kind::Int(1, i32::MAX as i64), "3000", CONSUMER, "Between heartbeats of a member of a classic group.";
+    "max.poll.interval.ms": Kind::Int(1, i32::MAX as i64), "300000", CONSUMER, "How long the reader may take between polls before its partitions go to other members.";
     "enable.auto.commit": Kind::Bool, "true", CONSUMER, "Whether offsets of records the reader is done with are committed in the background, if there is a group.";
     "auto.commit.interval.ms": Kind::Int(1, i32::MAX as i64), "5000", CONSUMER, "How often they are.";
     "fetch.min.bytes": Kind::Int(0, i32::MAX as i64), "1", CONSUMER, "Bytes the broker waits for before it answers.";
@@ -150,10 +160,17 @@ keys! {
 }
 
 /// A checked configuration.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     role: Role,
     values: BTreeMap<&'static str, Value>,
+    assignors: Vec<Arc<dyn CustomAssignor>>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {:?}", self.role, self.values)
+    }
 }
 
 fn bad(message: String, hint: String) -> Error {
@@ -239,6 +256,15 @@ fn check(key: &Key, value: Value) -> Result<Value, Error> {
 impl Config {
     /// Checks keys and values; the error names the key, the value, and what is allowed or was meant.
     pub fn parse(role: Role, pairs: impl IntoIterator<Item = (String, Value)>) -> Result<Self, Error> {
+        Self::parse_with(role, pairs, Vec::new())
+    }
+
+    /// The same with assignors that `partition.assignment.strategy` may name besides klamm's own.
+    pub fn parse_with(
+        role: Role,
+        pairs: impl IntoIterator<Item = (String, Value)>,
+        assignors: Vec<Arc<dyn CustomAssignor>>,
+    ) -> Result<Self, Error> {
         let mut values = BTreeMap::new();
         for (name, value) in pairs {
             let key = find(&name).filter(|k| k.roles.contains(&role)).ok_or_else(|| unknown(role, &name))?;
@@ -246,7 +272,7 @@ impl Config {
                 values.insert(key.name, check(key, value)?);
             }
         }
-        let this = Self { role, values };
+        let this = Self { role, values, assignors };
         this.network()?;
         match role {
             Role::Producer => this.producer().map(|_| ())?,
@@ -425,6 +451,7 @@ impl Config {
     pub(super) fn consumer(&self) -> Result<ConsumerConfig, Error> {
         let group = Some(self.text("group.id")).filter(|g| !g.is_empty());
         let auto = self.bool("enable.auto.commit") && group.is_some();
+        let group = group.map(|group| self.group(group)).transpose()?;
         Ok(ConsumerConfig {
             group,
             reset: match self.text("auto.offset.reset").as_str() {
@@ -441,10 +468,55 @@ impl Config {
             check_crcs: self.bool("check.crcs"),
             read_committed: self.text("isolation.level") == "read_committed",
             rack: self.text("client.rack"),
+            replica_max_age: self.ms("metadata.max.age.ms"),
             retry_backoff: self.retry_backoff(),
             request_timeout: self.ms("request.timeout.ms"),
             api_timeout: self.ms("default.api.timeout.ms"),
             decompress_limit: DEFAULT_LIMIT,
+        })
+    }
+}
+
+impl Config {
+    fn group(&self, group: String) -> Result<GroupConfig, Error> {
+        let protocol = if self.text("group.protocol") == "consumer" {
+            Protocol::Consumer(Some(self.text("group.remote.assignor")).filter(|a| !a.is_empty()))
+        } else {
+            let names = match self.values.get("partition.assignment.strategy") {
+                Some(Value::List(names)) => names.clone(),
+                _ => vec!["range".to_owned(), "cooperative-sticky".to_owned()],
+            };
+            let assignor = |name: &String| {
+                if let Some(custom) = self.assignors.iter().find(|a| a.name() == name) {
+                    return Ok(Strategy::Custom(custom.clone()));
+                }
+                assignor::by_name(name).map(Strategy::Known).ok_or_else(|| {
+                    let known: Vec<&str> = assignor::ALL.iter().map(|a| a.name()).collect();
+                    bad(
+                        format!("partition.assignment.strategy has {name:?}"),
+                        format!("allowed are {}", known.join(", ")),
+                    )
+                })
+            };
+            Protocol::Classic(names.iter().map(assignor).collect::<Result<_, _>>()?)
+        };
+        let (session_timeout, heartbeat_interval) = (self.ms("session.timeout.ms"), self.ms("heartbeat.interval.ms"));
+        if heartbeat_interval >= session_timeout {
+            let message =
+                format!("heartbeat.interval.ms is {heartbeat_interval:?} and session.timeout.ms {session_timeout:?}");
+            return Err(bad(message, "the interval should be at most a third of the timeout".to_owned()));
+        }
+        Ok(GroupConfig {
+            group,
+            instance: Some(self.text("group.instance.id")).filter(|i| !i.is_empty()),
+            rack: self.text("client.rack"),
+            protocol,
+            session_timeout,
+            heartbeat_interval,
+            max_poll_interval: self.ms("max.poll.interval.ms"),
+            request_timeout: self.ms("request.timeout.ms"),
+            retry_backoff: self.retry_backoff(),
+            seed: seed(),
         })
     }
 }

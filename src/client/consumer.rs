@@ -5,22 +5,56 @@ use super::driver::{Serve, Shared};
 use super::producer::{OpTicket, op_ticket};
 use super::{Assigned, Error, Pending, Slice};
 use crate::engine::consumer::{self, Prepared, Token};
+pub use crate::engine::group::Change;
+use crate::engine::group::{GroupMetadata, Work};
+pub use crate::engine::ops::CommittedOffset;
 use crate::engine::ops::{Committed, ListOffsets, Op, Output, Partitions};
 use crate::engine::{Answer, Cluster, ErrorKind, Outgoing, Role, Time, Wish};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The consumer's machine and who waits for records.
 pub struct Machine {
     consumer: consumer::Consumer<OpTicket>,
     wakers: Vec<Waker>,
+    activity: Arc<Activity>,
+    /// The reader's progress when it was last looked at.
+    seen: u64,
+}
+
+/// What the reader does, seen without a lock.
+#[derive(Debug, Default)]
+struct Activity {
+    /// Counts records and polls.
+    progress: AtomicU64,
+    /// Readers that wait for records.
+    waiting: AtomicUsize,
+    /// Whether there is a change of partitions to take.
+    change: AtomicBool,
 }
 
 impl Machine {
     fn is_ready(&self) -> bool {
         self.consumer.is_ready() || self.consumer.is_finished()
     }
+
+    fn look_at_reader(&mut self, now: Time) {
+        let progress = self.activity.progress.load(Relaxed);
+        if progress != self.seen || !self.wakers.is_empty() || self.activity.waiting.load(Relaxed) > 0 {
+            self.seen = progress;
+            self.consumer.note_activity(now);
+        }
+    }
+}
+
+/// What is handed out outside of the lock.
+pub enum Done {
+    /// An operation's outcome.
+    Op(OpTicket, Result<Output, Error>),
+    /// An assignment to make for the group.
+    Work(Work),
 }
 
 impl Role for Machine {
@@ -61,22 +95,35 @@ impl Role for Machine {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.look_at_reader(now);
         self.consumer.handle_timeout(now);
     }
 }
 
 impl Serve for Machine {
-    type Done = (OpTicket, Result<Output, Error>);
+    type Done = Done;
 
-    fn poll_done(&mut self) -> Option<Self::Done> {
-        self.consumer.poll_done()
+    fn poll_done(&mut self) -> Option<Done> {
+        if let Some(work) = self.consumer.poll_work() {
+            return Some(Done::Work(work));
+        }
+        self.consumer.poll_done().map(|(ticket, result)| Done::Op(ticket, result))
     }
 
-    fn deliver((ticket, result): Self::Done, _shared: &Shared<Self>) {
-        ticket(result);
+    fn deliver(done: Done, shared: &Shared<Self>) {
+        match done {
+            Done::Op(ticket, result) => ticket(result),
+            Done::Work(work) => {
+                let made = work.run();
+                shared.role().consumer.assigned(shared.now(), made);
+                // A thread that cannot be started is told to whoever waits.
+                shared.nudge();
+            }
+        }
     }
 
     fn settle(&mut self, shared: &Shared<Self>) {
+        self.activity.change.store(self.consumer.has_change(), Relaxed);
         if !self.wakers.is_empty() && (self.is_ready() || shared.check().is_err()) {
             self.wakers.drain(..).for_each(Waker::wake);
         }
@@ -90,6 +137,7 @@ impl Serve for Machine {
 /// Reads records.
 pub struct Consumer {
     shared: Arc<Shared<Machine>>,
+    activity: Arc<Activity>,
     group: Option<String>,
     auto_commit: bool,
     read_committed: bool,
@@ -108,11 +156,21 @@ impl Consumer {
     pub fn new(config: &Config) -> Result<Self, Error> {
         config.expect(ClientRole::Consumer)?;
         let (role, network) = (config.consumer()?, config.network()?);
-        let (group, auto_commit) = (role.group.clone(), role.auto_commit.is_some());
+        let (group, auto_commit) = (role.group.as_ref().map(|g| g.group.clone()), role.auto_commit.is_some());
         let (read_committed, create_topics) = (role.read_committed, network.allow_auto_topic_creation);
-        let machine = Machine { consumer: consumer::Consumer::new(role), wakers: Vec::new() };
-        let shared = Shared::new(machine, network);
-        Ok(Self { shared, group, auto_commit, read_committed, api_timeout: config.api_timeout()?, create_topics })
+        let activity = Arc::new(Activity::default());
+        let consumer = consumer::Consumer::new(role);
+        let shared =
+            Shared::new(Machine { consumer, wakers: Vec::new(), activity: activity.clone(), seen: 0 }, network);
+        Ok(Self {
+            shared,
+            activity,
+            group,
+            auto_commit,
+            read_committed,
+            api_timeout: config.api_timeout()?,
+            create_topics,
+        })
     }
 
     fn change<R>(
@@ -146,12 +204,67 @@ impl Consumer {
         })
     }
 
-    /// Reads every partition of these topics, also those that are added later.
+    /// Reads these topics: with the other members of the group if there is one, or else every partition, also those that
+    /// are added later.
     pub fn subscribe(&self, topics: Vec<String>) -> Result<(), Error> {
         self.change(|now, c| {
             c.subscribe(now, topics);
             Ok(())
         })
+    }
+
+    /// Reads the topics whose whole name matches a regular expression, also those that are made later.
+    pub fn subscribe_pattern(&self, pattern: &str) -> Result<(), Error> {
+        self.change(|now, c| c.subscribe_pattern(now, pattern))
+    }
+
+    /// Reads nothing any more; a member leaves its group.
+    pub fn unsubscribe(&self) -> Result<(), Error> {
+        self.change(|now, c| {
+            c.unsubscribe(now);
+            Ok(())
+        })
+    }
+
+    /// Whether [`Consumer::take_change`] has something; costs next to nothing.
+    #[inline]
+    pub fn has_change(&self) -> bool {
+        self.activity.change.load(Relaxed)
+    }
+
+    /// Notes that the reader gets on; costs next to nothing. One that does not for `max.poll.interval.ms` loses its place.
+    #[inline]
+    pub fn note_progress(&self) {
+        // Only this thread writes.
+        self.activity.progress.store(self.activity.progress.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// What the group changed, to be followed by [`Consumer::handled`]. What is given up is committed meanwhile, with
+    /// auto commit.
+    pub fn take_change(&self) -> Result<Option<Change>, Error> {
+        self.activity.change.store(false, Relaxed);
+        self.change(|now, c| Ok(c.take_change(now)))
+    }
+
+    /// Notes that the reader did what the group wanted.
+    pub fn handled(&self) -> Result<(), Error> {
+        self.change(|_, c| {
+            c.handled();
+            Ok(())
+        })?;
+        self.activity.change.store(self.shared.role().consumer.has_change(), Relaxed);
+        Ok(())
+    }
+
+    /// Goes back to the first record that the reader did not get.
+    pub fn rewind(&self, topic: &str, partition: i32, offset: i64) {
+        self.shared.role().consumer.rewind(topic, partition, offset);
+    }
+
+    /// Who the consumer is in its group, if it has one.
+    pub fn group_metadata(&self) -> Result<Option<GroupMetadata>, Error> {
+        self.shared.check()?;
+        Ok(self.shared.role().consumer.group_metadata())
     }
 
     /// What is assigned.
@@ -174,7 +287,11 @@ impl Consumer {
 
     /// Waits until [`Consumer::try_poll`] has something, or everything up to the ends was given out.
     pub fn wait_for_records(&self, timeout: Duration) -> bool {
-        self.shared.wait_until(timeout, Machine::is_ready)
+        self.activity.waiting.fetch_add(1, Relaxed);
+        let is_ready = self.shared.wait_until(timeout, Machine::is_ready);
+        self.activity.waiting.fetch_sub(1, Relaxed);
+        self.note_progress();
+        is_ready
     }
 
     /// Wakes the waker when [`Consumer::wait_for_records`] would return.
@@ -244,9 +361,8 @@ impl Consumer {
     }
 
     /// Commits offsets, or everything given out so far.
-    pub fn commit(&self, offsets: Option<Vec<(String, i32, i64)>>) -> Result<Pending<()>, Error> {
+    pub fn commit(&self, offsets: Option<Vec<CommittedOffset>>) -> Result<Pending<()>, Error> {
         let (ticket, pending) = op_ticket(|output| matches!(output, Output::Done).then_some(()));
-        let offsets = offsets.map(|o| o.into_iter().map(|(t, p, offset)| (t.into(), p, offset)).collect());
         self.change(|now, c| {
             c.commit(now, offsets, self.api_timeout, ticket);
             Ok(())
@@ -255,7 +371,7 @@ impl Consumer {
     }
 
     /// The offset behind everything given out, of each partition that has a position.
-    pub fn given_out(&self) -> Result<Vec<(Arc<str>, i32, i64)>, Error> {
+    pub fn given_out(&self) -> Result<Vec<CommittedOffset>, Error> {
         self.shared.check()?;
         Ok(self.shared.role().consumer.given_out())
     }
@@ -271,7 +387,7 @@ impl Consumer {
     }
 
     /// The offsets the group committed.
-    pub fn committed(&self, partitions: Vec<Partition>) -> Result<Pending<Vec<Option<i64>>>, Error> {
+    pub fn committed(&self, partitions: Vec<Partition>) -> Result<Pending<Vec<Option<CommittedOffset>>>, Error> {
         let Some(group) = self.group.clone() else {
             return Err(Error::new(ErrorKind::Config, "a consumer without group.id has no committed offsets")
                 .with_hint("give the consumer a group_id"));
@@ -326,11 +442,26 @@ impl Consumer {
         if offsets.is_empty() {
             return Ok(None);
         }
-        self.commit(Some(offsets.into_iter().map(|(t, p, o)| (t.to_string(), p, o)).collect())).map(Some)
+        self.commit(Some(offsets)).map(Some)
     }
 
-    /// Commits what the reader is done with, if auto commit is on, and ends the client within the timeout.
+    /// Begins to leave the group, if the consumer is a member.
+    pub fn leave(&self) -> Result<(), Error> {
+        self.change(|now, c| {
+            c.leave(now);
+            Ok(())
+        })
+    }
+
+    /// Waits until the coordinator knows that the consumer left; it is not waited for longer than some seconds.
+    pub fn wait_until_left(&self, timeout: Duration) -> bool {
+        self.shared.wait_until(timeout, |machine| machine.consumer.has_left())
+    }
+
+    /// Commits what the reader is done with, if auto commit is on, leaves the group, and ends the client, all of it
+    /// within the timeout.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
+        let end = Instant::now() + timeout.min(Duration::from_secs(1 << 30));
         let mut result = Ok(());
         if let Ok(Some(commit)) = self.commit_finished() {
             commit.wait(timeout);
@@ -339,8 +470,17 @@ impl Consumer {
                     .with_hint("records since the last commit will be read again"))
             });
         }
-        self.shared.close();
+        // Without a word of it the coordinator finds out when the session ends.
+        if self.leave().is_ok() {
+            self.wait_until_left(end.saturating_duration_since(Instant::now()));
+        }
+        self.end();
         result
+    }
+
+    /// Ends the client without another word.
+    pub fn end(&self) {
+        self.shared.close();
     }
 }
 

@@ -3,9 +3,10 @@
 use super::config::{Config, Role as ClientRole};
 use super::driver::{Serve, Shared};
 use super::{Error, ErrorKind, Pending, Promise};
+pub use crate::engine::group::GroupMetadata;
 use crate::engine::ops::{OpToken, Ops, Output, Partitions};
 use crate::engine::producer::{self, Event, Packet};
-pub use crate::engine::producer::{BrokerMetrics, GroupMetadata, Metrics, NewRecord, Offsets, TopicMetrics};
+pub use crate::engine::producer::{BrokerMetrics, Metrics, NewRecord, Offsets, TopicMetrics};
 use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish, earliest};
 use std::collections::HashMap;
 use std::sync::atomic::{

@@ -32,6 +32,10 @@ pub trait Call: Send {
     fn is_answered(&self) -> bool {
         true
     }
+    /// How long the broker may hold the answer back on purpose.
+    fn held(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Any request is a call; what is special about Produce lives in the producer.

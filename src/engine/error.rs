@@ -166,6 +166,9 @@ fn hint_of(code: ErrorCode) -> Option<&'static str> {
         }
         ErrorCode::TOPIC_ALREADY_EXISTS => "choose another name, or delete the topic first",
         ErrorCode::INVALID_REPLICATION_FACTOR => "there may be fewer brokers than replicas asked for",
+        ErrorCode::NON_EMPTY_GROUP => "the group has members; stop them first",
+        ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC => "members of the group subscribe to the topic; stop them first",
+        ErrorCode::GROUP_ID_NOT_FOUND => "a group is there once it has members or offsets; check its name",
         ErrorCode::CORRUPT_MESSAGE => "the data was damaged between client and disk; check the network and memory",
         _ => return None,
     })

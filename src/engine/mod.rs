@@ -7,6 +7,7 @@
 //! * [`Network`]: all connections of a client, bootstrap, metadata; it gives every request a connection and every
 //!   request an answer.
 //! * [`sasl`]: what a client says to prove who it is.
+//! * [`group`]: membership of a group of consumers.
 //! * [`Role`]: what the client is for: [`producer`], [`consumer`], and [`ops`] for everything that asks once.
 
 mod backoff;
@@ -15,6 +16,7 @@ mod connection;
 pub mod consumer;
 mod coordinator;
 mod error;
+pub mod group;
 mod network;
 pub mod ops;
 pub mod producer;

@@ -9,6 +9,7 @@ use super::{
     Answer, Backoff, Call, Cluster, Connection, Error, ErrorKind, Outgoing, Reply, Target, Time, Wish, earliest,
 };
 use crate::api::metadata;
+use crate::wire::Uuid;
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -63,15 +64,22 @@ enum PeerId {
     Bootstrap(usize),
     /// A broker of the cluster, for fetches alone.
     Fetch(i32),
+    /// A broker of the cluster, for membership of a group alone.
+    Group(i32),
 }
 
 impl PeerId {
     /// The broker's id, -1 before it is known.
     fn node(self) -> i32 {
         match self {
-            Self::Broker(node) | Self::Fetch(node) => node,
+            Self::Broker(node) | Self::Fetch(node) | Self::Group(node) => node,
             Self::Bootstrap(_) => -1,
         }
+    }
+
+    /// Whether it is kept for requests that take long to answer.
+    fn is_apart(self) -> bool {
+        matches!(self, Self::Fetch(_) | Self::Group(_))
     }
 }
 
@@ -116,7 +124,11 @@ pub struct Network<T> {
     /// The epoch of the features that were heard of last.
     features: i64,
     topics: BTreeSet<Arc<str>>,
+    /// Topics to ask for by id, once.
+    ids: BTreeSet<Uuid>,
     all_topics: bool,
+    /// Whether every refresh asks for all topics.
+    watches_all: bool,
     refresh_at: Option<Time>,
     asking: bool,
     metadata_backoff: Backoff,
@@ -139,7 +151,9 @@ impl<T> Network<T> {
             cluster: Arc::new(Cluster { controller: -1, ..Cluster::default() }),
             features: -1,
             topics: BTreeSet::new(),
+            ids: BTreeSet::new(),
             all_topics: false,
+            watches_all: false,
             refresh_at: None,
             asking: false,
             waiting: VecDeque::new(),
@@ -169,8 +183,11 @@ impl<T> Network<T> {
 
     /// Takes in what a role wants to know.
     pub fn wish(&mut self, now: Time, wish: Wish) {
-        let mut due = wish.refresh || wish.all;
+        let starts_watching = wish.watch_all == Some(true) && !self.watches_all;
+        self.watches_all = wish.watch_all.unwrap_or(self.watches_all);
+        let mut due = wish.refresh || wish.all || starts_watching || !wish.ids.is_empty();
         self.all_topics |= wish.all;
+        self.ids.extend(wish.ids);
         if !wish.moved.is_empty() {
             self.cluster = Arc::new(self.cluster.after(&wish.moved));
             self.cluster_changed = true;
@@ -198,10 +215,13 @@ impl<T> Network<T> {
         };
         self.asking = true;
         self.refresh_at = None;
-        let all = std::mem::take(&mut self.all_topics);
+        let all = std::mem::take(&mut self.all_topics) || self.watches_all;
         let named = |name: &Arc<str>| metadata::TopicRequest { name: Some(name.to_string()), ..Default::default() };
+        let known = self.topics.iter().map(named);
+        let ids = std::mem::take(&mut self.ids).into_iter();
+        let known = known.chain(ids.map(|topic_id| metadata::TopicRequest { topic_id, name: None }));
         let request = metadata::Request {
-            topics: if all { None } else { Some(self.topics.iter().map(named).collect()) },
+            topics: if all { None } else { Some(known.collect()) },
             allow_auto_topic_creation: self.config.allow_auto_topic_creation,
             ..Default::default()
         };
@@ -211,9 +231,8 @@ impl<T> Network<T> {
 
     /// The ready peer with the least to do; brokers of the cluster before bootstrap addresses.
     fn nearest(&self) -> Option<PeerId> {
-        let load = |(id, peer): (&PeerId, &Peer<T>)| match (id, &peer.link) {
-            (PeerId::Fetch(_), _) => None,
-            (_, Link::Up(_, c)) if c.is_ready() => Some((id.node() < 0, c.in_flight(), *id)),
+        let load = |(id, peer): (&PeerId, &Peer<T>)| match &peer.link {
+            Link::Up(_, c) if c.is_ready() && !id.is_apart() => Some((id.node() < 0, c.in_flight(), *id)),
             _ => None,
         };
         self.peers.iter().filter_map(load).min().map(|(_, _, id)| id)
@@ -221,7 +240,7 @@ impl<T> Network<T> {
 
     /// Sees to it that a connection to some broker is being made.
     fn reach_somebody(&mut self, now: Time) {
-        let of_use = |id: &PeerId| !matches!(id, PeerId::Fetch(_));
+        let of_use = |id: &PeerId| !id.is_apart();
         let under_way = |p: &Peer<T>| matches!(p.link, Link::Connecting(..) | Link::Up(..));
         if self.peers.iter().any(|(id, p)| of_use(id) && under_way(p)) {
             return;
@@ -257,14 +276,18 @@ impl<T> Network<T> {
             Target::Controller => Target::Any,
             other => other,
         };
-        if let Target::Node(id) = target {
-            self.submit_to(now, PeerId::Broker(id), outgoing);
-        } else if let Target::Fetch(id) = target {
-            if let (false, Some(b)) = (self.peers.contains_key(&PeerId::Fetch(id)), self.cluster.brokers.get(&id)) {
+        let apart = match target {
+            Target::Node(id) => return self.submit_to(now, PeerId::Broker(id), outgoing),
+            Target::Fetch(id) => Some(PeerId::Fetch(id)),
+            Target::Group(id) => Some(PeerId::Group(id)),
+            Target::Controller | Target::Any => None,
+        };
+        if let Some(id) = apart {
+            if let (false, Some(b)) = (self.peers.contains_key(&id), self.cluster.brokers.get(&id.node())) {
                 let (host, port) = (b.host.clone(), b.port);
-                self.add_peer(PeerId::Fetch(id), host, port);
+                self.add_peer(id, host, port);
             }
-            self.submit_to(now, PeerId::Fetch(id), outgoing);
+            self.submit_to(now, id, outgoing);
         } else if let Some(id) = self.nearest() {
             self.submit_to(now, id, outgoing);
         } else {
@@ -295,7 +318,7 @@ impl<T> Network<T> {
             return;
         };
         let connection = *connection;
-        let deadline = deadline.min(now + self.config.request_timeout);
+        let deadline = deadline.min(now + self.config.request_timeout + call.held());
         let refused = c.send(&*call, max_version, deadline, token).err();
         while let Some(bytes) = c.poll_send() {
             self.actions.push_back(Action::Send(connection, bytes));
@@ -459,7 +482,7 @@ impl<T> Network<T> {
 
     /// If every peer failed, says so once for this round of attempts.
     fn note_unreachable(&mut self) {
-        let needed = |(id, p): (&PeerId, _)| (!matches!(id, PeerId::Fetch(_))).then_some(p);
+        let needed = |(id, p): (&PeerId, _)| (!id.is_apart()).then_some(p);
         if self.peers.iter().filter_map(needed).any(|p: &Peer<T>| p.error.is_none()) {
             return;
         }
@@ -545,7 +568,7 @@ impl<T> Network<T> {
         let cluster = self.cluster.clone();
         for b in cluster.brokers.values() {
             let here = |p: &Peer<T>| (&p.host, p.port) == (&b.host, b.port);
-            for id in [PeerId::Broker(b.id), PeerId::Fetch(b.id)] {
+            for id in [PeerId::Broker(b.id), PeerId::Fetch(b.id), PeerId::Group(b.id)] {
                 if self.peers.get(&id).is_some_and(|p| !here(p)) {
                     self.drop_peer(now, id, &Error::new(ErrorKind::Network, "broker moved to another address"));
                 }

@@ -1,6 +1,7 @@
 //! What a client is for, as seen from the network: a machine that wants requests sent and topics known.
 
 use super::{Broker, Call, Cluster, Error, Reply, Time};
+use crate::wire::Uuid;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ pub enum Target {
     /// The broker of this id, on a connection for fetches alone: a broker answers a connection's requests one after the
     /// other, so a long poll would hold up whatever is asked behind it.
     Fetch(i32),
+    /// The broker of this id, on a connection for membership of a group alone: joining is answered when everybody has.
+    Group(i32),
     /// The controller; any broker while it is unknown.
     Controller,
     /// Whichever broker is nearest at hand.
@@ -62,8 +65,12 @@ pub struct Moved {
 pub struct Wish {
     /// Topics to keep knowing, in addition to those wished for before.
     pub topics: BTreeSet<Arc<str>>,
+    /// Topics of which only the id is known, wanted once.
+    pub ids: BTreeSet<Uuid>,
     /// Whether every topic is wanted, once.
     pub all: bool,
+    /// Whether every topic is wanted from now on, or no longer.
+    pub watch_all: Option<bool>,
     /// Whether what is known is stale.
     pub refresh: bool,
     /// What the role heard itself.
@@ -97,4 +104,16 @@ pub trait Role: Send {
     fn next_timeout(&self, now: Time) -> Option<Time>;
     /// Does what is due.
     fn handle_timeout(&mut self, now: Time);
+}
+
+impl Wish {
+    /// Adds what somebody else of the same role wants.
+    pub fn extend(&mut self, other: Self) {
+        self.topics.extend(other.topics);
+        self.ids.extend(other.ids);
+        self.all |= other.all;
+        self.watch_all = other.watch_all.or(self.watch_all);
+        self.refresh |= other.refresh;
+        self.moved.extend(other.moved);
+    }
 }

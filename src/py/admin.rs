@@ -3,7 +3,7 @@
 use super::config;
 use super::error::{no_pickle, raise};
 use super::pending::{Origin, Pending, bounded};
-use crate::client::{self, Error, NewTopic, Role};
+use crate::client::{self, CommittedOffset, Error, GroupMember, NewTopic, Role};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::sync::Arc;
@@ -83,6 +83,98 @@ impl AdminCore {
         }))
     }
 
+    /// `(group, protocol type, state, type)` of every group, or of those in one of some states or of one of some types.
+    #[pyo3(name = "_list_groups", signature = (states, types, timeout))]
+    fn list_groups(
+        &self,
+        py: Python<'_>,
+        states: Vec<String>,
+        types: Vec<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<Pending> {
+        let pending = self.client.list_groups(states, types, timeout.map(|t| bounded(Some(t))));
+        let pending = pending.map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("list of groups", self.origin(), pending, |py, groups| {
+            let row = groups.into_iter().map(|g| (g.group, g.protocol_type, g.state, g.kind));
+            Ok(PyList::new(py, row.collect::<Vec<_>>())?.into_any().unbind())
+        }))
+    }
+
+    /// `(group, type, protocol type, state, assignor, coordinator, members)`.
+    #[pyo3(name = "_describe_group", signature = (group, timeout))]
+    fn describe_group(&self, py: Python<'_>, group: String, timeout: Option<f64>) -> PyResult<Pending> {
+        let pending = self.client.describe_group(group, timeout.map(|t| bounded(Some(t))));
+        let pending = pending.map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("description of a group", self.origin(), pending, |py, g| {
+            let members: Vec<_> = g.members.iter().map(member).collect();
+            let answer = (&g.group, g.kind, &g.protocol_type, &g.state, &g.assignor, g.coordinator, members);
+            Ok(answer.into_pyobject(py)?.into_any().unbind())
+        }))
+    }
+
+    #[pyo3(name = "_delete_group", signature = (group, timeout))]
+    fn delete_group(&self, py: Python<'_>, group: String, timeout: Option<f64>) -> PyResult<Pending> {
+        let pending = self.client.delete_group(group, timeout.map(|t| bounded(Some(t)))).map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("answer about the group", self.origin(), pending, |py, ()| Ok(py.None())))
+    }
+
+    /// `((topic, partition), offset)` of everything a group committed.
+    #[pyo3(name = "_group_offsets", signature = (group, timeout))]
+    fn group_offsets(&self, py: Python<'_>, group: String, timeout: Option<f64>) -> PyResult<Pending> {
+        let pending = self.client.group_offsets(group, timeout.map(|t| bounded(Some(t))));
+        let pending = pending.map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("offsets of the group", self.origin(), pending, |py, offsets| {
+            let each = offsets.iter().map(|o| ((&*o.topic, o.partition), o.offset));
+            Ok(PyList::new(py, each.collect::<Vec<_>>())?.into_any().unbind())
+        }))
+    }
+
+    /// Commits `(topic, partition, offset, metadata)` for a group without members.
+    #[pyo3(name = "_alter_group_offsets", signature = (group, offsets, timeout))]
+    fn alter_group_offsets(
+        &self,
+        py: Python<'_>,
+        group: String,
+        offsets: Vec<(String, i32, i64, String)>,
+        timeout: Option<f64>,
+    ) -> PyResult<Pending> {
+        let given = |(topic, partition, offset, metadata): (String, i32, i64, String)| CommittedOffset {
+            topic: topic.into(),
+            partition,
+            offset,
+            leader_epoch: -1,
+            metadata,
+        };
+        let offsets = offsets.into_iter().map(given).collect();
+        let pending = self.client.alter_group_offsets(group, offsets, timeout.map(|t| bounded(Some(t))));
+        let pending = pending.map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("answer about the offsets", self.origin(), pending, |py, ()| Ok(py.None())))
+    }
+
+    #[pyo3(name = "_delete_group_offsets", signature = (group, places, timeout))]
+    fn delete_group_offsets(
+        &self,
+        py: Python<'_>,
+        group: String,
+        places: Vec<(String, i32)>,
+        timeout: Option<f64>,
+    ) -> PyResult<Pending> {
+        let places = places.into_iter().map(|(topic, partition)| (topic.into(), partition)).collect();
+        let pending = self.client.delete_group_offsets(group, places, timeout.map(|t| bounded(Some(t))));
+        let pending = pending.map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("answer about the offsets", self.origin(), pending, |py, ()| Ok(py.None())))
+    }
+
+    /// `((topic, partition), records to read)` of every partition a group committed something of; None if it is gone.
+    #[pyo3(name = "_group_lag", signature = (group, timeout))]
+    fn group_lag(&self, py: Python<'_>, group: String, timeout: Option<f64>) -> PyResult<Pending> {
+        let pending = self.client.group_lag(group, timeout.map(|t| bounded(Some(t)))).map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("lag of the group", self.origin(), pending, |py, lags| {
+            let each = lags.iter().map(|((topic, partition), lag)| ((&**topic, *partition), *lag));
+            Ok(PyList::new(py, each.collect::<Vec<_>>())?.into_any().unbind())
+        }))
+    }
+
     /// Ends the client.
     #[pyo3(name = "_close")]
     fn close(&self, py: Python<'_>) {
@@ -102,4 +194,37 @@ impl AdminCore {
     fn origin(&self) -> Origin {
         Origin::Admin(self.client.clone())
     }
+}
+
+type PlaceTuple<'a> = (&'a str, i32);
+
+/// `(id, instance id, client id, host, rack, topics, pattern, assigned, target)`.
+type MemberTuple<'a> = (
+    &'a str,
+    Option<&'a str>,
+    &'a str,
+    &'a str,
+    Option<&'a str>,
+    &'a [String],
+    Option<&'a str>,
+    Vec<PlaceTuple<'a>>,
+    Option<Vec<PlaceTuple<'a>>>,
+);
+
+fn member(m: &GroupMember) -> MemberTuple<'_> {
+    (
+        &m.id,
+        m.instance_id.as_deref(),
+        &m.client_id,
+        &m.host,
+        m.rack.as_deref(),
+        &m.topics,
+        m.topic_pattern.as_deref(),
+        places(&m.assigned),
+        m.target.as_deref().map(places),
+    )
+}
+
+fn places(places: &[(Arc<str>, i32)]) -> Vec<PlaceTuple<'_>> {
+    places.iter().map(|(topic, partition)| (&**topic, *partition)).collect()
 }

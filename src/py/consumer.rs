@@ -5,19 +5,20 @@
 //! counted here too. A record counts as finished with when the program asks for more, not when it gets it: offsets that
 //! are committed by themselves never pass a record whose handling failed.
 
+use super::assignors::PythonAssignor;
 use super::config;
 use super::error::{no_pickle, raise};
 use super::event_loop::{self, Ready};
 use super::pending::{Deadline, Origin, Pending, wait_for};
 use super::producer::list;
 use super::record::{Part, Record, Records};
-use crate::client::{self, Assigned, Role, Slice};
+use crate::client::{self, Assigned, Change, CommittedOffset, CustomAssignor, Role, Slice};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyString};
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// A partition as Python names it.
 type Place = (String, i32);
@@ -30,7 +31,46 @@ pub(super) struct ConsumerCore {
     /// Records of one poll, at most.
     most: usize,
     taken: Mutex<Taken>,
+    /// What wants to know of partitions that come and go.
+    listener: Mutex<Option<Py<PyAny>>>,
+    /// Whether changes are followed by Python, which may have to await the listener.
+    defers: AtomicBool,
+    /// Whether the client's thread may call Python, for an assignor.
+    calls_python: bool,
 }
+
+impl Drop for ConsumerCore {
+    fn drop(&mut self) {
+        // The end of the client's thread is waited for, which may wait for the interpreter.
+        if self.calls_python && Arc::strong_count(&self.client) == 1 {
+            Python::try_attach(|py| py.detach(|| self.client.end()));
+        }
+    }
+}
+
+/// Takes assignors of Python's out of the setting that names assignors; their names stay.
+fn take_assignors(keywords: &Bound<'_, PyDict>) -> PyResult<Vec<Arc<dyn CustomAssignor>>> {
+    let mut found: Vec<Arc<dyn CustomAssignor>> = Vec::new();
+    let Some(given) = keywords.get_item(STRATEGY)?.filter(|given| !given.is_instance_of::<PyString>()) else {
+        return Ok(found);
+    };
+    let mut names = Vec::new();
+    for item in given.try_iter()? {
+        let item = item?;
+        if item.is_instance_of::<PyString>() {
+            names.push(item.extract()?);
+            continue;
+        }
+        let assignor = PythonAssignor::new(&item)?;
+        names.push(assignor.name().to_owned());
+        found.push(Arc::new(assignor));
+    }
+    keywords.set_item(STRATEGY, names)?;
+    Ok(found)
+}
+
+/// The option that names assignors.
+const STRATEGY: &str = "partition_assignment_strategy";
 
 /// What was taken from the client.
 #[derive(Default)]
@@ -218,6 +258,48 @@ impl ConsumerCore {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn listener(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|l| l.clone_ref(py))
+    }
+
+    /// What the group changed, as the listener's method and partitions. The program is done with every record it got; what
+    /// it did not get of partitions that go is dropped.
+    fn next_change(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Place>)>> {
+        let mut taken = self.taken();
+        taken.finish(&self.client, true);
+        let Some(change) = self.client.take_change().map_err(|e| raise(py, &e))? else {
+            return Ok(None);
+        };
+        let (name, places) = match change {
+            Change::Assigned(places) => ("assigned", places),
+            Change::Revoked(places) => ("revoked", places),
+            Change::Lost(places) => ("lost", places),
+        };
+        for (topic, partition) in places.iter().filter(|_| name != "assigned") {
+            if let Some(offset) = taken.position(topic, *partition) {
+                self.client.rewind(topic, *partition, offset);
+            }
+            taken.forget(topic, *partition);
+        }
+        Ok(Some((name, places.into_iter().map(owned).collect())))
+    }
+
+    /// Follows the group, unless Python does.
+    fn follow(&self, py: Python<'_>) -> PyResult<()> {
+        while self.client.has_change() && !self.defers.load(Relaxed) {
+            let Some((name, places)) = self.next_change(py)? else {
+                break;
+            };
+            let told = match self.listener(py) {
+                Some(listener) => tell(py, &listener, name, places),
+                None => Ok(()),
+            };
+            self.client.handled().map_err(|e| raise(py, &e))?;
+            told?;
+        }
+        Ok(())
+    }
+
     /// Takes what the client has, without waiting.
     fn try_fetch(&self, py: Python<'_>, most: usize, bytes: usize) -> PyResult<Fetched> {
         let slices = self.client.try_poll(most, bytes).map_err(|e| raise(py, &e))?;
@@ -232,6 +314,7 @@ impl ConsumerCore {
     /// The same, waiting until `end`.
     fn fetch(&self, py: Python<'_>, end: Deadline, most: usize, bytes: usize) -> PyResult<Fetched> {
         loop {
+            self.follow(py)?;
             let fetched = self.try_fetch(py, most, bytes)?;
             if fetched != Fetched::Nothing || end.left().is_zero() {
                 return Ok(fetched);
@@ -243,7 +326,9 @@ impl ConsumerCore {
 
     #[inline]
     fn next_record(&self, py: Python<'_>) -> PyResult<Option<Record>> {
+        self.client.note_progress();
         loop {
+            self.follow(py)?;
             let next = self.taken().next(&self.client);
             if next.is_some() {
                 return Ok(next);
@@ -286,12 +371,23 @@ impl ConsumerCore {
         if let Some(group_id) = group_id {
             keywords.set_item("group_id", group_id)?;
         }
-        let (config, servers) = config::parse(py, Role::Consumer, bootstrap_servers, Some(&keywords))?;
+        let assignors = take_assignors(&keywords)?;
+        let calls_python = !assignors.is_empty();
+        let (config, servers) =
+            config::parse_with(py, Role::Consumer, bootstrap_servers, Some(&keywords), assignors)?;
         let most = config.max_poll_records();
         let client = client::Consumer::new(&config).map_err(|e| raise(py, &e))?;
-        let this = Self { client: Arc::new(client), servers, most, taken: Mutex::default() };
+        let this = Self {
+            client: Arc::new(client),
+            servers,
+            most,
+            taken: Mutex::default(),
+            listener: Mutex::default(),
+            defers: AtomicBool::new(false),
+            calls_python,
+        };
         if let Some(topics) = topics.filter(|t| !t.is_none()) {
-            this.subscribe(py, topics)?;
+            this.subscribe(py, Some(topics), None, None, false)?;
         }
         Ok(this)
     }
@@ -305,7 +401,9 @@ impl ConsumerCore {
     /// The next record if one is here: an awaitable that is done, or None where it has to be waited for.
     #[pyo3(name = "_next_ready")]
     fn next_ready<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Ready>>> {
-        let mut next = self.taken().next(&self.client);
+        self.client.note_progress();
+        self.follow(py)?;
+        let mut next = if self.client.has_change() { None } else { self.taken().next(&self.client) };
         if next.is_none() {
             self.check(py)?;
             next = match self.try_fetch(py, usize::MAX, CHUNK_BYTES)? {
@@ -323,7 +421,9 @@ impl ConsumerCore {
     fn poll(&self, py: Python<'_>, timeout: Option<f64>, max_records: Option<usize>) -> PyResult<Option<Records>> {
         self.check(py)?;
         let max_records = max_records.unwrap_or(self.most);
+        self.client.note_progress();
         self.taken().finish(&self.client, true);
+        self.follow(py)?;
         let records = self.gather(py, max_records, POLL_BYTES)?;
         if records.len() > 0 || max_records == 0 {
             return Ok(Some(records));
@@ -352,17 +452,60 @@ impl ConsumerCore {
         Ok(())
     }
 
-    /// Reads every partition of these topics, also those that are added later.
-    #[pyo3(signature = (topics))]
-    fn subscribe(&self, py: Python<'_>, topics: &Bound<'_, PyAny>) -> PyResult<()> {
-        // A text is a sequence of texts, too.
-        let topics = match topics.extract::<String>() {
-            Ok(topic) => vec![topic],
-            Err(_) => topics.extract::<Vec<String>>()?,
+    /// Reads topics, or those that match a pattern; `defers`: Python follows the changes, see `_next_change`.
+    #[pyo3(name = "_subscribe", signature = (topics, pattern, listener, defers))]
+    fn subscribe(
+        &self,
+        py: Python<'_>,
+        topics: Option<&Bound<'_, PyAny>>,
+        pattern: Option<&str>,
+        listener: Option<Py<PyAny>>,
+        defers: bool,
+    ) -> PyResult<()> {
+        self.check(py)?;
+        let topics = match topics {
+            // A text is a sequence of texts, too.
+            Some(topics) => topics.extract::<String>().map(|topic| vec![topic]).or_else(|_| topics.extract())?,
+            None => Vec::new(),
         };
-        self.client.subscribe(topics).map_err(|e| raise(py, &e))?;
+        *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = listener;
+        self.defers.store(defers, Relaxed);
+        match pattern {
+            Some(pattern) => self.client.subscribe_pattern(pattern),
+            None => self.client.subscribe(topics),
+        }
+        .map_err(|e| raise(py, &e))?;
+        if self.client.group().is_none() {
+            self.leave();
+        }
+        Ok(())
+    }
+
+    #[pyo3(name = "_unsubscribe")]
+    fn unsubscribe(&self, py: Python<'_>) -> PyResult<()> {
+        self.check(py)?;
+        self.client.unsubscribe().map_err(|e| raise(py, &e))?;
         self.leave();
         Ok(())
+    }
+
+    /// What the group changed: the listener's method and the partitions. `_handled` has to follow.
+    #[pyo3(name = "_next_change")]
+    fn python_next_change(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Place>)>> {
+        self.check(py)?;
+        if self.client.has_change() { self.next_change(py) } else { Ok(None) }
+    }
+
+    #[pyo3(name = "_handled")]
+    fn handled(&self, py: Python<'_>) -> PyResult<()> {
+        self.client.handled().map_err(|e| raise(py, &e))
+    }
+
+    /// Group, generation, member id and instance id.
+    #[pyo3(name = "_group_metadata")]
+    fn group_metadata(&self, py: Python<'_>) -> PyResult<Option<(String, i32, String, Option<String>)>> {
+        let metadata = self.client.group_metadata().map_err(|e| raise(py, &e))?;
+        Ok(metadata.map(|m| (m.group, m.generation, m.member, m.instance)))
     }
 
     #[pyo3(name = "_assignment")]
@@ -438,13 +581,24 @@ impl ConsumerCore {
 
     /// Commits these offsets, or those after every record given out.
     #[pyo3(name = "_commit", signature = (offsets))]
-    fn commit(&self, py: Python<'_>, offsets: Option<Vec<(String, i32, i64)>>) -> PyResult<Pending> {
+    fn commit(&self, py: Python<'_>, offsets: Option<Vec<(String, i32, i64, String)>>) -> PyResult<Pending> {
         self.check(py)?;
-        let offsets = offsets.or_else(|| {
-            let mut taken = self.taken();
-            taken.finish(&self.client, true);
-            taken.offsets()
-        });
+        let given = |(topic, partition, offset, metadata): (String, i32, i64, String)| CommittedOffset {
+            topic: topic.into(),
+            partition,
+            offset,
+            leader_epoch: -1,
+            metadata,
+        };
+        let plain = |(topic, partition, offset)| given((topic, partition, offset, String::new()));
+        let offsets = match offsets {
+            Some(offsets) => Some(offsets.into_iter().map(given).collect()),
+            None => {
+                let mut taken = self.taken();
+                taken.finish(&self.client, true);
+                taken.offsets().map(|offsets| offsets.into_iter().map(plain).collect())
+            }
+        };
         let pending = self.client.commit(offsets).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("commit", self.origin(), pending, |py, ()| Ok(py.None())))
     }
@@ -457,13 +611,18 @@ impl ConsumerCore {
             return Ok(offsets);
         }
         let offsets = self.client.given_out().map_err(|e| raise(py, &e))?;
-        Ok(offsets.into_iter().map(|(t, p, offset)| (t.to_string(), p, offset)).collect())
+        Ok(offsets.into_iter().map(|o| (o.topic.to_string(), o.partition, o.offset)).collect())
     }
 
-    /// The group, if there is one.
-    #[getter(_group)]
-    fn group(&self) -> Option<&str> {
-        self.client.group()
+    #[getter(_listener)]
+    fn python_listener(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.listener(py)
+    }
+
+    /// Whether Python follows the changes of the group.
+    #[getter(_defers)]
+    fn defers(&self) -> bool {
+        self.defers.load(Relaxed)
     }
 
     /// Whether offsets are committed by themselves.
@@ -477,7 +636,8 @@ impl ConsumerCore {
         self.check(py)?;
         let pending = self.client.committed(places).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("committed offsets", self.origin(), pending, |py, offsets| {
-            Ok(PyList::new(py, offsets)?.into_any().unbind())
+            let pairs = offsets.into_iter().map(|o| o.map(|o| (o.offset, o.metadata)));
+            Ok(PyList::new(py, pairs.collect::<Vec<_>>())?.into_any().unbind())
         }))
     }
 
@@ -518,14 +678,25 @@ impl ConsumerCore {
             return Ok(());
         }
         self.taken().finish(&self.client, handled);
+        let end = Deadline::after(timeout);
+        let given_up = if self.defers.load(Relaxed) { Ok(()) } else { self.give_up(py) };
         let commit = self.client.commit_finished().map_err(|e| raise(py, &e))?;
-        let waited =
-            commit.as_ref().map_or(Ok(true), |c| wait_for(py, Deadline::after(timeout), |slice| c.wait(slice)));
-        let closed = py.detach(|| self.client.close(Duration::ZERO));
+        let waited = commit.as_ref().map_or(Ok(true), |c| wait_for(py, end, |slice| c.wait(slice)));
+        let left = match self.client.leave() {
+            Ok(()) if waited.is_ok() => wait_for(py, end, |slice| self.client.wait_until_left(slice)),
+            _ => Ok(false),
+        };
+        py.detach(|| self.client.end());
+        given_up?;
         if waited? && let Some(result) = commit.and_then(|c| c.get()) {
-            return result.map_err(|e| raise(py, &e));
+            result.map_err(|e| raise(py, &e))?;
         }
-        closed.map_err(|e| raise(py, &e))
+        left.map(drop)
+    }
+
+    #[pyo3(name = "_is_closed")]
+    fn is_closed(&self) -> bool {
+        self.client.check().is_err()
     }
 
     /// Whether every partition with an end has reached it.
@@ -545,6 +716,18 @@ impl ConsumerCore {
 }
 
 impl ConsumerCore {
+    /// Tells the listener that the consumer's partitions go, as it leaves the group.
+    fn give_up(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(listener) = self.listener(py) else {
+            return Ok(());
+        };
+        let places = self.client.assignment().map_err(|e| raise(py, &e))?;
+        if places.is_empty() {
+            return Ok(());
+        }
+        tell(py, &listener, "revoked", places.into_iter().map(owned).collect())
+    }
+
     /// Drops what was taken, after a new assignment.
     fn leave(&self) {
         *self.taken() = Taken::default();
@@ -566,6 +749,12 @@ impl RecordIterator {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         self.consumer.get().next_record(py)
     }
+}
+
+/// Calls a listener's method with a set of partitions.
+fn tell(py: Python<'_>, listener: &Py<PyAny>, name: &str, places: Vec<Place>) -> PyResult<()> {
+    let named = py.import("klamm.rebalance")?.call_method1("partitions", (places,))?;
+    listener.call_method1(py, name, (named,)).map(drop)
 }
 
 fn owned((topic, partition): (Arc<str>, i32)) -> Place {

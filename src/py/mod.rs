@@ -8,6 +8,7 @@
 
 mod admin;
 mod arrow;
+mod assignors;
 mod batches;
 mod broker;
 mod config;
@@ -32,6 +33,8 @@ mod _klamm {
     use super::admin::AdminCore;
     #[pymodule_export]
     use super::arrow::{ArrowBatch, ArrowColumns, ArrowRows};
+    #[pymodule_export]
+    use super::assignors::{assign, user_data};
     #[pymodule_export]
     use super::batches::{crc32c, decode_records, encode_batch};
     #[pymodule_export]

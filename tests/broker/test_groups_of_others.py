@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
-import threading
 import time
 from collections import Counter
 from contextlib import ExitStack, closing
@@ -14,161 +12,15 @@ import pytest
 import klamm
 from kafka_broker import TOOLS_VERSION, KafkaUnavailable, find_java, tools_jars
 from klamm.testing import DevBroker
+from members import PARTITIONS, PATIENCE, Aiokafka, Confluent, KafkaPython, read, settle, sixty_records
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # noqa: E402
 
-aiokafka = pytest.importorskip("aiokafka")
-kafka = pytest.importorskip("kafka")
-
-PARTITIONS = 6
-PATIENCE = 30  # seconds for a group to settle
-
-
-def fill(broker, topic):
-    with klamm.Producer(broker.bootstrap_servers) as producer:
-        for n in range(60):
-            producer.send_nowait(topic, b"%d" % n, partition=n % PARTITIONS)
-
-
-def make(broker, topic):
-    with klamm.Admin(broker.bootstrap_servers) as admin:
-        admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS)})
-    fill(broker, topic)
-    return topic
-
 
 @pytest.fixture
 def topic(topic, broker):
-    return make(broker, topic)
-
-
-class Confluent:
-    """A confluent-kafka consumer."""
-
-    def __init__(self, broker, group, topic, **config):
-        self.topic = topic
-        self.consumer = confluent_kafka.Consumer(
-            {
-                "bootstrap.servers": broker.bootstrap_servers,
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                **{key.replace("_", "."): value for key, value in config.items()},
-            }
-        )
-        self.consumer.subscribe([topic])
-
-    def poll(self):
-        message = self.consumer.poll(0.1)
-        return [] if message is None or message.error() else [message.value()]
-
-    def partitions(self):
-        return {place.partition for place in self.consumer.assignment()}
-
-    def commit(self):
-        self.consumer.commit(asynchronous=False)
-
-    def close(self):
-        self.consumer.close()
-
-
-class KafkaPython:
-    """A kafka-python consumer."""
-
-    def __init__(self, broker, group, topic, **config):
-        self.consumer = kafka.KafkaConsumer(
-            topic,
-            bootstrap_servers=broker.bootstrap_servers,
-            group_id=group,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            heartbeat_interval_ms=300,
-            metadata_max_age_ms=1000,  # it may join before it knows the topic, and looks again only then
-            **config,
-        )
-
-    def poll(self):
-        found = self.consumer.poll(timeout_ms=100)
-        return [record.value for records in found.values() for record in records]
-
-    def partitions(self):
-        return {place.partition for place in self.consumer.assignment()}
-
-    def commit(self):
-        self.consumer.commit()
-
-    def close(self):
-        self.consumer.close()
-
-
-class Aiokafka:
-    """An aiokafka consumer, on a loop of its own."""
-
-    def __init__(self, broker, group, topic, **config):
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever)
-        self.thread.start()
-
-        async def start():
-            self.consumer = aiokafka.AIOKafkaConsumer(
-                topic,
-                bootstrap_servers=broker.bootstrap_servers,
-                group_id=group,
-                auto_offset_reset="earliest",
-                enable_auto_commit=False,
-                heartbeat_interval_ms=300,
-                **config,
-            )
-            await self.consumer.start()
-
-        self.run(start())
-
-    def run(self, task):
-        return asyncio.run_coroutine_threadsafe(task, self.loop).result(PATIENCE)
-
-    def poll(self):
-        found = self.run(self.consumer.getmany(timeout_ms=100))
-        return [record.value for records in found.values() for record in records]
-
-    def partitions(self):
-        return {place.partition for place in self.consumer.assignment()}
-
-    def commit(self):
-        self.run(self.consumer.commit())
-
-    def close(self):
-        if self.loop.is_closed():
-            return
-        try:
-            self.run(self.consumer.stop())
-        finally:
-            self.loop.call_soon_threadsafe(self.loop.stop)
-            self.thread.join()
-            self.loop.close()
-
-
-def settle(members, count=PARTITIONS):
-    """Poll until the members share all partitions out, and return what they read meanwhile."""
-    found = []
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        for member in members:
-            found += member.poll()
-        shares = [member.partitions() for member in members]
-        if all(shares) and sum(map(len, shares)) == len(set().union(*shares)) == count:
-            return found
-        assert time.monotonic() < deadline, f"the members have {shares}"
-
-
-def read(members, count):
-    found = []
-    deadline = time.monotonic() + PATIENCE
-    while len(found) < count:
-        assert time.monotonic() < deadline, f"only {len(found)} records came"
-        for member in members:
-            found += member.poll()
-    return found
+    return sixty_records(broker, topic)
 
 
 KINDS = {
@@ -229,27 +81,28 @@ def test_a_static_member_comes_back_to_what_it_had(broker, topic, protocol):
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_go_on_with_another_coordinator(protocol):
+    config = {"group_protocol": protocol}
+    if protocol == "classic":
+        config["heartbeat_interval_ms"] = 300
     with DevBroker(brokers=3) as broker:
-        topic = make(broker, "topic")
-        config = {"group_protocol": protocol}
-        if protocol == "classic":
-            config["heartbeat_interval_ms"] = 300
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics({"topic": klamm.NewTopic(partitions=PARTITIONS)})
         broker.move_coordinator("group", 1)
         with (
-            closing(Confluent(broker, "group", topic, **config)) as one,
-            closing(Confluent(broker, "group", topic, **config)) as two,
+            closing(Confluent(broker, "group", "topic", **config)) as one,
+            closing(Confluent(broker, "group", "topic", **config)) as two,
         ):
-            found = settle([one, two])
-            found += read([one, two], 60 - len(found))
+            settle([one, two])
             shares = (one.partitions(), two.partitions())
             for interrupt in (lambda: broker.move_coordinator("group", 2), lambda: broker.kill(2)):
                 interrupt()
-                fill(broker, topic)
-                found += read([one, two], 60)
+                with klamm.Producer(broker.bootstrap_servers) as producer:
+                    for n in range(60):
+                        producer.send_nowait("topic", b"%d" % n, partition=n % PARTITIONS)
+                assert sorted(map(int, read([one, two], 60))) == list(range(60))
                 one.commit()
                 two.commit()
                 assert (one.partitions(), two.partitions()) == shares, "nobody had to join again"
-            assert sorted(map(int, found)) == sorted(list(range(60)) * 3)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

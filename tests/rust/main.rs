@@ -1,5 +1,6 @@
 //! klamm's Rust tests, one binary, so that they are linked once.
 
+mod assignors;
 mod broker;
 mod conversion;
 mod hostile;

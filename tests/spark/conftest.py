@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import klamm
+from kafka_broker import KafkaUnavailable, RealKafka, spark_connector_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,10 +21,20 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session that knows nothing of klamm but that it is installed."""
+def connector() -> list[Path] | str:
+    """The jars of Spark's own Kafka connector, or why there are none."""
+    try:
+        return spark_connector_jars()
+    except KafkaUnavailable as reason:
+        return str(reason)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, connector: list[Path] | str) -> Iterator[SparkSession]:
+    """A session that knows nothing of klamm but that it is installed; Spark's own connector is there if it can be had."""
     from pyspark.sql import SparkSession
 
+    jars = [] if isinstance(connector, str) else connector
     scratch = tmp_path_factory.mktemp("spark")
     session = (
         SparkSession.builder.master("local[2]")
@@ -37,6 +48,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
         .config("spark.local.dir", str(scratch / "local"))
         .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.jars", ",".join(map(str, jars)))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
@@ -45,15 +57,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @dataclass(frozen=True)
-class Kafka:
-    """A broker and Spark, with the calls most tests make."""
+class Cluster:
+    """A broker, with what tests say to it around Spark."""
 
-    spark: SparkSession
     bootstrap: str
 
     def create(self, topic: str, partitions: int = 1) -> None:
         with klamm.Admin(self.bootstrap) as admin:
             admin.create_topics({topic: klamm.NewTopic(partitions=partitions)})
+
+    def delete(self, topic: str) -> None:
+        with klamm.Admin(self.bootstrap) as admin:
+            admin.delete_topics([topic])
+            while topic in admin.list_topics():
+                pass
 
     def produce(self, topic: str, *records: dict[str, Any]) -> None:
         """Send records, in order, each described by the keywords of `Producer.send`."""
@@ -65,9 +82,9 @@ class Kafka:
         """Send numbers as values."""
         self.produce(topic, *({"value": str(number).encode(), "partition": partition} for number in numbers))
 
-    def records(self, topic: str) -> list[klamm.Record]:
+    def records(self, topic: str, **config: str) -> list[klamm.Record]:
         """Everything a topic holds, read by klamm alone, in order of partition and offset."""
-        with klamm.Consumer(self.bootstrap) as consumer:
+        with klamm.Consumer(self.bootstrap, **config) as consumer:
             partitions = [klamm.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
             first, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
             consumer.assign(
@@ -78,20 +95,33 @@ class Kafka:
             )
             return sorted(consumer, key=lambda record: (record.partition, record.offset))
 
-    def read(self, schema: str | None = None, **options: str) -> DataFrame:
-        reader = self.spark.read.format("klamm").option("kafka.bootstrap.servers", self.bootstrap).options(**options)
+    def committed(self, group: str, topic: str, partitions: int) -> list[int | None]:
+        """What a group has committed for each partition of a topic."""
+        wanted = [klamm.TopicPartition(topic, number) for number in range(partitions)]
+        with klamm.Consumer(self.bootstrap, group_id=group, enable_auto_commit=False) as consumer:
+            return list(consumer.committed(wanted).values())
+
+
+@dataclass(frozen=True)
+class Kafka(Cluster):
+    """A broker and Spark, with the calls most tests make."""
+
+    spark: SparkSession
+
+    def read(self, schema: str | None = None, source: str = "klamm", **options: str) -> DataFrame:
+        reader = self.spark.read.format(source).option("kafka.bootstrap.servers", self.bootstrap).options(**options)
         return (reader if schema is None else reader.schema(schema)).load()
 
-    def stream(self, **options: str) -> DataFrame:
+    def stream(self, source: str = "klamm", **options: str) -> DataFrame:
         return (
-            self.spark.readStream.format("klamm")
+            self.spark.readStream.format(source)
             .option("kafka.bootstrap.servers", self.bootstrap)
             .options(**options)
             .load()
         )
 
-    def write(self, rows: DataFrame, **options: str) -> None:
-        rows.write.format("klamm").option("kafka.bootstrap.servers", self.bootstrap).options(**options).mode(
+    def write(self, rows: DataFrame, sink: str = "klamm", **options: str) -> None:
+        rows.write.format(sink).option("kafka.bootstrap.servers", self.bootstrap).options(**options).mode(
             "append"
         ).save()
 
@@ -112,4 +142,41 @@ class Kafka:
 
 @pytest.fixture
 def kafka(spark: SparkSession, broker: Broker) -> Kafka:
-    return Kafka(spark, broker.bootstrap_servers)
+    return Kafka(broker.bootstrap_servers, spark)
+
+
+@pytest.fixture
+def cluster(broker: Broker) -> Cluster:
+    return Cluster(broker.bootstrap_servers)
+
+
+@pytest.fixture
+def real(spark: SparkSession, real_kafka: Broker) -> Kafka:
+    """Apache Kafka alone, for what costs much and says nothing of the dev broker."""
+    return Kafka(real_kafka.bootstrap_servers, spark)
+
+
+@pytest.fixture
+def dev(spark: SparkSession, dev_broker: Broker) -> Kafka:
+    """The dev broker alone, for what says nothing of brokers."""
+    return Kafka(dev_broker.bootstrap_servers, spark)
+
+
+@pytest.fixture
+def real_cluster(real_kafka: Broker) -> Cluster:
+    """Apache Kafka alone, without Spark."""
+    return Cluster(real_kafka.bootstrap_servers)
+
+
+@pytest.fixture
+def compacting() -> Iterator[Cluster]:
+    """An Apache Kafka that compacts logs at once, not every 15 seconds."""
+    kafka = RealKafka(config={"log.cleaner.backoff.ms": 100, "log.cleaner.io.buffer.size": 1 << 16})
+    try:
+        kafka.start()
+    except KafkaUnavailable as reason:
+        pytest.skip(f"real Kafka: {reason}")
+    try:
+        yield Cluster(kafka.bootstrap_servers)
+    finally:
+        kafka.stop()

@@ -144,6 +144,40 @@ def test_a_schema_of_other_columns_is_refused(kafka, topic, schema, message):
     assert message in str(refusal.value)
 
 
+def test_the_option_columns_chooses_them_too(dev, topic):
+    dev.create(topic)
+    dev.produce(topic, {"value": b"v", "key": b"k", "headers": [("h", b"1")]})
+    frame = dev.read(subscribe=topic, columns="headers, value")
+    assert frame.schema == StructType([HEADERS, CONNECTOR_SCHEMA["value"]])
+    [row] = frame.collect()
+    assert ([tuple(header) for header in row.headers], bytes(row.value)) == ([("h", b"1")], b"v")
+    with pytest.raises(AnalysisException, match="did you mean 'value'"):
+        dev.read(subscribe=topic, columns="valeu")
+
+
+def test_filters_reach_the_source_if_spark_hands_them_over(dev, topic):
+    dev.create(topic, partitions=2)
+    dev.numbers(topic, range(3), partition=0)
+    # Reading everything would fail: there are three records.
+    frame = dev.read(subscribe=topic, filterPushdown="true", endingOffsets=json.dumps({topic: {"0": 8, "1": 4}}))
+    wanted = frame.where("partition = 0 and offset < 3 and value <> cast('1' as binary)")
+    with pytest.raises(AnalysisException, match="filterPushdown"):
+        wanted.collect()
+    dev.spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        assert values(wanted) == [b"0", b"2"]
+        assert values(dev.read(subscribe=topic).where("offset = 1")) == [b"1"]
+    finally:
+        dev.spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_create_table_loses_its_options_and_says_so(dev, topic):
+    with pytest.raises(AnalysisException, match="CREATE TEMP VIEW"):
+        dev.spark.sql(
+            f"CREATE TABLE lost USING klamm OPTIONS (`kafka.bootstrap.servers` '{dev.bootstrap}', subscribe '{topic}')"
+        )
+
+
 def test_sql_reads_through_a_view(kafka, topic):
     kafka.create(topic)
     kafka.numbers(topic, range(5))

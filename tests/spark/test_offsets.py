@@ -1,4 +1,4 @@
-"""Offsets: the form that checkpoints hold, and how a limit is shared out. No broker, no Spark."""
+"""Offsets: the form that checkpoints hold, how limits are shared out and ranges divided. No broker, no Spark."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from klamm.spark.offsets import from_json, share, to_json
+from klamm.spark.offsets import OffsetRange, divide, from_json, share, share_bytes, to_json
 
 
 def test_json_has_the_form_of_sparks_connector_in_a_fixed_order():
@@ -42,3 +42,52 @@ def test_a_limit_is_shared_in_proportion(limit, sizes, expected):
 def test_a_partition_that_ends_before_its_start_keeps_its_end():
     start, end = {("t", 0): 50, ("t", 1): 0}, {("t", 0): 10, ("t", 1): 100}
     assert share(20, start, end) == {("t", 0): 10, ("t", 1): 20}
+
+
+def test_bytes_are_shared_by_the_sizes_of_records():
+    start, end = {("t", 0): 10, ("t", 1): 0}, {("t", 0): 110, ("t", 1): 100}
+    sizes = {("t", 0): 10.0, ("t", 1): 90.0}
+    assert share_bytes(10_000, start, end, sizes) == end
+    assert share_bytes(1000, start, end, sizes) == {("t", 0): 20, ("t", 1): 10}
+    assert share_bytes(1, start, end, sizes) == {("t", 0): 11, ("t", 1): 1}
+    assert share_bytes(1, start, end, {}) == end
+
+
+def spans(*sizes):
+    return [OffsetRange("t", number, 1000, 1000 + size) for number, size in enumerate(sizes)]
+
+
+def parts(ranges, **rules):
+    divided = divide(ranges, rules.get("least"), rules.get("records"), rules.get("bytes"), rules.get("sizes"))
+    for whole in ranges:  # every offset once, in order
+        own = [part for part in divided if part.partition == whole.partition]
+        assert [own[0].start, *(part.end for part in own)] == [*(part.start for part in own), whole.end]
+    return [part.end - part.start for part in divided]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "least", "expected"),
+    [
+        ([100, 100], None, [100, 100]),
+        ([100, 100], 2, [100, 100]),
+        ([100, 100], 4, [50, 50, 50, 50]),
+        ([300, 100], 4, [100, 100, 100, 100]),
+        ([1000, 1], 4, [333, 333, 334, 1]),
+        ([2], 5, [1, 1]),
+        ([7], 3, [2, 2, 3]),
+    ],
+)
+def test_ranges_become_about_as_many_tasks_as_asked_for(sizes, least, expected):
+    assert parts(spans(*sizes), least=least) == expected
+
+
+def test_no_task_has_more_records_than_allowed():
+    assert parts(spans(10, 3), records=4) == [3, 3, 4, 3]
+    assert parts(spans(10, 3), records=4, least=4) == [3, 3, 4, 3]
+    assert parts(spans(100), records=60, least=4) == [25, 25, 25, 25]
+
+
+def test_no_task_has_more_bytes_than_allowed_as_far_as_is_known():
+    sizes = {("t", 0): 100.0}
+    assert parts(spans(10, 10), bytes=500, sizes=sizes) == [5, 5, 10]
+    assert parts(spans(3), bytes=1, sizes=sizes) == [1, 1, 1]

@@ -6,6 +6,7 @@ import pytest
 
 from klamm.errors import ConfigError
 from klamm.spark.options import read_options, write_options
+from klamm.spark.positions import Times
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "localhost:9092"}
 TOPIC = BOOTSTRAP | {"subscribe": "t"}
@@ -15,9 +16,11 @@ TOPIC = BOOTSTRAP | {"subscribe": "t"}
     ("options", "message"),
     [
         ({"subscribe": "t"}, "'kafka.bootstrap.servers' is missing"),
-        (BOOTSTRAP, "neither is given"),
+        (BOOTSTRAP, "none is given"),
         (BOOTSTRAP | {"topic": "t"}, "'topic' names the topic of a write"),
-        (TOPIC | {"assign": '{"t":[0]}'}, "both are given"),
+        (TOPIC | {"assign": '{"t":[0]}'}, "given are subscribe and assign"),
+        (BOOTSTRAP | {"subscribePattern": "("}, "must be a regular expression"),
+        (BOOTSTRAP | {"subscribePattern": " "}, "'subscribePattern' is empty"),
         (BOOTSTRAP | {"subscribe": "a,,b"}, "got 'a,,b'"),
         (BOOTSTRAP | {"assign": '{"t":0}'}, """such as {"topic":[0,1]}"""),
         (BOOTSTRAP | {"assign": "t"}, """such as {"topic":[0,1]}"""),
@@ -25,17 +28,30 @@ TOPIC = BOOTSTRAP | {"subscribe": "t"}
         (TOPIC | {"bootstrap.servers": "x"}, "did you mean 'kafka.bootstrap.servers'?"),
         (TOPIC | {"kafkabootstrap.servers": "x"}, "did you mean 'kafka.bootstrap.servers'?"),
         (TOPIC | {"fetch.min.bytes": "1"}, "did you mean 'kafka.fetch.min.bytes'?"),
-        (TOPIC | {"colour": "blue"}, "known are subscribe, assign"),
+        (TOPIC | {"taste": "sweet"}, "known are subscribe, subscribePattern, assign"),
         (TOPIC | {"path": "t"}, "option 'subscribe' to read"),
         (TOPIC | {"startingOffsets": "first"}, "must be earliest, latest or JSON"),
         (TOPIC | {"startingOffsets": '{"t":{"0":-3}}'}, "must be earliest, latest or JSON"),
         (TOPIC | {"startingOffsets": '{"t":{"zero":1}}'}, "must be earliest, latest or JSON"),
+        (TOPIC | {"startingTimestamp": "yesterday"}, "must be milliseconds since 1970, got 'yesterday'"),
+        (TOPIC | {"startingOffsetsByTimestamp": "17"}, """such as {"topic":{"0":1700000000000}}"""),
+        (TOPIC | {"startingOffsetsByTimestamp": '{"t":{"0":-1}}'}, """such as {"topic":{"0":1700000000000}}"""),
+        (TOPIC | {"startingOffsetsByTimestampStrategy": "earliest"}, "must be error or latest, got 'earliest'"),
+        (TOPIC | {"minPartitions": "0"}, "'minPartitions' must be a whole number above 0"),
+        (TOPIC | {"maxRecordsPerPartition": "-5"}, "'maxRecordsPerPartition' must be a whole number above 0"),
+        (TOPIC | {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "5"}, "more than 'maxOffsetsPerTrigger', 5"),
+        (TOPIC | {"maxTriggerDelay": "soon"}, "must be a time such as 500ms, 10s, 15m or 2h, got 'soon'"),
+        (TOPIC | {"columns": "key,,value"}, "must be different names"),
+        (TOPIC | {"columns": "key,key"}, "must be different names"),
+        (TOPIC | {"fetchOffset.numRetries": "none"}, "'fetchOffset.numRetries' must be a whole number"),
         (TOPIC | {"maxOffsetsPerTrigger": "0"}, "'maxOffsetsPerTrigger' must be a whole number above 0, got '0'"),
         (TOPIC | {"maxOffsetsPerTrigger": "many"}, "got 'many'"),
         (TOPIC | {"failOnDataLoss": "no"}, "'failOnDataLoss' must be true or false, got 'no'"),
         (TOPIC | {"kafka.auto.offset.reset": "latest"}, "use option 'startingOffsets'"),
         (TOPIC | {"kafka.value.deserializer": "x"}, "cast the column instead"),
+        (TOPIC | {"kafka.key.deserializer": "x"}, "cast the column instead"),
         (TOPIC | {"kafka.enable.auto.commit": "true"}, "keeps the positions"),
+        (TOPIC | {"kafka.interceptor.classes": "x"}, "could change what is read"),
     ],
 )
 def test_a_read_with_a_wrong_option_is_refused(options, message):
@@ -58,9 +74,43 @@ def test_a_batch_read_of_nothing_is_refused(options, message):
         read_options(TOPIC | options, streaming=False)
 
 
-def test_a_stream_has_no_end():
+@pytest.mark.parametrize(
+    "option", [{"endingOffsets": "latest"}, {"endingTimestamp": "1"}, {"endingOffsetsByTimestamp": '{"t":{"0":1}}'}]
+)
+def test_a_stream_has_no_end(option):
     with pytest.raises(ConfigError, match="a stream has no end"):
-        read_options(TOPIC | {"endingOffsets": "latest"}, streaming=True)
+        read_options(TOPIC | option, streaming=True)
+
+
+def test_a_timestamp_beats_timestamps_by_partition_and_these_beat_offsets():
+    by_partition = {"startingOffsetsByTimestamp": '{"t":{"0":7}}', "startingOffsets": "earliest"}
+    assert read_options(TOPIC | by_partition | {"startingTimestamp": "5"}).start.at == Times(5, or_latest=False)
+    assert read_options(TOPIC | by_partition).start.at == Times({("t", 0): 7}, or_latest=False)
+    # Latest is no place to begin a batch read, but here it is not the place.
+    hidden = {"startingTimestamp": "5", "startingOffsets": "latest"}
+    assert read_options(TOPIC | hidden, streaming=False).start.option == "startingTimestamp"
+
+
+def test_a_read_ends_at_the_latest_record_if_none_is_young_enough():
+    options = TOPIC | {"startingTimestamp": "5", "endingTimestamp": "9"}
+    assert read_options(options).end.at == Times(9, or_latest=True)
+    latest = read_options(options | {"startingOffsetsByTimestampStrategy": "LATEST"})
+    assert latest.start.at == Times(5, or_latest=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("500ms", 0.5), ("10s", 10), ("15m", 900), ("2min", 120), ("1h", 3600), ("250", 0.25)]
+)
+def test_a_delay_is_written_as_spark_writes_times(text, seconds):
+    assert read_options(TOPIC | {"maxTriggerDelay": text}).limits.max_delay_seconds == seconds
+
+
+def test_offsets_are_committed_for_the_group_that_is_named():
+    assert read_options(TOPIC).commit_group is None
+    options = read_options(TOPIC | {"kafka.group.id": "g"})
+    assert options.commit_group == "g"
+    assert "group.id" not in options.config
+    assert read_options(TOPIC | {"kafka.group.id": "g", "commitGroup": "h"}).commit_group == "h"
 
 
 @pytest.mark.parametrize(
@@ -70,6 +120,10 @@ def test_a_stream_has_no_end():
         (BOOTSTRAP | {"topics": "t"}, "did you mean 'topic'?"),
         (BOOTSTRAP | {"topic": " "}, "option 'topic' is empty"),
         (BOOTSTRAP | {"kafka.key.serializer": "x"}, "cast the column instead"),
+        (BOOTSTRAP | {"kafka.value.serializer": "x"}, "cast the column instead"),
+        (BOOTSTRAP | {"kafka.transactional.id": "x"}, "use option 'delivery'"),
+        (BOOTSTRAP | {"delivery": "once"}, "must be at-least-once or exactly-once, got 'once'"),
+        (BOOTSTRAP | {"delivery": "exactly-once"}, "needs option 'topic'"),
     ],
 )
 def test_a_write_with_a_wrong_option_is_refused(options, message):
@@ -80,11 +134,14 @@ def test_a_write_with_a_wrong_option_is_refused(options, message):
 
 def test_defaults_are_those_of_sparks_connector():
     batch, stream = (read_options(TOPIC, streaming=streaming) for streaming in (False, True))
-    assert (batch.start, batch.end) == ("earliest", "latest")
-    assert stream.start == "latest"
+    assert (batch.start.at, batch.end.at) == ("earliest", "latest")
+    assert stream.start.at == "latest"
     assert batch.fail_on_data_loss
     assert not batch.include_headers
-    assert batch.max_offsets_per_trigger is None
+    assert not batch.limits.are_set
+    assert batch.limits.max_delay_seconds == 15 * 60
+    assert (batch.poll_seconds, batch.retries, batch.retry_seconds) == (120, 3, 1)
+    assert not write_options(BOOTSTRAP | {"topic": "t"}).exactly_once
 
 
 def test_names_are_found_in_any_case_as_spark_lowers_them():

@@ -1,4 +1,4 @@
-"""The README's examples run as they stand there, one after the other, but for the address of the broker."""
+"""The examples of the README and of docs/spark.md run as they stand there, one after the other, but for the address of the broker."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import klamm
+
 if TYPE_CHECKING:
     from conftest import Broker
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
 EXAMPLES = re.findall(r"^## (.+?)\n.*?^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+PAGE = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "spark.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.usefixtures("spark")
@@ -29,3 +33,14 @@ def test_every_example_runs(broker: Broker, capsys: pytest.CaptureFixture[str]) 
     assert "b'started'" in said
     assert "behind by" in said
     assert "count(1)" in said
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_page_about_spark_runs(dev_broker: Broker, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    names: dict[str, object] = {}
+    for code in PAGE:
+        here = code.replace("localhost:9092", dev_broker.bootstrap_servers).replace('"checkpoint"', repr(str(tmp_path)))
+        exec(compile(here, "docs/spark.md", "exec"), names)  # noqa: S102 - our own page
+    assert re.search(r"bell\| +3\|", capsys.readouterr().out)
+    copied = klamm.read_table(dev_broker.bootstrap_servers, "orders-copy", isolation_level="read_committed")
+    assert copied.column("key").to_pylist() == [b"7"]

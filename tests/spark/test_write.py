@@ -30,6 +30,23 @@ def test_a_row_arrives_with_all_it_has(kafka, topic):
     ]
 
 
+def test_large_types_and_local_times_are_written_as_what_they_are(dev, topic):
+    dev.create(topic)
+    when = datetime(2024, 2, 29, 12, 0, tzinfo=timezone.utc)
+    settings = {"spark.sql.execution.arrow.useLargeVarTypes": "true", "spark.sql.session.timeZone": "Asia/Kolkata"}
+    before = {name: dev.spark.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            dev.spark.conf.set(name, value)
+        dev.write(dev.spark.createDataFrame([(b"k", b"v", None, when, [("h", b"1")])], SCHEMA), topic=topic)
+    finally:
+        for name, value in before.items():
+            dev.spark.conf.set(name, value)
+    [record] = dev.records(topic)
+    assert (record.key, record.value, list(record.headers)) == (b"k", b"v", [("h", b"1")])
+    assert record.timestamp_ms == int(when.timestamp() * 1000)
+
+
 @pytest.mark.parametrize("kind", ["string", "binary"])
 def test_text_is_written_as_its_bytes(kafka, topic, kind):
     kafka.create(topic)

@@ -23,3 +23,12 @@ def test_the_example_of_the_legacy_page_runs(capsys):
     (code,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     exec(compile(code, "docs/legacy.md", "exec"), {"klamm": klamm})  # noqa: S102 - our own page
     assert capsys.readouterr().out == "0 13 b'one'\n13 26 b'two'\n"
+
+
+def test_the_example_of_the_groups_page_prints_what_it_says(capsys):
+    page = (ROOT / "docs" / "groups.md").read_text(encoding="utf-8")
+    (code, printed) = re.findall(r"^```python\n(.*?)^```\n\nprints\n\n```\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[
+        0
+    ]
+    exec(compile(code, "docs/groups.md", "exec"), {})  # noqa: S102 - our own page
+    assert capsys.readouterr().out == printed

@@ -50,7 +50,8 @@ class Output:
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Print a table: framed on a terminal, plain aligned columns in a pipe. Numbers stand to the right."""
         cells = [tuple(row) for row in rows]
-        numeric = [bool(cells) and all(isinstance(row[at], int | float) for row in cells) for at in range(len(columns))]
+        values = [[row[at] for row in cells if row[at] is not None] for at in range(len(columns))]
+        numeric = [bool(column) and all(isinstance(value, int | float) for value in column) for column in values]
         texts = [[show(cell) for cell in row] for row in cells]
         if self.text.isatty():
             from rich.console import Console

@@ -11,21 +11,22 @@ connector: `format("kafka")` becomes `format("klamm")`. Rows travel as Arrow bat
     )
 
 Spark finds the source by itself, through the package `pyspark_klamm`; `register` does the same
-by hand. Files, in the order data takes: source, options, schema, lookup and offsets (what to read),
-read, columns, write; clients keeps the Kafka clients of a worker.
+by hand. Files, in the order data takes: source, options and positions, schema, lookup and offsets (what to
+read), filters, read, stream, columns, write, exactly_once; clients keeps the Kafka clients of a worker.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from klamm.spark.exactly_once import ExactlyOnceError
 from klamm.spark.offsets import DataLossError
 from klamm.spark.source import KlammDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DataLossError", "KlammDataSource", "register"]
+__all__ = ["DataLossError", "ExactlyOnceError", "KlammDataSource", "register"]
 
 
 def register(spark: SparkSession) -> None:

@@ -11,20 +11,43 @@ option the client says.
 from __future__ import annotations
 
 import difflib
-import json
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from klamm.errors import ConfigError
-from klamm.spark.offsets import EARLIEST, LATEST, Offsets, parse_offsets
+from klamm.spark import positions
+from klamm.spark.offsets import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from klamm.spark.offsets import Partition
+    from klamm.spark.positions import Position
 
-Position = str | Offsets
-"""`earliest`, `latest`, or an offset for each partition, where -2 and -1 stand for those two."""
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a batch of a stream may hold, and what it waits for."""
+
+    max_offsets: int | None
+    min_offsets: int | None
+    max_delay_seconds: float
+    max_bytes: int | None
+
+    @property
+    def are_set(self) -> bool:
+        """Tell whether there are any."""
+        return any(limit is not None for limit in (self.max_offsets, self.min_offsets, self.max_bytes))
+
+
+@dataclass(frozen=True)
+class Division:
+    """How ranges of offsets become tasks."""
+
+    min_parts: int | None
+    max_records: int | None
+    max_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -33,12 +56,20 @@ class ReadOptions:
 
     config: dict[str, str]
     topics: tuple[str, ...]
+    pattern: str | None
     assigned: tuple[Partition, ...]
     start: Position
     end: Position
-    max_offsets_per_trigger: int | None
+    limits: Limits
+    division: Division
     fail_on_data_loss: bool
     include_headers: bool
+    columns: tuple[str, ...] | None
+    filter_pushdown: bool
+    commit_group: str | None
+    poll_seconds: float
+    retries: int
+    retry_seconds: float
 
 
 @dataclass(frozen=True)
@@ -47,32 +78,48 @@ class WriteOptions:
 
     config: dict[str, str]
     topic: str | None
+    exactly_once: bool
 
 
 def read_options(options: Mapping[str, str], streaming: bool | None = None) -> ReadOptions:
     """Parse the options of a read: streaming, batch, or (`None`) it is not known yet which."""
     given = _checked(options)
-    topics, assigned = _which(given)
-    start = _position(given, "startingOffsets", "latest" if streaming else "earliest")
-    end = _position(given, "endingOffsets", "latest")
-    if streaming and "endingoffsets" in given:
-        raise ConfigError("option 'endingOffsets' is for batch reads; a stream has no end")
+    topics, pattern, assigned = _which(given)
+    start = positions.starting(given, "latest" if streaming else "earliest")
+    end = positions.ending(given)
+    for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
+        if streaming and name.lower() in given:
+            raise ConfigError(f"option '{name}' is for batch reads; a stream has no end")
     if streaming is False:
-        if start == "latest" or LATEST in _offsets_of(start):
+        if start.says("latest", LATEST):
             raise ConfigError(
                 "option 'startingOffsets' of a batch read cannot be latest (-1): nothing would be left to read"
             )
-        if end == "earliest" or EARLIEST in _offsets_of(end):
+        if end.says("earliest", EARLIEST):
             raise ConfigError("option 'endingOffsets' cannot be earliest (-2): nothing would be left to read")
+    config = _client_config(given, READ_DEFAULTS, READ_REFUSED)
+    group = config.pop("group.id", None)
     return ReadOptions(
-        config=_client_config(given, READ_DEFAULTS, READ_REFUSED),
+        config=config,
         topics=topics,
+        pattern=pattern,
         assigned=assigned,
         start=start,
         end=end,
-        max_offsets_per_trigger=_positive(given, "maxOffsetsPerTrigger"),
+        limits=_limits(given),
+        division=Division(
+            min_parts=_positive(given, "minPartitions"),
+            max_records=_positive(given, "maxRecordsPerPartition"),
+            max_bytes=_positive(given, "maxBytesPerPartition"),
+        ),
         fail_on_data_loss=_boolean(given, "failOnDataLoss", True),
         include_headers=_boolean(given, "includeHeaders", False),
+        columns=_columns(given),
+        filter_pushdown=_boolean(given, "filterPushdown", False),
+        commit_group=given.get("commitgroup", group),
+        poll_seconds=(_positive(given, "kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
+        retries=_positive(given, "fetchOffset.numRetries") or 3,
+        retry_seconds=(_positive(given, "fetchOffset.retryIntervalMs") or 1000) / 1000,
     )
 
 
@@ -82,7 +129,42 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     topic = given.get("topic")
     if topic is not None and not topic.strip():
         raise ConfigError("option 'topic' is empty")
-    return WriteOptions(config=_client_config(given, WRITE_DEFAULTS, WRITE_REFUSED), topic=topic)
+    delivery = given.get("delivery", "at-least-once").strip().lower()
+    if delivery not in ("at-least-once", "exactly-once"):
+        raise ConfigError(f"option 'delivery' must be at-least-once or exactly-once, got '{delivery}'")
+    exactly_once = delivery == "exactly-once"
+    if exactly_once and topic is None:
+        raise ConfigError(
+            "option 'delivery' is exactly-once, which needs option 'topic'",
+            hint="what has landed is noted under that topic; a 'topic' column may name different ones in a retry",
+        )
+    defaults = WRITE_DEFAULTS | (EXACTLY_ONCE_DEFAULTS if exactly_once else {})
+    config = _client_config(given, defaults, WRITE_REFUSED)
+    return WriteOptions(config=config, topic=topic, exactly_once=exactly_once)
+
+
+def _limits(given: dict[str, str]) -> Limits:
+    limits = Limits(
+        max_offsets=_positive(given, "maxOffsetsPerTrigger"),
+        min_offsets=_positive(given, "minOffsetsPerTrigger"),
+        max_delay_seconds=_duration(given, "maxTriggerDelay", "15m"),
+        max_bytes=_positive(given, "maxBytesPerTrigger"),
+    )
+    least, most = limits.min_offsets, limits.max_offsets
+    if least is not None and most is not None and least > most:
+        raise ConfigError(f"option 'minOffsetsPerTrigger' is {least}, more than 'maxOffsetsPerTrigger', {most}")
+    return limits
+
+
+def _columns(given: dict[str, str]) -> tuple[str, ...] | None:
+    if "columns" not in given:
+        return None
+    names = tuple(name.strip() for name in given["columns"].split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ConfigError(
+            f"option 'columns' must be different names with commas between them, got '{given['columns']}'"
+        )
+    return names
 
 
 def _checked(options: Mapping[str, str]) -> dict[str, str]:
@@ -95,12 +177,16 @@ def _checked(options: Mapping[str, str]) -> dict[str, str]:
                 "klamm reads and writes no path",
                 hint="name topics with option 'subscribe' to read, with option 'topic' to write",
             )
+        if key == "provider":  # what Spark hands over instead
+            raise ConfigError(
+                "Spark does not hand the options of CREATE TABLE to Python sources",
+                hint="use CREATE TEMP VIEW name USING klamm OPTIONS (...)",
+            )
         raise ConfigError(f"unknown option '{key}'", hint=_nearest(key))
     if not given.get("kafka.bootstrap.servers", "").strip():
         raise ConfigError(
             "option 'kafka.bootstrap.servers' is missing",
-            hint="say where the brokers are: .option('kafka.bootstrap.servers', 'localhost:9092'); in SQL use "
-            "CREATE TEMP VIEW, since CREATE TABLE does not hand its options to Python sources",
+            hint="say where the brokers are: .option('kafka.bootstrap.servers', 'localhost:9092')",
         )
     return given
 
@@ -114,50 +200,33 @@ def _nearest(key: str) -> str:
     return f"known are {', '.join(OPTIONS.values())} and those that begin with 'kafka.'"
 
 
-def _which(given: dict[str, str]) -> tuple[tuple[str, ...], tuple[Partition, ...]]:
-    if ("subscribe" in given) == ("assign" in given):
-        trouble = "both are given" if "subscribe" in given else "neither is given"
+def _which(given: dict[str, str]) -> tuple[tuple[str, ...], str | None, tuple[Partition, ...]]:
+    ways = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in given]
+    if len(ways) != 1:
+        trouble = f"given are {' and '.join(ways)}" if ways else "none is given"
         also = ", and 'topic' names the topic of a write" if "topic" in given else ""
-        raise ConfigError(f"a read needs one of the options 'subscribe' and 'assign': {trouble}{also}")
-    if "subscribe" in given:
-        topics = [name.strip() for name in given["subscribe"].split(",")]
-        if not all(topics):
+        raise ConfigError(
+            f"a read needs one of the options 'subscribe', 'subscribePattern' and 'assign': {trouble}{also}"
+        )
+    if "assign" in given:
+        return (), None, positions.assigned(given["assign"])
+    if "subscribepattern" in given:
+        pattern = given["subscribepattern"].strip()
+        try:
+            re.compile(pattern)
+        except re.error as error:
             raise ConfigError(
-                f"option 'subscribe' must be topic names with commas between them, got '{given['subscribe']}'"
-            )
-        return tuple(dict.fromkeys(topics)), ()
-    return (), _assigned(given["assign"])
-
-
-def _assigned(text: str) -> tuple[Partition, ...]:
-    form = f"""option 'assign' must be JSON such as {{"topic":[0,1]}}, got '{text}'"""
-    try:
-        named = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"{form}: {error}") from None
-    if not isinstance(named, dict) or not named:
-        raise ConfigError(form)
-    partitions: set[Partition] = set()
-    for topic, numbers in named.items():
-        if not isinstance(numbers, list) or not numbers or not all(map(_is_partition, numbers)):
-            raise ConfigError(form)
-        partitions.update((topic, number) for number in numbers)
-    return tuple(sorted(partitions))
-
-
-def _is_partition(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _position(given: dict[str, str], option: str, default: str) -> Position:
-    text = given.get(option.lower(), default).strip()
-    if text.lower() in ("earliest", "latest"):
-        return text.lower()
-    return parse_offsets(text, option)
-
-
-def _offsets_of(position: Position) -> set[int]:
-    return set() if isinstance(position, str) else set(position.values())
+                f"option 'subscribePattern' must be a regular expression as Python has them, got '{pattern}': {error}"
+            ) from None
+        if not pattern:
+            raise ConfigError("option 'subscribePattern' is empty")
+        return (), pattern, ()
+    topics = [name.strip() for name in given["subscribe"].split(",")]
+    if not all(topics):
+        raise ConfigError(
+            f"option 'subscribe' must be topic names with commas between them, got '{given['subscribe']}'"
+        )
+    return tuple(dict.fromkeys(topics)), None, ()
 
 
 def _positive(given: dict[str, str], option: str) -> int | None:
@@ -171,6 +240,15 @@ def _positive(given: dict[str, str], option: str) -> int | None:
     if number <= 0:
         raise ConfigError(f"option '{option}' must be a whole number above 0, got '{text}'")
     return number
+
+
+def _duration(given: dict[str, str], option: str, default: str) -> float:
+    """Read a time as Spark writes them: `500ms`, `10s`, `15m`, `2h`, `1d`; without a unit, milliseconds."""
+    text = given.get(option.lower(), default).strip().lower()
+    match = re.fullmatch(r"(\d+)\s*([a-z]*)", text)
+    if match is None or match[2] not in SECONDS:
+        raise ConfigError(f"option '{option}' must be a time such as 500ms, 10s, 15m or 2h, got '{text}'")
+    return int(match[1]) * SECONDS[match[2]]
 
 
 def _boolean(given: dict[str, str], option: str, default: bool) -> bool:
@@ -195,18 +273,49 @@ OPTIONS = {
     name.lower(): name
     for name in (
         "subscribe",
+        "subscribePattern",
         "assign",
         "startingOffsets",
+        "startingTimestamp",
+        "startingOffsetsByTimestamp",
+        "startingOffsetsByTimestampStrategy",
         "endingOffsets",
-        "maxOffsetsPerTrigger",
+        "endingTimestamp",
+        "endingOffsetsByTimestamp",
         "failOnDataLoss",
+        "minPartitions",
+        "maxRecordsPerPartition",
+        "maxBytesPerPartition",
+        "maxOffsetsPerTrigger",
+        "minOffsetsPerTrigger",
+        "maxTriggerDelay",
+        "maxBytesPerTrigger",
         "includeHeaders",
+        "columns",
+        "filterPushdown",
+        "commitGroup",
+        "groupIdPrefix",
+        "kafkaConsumer.pollTimeoutMs",
+        "fetchOffset.numRetries",
+        "fetchOffset.retryIntervalMs",
         "topic",
+        "delivery",
     )
 }
 
 # Options of the writer itself, which Spark hands to the sink as well.
 SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname"})
+
+SECONDS = {
+    "": 0.001,
+    "us": 0.000_001,
+    "ms": 0.001,
+    "s": 1.0,
+    "m": 60.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "d": 86_400.0,
+}
 
 # A query must not create the topic that it misspells; Spark alone keeps the positions.
 # A position that is gone must be an error, so that failOnDataLoss decides.
@@ -224,19 +333,27 @@ WRITE_DEFAULTS = {
     "linger.ms": "20",
 }
 
+# A transaction lasts as long as its task; this is the most that brokers allow unless told otherwise.
+# Every task makes a producer, and a new one asks twice for its coordinator, with the first wait in between.
+EXACTLY_ONCE_DEFAULTS = {
+    "retry.backoff.ms": "10",
+    "transaction.timeout.ms": "900000",
+}
+
 _SERIALIZED = "keys and values are binary here; cast the column instead"
-_SPARK_KEEPS = "Spark keeps the positions of a query in its checkpoint"
 
 READ_REFUSED = {
-    "auto.offset.reset": "use option 'startingOffsets'",
+    "auto.offset.reset": "use option 'startingOffsets': Spark keeps the positions of a query, so that nothing is missed "
+    "when partitions are added",
     "key.deserializer": _SERIALIZED,
     "value.deserializer": _SERIALIZED,
-    "enable.auto.commit": _SPARK_KEEPS,
-    "interceptor.classes": "klamm runs no Java classes",
+    "enable.auto.commit": "Spark keeps the positions of a query in its checkpoint; option 'commitGroup' commits them, too",
+    "interceptor.classes": "klamm runs no Java classes, and an interceptor could change what is read",
 }
 
 WRITE_REFUSED = {
     "key.serializer": _SERIALIZED,
     "value.serializer": _SERIALIZED,
     "interceptor.classes": "klamm runs no Java classes",
+    "transactional.id": "use option 'delivery' with exactly-once, which names the transactions of each task",
 }

@@ -55,26 +55,18 @@ _SINK: dict[str, tuple[DataType, ...]] = {
 }
 
 
-def source_schema(include_headers: bool) -> StructType:
-    """Build the schema of a read."""
-    return StructType(
-        [
-            StructField(name, spark_type)
-            for name, (spark_type, _) in _SOURCE.items()
-            if include_headers or name != "headers"
-        ]
-    )
+def source_schema(include_headers: bool, columns: tuple[str, ...] | None = None) -> StructType:
+    """Build the schema of a read: all columns, headers only if wanted, or those that are named."""
+    if columns is None:
+        columns = tuple(name for name in _SOURCE if include_headers or name != "headers")
+    return StructType([StructField(name, _source_column(name)[0]) for name in columns])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Translate the schema of a read, after checking that its columns are some of the source's."""
     fields = []
     for field in schema.fields:
-        if field.name not in _SOURCE:
-            near = difflib.get_close_matches(field.name, _SOURCE, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(_SOURCE)}"
-            raise ConfigError(f"the source has no column '{field.name}'", hint=hint)
-        spark_type, arrow_type = _SOURCE[field.name]
+        spark_type, arrow_type = _source_column(field.name)
         if not _same(field.dataType, spark_type):
             raise ConfigError(
                 f"column '{field.name}' is {spark_type.simpleString()} in the source, "
@@ -83,6 +75,14 @@ def arrow_schema(schema: StructType) -> pa.Schema:
             )
         fields.append(pa.field(field.name, arrow_type))
     return pa.schema(fields)
+
+
+def _source_column(name: str) -> tuple[DataType, pa.DataType]:
+    if name not in _SOURCE:
+        near = difflib.get_close_matches(name, _SOURCE, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(_SOURCE)}"
+        raise ConfigError(f"the source has no column '{name}'", hint=hint)
+    return _SOURCE[name]
 
 
 def sink_columns(schema: StructType, topic: str | None) -> list[str]:

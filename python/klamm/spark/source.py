@@ -17,8 +17,9 @@ from pyspark.sql.datasource import DataSource
 from klamm.errors import ConfigError
 from klamm.spark import clients
 from klamm.spark.options import read_options, write_options
-from klamm.spark.read import ADMISSION_CONTROL, KlammReader, KlammStreamReader
+from klamm.spark.read import KlammFilteringReader, KlammReader
 from klamm.spark.schema import source_schema
+from klamm.spark.stream import ADMISSION_CONTROL, KlammStreamReader
 from klamm.spark.write import KlammStreamWriter, KlammWriter
 
 if TYPE_CHECKING:
@@ -41,20 +42,29 @@ class KlammDataSource(DataSource):
         """Describe the rows, which also checks the options before anything runs."""
         options = read_options(self.options)
         clients.check_consumer(options.config)
-        return source_schema(options.include_headers)
+        return source_schema(options.include_headers, options.columns)
 
     def reader(self, schema: StructType) -> KlammReader:
         """Make the reader of a batch query."""
         options = read_options(self.options, streaming=False)
-        if options.max_offsets_per_trigger is not None:
-            log.warning("option 'maxOffsetsPerTrigger' does nothing in a batch read")
-        return KlammReader(options, schema)
+        for name in (
+            "maxOffsetsPerTrigger",
+            "minOffsetsPerTrigger",
+            "maxTriggerDelay",
+            "maxBytesPerTrigger",
+            "commitGroup",
+        ):
+            if name.lower() in self.options:
+                log.warning("option '%s' does nothing in a batch read", name)
+        return (KlammFilteringReader if options.filter_pushdown else KlammReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> KlammStreamReader:
         """Make the reader of a streaming query."""
         options = read_options(self.options, streaming=True)
-        if options.max_offsets_per_trigger is not None and not ADMISSION_CONTROL:
-            raise ConfigError("option 'maxOffsetsPerTrigger' needs Spark 4.2 or newer")
+        if options.limits.are_set and not ADMISSION_CONTROL:
+            raise ConfigError("options that limit a batch, such as 'maxOffsetsPerTrigger', need Spark 4.2 or newer")
+        if "groupidprefix" in self.options:
+            log.warning("option 'groupIdPrefix' does nothing: klamm's reads join no group; 'commitGroup' names one")
         return KlammStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> KlammWriter:
@@ -68,5 +78,6 @@ class KlammDataSource(DataSource):
 
     def _write_options(self) -> WriteOptions:
         options = write_options(self.options)
-        clients.check_producer(options.config)
+        transactional = {"transactional.id": "klamm"} if options.exactly_once else {}
+        clients.check_producer(options.config | transactional)
         return options

@@ -1,7 +1,7 @@
 """The sink: Arrow batches of a task go to a producer as they are, and the task ends with a flush.
 
 Delivery is at least once, as with Spark's own sink: a task that Spark repeats sends its rows again.
-The idempotent producer keeps its own retries from adding to that.
+The idempotent producer keeps its own retries from adding to that. `exactly_once` has what a stream can do about it.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 )
 
 from klamm.errors import ConfigError
-from klamm.spark import clients
+from klamm.spark import clients, exactly_once
 from klamm.spark.schema import sink_columns
 
 if TYPE_CHECKING:
@@ -47,6 +47,12 @@ class KlammWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
         if overwrite:
             raise ConfigError("a topic cannot be overwritten", hint="use .mode('append')")
+        if options.exactly_once:
+            raise ConfigError(
+                "option 'delivery' is exactly-once, which needs a stream: the batches of one have numbers, and a batch write "
+                "that is repeated cannot know what it wrote before",
+                hint="use writeStream, not foreachBatch",
+            )
         self._options = options
         self._columns = sink_columns(schema, options.topic)
 
@@ -72,6 +78,8 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of a task, on an executor, and wait for all of them."""
+        if self._options.exactly_once:
+            return Written(exactly_once.write(self._options, self._columns, iterator, exactly_once.current_task()))
         return _write(self._options, self._columns, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

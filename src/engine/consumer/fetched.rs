@@ -5,7 +5,7 @@ use crate::api::{ErrorCode, fetch};
 use crate::engine::{Error, ErrorKind, Reply};
 use crate::record::{Batch, Control, ControlType, RecordSet, TimestampType, batches};
 use crate::wire::{self, Uuid};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// One partition that was asked for.
@@ -20,6 +20,8 @@ pub struct Asked {
     pub topic: Arc<str>,
     pub id: Uuid,
     pub partition: i32,
+    /// The leader's epoch as the consumer knows it; -1 for none.
+    pub leader_epoch: i32,
 }
 
 /// How to read what comes.
@@ -38,6 +40,8 @@ pub struct Chunk {
     pub timestamp_type: TimestampType,
     /// The offset after the batch.
     pub next_offset: i64,
+    /// The leader that wrote the batch; -1 in old formats.
+    pub leader_epoch: i32,
     pub bytes: usize,
 }
 
@@ -47,28 +51,42 @@ pub struct Fetched {
     pub asked: Asked,
     pub code: ErrorCode,
     pub high_watermark: i64,
+    /// A follower that is nearer, instead of records (KIP-392).
+    pub replica: Option<i32>,
     pub chunks: Vec<Chunk>,
     /// Why reading stopped before the end of what came.
     pub error: Option<Error>,
 }
 
-/// Reads a whole answer.
-pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<Vec<Fetched>, Error> {
+/// Reads a whole answer: the session's id, and what there is of each partition. A session leaves out what has no news.
+pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<(i32, Vec<Fetched>), Error> {
     let mut response: fetch::Response = reply.decode()?;
     response.error_code.check().map_err(|code| Error::refused(code, "fetch"))?;
+    let mut places: HashMap<(&str, Uuid, i32), (usize, usize)> = HashMap::new();
+    for (t, topic) in response.responses.iter().enumerate() {
+        for (p, partition) in topic.partitions.iter().enumerate() {
+            places.insert((&topic.topic, topic.topic_id, partition.partition_index), (t, p));
+        }
+    }
+    let by_id = |a: &Asked| places.get(&("", a.id, a.partition));
+    let found: Vec<Option<(usize, usize)>> =
+        asked.iter().map(|a| places.get(&(&*a.topic, Uuid::ZERO, a.partition)).or_else(|| by_id(a)).copied()).collect();
     let mut all = Vec::with_capacity(asked.len());
-    for asked in asked {
-        let mut of_topic = response
-            .responses
-            .iter_mut()
-            .filter(|t| if t.topic_id.is_zero() { *t.topic == *asked.topic } else { t.topic_id == asked.id });
-        let found = of_topic.find_map(|t| t.partitions.iter_mut().find(|p| p.partition_index == asked.partition));
-        all.push(match found {
+    for (asked, found) in asked.into_iter().zip(found) {
+        let topic = found.and_then(|(t, p)| response.responses.get_mut(t).map(|t| (t, p)));
+        all.push(match topic.and_then(|(t, p)| t.partitions.get_mut(p)) {
             Some(p) => read_partition(asked, checks, p),
-            None => Fetched { asked, code: ErrorCode::NONE, high_watermark: -1, chunks: Vec::new(), error: None },
+            None => Fetched {
+                asked,
+                code: ErrorCode::NONE,
+                high_watermark: -1,
+                replica: None,
+                chunks: Vec::new(),
+                error: None,
+            },
         });
     }
-    Ok(all)
+    Ok((response.session_id, all))
 }
 
 fn read_partition(asked: Asked, checks: Checks, p: &mut fetch::PartitionResponse) -> Fetched {
@@ -76,8 +94,15 @@ fn read_partition(asked: Asked, checks: Checks, p: &mut fetch::PartitionResponse
     aborted.sort_by_key(|t| t.first_offset);
     let mut aborted = aborted.into_iter().peekable();
     let mut aborting = HashSet::new();
-    let mut fetched =
-        Fetched { code: p.error_code, high_watermark: p.high_watermark, chunks: Vec::new(), error: None, asked };
+    let replica = Some(p.preferred_read_replica).filter(|r| *r >= 0);
+    let mut fetched = Fetched {
+        code: p.error_code,
+        high_watermark: p.high_watermark,
+        replica,
+        chunks: Vec::new(),
+        error: None,
+        asked,
+    };
     for batch in batches(p.records.take().unwrap_or_default()).in_runs() {
         let batch = match batch.and_then(|b| if checks.crcs { b.check_crc().map(|()| b) } else { Ok(b) }) {
             Ok(batch) => batch,
@@ -113,7 +138,8 @@ fn read_partition(asked: Asked, checks: Checks, p: &mut fetch::PartitionResponse
             }
         };
         let bytes = records.as_ref().map_or(0, |r| r.data().len().max(batch.data.len()));
-        fetched.chunks.push(Chunk { records, timestamp_type: batch.header.timestamp_type(), next_offset, bytes });
+        let (timestamp_type, leader_epoch) = (batch.header.timestamp_type(), batch.header.partition_leader_epoch);
+        fetched.chunks.push(Chunk { records, timestamp_type, next_offset, leader_epoch, bytes });
     }
     fetched
 }
@@ -170,12 +196,20 @@ mod tests {
     /// What comes of an answer to a fetch from `offset` on: who set the timestamp and the offset of each record that is
     /// given out, and the error behind them.
     fn given_out(offset: i64, checks: Checks, records: Vec<u8>) -> (Vec<(TimestampType, i64)>, Option<Error>) {
-        let asked = Asked { slot: 0, generation: 0, offset, topic: Arc::from("t"), id: Uuid::ZERO, partition: 0 };
+        let asked = Asked {
+            slot: 0,
+            generation: 0,
+            offset,
+            topic: Arc::from("t"),
+            id: Uuid::ZERO,
+            partition: 0,
+            leader_epoch: -1,
+        };
         let partition = fetch::PartitionResponse { records: Some(records.into()), ..Default::default() };
         let topic = fetch::TopicResponse { topic: "t".to_owned(), partitions: vec![partition], ..Default::default() };
         let response = fetch::Response { responses: vec![topic], ..Default::default() };
         let reply = Reply { version: 4, body: api::encode(4, &response).unwrap().into() };
-        let fetched = read(vec![asked], checks, reply).unwrap().remove(0);
+        let fetched = read(vec![asked], checks, reply).unwrap().1.remove(0);
         let mut partition = Partition::new(Arc::from("t"), 0, None);
         partition.start_at(offset);
         partition.buffer(fetched.chunks, fetched.error);

@@ -32,6 +32,8 @@ pub struct Partition {
     pub fetch_offset: i64,
     /// The next offset to give out.
     pub position: i64,
+    /// The leader epoch of the batch before it; -1 if that is not known.
+    pub position_epoch: i32,
     /// Records before this offset are done with.
     pub finished: i64,
     /// The offset last committed.
@@ -45,6 +47,10 @@ pub struct Partition {
     pub unknown_since: Option<Time>,
     pub failures: u32,
     pub buffered: usize,
+    /// The follower to read from, and until when.
+    pub replica: Option<(i32, Time)>,
+    /// When it had records last.
+    pub served: Time,
     queue: VecDeque<Chunk>,
     error: Option<Error>,
 }
@@ -58,6 +64,7 @@ impl Partition {
             generation: 0,
             fetch_offset: 0,
             position: 0,
+            position_epoch: -1,
             finished: 0,
             committed: -1,
             end,
@@ -68,6 +75,8 @@ impl Partition {
             unknown_since: None,
             failures: 0,
             buffered: 0,
+            replica: None,
+            served: Time(0),
             queue: VecDeque::new(),
             error: None,
         }
@@ -88,6 +97,7 @@ impl Partition {
         self.restart(Position::Known);
         self.fetch_offset = offset;
         self.position = offset;
+        self.position_epoch = -1;
         self.finished = offset;
     }
 
@@ -120,6 +130,7 @@ impl Partition {
             // Batches without records are passed over once nothing before them waits.
             if chunk.records.is_none() && self.queue.is_empty() {
                 self.pass(chunk.next_offset);
+                self.position_epoch = chunk.leader_epoch;
                 self.finished = self.finished.max(self.position);
                 self.buffered -= chunk.bytes;
             } else {
@@ -198,6 +209,7 @@ impl Partition {
                     topic: self.topic.clone(),
                     id: crate::wire::Uuid::ZERO,
                     partition: self.partition,
+                    leader_epoch: -1,
                 };
                 self.queue.clear();
                 self.buffered = 0;
@@ -208,6 +220,7 @@ impl Partition {
             if done && let Some(chunk) = self.queue.pop_front() {
                 self.buffered = self.buffered.saturating_sub(chunk.bytes);
                 self.pass(chunk.next_offset);
+                self.position_epoch = chunk.leader_epoch;
             }
         }
         (count, bytes)

@@ -19,7 +19,7 @@ impl<T: Send> Consumer<T> {
     /// The next offset to give out of a partition, once it is known.
     pub fn position(&mut self, topic: &str, partition: i32, ticket: T) -> Result<(), Error> {
         let slot = self.slot(topic, partition)?;
-        let generation = self.partitions.get(slot).map_or(0, |p| p.generation);
+        let generation = self.partitions.get(&slot).map_or(0, |p| p.generation);
         self.positions.push((ticket, slot, generation));
         self.answer_positions();
         Ok(())
@@ -27,7 +27,7 @@ impl<T: Send> Consumer<T> {
 
     pub(super) fn answer_positions(&mut self) {
         for (ticket, slot, generation) in std::mem::take(&mut self.positions) {
-            let Some(p) = self.partitions.get(slot) else {
+            let Some(p) = self.partitions.get(&slot) else {
                 continue;
             };
             match p.state {
@@ -45,20 +45,20 @@ impl<T: Send> Consumer<T> {
     pub(super) fn find_positions(&mut self, now: Time) {
         let mut committed = Vec::new();
         let mut timed: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
-        for (slot, p) in self.partitions.iter_mut().enumerate() {
+        for (slot, p) in &mut self.partitions {
             match p.state {
-                Position::Committed => committed.push(slot),
-                Position::At(timestamp) => timed.entry(timestamp).or_default().push(slot),
+                Position::Committed => committed.push(*slot),
+                Position::At(timestamp) => timed.entry(timestamp).or_default().push(*slot),
                 _ => continue,
             }
             p.state = Position::Asking;
         }
         let timeout = self.config.api_timeout;
-        let key = |this: &Self, slot: &usize| this.partitions.get(*slot).map(|p| (p.topic.clone(), p.partition));
+        let key = |this: &Self, slot: &usize| this.partitions.get(slot).map(|p| (p.topic.clone(), p.partition));
         if let (false, Some(group)) = (committed.is_empty(), self.config.group.clone()) {
             let wanted = committed.iter().filter_map(|s| key(self, s)).collect();
             let ticket = Ticket::Start(self.tagged(&committed), Position::Committed);
-            self.ops.start(now, Box::new(Committed::new(group, wanted)), timeout, ticket);
+            self.ops.start(now, Box::new(Committed::new(group.group, wanted)), timeout, ticket);
         }
         for (timestamp, slots) in timed {
             let wanted = slots.iter().filter_map(|s| key(self, s)).map(|(t, p)| (t, p, timestamp)).collect();
@@ -70,7 +70,7 @@ impl<T: Send> Consumer<T> {
     }
 
     pub(super) fn tagged(&self, slots: &[usize]) -> Vec<(usize, u64)> {
-        slots.iter().filter_map(|s| self.partitions.get(*s).map(|p| (*s, p.generation))).collect()
+        slots.iter().filter_map(|s| self.partitions.get(s).map(|p| (*s, p.generation))).collect()
     }
 
     pub(super) fn take_done(&mut self, now: Time) {
@@ -78,13 +78,7 @@ impl<T: Send> Consumer<T> {
         while let Some((ticket, result)) = self.ops.poll_done() {
             match ticket {
                 Ticket::User(ticket) => self.done.push_back((ticket, result)),
-                Ticket::AutoCommit => {
-                    self.committing = false;
-                    // What was not committed is committed with the next interval's offsets.
-                    if result.is_err() {
-                        self.partitions.iter_mut().for_each(|p| p.committed = -1);
-                    }
-                }
+                Ticket::Commit(commit) => self.take_commit(now, commit, &result),
                 Ticket::Start(slots, asked) => {
                     found = true;
                     self.take_positions(&slots, asked, result);
@@ -98,12 +92,12 @@ impl<T: Send> Consumer<T> {
 
     pub(super) fn take_positions(&mut self, slots: &[(usize, u64)], asked: Position, result: Result<Output, Error>) {
         let offsets: Vec<Option<i64>> = match result {
-            Ok(Output::Committed(offsets)) => offsets,
+            Ok(Output::Committed(offsets)) => offsets.into_iter().map(|o| o.map(|o| o.offset)).collect(),
             Ok(Output::Offsets(offsets)) => offsets.into_iter().map(|o| o.map(|(offset, _)| offset)).collect(),
             Ok(_) => Vec::new(),
             Err(error) => {
                 for (slot, generation) in slots {
-                    if let Some(p) = self.partitions.get_mut(*slot).filter(|p| p.generation == *generation) {
+                    if let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) {
                         p.state = asked;
                         p.set_error(error.clone());
                     }
@@ -113,7 +107,7 @@ impl<T: Send> Consumer<T> {
         };
         let reset = self.reset_position();
         for ((slot, generation), offset) in slots.iter().zip(offsets) {
-            let Some(p) = self.partitions.get_mut(*slot).filter(|p| p.generation == *generation) else {
+            let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) else {
                 continue;
             };
             match (offset, asked) {

@@ -1,21 +1,22 @@
-//! A group's committed offsets, without membership: generation -1 and no member id, as seed clients and tools do.
+//! A group's committed offsets: of its members, and of clients that are none (generation -1, as seed 000 has it).
 //! The coordinator is looked up first, and again when it says that it is not.
 
 use super::{Cx, Op, Output};
 use crate::api::{find_coordinator, offset_commit, offset_fetch};
+use crate::engine::group::GroupMetadata;
 use crate::engine::{Error, Reply, Target, coordinator};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Versions above these name topics by id, which a client may not know yet.
 const MAX_COMMIT: i16 = 9;
-const MAX_FETCH: i16 = 9;
+pub(super) const MAX_FETCH: i16 = 9;
 
-const COORDINATOR: u32 = 0;
-const OFFSETS: u32 = 1;
+pub(super) const COORDINATOR: u32 = 0;
+pub(super) const OFFSETS: u32 = 1;
 
 /// The coordinator if it is known and in the cluster; asks for what is missing if not.
-fn reach_coordinator(cx: &mut Cx<'_>, known: Option<i32>, group: &str) -> Option<i32> {
+pub(super) fn reach_coordinator(cx: &mut Cx<'_>, known: Option<i32>, group: &str) -> Option<i32> {
     let node = known.filter(|n| cx.cluster.brokers.contains_key(n));
     if cx.cluster.brokers.is_empty() {
         cx.refresh();
@@ -25,19 +26,34 @@ fn reach_coordinator(cx: &mut Cx<'_>, known: Option<i32>, group: &str) -> Option
     node
 }
 
+/// A partition's next offset to read, as it is committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommittedOffset {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The partition.
+    pub partition: i32,
+    /// The next offset to read.
+    pub offset: i64,
+    /// The leader epoch of the record before it; -1 if that is not known.
+    pub leader_epoch: i32,
+    /// Whatever the reader wants to keep with it.
+    pub metadata: String,
+}
+
 /// OffsetCommit for any number of partitions.
 pub struct Commit {
-    group: String,
-    offsets: Vec<(Arc<str>, i32, i64)>,
+    member: GroupMetadata,
+    offsets: Vec<CommittedOffset>,
     coordinator: Option<i32>,
     done: bool,
 }
 
 impl Commit {
     /// Commits the next offset to read of each partition.
-    pub fn new(group: String, offsets: Vec<(Arc<str>, i32, i64)>) -> Self {
+    pub fn new(member: GroupMetadata, offsets: Vec<CommittedOffset>) -> Self {
         let done = offsets.is_empty();
-        Self { group, offsets, coordinator: None, done }
+        Self { member, offsets, coordinator: None, done }
     }
 }
 
@@ -50,14 +66,16 @@ impl Op for Commit {
         if self.done {
             return Ok(());
         }
-        let Some(node) = reach_coordinator(cx, self.coordinator, &self.group) else {
+        let Some(node) = reach_coordinator(cx, self.coordinator, &self.member.group) else {
             return Ok(());
         };
         let mut topics: BTreeMap<&str, Vec<offset_commit::Partition>> = BTreeMap::new();
-        for (topic, partition, offset) in &self.offsets {
-            topics.entry(topic).or_default().push(offset_commit::Partition {
-                partition_index: *partition,
-                committed_offset: *offset,
+        for o in &self.offsets {
+            topics.entry(&o.topic).or_default().push(offset_commit::Partition {
+                partition_index: o.partition,
+                committed_offset: o.offset,
+                committed_leader_epoch: o.leader_epoch,
+                committed_metadata: Some(o.metadata.clone()),
                 ..Default::default()
             });
         }
@@ -67,7 +85,10 @@ impl Op for Commit {
             ..Default::default()
         };
         let request = offset_commit::Request {
-            group_id: self.group.clone(),
+            group_id: self.member.group.clone(),
+            generation_id_or_member_epoch: self.member.generation,
+            member_id: self.member.member.clone(),
+            group_instance_id: self.member.instance.clone(),
             topics: topics.into_iter().map(topic).collect(),
             ..Default::default()
         };
@@ -77,7 +98,7 @@ impl Op for Commit {
 
     fn take(&mut self, cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         if part == COORDINATOR {
-            self.coordinator = Some(coordinator::read(reply, format_args!("group {:?}", self.group))?);
+            self.coordinator = Some(coordinator::read(reply, format_args!("group {:?}", self.member.group))?);
             return self.step(cx);
         }
         let response: offset_commit::Response = reply.decode()?;
@@ -87,13 +108,17 @@ impl Op for Commit {
                     if coordinator::is_moved(code) {
                         self.coordinator = None;
                     }
-                    let what = format!("commit {}-{} for group {:?}", topic.name, p.partition_index, self.group);
+                    let what = format!("commit {}-{} for group {:?}", topic.name, p.partition_index, self.member.group);
                     return Err(Error::refused(code, what).at(&topic.name.into(), p.partition_index));
                 }
             }
         }
         self.done = true;
         Ok(())
+    }
+
+    fn lost(&mut self) {
+        self.coordinator = None;
     }
 
     fn output(&mut self) -> Option<Output> {
@@ -106,7 +131,7 @@ pub struct Committed {
     group: String,
     wanted: Vec<(Arc<str>, i32)>,
     coordinator: Option<i32>,
-    found: Option<Vec<Option<i64>>>,
+    found: Option<Vec<Option<CommittedOffset>>>,
 }
 
 impl Committed {
@@ -179,11 +204,21 @@ impl Op for Committed {
         }
         let offset_of = |(topic, partition): &(Arc<str>, i32)| {
             let of_topic = topics.iter().filter(|(name, _)| **name == **topic).flat_map(|(_, ps)| ps);
-            let offset = of_topic.filter(|p| p.partition_index == *partition).map(|p| p.committed_offset).next();
-            offset.filter(|o| *o >= 0)
+            let found = of_topic.filter(|p| p.partition_index == *partition).find(|p| p.committed_offset >= 0)?;
+            Some(CommittedOffset {
+                topic: topic.clone(),
+                partition: *partition,
+                offset: found.committed_offset,
+                leader_epoch: found.committed_leader_epoch,
+                metadata: found.metadata.clone().unwrap_or_default(),
+            })
         };
         self.found = Some(self.wanted.iter().map(offset_of).collect());
         Ok(())
+    }
+
+    fn lost(&mut self) {
+        self.coordinator = None;
     }
 
     fn output(&mut self) -> Option<Output> {

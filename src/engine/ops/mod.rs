@@ -5,13 +5,16 @@
 //! nothing is missing. Retries, back-off, deadlines and metadata are this file's.
 
 mod group;
+mod groups;
 mod offsets;
 mod topics;
 
-pub use group::{Commit, Committed};
+pub use group::{Commit, Committed, CommittedOffset};
+pub use groups::{AlterOffsets, GroupDescription, GroupLag, GroupListing, GroupMember, ListGroups, OfGroup};
 pub use offsets::ListOffsets;
 pub use topics::{CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
 
+use super::group::Place;
 use super::{Answer, Backoff, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Role, Target, Time, Wish};
 use crate::api::{ErrorCode, Request};
 use std::collections::{BTreeMap, VecDeque};
@@ -29,12 +32,18 @@ pub enum Output {
     Done,
     /// For each partition asked about, an offset and its timestamp (-1 for none), or `None` if no record is that late.
     Offsets(Vec<Option<(i64, i64)>>),
-    /// For each partition asked about, the offset committed.
-    Committed(Vec<Option<i64>>),
+    /// For each partition asked about, what was committed.
+    Committed(Vec<Option<CommittedOffset>>),
     /// Brokers and topics.
     Cluster(Arc<Cluster>),
     /// Partition numbers.
     Partitions(Vec<i32>),
+    /// Groups by name.
+    Groups(Vec<GroupListing>),
+    /// A group and its members.
+    Group(Box<GroupDescription>),
+    /// How many records a group has yet to read of each partition; `None` for one that is gone.
+    Lags(Vec<(Place, Option<i64>)>),
 }
 
 /// What an operation may do while it runs.
@@ -77,6 +86,13 @@ pub trait Op: Send {
     fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error>;
     /// Takes a reply in. A retriable error is tried again, any other ends the operation.
     fn take(&mut self, cx: &mut Cx<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error>;
+    /// Notes that a request had no answer: whoever it went to may have moved.
+    fn lost(&mut self) {}
+    /// What it means that a request had no answer.
+    fn fail(&mut self, error: Error) -> Error {
+        self.lost();
+        error
+    }
     /// The result, when nothing is missing.
     fn output(&mut self) -> Option<Output>;
 }
@@ -234,7 +250,7 @@ impl<T: Send> Role for Ops<T> {
         running.outstanding -= 1;
         let result = match answer.result {
             Ok(reply) => self.with(now, id, |op, cx| op.take(cx, part, answer.node, reply)),
-            Err(error) => Some(Err(error)),
+            Err(error) => Some(Err(running.op.fail(error))),
         };
         self.settle(now, id, result);
     }

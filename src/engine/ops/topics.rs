@@ -180,7 +180,7 @@ impl Op for DeleteTopics {
     }
 }
 
-fn ask(cx: &mut Cx<'_>, topics: Option<&[String]>, create: bool, part: u32) {
+pub(super) fn ask(cx: &mut Cx<'_>, topics: Option<&[String]>, create: bool, part: u32) {
     let named = |name: &String| metadata::TopicRequest { name: Some(name.clone()), ..Default::default() };
     let request = metadata::Request {
         topics: topics.map(|names| names.iter().map(named).collect()),
@@ -190,7 +190,7 @@ fn ask(cx: &mut Cx<'_>, topics: Option<&[String]>, create: bool, part: u32) {
     cx.send(Target::Any, request, part);
 }
 
-fn read(now: Time, reply: Reply, all: bool) -> Result<Cluster, Error> {
+pub(super) fn read(now: Time, reply: Reply, all: bool) -> Result<Cluster, Error> {
     let response: metadata::Response = reply.decode()?;
     response.error_code.check().map_err(|code| Error::refused(code, "describe the cluster"))?;
     Ok(Cluster::default().updated(now, response, all))

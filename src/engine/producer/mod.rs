@@ -27,7 +27,7 @@ pub use batch::Delivery;
 pub use metrics::{BrokerMetrics, Metrics, TopicMetrics};
 pub use partitioner::{Partitioner, crc32_partition_of, fnv1a_partition_of, murmur2, partition_of};
 pub use send::Packet;
-pub use transaction::{GroupMetadata, Offsets};
+pub use transaction::Offsets;
 
 use super::ops::UNKNOWN_TOPIC_GRACE;
 use super::{Answer, Backoff, Cluster, Error, ErrorKind, Outgoing, Role, Time, Wish, earliest};
@@ -238,7 +238,12 @@ impl<D> Producer<D> {
     }
 
     /// Commits the offsets of a consumer as part of the transaction.
-    pub fn commit_offsets(&mut self, now: Time, group: GroupMetadata, offsets: Offsets) -> Result<u64, Error> {
+    pub fn commit_offsets(
+        &mut self,
+        now: Time,
+        group: crate::engine::group::GroupMetadata,
+        offsets: Offsets,
+    ) -> Result<u64, Error> {
         self.transact(|t| t.commit_offsets(now, group, offsets))
     }
 

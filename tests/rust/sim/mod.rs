@@ -4,6 +4,7 @@
 //! milliseconds. What must hold whatever happens is asserted at the end of each scenario, with the seed in the message.
 //! `KLAMM_SIM_SEEDS=5000` plays so many scenarios of each kind, `KLAMM_SIM_SEED=105` that one alone.
 
+mod groups;
 mod producing;
 mod transactions;
 
@@ -74,6 +75,9 @@ struct World {
     twice_one_in: u64,
     /// One in so many looks moves a leader or a coordinator, takes a node down or brings it up; 0 for none.
     trouble_one_in: u64,
+    /// The transactional id or group whose coordinator moves.
+    coordinated: &'static str,
+    look_every: Duration,
     down: Option<i32>,
 }
 
@@ -98,6 +102,8 @@ impl World {
             mute_one_in: 0,
             twice_one_in: 0,
             trouble_one_in: 0,
+            coordinated: "tx",
+            look_every: Duration::from_millis(5),
             down: None,
         }
     }
@@ -256,7 +262,7 @@ impl World {
         // Some of it is refused: a topic that is not there yet, a node that is down. That is nothing, too.
         let _ = match (self.random.below(4), self.down) {
             (0, _) => self.cluster.move_leader(now, "t", partition, node),
-            (1, _) => self.cluster.move_coordinator(now, "tx", node),
+            (1, _) => self.cluster.move_coordinator(now, self.coordinated, node),
             (_, None) => self.cluster.kill(now, node).map(|()| self.down = Some(node)),
             (_, Some(down)) => {
                 self.cluster.start_node(now, nodes().swap_remove(down as usize - 1));
@@ -274,16 +280,17 @@ impl World {
     }
 
     /// Puts the broker's answers on their way.
-    fn answer<A: Role, B: Role>(&mut self, a: &mut Client<A>, b: &mut Client<B>) {
+    fn answer<A: Role, B: Role>(&mut self, a: &mut Client<A>, bs: &mut [Client<B>]) {
         while let Some(output) = self.cluster.poll_send() {
             let latency = self.latency();
             let (Output::Reply { connection, .. } | Output::Close { connection }) = &output;
             let Output::Reply { parts, .. } = &output else {
                 self.hang_up(a, *connection);
-                self.hang_up(b, *connection);
+                bs.iter_mut().for_each(|b| self.hang_up(b, *connection));
                 continue;
             };
-            let link = a.links.values_mut().chain(b.links.values_mut()).find(|l| l.broker == *connection);
+            let mut links = a.links.values_mut().chain(bs.iter_mut().flat_map(|b| b.links.values_mut()));
+            let link = links.find(|l| l.broker == *connection);
             let Some(link) = link else {
                 continue;
             };
@@ -312,21 +319,32 @@ impl World {
         until: Duration,
         mut done: impl FnMut(&mut Self, &mut Client<A>, &mut Client<B>) -> bool,
     ) -> bool {
+        self.play_many(a, std::slice::from_mut(b), until, |world, a, b| done(world, a, &mut b[0]))
+    }
+
+    /// The same with any number of clients of the second kind.
+    fn play_many<A: Role, B: Role>(
+        &mut self,
+        a: &mut Client<A>,
+        bs: &mut [Client<B>],
+        until: Duration,
+        mut done: impl FnMut(&mut Self, &mut Client<A>, &mut [Client<B>]) -> bool,
+    ) -> bool {
         let end = self.now + until;
         while self.now < end {
-            if done(self, a, b) {
+            if done(self, a, bs) {
                 return true;
             }
             self.trouble();
-            let mut next = earliest(self.run(a), self.run(b));
+            let mut next = bs.iter_mut().fold(self.run(a), |next, b| earliest(next, self.run(b)));
             self.cluster.handle_timeout(self.since_start());
-            self.answer(a, b);
+            self.answer(a, bs);
             let broker = self.cluster.next_timeout().map(|d| Time(d.as_micros() as u64 + 1));
-            let replies =
-                a.links.values().chain(b.links.values()).filter_map(|l| l.down.front()).map(|(t, _)| *t).min();
+            let links = a.links.values().chain(bs.iter().flat_map(|b| b.links.values()));
+            let replies = links.filter_map(|l| l.down.front()).map(|(t, _)| *t).min();
             next = earliest(earliest(next, broker), replies);
             // The story itself has no timers: it is asked again soon.
-            let soon = self.now + Duration::from_millis(5);
+            let soon = self.now + self.look_every;
             self.now = next.unwrap_or(soon).max(self.now + Duration::from_micros(1)).min(soon);
         }
         false
@@ -369,6 +387,7 @@ fn consumer_config(read_committed: bool) -> ConsumerConfig {
         check_crcs: true,
         read_committed,
         rack: String::new(),
+        replica_max_age: Duration::from_secs(300),
         retry_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
         request_timeout: Duration::from_secs(5),
         api_timeout: Duration::from_secs(60),

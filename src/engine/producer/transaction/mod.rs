@@ -15,6 +15,7 @@
 mod steps;
 
 use crate::api::{ErrorCode, find_coordinator};
+use crate::engine::group::GroupMetadata;
 use crate::engine::{Backoff, Error, ErrorKind, Outgoing, Reply, Target, Time, coordinator};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -34,19 +35,6 @@ const MAX_COMMIT_1: i16 = 4;
 /// Newer versions of AddPartitionsToTxn are for brokers, newer ones of TxnOffsetCommit name topics by id.
 const MAX_ADD_PARTITIONS: i16 = 3;
 const MAX_COMMIT: i16 = 5;
-
-/// The member of a group on whose behalf offsets are committed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupMetadata {
-    /// The group.
-    pub group: String,
-    /// Its generation; -1 for a consumer that is no member.
-    pub generation: i32,
-    /// The member's id; empty for a consumer that is no member.
-    pub member: String,
-    /// The static member's name.
-    pub instance: Option<String>,
-}
 
 /// Offsets to commit, each the next one to read of a topic's partition.
 pub type Offsets = Vec<(Arc<str>, i32, i64)>;

@@ -1,0 +1,265 @@
+//! What is read: partitions that were named, topics that are read whole, or what a group gives.
+
+use super::partition::Partition;
+use super::{Assigned, Consumer};
+use crate::api::ErrorCode;
+use crate::engine::group::{Assignments, Change, GroupMetadata, Place, Subscription, Work};
+use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
+use crate::engine::{Error, ErrorKind, Time, Topic};
+use regex_lite::Regex;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What a consumer was told to read.
+#[derive(Debug, Default)]
+pub(super) enum Wanted {
+    /// Nothing but what was assigned by name.
+    #[default]
+    Assigned,
+    /// Topics.
+    Topics(BTreeSet<Arc<str>>),
+    /// Topics whose whole name matches; the pattern as it was given, and made.
+    Pattern(String, Regex),
+}
+
+/// A change that the reader has taken and not done yet.
+#[derive(Debug)]
+pub(super) struct Changing {
+    change: Change,
+    /// Whether offsets are still being committed before partitions are given up.
+    pub committing: bool,
+    handled: bool,
+}
+
+impl<T: Send> Consumer<T> {
+    /// Reads these partitions and no others.
+    pub fn assign(&mut self, now: Time, assigned: Vec<Assigned>) {
+        self.unsubscribe(now);
+        for a in assigned {
+            self.add(a);
+        }
+        self.find_positions(now);
+    }
+
+    /// Reads these topics: as a member of the group if there is one, or else every partition, also those that are added
+    /// later.
+    pub fn subscribe(&mut self, now: Time, topics: Vec<String>) {
+        let topics: BTreeSet<Arc<str>> = topics.into_iter().map(Arc::from).collect();
+        self.want(now, Wanted::Topics(topics));
+    }
+
+    /// Reads the topics whose whole name matches a pattern, also those that are made later.
+    pub fn subscribe_pattern(&mut self, now: Time, pattern: &str) -> Result<(), Error> {
+        // The pattern stays as it is for a coordinator that matches; both match whole names.
+        let regex = Regex::new(&format!("^(?:{pattern})$")).map_err(|e| {
+            Error::new(ErrorKind::Config, format!("the pattern {pattern:?} is not a regular expression: {e}"))
+                .with_hint("it has to match a topic's whole name, as in logs-.*")
+        })?;
+        self.want(now, Wanted::Pattern(pattern.to_owned(), regex));
+        Ok(())
+    }
+
+    fn want(&mut self, now: Time, wanted: Wanted) {
+        if !(self.is_member && self.group.is_some()) {
+            self.unsubscribe(now);
+        }
+        self.wanted = wanted;
+        self.subscribed_at = now;
+        self.error = None;
+        self.is_member = self.group.is_some();
+        self.told = None;
+        let coordinator_matches = self.group.as_ref().is_some_and(|g| g.matches_patterns());
+        self.wish.watch_all = Some(matches!(self.wanted, Wanted::Pattern(..)) && !coordinator_matches);
+        if let Wanted::Topics(topics) = &self.wanted {
+            self.wish.topics.extend(topics.iter().cloned());
+            self.wish.refresh = true;
+        }
+        self.take_topics(now);
+    }
+
+    /// Reads nothing any more; a member leaves its group.
+    pub fn unsubscribe(&mut self, now: Time) {
+        if let (true, Some(group)) = (self.is_member, &mut self.group) {
+            group.leave(now, "the consumer unsubscribed");
+            group.forget();
+        }
+        self.is_member = false;
+        self.changing = None;
+        self.wanted = Wanted::Assigned;
+        self.wish.watch_all = Some(false);
+        self.partitions.clear();
+        self.slots.clear();
+        self.error = None;
+        let error = Error::new(ErrorKind::Config, "partition is no longer assigned");
+        self.done.extend(self.positions.drain(..).map(|(ticket, ..)| (ticket, Err(error.clone()))));
+    }
+
+    pub(super) fn add(&mut self, a: Assigned) {
+        let topic: Arc<str> = a.topic.into();
+        self.wish.topics.insert(topic.clone());
+        let mut p = Partition::new(topic.clone(), a.partition, a.end_offset);
+        match a.offset {
+            Some(offset) => p.start_at(offset),
+            None if self.config.group.is_none() => p.reset(self.reset_position()),
+            None => {}
+        }
+        self.remove(&(topic.clone(), a.partition));
+        self.slots.insert((topic, a.partition), self.next_slot);
+        self.partitions.insert(self.next_slot, p);
+        self.next_slot += 1;
+    }
+
+    fn remove(&mut self, place: &Place) {
+        let Some(slot) = self.slots.remove(place) else {
+            return;
+        };
+        self.partitions.remove(&slot);
+        let error = Error::new(ErrorKind::Config, format!("{}-{} is no longer assigned", place.0, place.1));
+        let (gone, kept) = std::mem::take(&mut self.positions).into_iter().partition(|(_, s, _)| *s == slot);
+        self.positions = kept;
+        self.done.extend(Vec::into_iter(gone).map(|(ticket, ..)| (ticket, Err(error.clone()))));
+    }
+
+    /// Looks which topics there are, after news of the cluster.
+    pub(super) fn take_topics(&mut self, now: Time) {
+        let coordinator_matches = self.group.as_ref().is_some_and(|g| g.matches_patterns());
+        let (names, pattern): (BTreeSet<Arc<str>>, _) = match &self.wanted {
+            Wanted::Assigned => return,
+            Wanted::Topics(topics) => (topics.clone(), None),
+            Wanted::Pattern(pattern, _) if coordinator_matches => (BTreeSet::new(), Some(pattern.clone())),
+            Wanted::Pattern(..) if !self.cluster.complete => return,
+            Wanted::Pattern(_, regex) => {
+                let fits = |t: &(&Arc<str>, &Topic)| !t.1.internal && !t.1.error.is_error() && regex.is_match(t.0);
+                (self.cluster.topics.iter().filter(fits).map(|(name, _)| name.clone()).collect(), None)
+            }
+        };
+        let is_named = matches!(self.wanted, Wanted::Topics(_));
+        for topic in names.iter().filter(|_| is_named) {
+            let Some(known) = self.cluster.topics.get(topic).filter(|t| t.error.is_error()) else {
+                continue;
+            };
+            // A member waits for its topics to be made; the others in its group may read more than it does.
+            let comes = known.error == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && self.is_member;
+            let patient = now.since(self.subscribed_at) < UNKNOWN_TOPIC_GRACE && known.error.is_retriable();
+            if !patient && !comes && self.error.is_none() {
+                self.error = Some(Error::refused(known.error, format!("subscribe to {topic:?}")).at(topic, None));
+            }
+        }
+        match &mut self.group {
+            Some(group) if self.is_member => {
+                let subscription = Subscription { topics: names, pattern };
+                if self.told.as_ref() != Some(&subscription) {
+                    self.told = Some(subscription.clone());
+                    group.subscribe(now, subscription);
+                }
+            }
+            _ => {
+                for topic in names {
+                    let known = self.cluster.topics.get(&topic).filter(|t| !t.error.is_error());
+                    for partition in 0..known.map_or(0, |t| t.partitions.len()) as i32 {
+                        if !self.slots.contains_key(&(topic.clone(), partition)) {
+                            let topic = topic.to_string();
+                            self.add(Assigned { topic, partition, offset: None, end_offset: None });
+                        }
+                    }
+                }
+                self.find_positions(now);
+            }
+        }
+    }
+
+    /// Who the consumer is in its group, if it has one.
+    pub fn group_metadata(&self) -> Option<GroupMetadata> {
+        let config = self.config.group.as_ref()?;
+        Some(match &self.group {
+            Some(group) if self.is_member => group.metadata(),
+            _ => GroupMetadata::outside(config.group.clone()),
+        })
+    }
+
+    /// Notes that the reader is there.
+    pub fn note_activity(&mut self, now: Time) {
+        if let (true, Some(group)) = (self.is_member, &mut self.group) {
+            group.note_activity(now);
+        }
+    }
+
+    /// Whether the reader has a change of its partitions to take before it gets records.
+    pub fn has_change(&self) -> bool {
+        self.changing.is_none() && self.group.as_ref().is_some_and(|g| g.has_change())
+    }
+
+    /// The next change; [`Consumer::handled`] says that it was done. Until then partitions that are given up are still
+    /// there to be committed, and those that came may be sought.
+    pub fn take_change(&mut self, now: Time) -> Option<Change> {
+        if self.changing.is_some() {
+            return None;
+        }
+        let change = self.group.as_mut()?.take_change()?;
+        let mut committing = false;
+        match &change {
+            Change::Revoked(_) => committing = self.commit_before_giving_up(now),
+            Change::Lost(places) => places.iter().for_each(|p| self.remove(p)),
+            Change::Assigned(places) => {
+                for (topic, partition) in places {
+                    let (topic, partition) = (topic.to_string(), *partition);
+                    self.add(Assigned { topic, partition, offset: None, end_offset: None });
+                }
+                self.find_positions(now);
+            }
+        }
+        self.changing = Some(Changing { change: change.clone(), committing, handled: false });
+        Some(change)
+    }
+
+    /// Notes that the reader has done what it took.
+    pub fn handled(&mut self) {
+        if let Some(changing) = &mut self.changing {
+            changing.handled = true;
+        }
+        self.end_change();
+    }
+
+    pub(super) fn end_change(&mut self) {
+        let Some(changing) = self.changing.take_if(|c| c.handled && !c.committing) else {
+            return;
+        };
+        if let Change::Revoked(places) = &changing.change {
+            places.iter().for_each(|p| self.remove(p));
+        }
+        if let Some(group) = &mut self.group {
+            group.handled();
+        }
+    }
+
+    /// Leaves the group, if the consumer is a member of it.
+    pub fn leave(&mut self, now: Time) {
+        if let (true, Some(group)) = (self.is_member, &mut self.group) {
+            group.leave(now, "the consumer is closed");
+        }
+    }
+
+    /// Whether there is nothing left to say to the group's coordinator.
+    pub fn has_left(&self) -> bool {
+        self.group.as_ref().is_none_or(|g| g.has_left())
+    }
+
+    /// An assignment to make for the group, outside of every lock.
+    pub fn poll_work(&mut self) -> Option<Work> {
+        self.group.as_mut()?.poll_work()
+    }
+
+    /// Takes an assignment in.
+    pub fn assigned(&mut self, now: Time, made: Assignments) {
+        if let Some(group) = &mut self.group {
+            group.assigned(now, made);
+        }
+        self.take_group_error();
+    }
+
+    pub(super) fn take_group_error(&mut self) {
+        if let Some(error) = self.group.as_mut().and_then(|g| g.take_error()) {
+            self.error = Some(error);
+        }
+    }
+}

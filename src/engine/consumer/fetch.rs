@@ -1,0 +1,275 @@
+//! What is asked of which broker, and what becomes of the answers.
+//!
+//! A broker that offers fetch sessions (KIP-227) is told only what changed since the request before. Requests name the
+//! partitions that waited longest first: a broker fills an answer in the order asked.
+
+use super::fetched::{Asked, Checks, Fetched};
+use super::partition::Position;
+use super::{Consumer, Token};
+use crate::api::{ErrorCode, Info, fetch};
+use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
+use crate::engine::{Call, Error, Outgoing, Target, Time};
+use crate::wire::{Uuid, Wire, Writer};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The first version of Fetch that gives record batches of magic 2 unconverted (Kafka 0.11).
+const MIN_FETCH: i16 = 4;
+/// How long a fetch waits at the broker while other partitions of that broker are buffered to their bound.
+const SHORT_WAIT: Duration = Duration::from_millis(10);
+/// The newest version that names topics by name.
+const MAX_NAMED: i16 = 12;
+
+struct FetchCall(fetch::Request);
+
+impl Call for FetchCall {
+    fn api(&self) -> &'static Info {
+        &fetch::API
+    }
+    fn put(&self, w: &mut Writer) {
+        Wire::put(&self.0, w);
+    }
+    fn min_version(&self) -> i16 {
+        MIN_FETCH
+    }
+    fn held(&self) -> Duration {
+        Duration::from_millis(self.0.max_wait_ms.unsigned_abs().into())
+    }
+}
+
+/// A partition as a session knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Told {
+    offset: i64,
+    leader_epoch: i32,
+    id: Uuid,
+}
+
+/// A broker, as far as fetches go.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    /// What is out.
+    asked: Option<Vec<Asked>>,
+    /// The session's id; 0 for none.
+    session: i32,
+    epoch: i32,
+    told: BTreeMap<(Arc<str>, i32), Told>,
+}
+
+impl Node {
+    fn end_session(&mut self) {
+        self.session = 0;
+        self.epoch = 0;
+        self.told.clear();
+    }
+}
+
+impl<T: Send> Consumer<T> {
+    /// The broker to read a partition from: a follower that is nearer, or its leader.
+    fn source(&self, p: &super::Partition, now: Time) -> Option<i32> {
+        let nearer = p.replica.filter(|(node, until)| *until > now && self.cluster.brokers.contains_key(node));
+        match nearer {
+            Some((node, _)) => Some(node),
+            None => self.cluster.leader(&p.topic, p.partition).map(|(node, _)| node),
+        }
+    }
+
+    pub(super) fn next_fetch(&mut self, now: Time) -> Option<Outgoing<Token>> {
+        let buffered: usize = self.partitions.values().map(|p| p.buffered).sum();
+        let room = self.config.prefetch_bytes.saturating_sub(buffered);
+        if room == 0 {
+            return None;
+        }
+        let max_buffered = (self.config.max_partition_bytes as usize).min(self.config.prefetch_bytes);
+        let is_free = |node: &i32| self.nodes.get(node).is_none_or(|n| n.asked.is_none());
+        let wanting = self.partitions.values().filter(|p| p.wants_more(now, max_buffered));
+        let node = wanting.filter_map(|p| self.source(p, now)).find(is_free)?;
+
+        let here = self.partitions.iter().filter(|(_, p)| self.source(p, now) == Some(node));
+        let (wanted, others): (Vec<_>, Vec<_>) = here.partition(|(_, p)| p.wants_more(now, max_buffered));
+        let held_back = others.iter().any(|(_, p)| p.is_fetchable());
+        let mut slots: Vec<(Time, usize)> = wanted.iter().map(|(slot, p)| (p.served, **slot)).collect();
+        slots.sort_unstable();
+
+        let mut asked = Vec::with_capacity(slots.len());
+        let mut ids = true;
+        for (_, slot) in slots {
+            let Some(p) = self.partitions.get_mut(&slot) else { continue };
+            let id = self.cluster.topics.get(&p.topic).map(|t| t.id).unwrap_or_default();
+            ids &= !id.is_zero();
+            p.fetching = true;
+            let leader_epoch = self.cluster.leader(&p.topic, p.partition).map_or(-1, |(_, epoch)| epoch);
+            let (topic, partition, generation, offset) = (p.topic.clone(), p.partition, p.generation, p.fetch_offset);
+            asked.push(Asked { slot, generation, offset, topic, id, partition, leader_epoch });
+        }
+        let (topics, forgotten_topics_data, session_id, session_epoch) = self.tell(node, &asked);
+        let wait = if held_back { self.config.max_wait.min(SHORT_WAIT) } else { self.config.max_wait };
+        let request = fetch::Request {
+            max_wait_ms: wait.as_millis() as i32,
+            min_bytes: self.config.min_bytes,
+            max_bytes: self.config.max_bytes.min(i32::try_from(room).unwrap_or(i32::MAX)),
+            isolation_level: self.config.read_committed.into(),
+            session_id,
+            session_epoch,
+            topics,
+            forgotten_topics_data,
+            rack_id: self.config.rack.clone(),
+            ..Default::default()
+        };
+        let checks = Checks {
+            crcs: self.config.check_crcs,
+            read_committed: self.config.read_committed,
+            limit: self.config.decompress_limit,
+        };
+        self.nodes.entry(node).or_default().asked = Some(asked.clone());
+        Some(Outgoing {
+            target: Target::Fetch(node),
+            call: Box::new(FetchCall(request)),
+            token: Token::Fetch(asked, checks),
+            deadline: now + self.config.request_timeout + wait,
+            max_version: if ids { i16::MAX } else { MAX_NAMED },
+        })
+    }
+
+    /// What a broker has to be told so that it knows what is asked: everything, or what its session does not hold yet.
+    fn tell(&mut self, node: i32, asked: &[Asked]) -> (Vec<fetch::Topic>, Vec<fetch::ForgottenTopic>, i32, i32) {
+        let node = self.nodes.entry(node).or_default();
+        let mut topics: Vec<fetch::Topic> = Vec::new();
+        let mut forgotten: Vec<fetch::ForgottenTopic> = Vec::new();
+        let mut gone = std::mem::take(&mut node.told);
+        for a in asked {
+            let told = Told { offset: a.offset, leader_epoch: a.leader_epoch, id: a.id };
+            let place = (a.topic.clone(), a.partition);
+            let is_known = gone.get(&place) == Some(&told);
+            // A topic made anew has another id: the session has to give the old one up.
+            if gone.get(&place).is_none_or(|old| old.id == told.id) {
+                gone.remove(&place);
+            }
+            node.told.insert(place, told);
+            if is_known {
+                continue;
+            }
+            let ask = fetch::Partition {
+                partition: a.partition,
+                fetch_offset: a.offset,
+                current_leader_epoch: a.leader_epoch,
+                partition_max_bytes: self.config.max_partition_bytes,
+                ..Default::default()
+            };
+            match topics.last_mut().filter(|t| *t.topic == *a.topic) {
+                Some(t) => t.partitions.push(ask),
+                None => {
+                    topics.push(fetch::Topic { topic: a.topic.to_string(), topic_id: a.id, partitions: vec![ask] });
+                }
+            }
+        }
+        for ((topic, partition), told) in gone {
+            match forgotten.last_mut().filter(|t| t.topic_id == told.id && *t.topic == *topic) {
+                Some(t) => t.partitions.push(partition),
+                None => forgotten.push(fetch::ForgottenTopic {
+                    topic: topic.to_string(),
+                    topic_id: told.id,
+                    partitions: vec![partition],
+                }),
+            }
+        }
+        (topics, forgotten, node.session, node.epoch)
+    }
+
+    /// Takes in what a broker answered to a whole fetch.
+    pub(super) fn handle_fetch(&mut self, now: Time, node: i32, result: Result<(i32, Vec<Fetched>), Error>) {
+        let known = self.nodes.entry(node).or_default();
+        let asked = known.asked.take().unwrap_or_default();
+        match result {
+            Ok((session, all)) => {
+                match session {
+                    0 => known.end_session(),
+                    id => {
+                        known.session = id;
+                        // The epoch after the greatest is 1: 0 begins a session.
+                        known.epoch = if known.epoch == i32::MAX { 1 } else { known.epoch + 1 };
+                    }
+                }
+                for fetched in all {
+                    self.handle_fetched(now, fetched);
+                }
+                self.find_positions(now);
+            }
+            Err(error) => {
+                known.end_session();
+                let session = matches!(
+                    error.code(),
+                    Some(
+                        ErrorCode::FETCH_SESSION_ID_NOT_FOUND
+                            | ErrorCode::INVALID_FETCH_SESSION_EPOCH
+                            | ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR
+                    )
+                );
+                for asked in asked {
+                    let (first, max) = self.config.retry_backoff;
+                    let Some(p) = self.partitions.get_mut(&asked.slot) else {
+                        continue;
+                    };
+                    p.fetching = false;
+                    p.replica = None;
+                    if session {
+                        continue;
+                    }
+                    p.failures += 1;
+                    p.retry_at = now + first.saturating_mul(1 << (p.failures - 1).min(16)).min(max);
+                    if !error.is_retriable() && p.generation == asked.generation {
+                        p.set_error(error.clone().at(&asked.topic, asked.partition));
+                    }
+                }
+                self.wish.refresh |= !session;
+            }
+        }
+    }
+
+    fn handle_fetched(&mut self, now: Time, fetched: Fetched) {
+        let Fetched { asked, code, high_watermark, replica, chunks, error } = fetched;
+        let reset = self.reset_position();
+        let (first, max) = self.config.retry_backoff;
+        let Some(p) = self.partitions.get_mut(&asked.slot) else {
+            return;
+        };
+        p.fetching = false;
+        if p.generation != asked.generation {
+            return;
+        }
+        match code {
+            ErrorCode::NONE => {
+                p.failures = 0;
+                p.unknown_since = None;
+                if high_watermark >= 0 {
+                    p.high_watermark = high_watermark;
+                }
+                if let Some(replica) = replica {
+                    // Where it is read from is looked into again as often as the cluster is.
+                    p.replica = Some((replica, now + self.config.replica_max_age));
+                    return;
+                }
+                if !chunks.is_empty() {
+                    p.served = now;
+                }
+                p.buffer(chunks, error);
+            }
+            // A follower may lag behind what the leader had; only the leader knows.
+            ErrorCode::OFFSET_OUT_OF_RANGE if p.replica.take().is_some() => {}
+            ErrorCode::OFFSET_OUT_OF_RANGE if reset != Position::Lost => p.restart(reset),
+            code => {
+                p.replica = None;
+                p.failures += 1;
+                p.retry_at = now + first.saturating_mul(1 << (p.failures - 1).min(16)).min(max);
+                let since = *p.unknown_since.get_or_insert(now);
+                let unknown = matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID);
+                if !code.is_retriable() || (unknown && now.since(since) >= UNKNOWN_TOPIC_GRACE) {
+                    let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, asked.offset);
+                    p.set_error(Error::refused(code, what).at(&p.topic, p.partition));
+                }
+                self.wish.refresh = true;
+            }
+        }
+    }
+}

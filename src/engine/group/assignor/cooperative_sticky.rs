@@ -1,0 +1,50 @@
+//! `cooperative-sticky`: as `sticky`, but members go on with what they have while the group is joined (KIP-429). A
+//! partition that has to move is given to nobody in the first round; when its member has given it up, the group is
+//! joined again and it is free.
+//!
+//! What a member has is in its subscription, from v2 on with the generation (KIP-792); before that the generation is
+//! all there is in the user data.
+
+use super::balance::{Claim, balance};
+use super::{Assignment, Assignor, Group, Member, Place, Protocol, Topics};
+use crate::api::data::consumer_protocol::Subscription;
+use bytes::Bytes;
+
+/// Balances and keeps, in two rounds.
+pub struct CooperativeSticky;
+
+impl Assignor for CooperativeSticky {
+    fn name(&self) -> &'static str {
+        "cooperative-sticky"
+    }
+
+    fn protocol(&self) -> Protocol {
+        Protocol::Cooperative
+    }
+
+    fn user_data(&self, _owned: &[Place], generation: Option<i32>) -> Option<Bytes> {
+        Some(Bytes::copy_from_slice(&generation.unwrap_or(-1).to_be_bytes()))
+    }
+
+    fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Assignment {
+        let group = Group::new(topics, members);
+        let claims: Vec<Claim<'_>> = group.members.iter().map(|m| claim(m.subscription)).collect();
+        let mut balanced = balance(&group, &claims);
+        for (got, contested) in balanced.got.iter_mut().zip(&mut balanced.contested) {
+            contested.sort_unstable();
+            got.retain(|place| contested.binary_search(place).is_err());
+        }
+        group.assignment(balanced.got)
+    }
+}
+
+fn claim(subscription: &Subscription) -> Claim<'_> {
+    let generation = match subscription.generation_id {
+        0.. => subscription.generation_id,
+        _ => {
+            let data = subscription.user_data.as_deref().and_then(|data| data.first_chunk());
+            data.map_or(-1, |data| i32::from_be_bytes(*data))
+        }
+    };
+    Claim { generation, had: (&subscription.owned_partitions[..]).into() }
+}

@@ -1,0 +1,145 @@
+//! `range`: each topic is cut into as many ranges as it has subscribers, those of the first being longer by one where it
+//! does not come out even. Topics with equally many partitions are cut alike, so that one member has the same partitions
+//! of both.
+//!
+//! Where members and replicas have racks and not every rack has every partition, a first pass gives members what is in
+//! their own rack (KIP-881), as many as the ranges would be long; topics of the same subscribers and equally many
+//! partitions go together. What is left is cut into ranges.
+
+use super::{Assignment, Assignor, Group, Member, Topic, Topics};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Cuts topics into ranges.
+pub struct Range;
+
+impl Assignor for Range {
+    fn name(&self) -> &'static str {
+        "range"
+    }
+
+    fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Assignment {
+        let group = Group::new(topics, members);
+        let racks: Vec<Option<&str>> = group.members.iter().map(Member::rack).collect();
+        let mut shares: Vec<Shares<'_>> = group.topics.iter().map(|topic| Shares::new(topic, &racks)).collect();
+        if shares.iter().any(|s| s.needs_racks) {
+            let mut alike: BTreeMap<(&[usize], usize), Vec<&mut Shares<'_>>> = BTreeMap::new();
+            for s in &mut shares {
+                alike.entry((&s.topic.subscribers, s.owner.len())).or_default().push(s);
+            }
+            for mut alike in alike.into_values() {
+                match &mut alike[..] {
+                    [one] if one.needs_racks => one.cut(true),
+                    [_] => {}
+                    several => together(several),
+                }
+            }
+        }
+        let mut got = vec![Vec::new(); group.members.len()];
+        for (t, mut s) in shares.into_iter().enumerate() {
+            s.cut(false);
+            for (p, owner) in s.owner.iter().enumerate() {
+                if let Some(m) = owner.map(|i| s.topic.subscribers[i]) {
+                    got[m].push((t, p));
+                }
+            }
+        }
+        group.assignment(got)
+    }
+}
+
+/// One topic, as it is shared out. Members are their places among its subscribers here.
+struct Shares<'a> {
+    topic: &'a Topic<'a>,
+    /// Of each subscriber.
+    racks: Vec<Option<&'a str>>,
+    needs_racks: bool,
+    /// Of each partition.
+    owner: Vec<Option<usize>>,
+    /// How many partitions each subscriber has.
+    count: Vec<usize>,
+    least: usize,
+    /// How many subscribers may still get one more than the least.
+    extra: usize,
+}
+
+impl<'a> Shares<'a> {
+    fn new(topic: &'a Topic<'a>, racks: &[Option<&'a str>]) -> Self {
+        let (partitions, subscribers) = (topic.racks.len(), topic.subscribers.len());
+        let racks: Vec<Option<&str>> = topic.subscribers.iter().map(|m| racks[*m]).collect();
+        let wanted: BTreeSet<&str> = racks.iter().flatten().copied().collect();
+        let of_each = || topic.racks.iter().map(|racks| racks.iter().map(|r| &**r).collect::<BTreeSet<&str>>());
+        let needs_racks = !wanted.is_empty() && {
+            let all: BTreeSet<&str> = topic.racks.iter().flatten().map(|r| &**r).collect();
+            !all.is_disjoint(&wanted) && !of_each().all(|some| some == all)
+        };
+        Self {
+            topic,
+            racks,
+            needs_racks,
+            owner: vec![None; partitions],
+            count: vec![0; subscribers],
+            least: partitions / subscribers,
+            extra: partitions % subscribers,
+        }
+    }
+
+    /// How many more partitions a subscriber may get.
+    fn room(&self, i: usize) -> usize {
+        (self.least + usize::from(self.extra > 0)).saturating_sub(self.count[i])
+    }
+
+    /// Whether a partition has a replica in a subscriber's rack; without a rack, all are near.
+    fn near(&self, i: usize, p: usize) -> bool {
+        self.racks[i].is_none_or(|rack| self.topic.racks[p].iter().any(|r| **r == *rack))
+    }
+
+    fn give(&mut self, i: usize, partitions: &[usize]) {
+        for p in partitions {
+            self.owner[*p] = Some(i);
+        }
+        self.count[i] += partitions.len();
+        if self.count[i] > self.least && !partitions.is_empty() {
+            self.extra = self.extra.saturating_sub(1);
+        }
+    }
+
+    /// Gives each subscriber in order what it has room for, in order; only what is near, if asked to.
+    fn cut(&mut self, only_near: bool) {
+        let mut free: Vec<usize> = (0..self.owner.len()).filter(|p| self.owner[*p].is_none()).collect();
+        for i in 0..self.count.len() {
+            let room = self.room(i);
+            let fits = |p: &usize| !only_near || self.near(i, *p);
+            let chosen: Vec<usize> = free.iter().copied().filter(fits).take(room).collect();
+            self.give(i, &chosen);
+            // Without a choice it is the first ones that went.
+            match only_near {
+                true => free.retain(|p| self.owner[*p].is_none()),
+                false => drop(free.drain(..chosen.len())),
+            }
+        }
+    }
+}
+
+/// Gives each partition number, in all topics, to the first subscriber that is near to it in all of them.
+fn together(topics: &mut [&mut Shares<'_>]) {
+    let Some(first) = topics.first() else {
+        return;
+    };
+    // Where no subscriber has a rack, nothing is nearer than anything else.
+    if first.racks.iter().all(Option::is_none) {
+        return;
+    }
+    let partitions = first.owner.len();
+    let mut waiting: Vec<usize> = (0..first.count.len()).collect();
+    for p in 0..partitions {
+        let fits = |i: &usize| topics.iter().all(|t| t.near(*i, p) && t.room(*i) > 0);
+        let Some(at) = waiting.iter().position(fits) else {
+            continue;
+        };
+        let i = waiting[at];
+        topics.iter_mut().for_each(|t| t.give(i, &[p]));
+        if topics.iter().all(|t| t.room(i) == 0) {
+            waiting.remove(at);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! `roundrobin`: all partitions of all topics in order, one to each member in turn; a member that does not subscribe to a
+//! topic is passed over, and its turn is lost.
+
+use super::{Assignment, Assignor, Group, Member, Topics};
+
+/// Deals partitions out.
+pub struct RoundRobin;
+
+impl Assignor for RoundRobin {
+    fn name(&self) -> &'static str {
+        "roundrobin"
+    }
+
+    fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Assignment {
+        let group = Group::new(topics, members);
+        let mut got = vec![Vec::new(); group.members.len()];
+        let mut turn = 0;
+        for (t, topic) in group.topics.iter().enumerate() {
+            for p in 0..topic.racks.len() {
+                let next = topic.subscribers.partition_point(|m| *m < turn);
+                // Behind the last one it is the first one's turn.
+                let Some(&m) = topic.subscribers.get(next).or_else(|| topic.subscribers.first()) else {
+                    continue;
+                };
+                got[m].push((t, p));
+                turn = m + 1;
+            }
+        }
+        group.assignment(got)
+    }
+}

@@ -1,0 +1,690 @@
+//! The classic protocol, as a member follows it.
+//!
+//! ```text
+//! Out → Joining → Assigning → Syncing → Stable      the leader of the group
+//!       Joining ────────────→ Syncing → Stable      everybody else
+//!         ↑  somebody came or left, a topic grew, the subscription changed: from any of them
+//! ```
+//!
+//! Where members rebalance eagerly, everything is given up before joining; cooperatively, only what goes to somebody
+//! else, after the assignment (KIP-429). Joining waits until the reader has given up what it has to, and heartbeats go
+//! on meanwhile.
+
+use super::assignor::{Assignment, Place, Topics};
+use super::{Assignments, Changes, GroupConfig, Joined, Protocol, Step, Strategy, Subscription, Token, Work};
+use crate::api::data::consumer_protocol as embedded;
+use crate::api::{ErrorCode, Info, Request, find_coordinator, heartbeat, join_group, leave_group, sync_group};
+use crate::engine::{
+    Answer, Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest,
+};
+use crate::wire::{Wire, Writer};
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long leaving may take.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+/// What the coordinator takes on top of the time it gives members to join.
+const JOIN_SLACK: Duration = Duration::from_secs(5);
+/// The protocol type of consumers.
+const PROTOCOL_TYPE: &str = "consumer";
+
+/// A request that the coordinator answers when every member has sent its own.
+struct Held<R>(R, Duration);
+
+impl<R: Request> Call for Held<R> {
+    fn api(&self) -> &'static Info {
+        R::API
+    }
+    fn put(&self, w: &mut Writer) {
+        Wire::put(&self.0, w);
+    }
+    fn held(&self) -> Duration {
+        self.1
+    }
+}
+
+/// A leader's work while it waits for metadata of topics that only others read.
+struct Assigning {
+    members: Vec<Joined>,
+    asked: bool,
+}
+
+enum State {
+    Out,
+    Joining { asked: bool },
+    Assigning(Assigning),
+    Syncing { asked: bool, shares: Assignment },
+    Stable,
+    Leaving { asked: bool, deadline: Time },
+}
+
+/// The member.
+pub(super) struct Classic {
+    config: Arc<GroupConfig>,
+    state: State,
+    subscription: BTreeSet<Arc<str>>,
+    coordinator: Option<i32>,
+    finding: bool,
+    member: String,
+    generation: i32,
+    /// The assignor the group chose.
+    assignor: Option<Strategy>,
+    /// What the last assignment gave, and in which generation; sticky assignors go by it.
+    last: (Vec<Place>, i32),
+    /// Why to join again.
+    rejoin: Option<String>,
+    reason: String,
+    /// What a leader's assignment was made for: how many partitions each topic had.
+    watched: Option<BTreeMap<Arc<str>, usize>>,
+    changes: Changes,
+    round: u64,
+    backoff: Backoff,
+    retry_at: Time,
+    heartbeat_at: Time,
+    beating: bool,
+    error: Option<Error>,
+    cluster: Arc<Cluster>,
+    wish: Wish,
+    work: Option<Work>,
+    outbox: VecDeque<Outgoing<Token>>,
+}
+
+impl Classic {
+    pub fn new(config: Arc<GroupConfig>) -> Self {
+        Self {
+            backoff: Backoff::new(config.retry_backoff.0, config.retry_backoff.1, config.seed),
+            config,
+            state: State::Out,
+            subscription: BTreeSet::new(),
+            coordinator: None,
+            finding: false,
+            member: String::new(),
+            generation: -1,
+            assignor: None,
+            last: (Vec::new(), -1),
+            rejoin: None,
+            reason: String::new(),
+            watched: None,
+            changes: Changes::default(),
+            round: 0,
+            retry_at: Time(0),
+            heartbeat_at: Time(0),
+            beating: false,
+            error: None,
+            cluster: Arc::default(),
+            wish: Wish::default(),
+            work: None,
+            outbox: VecDeque::new(),
+        }
+    }
+
+    pub fn subscribe(&mut self, now: Time, subscription: Subscription) {
+        if subscription.topics == self.subscription && !self.has_left() {
+            return;
+        }
+        self.subscription = subscription.topics;
+        match self.state {
+            State::Out | State::Leaving { .. } => self.start_over(now),
+            _ => self.rejoin = Some("the subscription changed".to_owned()),
+        }
+    }
+
+    /// Joins anew after having been out.
+    pub fn rejoin(&mut self, now: Time) {
+        if matches!(self.state, State::Out) && self.error.is_none() {
+            self.start_over(now);
+        }
+    }
+
+    fn start_over(&mut self, now: Time) {
+        self.next_round();
+        self.retry_at = now;
+        self.state = State::Joining { asked: false };
+    }
+
+    /// The reader takes too long; the others should not wait for it.
+    pub fn expire(&mut self, now: Time) {
+        if !self.has_left() {
+            self.changes.lose_all();
+            self.leave(now, "the consumer was not polled for max.poll.interval.ms");
+        }
+    }
+
+    pub fn leave(&mut self, now: Time, reason: &str) {
+        self.rejoin = None;
+        self.work = None;
+        self.next_round();
+        let tells = self.config.instance.is_none() && !self.member.is_empty() && self.coordinator.is_some();
+        reason.clone_into(&mut self.reason);
+        self.state = if tells { State::Leaving { asked: false, deadline: now + LEAVE_WITHIN } } else { State::Out };
+        if !tells {
+            self.forget_generation();
+        }
+    }
+
+    pub fn has_left(&self) -> bool {
+        matches!(self.state, State::Out)
+    }
+
+    pub fn identity(&self) -> (i32, &str) {
+        (self.generation, &self.member)
+    }
+
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    pub fn changes_mut(&mut self) -> &mut Changes {
+        &mut self.changes
+    }
+
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.error.take()
+    }
+
+    pub fn poll_work(&mut self) -> Option<Work> {
+        self.work.take()
+    }
+
+    /// What was asked before this does not count any more.
+    fn next_round(&mut self) {
+        self.round += 1;
+        self.finding = false;
+        self.beating = false;
+    }
+
+    fn forget_generation(&mut self) {
+        self.generation = -1;
+        self.watched = None;
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.changes.lose_all();
+        self.next_round();
+        self.forget_generation();
+        self.member.clear();
+        self.state = State::Out;
+        self.error = Some(error);
+    }
+
+    /// Joins again with what is known of the membership.
+    fn join_again(&mut self) {
+        self.next_round();
+        self.work = None;
+        self.state = State::Joining { asked: false };
+    }
+
+    /// The coordinator does not know the member any more.
+    fn lose_membership(&mut self, code: ErrorCode) {
+        if code == ErrorCode::UNKNOWN_MEMBER_ID {
+            self.member.clear();
+        }
+        self.forget_generation();
+        self.changes.lose_all();
+        self.join_again();
+    }
+
+    fn try_later(&mut self, now: Time) {
+        self.retry_at = now + self.backoff.next_wait();
+    }
+
+    fn lose_coordinator(&mut self, now: Time) {
+        self.coordinator = None;
+        self.beating = false;
+        self.wish.refresh = true;
+        self.try_later(now);
+    }
+
+    fn assignors(&self) -> &[Strategy] {
+        match &self.config.protocol {
+            Protocol::Classic(assignors) => assignors,
+            Protocol::Consumer(_) => &[],
+        }
+    }
+
+    /// Whether nothing has to be given up before joining: every assignor is cooperative.
+    fn is_cooperative(&self) -> bool {
+        self.assignors().iter().all(Strategy::is_cooperative)
+    }
+
+    fn send(&mut self, now: Time, target: Target, call: impl Call + 'static, step: Step) {
+        let patience = self.config.request_timeout + call.held();
+        self.send_within(now + patience, target, call, step);
+    }
+
+    fn send_within(&mut self, deadline: Time, target: Target, call: impl Call + 'static, step: Step) {
+        let token = Token { round: self.round, step };
+        self.outbox.push_back(Outgoing { target, call: Box::new(call), token, deadline, max_version: i16::MAX });
+    }
+
+    pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
+        if self.outbox.is_empty() {
+            self.step(now);
+        }
+        self.outbox.pop_front()
+    }
+
+    pub fn poll_wish(&mut self) -> Option<Wish> {
+        (self.wish != Wish::default()).then(|| std::mem::take(&mut self.wish))
+    }
+
+    fn step(&mut self, now: Time) {
+        if let State::Leaving { deadline, .. } = self.state
+            && deadline <= now
+        {
+            self.leave_done();
+        }
+        if matches!(self.state, State::Out) || self.retry_at > now {
+            return;
+        }
+        let Some(node) = self.reach(now) else { return };
+        if matches!(self.state, State::Stable) && self.changes.is_settled() {
+            self.prepare();
+        }
+        match &mut self.state {
+            State::Joining { asked } if !*asked && self.changes.is_settled() => {
+                *asked = true;
+                self.join(now, node);
+            }
+            State::Syncing { asked, shares } if !*asked => {
+                *asked = true;
+                let shares = std::mem::take(shares);
+                self.sync(now, node, &shares);
+            }
+            State::Assigning(_) => self.assign(),
+            State::Leaving { asked, deadline } if !*asked => {
+                *asked = true;
+                let deadline = *deadline;
+                let member = leave_group::Member {
+                    member_id: self.member.clone(),
+                    group_instance_id: None,
+                    reason: Some(self.reason.clone()),
+                };
+                let request = leave_group::Request {
+                    group_id: self.config.group.clone(),
+                    member_id: self.member.clone(),
+                    members: vec![member],
+                };
+                self.send_within(deadline, Target::Node(node), request, Step::Leave);
+            }
+            _ => {}
+        }
+        self.beat(now, node);
+    }
+
+    /// The coordinator, or a search for it.
+    fn reach(&mut self, now: Time) -> Option<i32> {
+        if let Some(node) = self.coordinator.filter(|n| self.cluster.brokers.contains_key(n)) {
+            return Some(node);
+        }
+        if self.cluster.brokers.is_empty() {
+            self.wish.refresh = true;
+            self.retry_at = now + self.config.retry_backoff.0;
+        } else if !self.finding {
+            self.finding = true;
+            let request = coordinator::ask(find_coordinator::GROUP, &self.config.group);
+            self.send(now, Target::Any, request, Step::Find);
+        }
+        None
+    }
+
+    /// Gets ready to join again if there is a reason to.
+    fn prepare(&mut self) {
+        let Some(reason) = self.rejoin.take() else {
+            return;
+        };
+        self.reason = reason;
+        if self.is_cooperative() {
+            let keeps = |p: &&Place| self.subscription.contains(&p.0);
+            let kept: BTreeSet<Place> = self.changes.owned.iter().filter(keeps).cloned().collect();
+            self.changes.follow(&kept);
+        } else {
+            self.changes.revoke_all();
+        }
+        self.join_again();
+    }
+
+    fn join(&mut self, now: Time, node: i32) {
+        let owned: Vec<&Place> = self.changes.owned.iter().collect();
+        let topics: Vec<String> = self.subscription.iter().map(ToString::to_string).collect();
+        let rack = Some(self.config.rack.clone()).filter(|r| !r.is_empty());
+        let protocols = self.assignors().iter().map(|assignor| {
+            let subscription = embedded::Subscription {
+                topics: topics.clone(),
+                user_data: user_data(assignor, &self.last),
+                owned_partitions: by_topic(owned.iter().copied()),
+                generation_id: self.generation.max(if owned.is_empty() { -1 } else { self.last.1 }),
+                rack_id: rack.clone(),
+            };
+            let metadata = embedded::encode(3, &subscription).unwrap_or_default().into();
+            join_group::Protocol { name: assignor.name().to_owned(), metadata }
+        });
+        let ms = |d: Duration| i32::try_from(d.as_millis()).unwrap_or(i32::MAX);
+        let request = join_group::Request {
+            group_id: self.config.group.clone(),
+            session_timeout_ms: ms(self.config.session_timeout),
+            rebalance_timeout_ms: ms(self.config.max_poll_interval),
+            member_id: self.member.clone(),
+            group_instance_id: self.config.instance.clone(),
+            protocol_type: PROTOCOL_TYPE.to_owned(),
+            protocols: protocols.collect(),
+            reason: Some(self.reason.clone()).filter(|r| !r.is_empty()),
+        };
+        let held = self.config.max_poll_interval.max(self.config.session_timeout) + JOIN_SLACK;
+        self.send(now, Target::Group(node), Held(request, held), Step::Join);
+    }
+
+    fn sync(&mut self, now: Time, node: i32, shares: &Assignment) {
+        let assignment = |(member, places): (&String, &Vec<Place>)| {
+            let share = embedded::Assignment { assigned_partitions: by_topic(places.iter()), user_data: None };
+            sync_group::Assignment {
+                member_id: member.clone(),
+                assignment: embedded::encode(0, &share).unwrap_or_default().into(),
+            }
+        };
+        let request = sync_group::Request {
+            group_id: self.config.group.clone(),
+            generation_id: self.generation,
+            member_id: self.member.clone(),
+            group_instance_id: self.config.instance.clone(),
+            protocol_type: Some(PROTOCOL_TYPE.to_owned()),
+            protocol_name: self.assignor.as_ref().map(|a| a.name().to_owned()),
+            assignments: shares.iter().map(assignment).collect(),
+        };
+        let held = self.config.max_poll_interval + JOIN_SLACK;
+        self.send(now, Target::Group(node), Held(request, held), Step::Sync);
+    }
+
+    /// While joining the coordinator needs no sign of life, and one would wait behind the answer.
+    fn may_beat(&self) -> bool {
+        matches!(
+            self.state,
+            State::Stable | State::Assigning(_) | State::Joining { asked: false } | State::Syncing { asked: false, .. }
+        )
+    }
+
+    fn beat(&mut self, now: Time, node: i32) {
+        let is_due = !self.beating && self.heartbeat_at <= now && self.generation >= 0;
+        if is_due && self.may_beat() {
+            self.beating = true;
+            self.heartbeat_at = now + self.config.heartbeat_interval;
+            let request = heartbeat::Request {
+                group_id: self.config.group.clone(),
+                generation_id: self.generation,
+                member_id: self.member.clone(),
+                group_instance_id: self.config.instance.clone(),
+            };
+            let deadline = now + self.config.session_timeout.min(self.config.request_timeout);
+            self.send_within(deadline, Target::Group(node), request, Step::Heartbeat);
+        }
+    }
+
+    pub fn next_timeout(&self) -> Option<Time> {
+        if self.has_left() {
+            return None;
+        }
+        let waits = match &self.state {
+            State::Leaving { asked, deadline } => earliest(Some(*deadline), (!asked).then_some(self.retry_at)),
+            // Nothing happens before the reader has given up what it has to.
+            State::Joining { asked: false } if self.changes.is_settled() => Some(self.retry_at),
+            State::Syncing { asked: false, .. } => Some(self.retry_at),
+            _ => None,
+        };
+        let beats = self.generation >= 0 && !self.beating && self.may_beat();
+        let heartbeat = beats.then(|| self.heartbeat_at.max(self.retry_at));
+        let search = (self.coordinator.is_none() && !self.finding).then_some(self.retry_at);
+        match self.finding {
+            true => waits.filter(|_| matches!(self.state, State::Leaving { .. })),
+            false => earliest(earliest(waits, heartbeat), search),
+        }
+    }
+
+    pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
+        self.cluster = cluster.clone();
+        if let (State::Stable, Some(watched)) = (&self.state, &self.watched) {
+            let grew = watched.iter().find(|(topic, count)| self.count(topic) != **count);
+            if let Some((topic, _)) = grew {
+                self.rejoin = Some(format!("topic {topic} has other partitions"));
+            }
+        }
+    }
+
+    fn count(&self, topic: &str) -> usize {
+        self.cluster.topics.get(topic).filter(|t| !t.error.is_error()).map_or(0, |t| t.partitions.len())
+    }
+
+    pub fn handle_answer(&mut self, now: Time, answer: Answer<Token>) {
+        let Token { round, step } = answer.token;
+        if round != self.round {
+            return;
+        }
+        if step == Step::Heartbeat {
+            self.beating = false;
+        }
+        let reply = match answer.result {
+            Ok(reply) => reply,
+            Err(error) => return self.handle_failure(now, step, error),
+        };
+        let result = match step {
+            Step::Find => self.take_coordinator(now, reply),
+            Step::Join => self.take_joined(now, reply),
+            Step::Sync => self.take_share(now, reply),
+            Step::Heartbeat => self.take_beat(now, reply),
+            Step::Leave => {
+                self.leave_done();
+                Ok(())
+            }
+        };
+        match result {
+            Ok(()) => {}
+            Err(error) if error.is_retriable() && error.code().is_none_or(|c| !is_of_group(c)) => {
+                self.handle_failure(now, step, error);
+            }
+            Err(error) => self.refused(now, step, error),
+        }
+    }
+
+    /// No answer, or one that may be another the next time.
+    fn handle_failure(&mut self, now: Time, step: Step, error: Error) {
+        self.finding = false;
+        if step == Step::Leave {
+            return self.leave_done();
+        }
+        if !error.is_retriable() {
+            return self.fail(error);
+        }
+        self.lose_coordinator(now);
+        match step {
+            Step::Join | Step::Sync => self.join_again(),
+            Step::Find | Step::Heartbeat | Step::Leave => {}
+        }
+    }
+
+    fn refused(&mut self, now: Time, step: Step, error: Error) {
+        match error.code() {
+            Some(code) if coordinator::is_moved(code) => {
+                self.lose_coordinator(now);
+                if matches!(step, Step::Join | Step::Sync) {
+                    self.join_again();
+                }
+            }
+            Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => {
+                self.finding = false;
+                self.try_later(now);
+                if matches!(step, Step::Join | Step::Sync) {
+                    self.join_again();
+                }
+            }
+            Some(ErrorCode::REBALANCE_IN_PROGRESS) => match step {
+                Step::Heartbeat => {
+                    if matches!(self.state, State::Stable) {
+                        self.rejoin.get_or_insert_with(|| "the group rebalances".to_owned());
+                    }
+                }
+                _ => self.join_again(),
+            },
+            Some(code @ (ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION)) => self.lose_membership(code),
+            _ => self.fail(error),
+        }
+    }
+
+    fn take_coordinator(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
+        self.finding = false;
+        let node = coordinator::read(reply, format_args!("group {:?}", self.config.group))?;
+        self.coordinator = Some(node);
+        if !self.cluster.brokers.contains_key(&node) {
+            self.wish.refresh = true;
+            self.try_later(now);
+        }
+        Ok(())
+    }
+
+    fn take_joined(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
+        let response: join_group::Response = reply.decode()?;
+        if response.error_code == ErrorCode::MEMBER_ID_REQUIRED {
+            self.member = response.member_id;
+            self.join_again();
+            return Ok(());
+        }
+        self.check(response.error_code, "join")?;
+        self.backoff.reset();
+        self.member = response.member_id;
+        self.generation = response.generation_id;
+        self.heartbeat_at = now + self.config.heartbeat_interval;
+        let name = response.protocol_name.unwrap_or_default();
+        self.assignor = self.assignors().iter().find(|a| a.name() == name).cloned();
+        self.watched = None;
+        if response.leader != self.member {
+            self.state = State::Syncing { asked: false, shares: Assignment::new() };
+            return Ok(());
+        }
+        let mut members = Vec::with_capacity(response.members.len());
+        for member in response.members {
+            let subscription = embedded::decode(member.metadata)
+                .map_err(|e| self.malformed(&format!("member {:?} with a subscription", member.member_id), &e))?;
+            members.push(Joined { id: member.member_id, instance: member.group_instance_id, subscription });
+        }
+        let topics: BTreeSet<&str> = members.iter().flat_map(|m| &m.subscription.topics).map(String::as_str).collect();
+        self.watched = Some(topics.iter().map(|t| (Arc::from(*t), self.count(t))).collect());
+        self.state = if response.skip_assignment {
+            State::Syncing { asked: false, shares: Assignment::new() }
+        } else {
+            State::Assigning(Assigning { members, asked: false })
+        };
+        Ok(())
+    }
+
+    /// Makes the group's assignment once every topic is known to be there or not.
+    fn assign(&mut self) {
+        let (State::Assigning(assigning), Some(assignor), Some(watched)) =
+            (&mut self.state, &self.assignor, &mut self.watched)
+        else {
+            return;
+        };
+        if assigning.asked {
+            return;
+        }
+        let unknown: Vec<Arc<str>> =
+            watched.keys().filter(|t| !self.cluster.topics.contains_key(*t)).cloned().collect();
+        if !unknown.is_empty() {
+            self.wish.topics.extend(unknown);
+            return;
+        }
+        assigning.asked = true;
+        for (topic, count) in watched.iter_mut() {
+            let known = self.cluster.topics.get(topic).filter(|t| !t.error.is_error());
+            *count = known.map_or(0, |t| t.partitions.len());
+        }
+        let topics = Topics::of(&self.cluster, watched.keys().map(|t| &**t));
+        let members = std::mem::take(&mut assigning.members);
+        self.work = Some(Work { round: self.round, assignor: assignor.clone(), topics, members });
+    }
+
+    pub fn assigned(&mut self, now: Time, made: Assignments) {
+        if made.round != self.round || !matches!(self.state, State::Assigning(_)) {
+            return;
+        }
+        match made.result {
+            Ok(shares) => {
+                self.state = State::Syncing { asked: false, shares };
+                self.retry_at = now;
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn take_share(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
+        let response: sync_group::Response = reply.decode()?;
+        self.check(response.error_code, "sync")?;
+        let share = match response.assignment.is_empty() {
+            true => embedded::Assignment::default(),
+            false => embedded::decode(response.assignment).map_err(|e| self.malformed("an assignment", &e))?,
+        };
+        let places = share.assigned_partitions.iter().flat_map(|t| {
+            let topic: Arc<str> = t.topic.as_str().into();
+            t.partitions.iter().map(move |p| (topic.clone(), *p))
+        });
+        let target: BTreeSet<Place> = places.collect();
+        self.backoff.reset();
+        self.wish.topics.extend(target.iter().map(|(topic, _)| topic.clone()));
+        self.last = (target.iter().cloned().collect(), self.generation);
+        if self.changes.follow(&target) {
+            self.rejoin.get_or_insert_with(|| "partitions were given up for other members".to_owned());
+        }
+        self.state = State::Stable;
+        self.retry_at = now;
+        self.reason.clear();
+        Ok(())
+    }
+
+    fn take_beat(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
+        let response: heartbeat::Response = reply.decode()?;
+        self.check(response.error_code, "heartbeat")?;
+        self.backoff.reset();
+        self.heartbeat_at = now + self.config.heartbeat_interval;
+        Ok(())
+    }
+
+    fn leave_done(&mut self) {
+        self.next_round();
+        self.forget_generation();
+        self.member.clear();
+        self.state = State::Out;
+    }
+
+    fn check(&self, code: ErrorCode, what: &str) -> Result<(), Error> {
+        code.check().map_err(|code| Error::refused(code, format!("{what} group {:?}", self.config.group)))
+    }
+
+    fn malformed(&self, what: &str, e: &crate::wire::Error) -> Error {
+        let message = format!("group {:?} has {what} that is malformed: {e}", self.config.group);
+        Error::new(crate::engine::ErrorKind::Decode, message)
+            .with_hint("all members of a group of consumers must use the consumer protocol")
+    }
+}
+
+/// What a member says of what it was given last, and in which generation.
+fn user_data(strategy: &Strategy, (places, generation): &(Vec<Place>, i32)) -> Option<Bytes> {
+    match strategy {
+        Strategy::Known(a) => a.user_data(places, Some(*generation).filter(|g| *g >= 0)),
+        Strategy::Custom(a) => a.user_data(),
+    }
+}
+
+/// What says something about the membership, retriable or not.
+fn is_of_group(code: ErrorCode) -> bool {
+    coordinator::is_moved(code)
+        || matches!(code, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS | ErrorCode::REBALANCE_IN_PROGRESS)
+}
+
+fn by_topic<'a>(places: impl Iterator<Item = &'a Place>) -> Vec<embedded::TopicPartitions> {
+    let mut topics: BTreeMap<&Arc<str>, Vec<i32>> = BTreeMap::new();
+    for (topic, partition) in places {
+        topics.entry(topic).or_default().push(*partition);
+    }
+    let named =
+        |(topic, partitions): (&Arc<str>, _)| embedded::TopicPartitions { topic: topic.to_string(), partitions };
+    topics.into_iter().map(named).collect()
+}

@@ -1,0 +1,426 @@
+//! The consumer group protocol (KIP-848), as a member follows it: the coordinator assigns, and answers each heartbeat
+//! with what the member should have, if that changed. The member gives up what it should not have, then takes what
+//! is new, then says what it owns; the coordinator gives a partition to nobody else before.
+//!
+//! ```text
+//! Out → Joining (epoch 0) → Member (epoch > 0)
+//!          ↑ fenced, unknown, or the reader was away     ↓ Leaving (epoch -1 or -2) → Out
+//! ```
+
+use super::assignor::Place;
+use super::{Changes, GroupConfig, Protocol, Step, Subscription, Token};
+use crate::api::consumer_group_heartbeat::{self as api, JOIN, LEAVE, LEAVE_STATIC};
+use crate::api::{ErrorCode, Info, find_coordinator};
+use crate::engine::{
+    Answer, Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest,
+};
+use crate::wire::{Uuid, Wire, Writer};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long leaving may take.
+const LEAVE_WITHIN: Duration = Duration::from_secs(5);
+/// Between heartbeats until the coordinator says.
+const FIRST_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A heartbeat. Version 0, of which only previews were served, has the coordinator name members.
+struct Beat(api::Request);
+
+impl Call for Beat {
+    fn api(&self) -> &'static Info {
+        &api::API
+    }
+    fn put(&self, w: &mut Writer) {
+        Wire::put(&self.0, w);
+    }
+    fn min_version(&self) -> i16 {
+        1
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Out,
+    Joining,
+    Member,
+    Leaving { deadline: Time },
+}
+
+/// What the coordinator knows of the member; what is the same is not said again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Said {
+    subscription: Option<Subscription>,
+    owned: Option<BTreeSet<Place>>,
+}
+
+/// The member.
+pub(super) struct NextGen {
+    config: Arc<GroupConfig>,
+    state: State,
+    subscription: Subscription,
+    coordinator: Option<i32>,
+    finding: bool,
+    member: String,
+    epoch: i32,
+    said: Said,
+    saying: Said,
+    /// What the coordinator wants the member to own, by topic id.
+    target: Option<BTreeMap<Uuid, Vec<i32>>>,
+    changes: Changes,
+    round: u64,
+    backoff: Backoff,
+    retry_at: Time,
+    interval: Duration,
+    heartbeat_at: Time,
+    beating: bool,
+    error: Option<Error>,
+    cluster: Arc<Cluster>,
+    wish: Wish,
+    outbox: VecDeque<Outgoing<Token>>,
+}
+
+impl NextGen {
+    pub fn new(config: Arc<GroupConfig>) -> Self {
+        Self {
+            backoff: Backoff::new(config.retry_backoff.0, config.retry_backoff.1, config.seed),
+            member: member_id(config.seed),
+            config,
+            state: State::Out,
+            subscription: Subscription::default(),
+            coordinator: None,
+            finding: false,
+            epoch: JOIN,
+            said: Said::default(),
+            saying: Said::default(),
+            target: None,
+            changes: Changes::default(),
+            round: 0,
+            retry_at: Time(0),
+            interval: FIRST_INTERVAL,
+            heartbeat_at: Time(0),
+            beating: false,
+            error: None,
+            cluster: Arc::default(),
+            wish: Wish::default(),
+            outbox: VecDeque::new(),
+        }
+    }
+
+    pub fn subscribe(&mut self, now: Time, subscription: Subscription) {
+        self.subscription = subscription;
+        match self.state {
+            State::Out | State::Leaving { .. } => self.start_over(now),
+            _ => {}
+        }
+    }
+
+    /// Joins anew after having been out.
+    pub fn rejoin(&mut self, now: Time) {
+        if self.state == State::Out && self.error.is_none() {
+            self.start_over(now);
+        }
+    }
+
+    fn start_over(&mut self, now: Time) {
+        self.next_round();
+        self.epoch = JOIN;
+        self.target = None;
+        self.state = State::Joining;
+        self.heartbeat_at = now;
+        self.retry_at = now;
+    }
+
+    /// The reader takes too long; its partitions should go to others.
+    pub fn expire(&mut self, now: Time) {
+        if !self.has_left() {
+            self.changes.lose_all();
+            self.leave(now, "");
+        }
+    }
+
+    pub fn leave(&mut self, now: Time, _reason: &str) {
+        self.next_round();
+        self.target = None;
+        let tells = matches!(self.state, State::Member) && self.coordinator.is_some();
+        self.state = if tells { State::Leaving { deadline: now + LEAVE_WITHIN } } else { State::Out };
+    }
+
+    pub fn has_left(&self) -> bool {
+        self.state == State::Out
+    }
+
+    pub fn identity(&self) -> (i32, &str) {
+        if matches!(self.state, State::Member) { (self.epoch, &self.member) } else { (-1, &self.member) }
+    }
+
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    pub fn changes_mut(&mut self) -> &mut Changes {
+        &mut self.changes
+    }
+
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.error.take()
+    }
+
+    /// What was asked before this does not count any more, and everything has to be said again.
+    fn next_round(&mut self) {
+        self.round += 1;
+        self.finding = false;
+        self.beating = false;
+        self.said = Said::default();
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.changes.lose_all();
+        self.next_round();
+        self.target = None;
+        self.state = State::Out;
+        self.error = Some(error);
+    }
+
+    fn send(&mut self, deadline: Time, target: Target, call: impl Call + 'static, step: Step) {
+        let token = Token { round: self.round, step };
+        self.outbox.push_back(Outgoing { target, call: Box::new(call), token, deadline, max_version: i16::MAX });
+    }
+
+    pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
+        if self.outbox.is_empty() {
+            self.step(now);
+        }
+        self.outbox.pop_front()
+    }
+
+    pub fn poll_wish(&mut self) -> Option<Wish> {
+        (self.wish != Wish::default()).then(|| std::mem::take(&mut self.wish))
+    }
+
+    fn step(&mut self, now: Time) {
+        if let State::Leaving { deadline } = self.state
+            && deadline <= now
+        {
+            self.state = State::Out;
+        }
+        if self.state == State::Out {
+            return;
+        }
+        self.reconcile();
+        if self.retry_at > now || self.beating {
+            return;
+        }
+        let Some(node) = self.coordinator.filter(|n| self.cluster.brokers.contains_key(n)) else {
+            return self.find(now);
+        };
+        match self.state {
+            State::Leaving { deadline } => {
+                let epoch = if self.config.instance.is_some() { LEAVE_STATIC } else { LEAVE };
+                let request = self.request(epoch);
+                self.beating = true;
+                self.send(deadline, Target::Group(node), Beat(request), Step::Leave);
+            }
+            // What was lost is told to the reader before the member is anew.
+            State::Joining if !self.changes.is_settled() => {}
+            _ if self.heartbeat_at <= now || self.has_news() => {
+                let mut request = self.request(self.epoch);
+                self.say(&mut request);
+                self.beating = true;
+                self.heartbeat_at = now + self.interval;
+                self.send(now + self.config.request_timeout, Target::Group(node), Beat(request), Step::Heartbeat);
+            }
+            _ => {}
+        }
+    }
+
+    fn find(&mut self, now: Time) {
+        if self.cluster.brokers.is_empty() {
+            self.wish.refresh = true;
+            self.retry_at = now + self.config.retry_backoff.0;
+        } else if !self.finding {
+            self.finding = true;
+            let request = coordinator::ask(find_coordinator::GROUP, &self.config.group);
+            self.send(now + self.config.request_timeout, Target::Any, request, Step::Find);
+        }
+    }
+
+    /// Whether the coordinator should hear something before the next heartbeat is due.
+    fn has_news(&self) -> bool {
+        let subscription = self.said.subscription.as_ref().is_some_and(|s| *s != self.subscription);
+        let owned = self.said.owned.as_ref().is_some_and(|o| *o != self.changes.owned);
+        subscription || (owned && self.changes.is_settled())
+    }
+
+    fn request(&self, epoch: i32) -> api::Request {
+        api::Request {
+            group_id: self.config.group.clone(),
+            member_id: self.member.clone(),
+            member_epoch: epoch,
+            instance_id: self.config.instance.clone(),
+            ..Default::default()
+        }
+    }
+
+    /// Puts in what the coordinator does not know yet.
+    fn say(&mut self, request: &mut api::Request) {
+        self.saying = self.said.clone();
+        if self.said.subscription.as_ref() != Some(&self.subscription) {
+            let topics = self.subscription.topics.iter().map(ToString::to_string).collect();
+            request.subscribed_topic_names = Some(topics);
+            let before = self.said.subscription.as_ref().and_then(|s| s.pattern.as_ref());
+            // An empty pattern takes back the one before.
+            request.subscribed_topic_regex = self.subscription.pattern.clone().or(before.map(|_| String::new()));
+            self.saying.subscription = Some(self.subscription.clone());
+        }
+        if self.said.owned.is_none() {
+            let ms = i32::try_from(self.config.max_poll_interval.as_millis()).unwrap_or(i32::MAX);
+            request.rebalance_timeout_ms = ms;
+            request.rack_id = Some(self.config.rack.clone()).filter(|r| !r.is_empty());
+            if let Protocol::Consumer(assignor) = &self.config.protocol {
+                request.server_assignor.clone_from(assignor);
+            }
+        }
+        if self.said.owned.as_ref() != Some(&self.changes.owned)
+            && (self.said.owned.is_none() || self.changes.is_settled())
+        {
+            let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
+            for (topic, partition) in &self.changes.owned {
+                if let Some(known) = self.cluster.topics.get(topic) {
+                    topics.entry(known.id).or_default().push(*partition);
+                }
+            }
+            let owned = |(topic_id, partitions)| api::TopicPartitions { topic_id, partitions };
+            request.topic_partitions = Some(topics.into_iter().map(owned).collect());
+            self.saying.owned = Some(self.changes.owned.clone());
+        }
+    }
+
+    /// Goes over to what the coordinator wants, once the names of all topics are known.
+    fn reconcile(&mut self) {
+        let (Some(target), true) = (&self.target, self.changes.is_settled() && self.state == State::Member) else {
+            return;
+        };
+        let names: BTreeMap<Uuid, &Arc<str>> = self.cluster.topics.iter().map(|(name, t)| (t.id, name)).collect();
+        let mut places = BTreeSet::new();
+        let mut unknown = Vec::new();
+        for (id, partitions) in target {
+            match names.get(id) {
+                Some(name) => places.extend(partitions.iter().map(|p| ((*name).clone(), *p))),
+                None => unknown.push(*id),
+            }
+        }
+        if !unknown.is_empty() {
+            self.wish.ids.extend(unknown);
+        } else {
+            self.target = None;
+        }
+        self.changes.follow(&places);
+    }
+
+    pub fn next_timeout(&self) -> Option<Time> {
+        match self.state {
+            State::Out => None,
+            State::Leaving { deadline } => Some(deadline),
+            _ if self.beating || self.finding => None,
+            State::Joining if !self.changes.is_settled() => None,
+            _ => earliest(Some(self.heartbeat_at.max(self.retry_at)), None),
+        }
+    }
+
+    pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
+        self.cluster = cluster.clone();
+    }
+
+    pub fn handle_answer(&mut self, now: Time, answer: Answer<Token>) {
+        let Token { round, step } = answer.token;
+        if round != self.round {
+            return;
+        }
+        match step {
+            Step::Find => self.finding = false,
+            _ => self.beating = false,
+        }
+        if step == Step::Leave {
+            self.next_round();
+            self.state = State::Out;
+            return;
+        }
+        let result = answer.result.and_then(|reply| match step {
+            Step::Find => self.take_coordinator(now, reply),
+            _ => self.take_beat(now, reply),
+        });
+        if let Err(error) = result {
+            self.refused(now, error);
+        }
+    }
+
+    fn refused(&mut self, now: Time, error: Error) {
+        match error.code() {
+            Some(ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::FENCED_MEMBER_EPOCH) => {
+                self.changes.lose_all();
+                self.start_over(now);
+            }
+            Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.try_later(now),
+            // A static member that died is still there until its session ends.
+            _ if error.is_retriable() => {
+                self.coordinator = None;
+                self.wish.refresh = true;
+                self.said = Said::default();
+                self.try_later(now);
+            }
+            _ => self.fail(error),
+        }
+    }
+
+    fn try_later(&mut self, now: Time) {
+        self.retry_at = now + self.backoff.next_wait();
+        self.heartbeat_at = self.retry_at;
+    }
+
+    fn take_coordinator(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
+        let node = coordinator::read(reply, format_args!("group {:?}", self.config.group))?;
+        self.coordinator = Some(node);
+        if !self.cluster.brokers.contains_key(&node) {
+            self.wish.refresh = true;
+            self.try_later(now);
+        }
+        Ok(())
+    }
+
+    fn take_beat(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
+        let response: api::Response = reply.decode()?;
+        if let Err(code) = response.error_code.check() {
+            let why = response.error_message.map_or_else(String::new, |m| format!(" ({m})"));
+            return Err(Error::refused(code, format!("heartbeat in group {:?}{why}", self.config.group)));
+        }
+        self.backoff.reset();
+        self.said = std::mem::take(&mut self.saying);
+        self.interval = Duration::from_millis(u64::try_from(response.heartbeat_interval_ms).unwrap_or(0).max(1));
+        self.heartbeat_at = now + self.interval;
+        self.state = State::Member;
+        self.epoch = response.member_epoch;
+        if let Some(id) = response.member_id.filter(|id| !id.is_empty()) {
+            self.member = id;
+        }
+        if let Some(assignment) = response.assignment {
+            let target = assignment.topic_partitions.into_iter().map(|t| (t.topic_id, t.partitions));
+            self.target = Some(target.collect());
+            self.reconcile();
+        }
+        Ok(())
+    }
+}
+
+/// A member chooses its own id (KIP-1082): 128 bits out of the seed.
+fn member_id(seed: u64) -> String {
+    let mut state = seed;
+    let mut next = || {
+        // SplitMix64: ids have to differ, not to be unpredictable.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    Uuid((u128::from(next()) << 64 | u128::from(next())).to_be_bytes()).to_string()
+}

@@ -1,0 +1,620 @@
+//! Groups as their administrator sees them: which there are, who their members are, what they committed, how far behind
+//! they are. All but the list is asked of a group's coordinator, which is looked up first, and again when it has moved.
+
+use super::group::{COORDINATOR, MAX_FETCH, OFFSETS as ANSWER, reach_coordinator};
+use super::topics::{ask as ask_topics, read as read_topics};
+use super::{Commit, CommittedOffset, Cx, ListOffsets, Op, Output};
+use crate::api::data::consumer_protocol::{self, Assignment, Subscription, TopicPartitions};
+use crate::api::list_offsets::LATEST;
+use crate::api::{
+    ErrorCode, consumer_group_describe, delete_groups, describe_groups, list_groups, offset_delete, offset_fetch,
+};
+use crate::engine::group::{GroupMetadata, Place};
+use crate::engine::{Error, Reply, Target, coordinator};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A group in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupListing {
+    /// Its name.
+    pub group: String,
+    /// `consumer`, `connect`; empty for a group that only keeps offsets.
+    pub protocol_type: String,
+    /// `Stable`, `Empty`; empty if the broker is too old to say (Kafka 2.6).
+    pub state: String,
+    /// `classic`, `consumer`; empty if the broker is too old to say (Kafka 3.8).
+    pub kind: String,
+}
+
+/// ListGroups, of every broker.
+pub struct ListGroups {
+    states: Vec<String>,
+    types: Vec<String>,
+    heard: BTreeSet<i32>,
+    found: BTreeMap<String, GroupListing>,
+    done: bool,
+}
+
+impl ListGroups {
+    /// Lists all groups, or those in one of some states or of one of some types.
+    pub fn new(states: Vec<String>, types: Vec<String>) -> Self {
+        Self { states, types, heard: BTreeSet::new(), found: BTreeMap::new(), done: false }
+    }
+
+    /// A broker that is too old for a filter leaves it out, and says nothing to filter by.
+    fn check_filters(&self, version: i16) -> Result<(), Error> {
+        let unknown = match version {
+            ..4 if !self.states.is_empty() => "state, which needs Kafka 2.6",
+            ..5 if !self.types.is_empty() => "type, which needs Kafka 3.8",
+            _ => return Ok(()),
+        };
+        Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, format!("list groups by {unknown}")))
+    }
+}
+
+impl Op for ListGroups {
+    fn name(&self) -> &'static str {
+        "list groups"
+    }
+
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        if cx.cluster.brokers.is_empty() {
+            cx.refresh();
+            return Ok(());
+        }
+        let missing: Vec<i32> = cx.cluster.brokers.keys().filter(|node| !self.heard.contains(node)).copied().collect();
+        for node in &missing {
+            let request = list_groups::Request { states_filter: self.states.clone(), types_filter: self.types.clone() };
+            cx.send(Target::Node(*node), request, ANSWER);
+        }
+        self.done = missing.is_empty();
+        Ok(())
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, _part: u32, node: i32, reply: Reply) -> Result<(), Error> {
+        self.check_filters(reply.version)?;
+        let response: list_groups::Response = reply.decode()?;
+        response.error_code.check().map_err(|code| Error::refused(code, "list groups"))?;
+        for g in response.groups {
+            let listing = GroupListing {
+                group: g.group_id,
+                protocol_type: g.protocol_type,
+                state: g.group_state,
+                kind: g.group_type,
+            };
+            self.found.insert(listing.group.clone(), listing);
+        }
+        self.heard.insert(node);
+        self.done = cx.cluster.brokers.keys().all(|node| self.heard.contains(node));
+        Ok(())
+    }
+
+    fn output(&mut self) -> Option<Output> {
+        self.done.then(|| Output::Groups(std::mem::take(&mut self.found).into_values().collect()))
+    }
+}
+
+/// What a group's coordinator is asked.
+pub trait Question: Send {
+    /// What it is, for messages.
+    const NAME: &'static str;
+    /// Asks it.
+    fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str);
+    /// Reads the answer; `None` asks again.
+    fn read(&mut self, group: &str, reply: Reply) -> Result<Option<Output>, Error>;
+    /// What it means that there is no answer.
+    fn fail(&mut self, _group: &str, error: Error) -> Error {
+        error
+    }
+}
+
+/// A question on its way to a group's coordinator.
+pub struct OfGroup<Q> {
+    group: String,
+    question: Q,
+    coordinator: Option<i32>,
+    output: Option<Output>,
+}
+
+impl<Q> OfGroup<Q> {
+    fn of(group: String, question: Q) -> Self {
+        Self { group, question, coordinator: None, output: None }
+    }
+}
+
+impl<Q: Question> Op for OfGroup<Q> {
+    fn name(&self) -> &'static str {
+        Q::NAME
+    }
+
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        if let Some(node) = reach_coordinator(cx, self.coordinator, &self.group) {
+            self.question.ask(cx, node, &self.group);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+        if part == COORDINATOR {
+            self.coordinator = Some(coordinator::read(reply, format_args!("group {:?}", self.group))?);
+            return self.step(cx);
+        }
+        match self.question.read(&self.group, reply) {
+            Ok(None) => self.step(cx),
+            Ok(mut output) => {
+                if let (Some(Output::Group(found)), Some(node)) = (&mut output, self.coordinator) {
+                    found.coordinator = node;
+                }
+                self.output = output;
+                Ok(())
+            }
+            Err(e) => {
+                if e.code().is_some_and(coordinator::is_moved) {
+                    self.coordinator = None;
+                }
+                Err(e)
+            }
+        }
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        match self.coordinator.take() {
+            Some(_) => self.question.fail(&self.group, error),
+            None => error,
+        }
+    }
+
+    fn output(&mut self) -> Option<Output> {
+        self.output.take()
+    }
+}
+
+/// A group and its members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupDescription {
+    /// Its name.
+    pub group: String,
+    /// `classic` or `consumer` (KIP-848).
+    pub kind: &'static str,
+    /// `consumer`, `connect`; empty for a group that only keeps offsets.
+    pub protocol_type: String,
+    /// `Stable`, `Empty`.
+    pub state: String,
+    /// The name of the assignor; empty while there is none.
+    pub assignor: String,
+    /// The broker that coordinates it.
+    pub coordinator: i32,
+    /// Its members.
+    pub members: Vec<GroupMember>,
+}
+
+/// A member of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The id its coordinator made.
+    pub id: String,
+    /// The id of a static member (KIP-345).
+    pub instance_id: Option<String>,
+    /// What it calls itself.
+    pub client_id: String,
+    /// Where it connects from, as the broker sees it.
+    pub host: String,
+    /// Where it stands.
+    pub rack: Option<String>,
+    /// The topics it subscribes to.
+    pub topics: Vec<String>,
+    /// The pattern it subscribes to (KIP-848).
+    pub topic_pattern: Option<String>,
+    /// What it reads.
+    pub assigned: Vec<Place>,
+    /// What it will read when the others have let go (KIP-848).
+    pub target: Option<Vec<Place>>,
+}
+
+/// DescribeGroups, and ConsumerGroupDescribe for what that does not know.
+#[derive(Default)]
+pub struct DescribeGroup {
+    next_gen: bool,
+}
+
+impl OfGroup<DescribeGroup> {
+    /// State and members of a group.
+    pub fn describe(group: String) -> Self {
+        Self::of(group, DescribeGroup::default())
+    }
+}
+
+impl Question for DescribeGroup {
+    const NAME: &'static str = "describe a group";
+
+    fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str) {
+        match self.next_gen {
+            false => {
+                let request = describe_groups::Request { groups: vec![group.to_owned()], ..Default::default() };
+                cx.send(Target::Node(node), request, ANSWER);
+            }
+            true => {
+                let group_ids = vec![group.to_owned()];
+                let request = consumer_group_describe::Request { group_ids, ..Default::default() };
+                cx.send(Target::Node(node), request, ANSWER);
+            }
+        }
+    }
+
+    fn read(&mut self, group: &str, reply: Reply) -> Result<Option<Output>, Error> {
+        let refused = |code| Error::refused(code, format!("describe group {group:?}"));
+        if self.next_gen {
+            let response: consumer_group_describe::Response = reply.decode()?;
+            let found = response.groups.into_iter().find(|g| g.group_id == group);
+            let found = found.ok_or_else(|| refused(ErrorCode::GROUP_ID_NOT_FOUND))?;
+            found.error_code.check().map_err(refused)?;
+            return Ok(Some(Output::Group(Box::new(of_next_gen(found)))));
+        }
+        let response: describe_groups::Response = reply.decode()?;
+        let found = response.groups.into_iter().find(|g| g.group_id == group);
+        let found = found.ok_or_else(|| refused(ErrorCode::GROUP_ID_NOT_FOUND))?;
+        // Before v6 what is no classic group is a dead one.
+        if found.error_code == ErrorCode::GROUP_ID_NOT_FOUND || found.group_state == "Dead" {
+            self.next_gen = true;
+            return Ok(None);
+        }
+        found.error_code.check().map_err(refused)?;
+        Ok(Some(Output::Group(Box::new(of_classic(found)))))
+    }
+
+    fn fail(&mut self, group: &str, error: Error) -> Error {
+        match error.code() {
+            // A broker without groups of KIP-848 has none of this name either.
+            Some(ErrorCode::UNSUPPORTED_VERSION) if self.next_gen => {
+                Error::refused(ErrorCode::GROUP_ID_NOT_FOUND, format!("describe group {group:?}"))
+            }
+            _ => error,
+        }
+    }
+}
+
+fn of_classic(found: describe_groups::Group) -> GroupDescription {
+    let is_consumer = found.protocol_type == "consumer";
+    let member = |m: describe_groups::Member| {
+        // What other kinds of groups say is theirs; what makes no sense, and what is missing in a rebalance, is nothing.
+        let subscription: Option<Subscription> =
+            is_consumer.then(|| consumer_protocol::decode(m.member_metadata).ok()).flatten();
+        let assignment: Option<Assignment> =
+            is_consumer.then(|| consumer_protocol::decode(m.member_assignment).ok()).flatten();
+        let (subscription, assignment) = (subscription.unwrap_or_default(), assignment.unwrap_or_default());
+        GroupMember {
+            id: m.member_id,
+            instance_id: m.group_instance_id,
+            client_id: m.client_id,
+            host: m.client_host,
+            rack: subscription.rack_id,
+            topics: subscription.topics,
+            topic_pattern: None,
+            assigned: in_order(&assignment.assigned_partitions),
+            target: None,
+        }
+    };
+    GroupDescription {
+        group: found.group_id,
+        kind: "classic",
+        protocol_type: found.protocol_type,
+        state: found.group_state,
+        assignor: found.protocol_data,
+        coordinator: -1,
+        members: found.members.into_iter().map(member).collect(),
+    }
+}
+
+fn in_order(topics: &[TopicPartitions]) -> Vec<Place> {
+    let places = |t: &TopicPartitions| {
+        let name: Arc<str> = t.topic.as_str().into();
+        t.partitions.iter().map(move |p| (name.clone(), *p)).collect::<Vec<Place>>()
+    };
+    let mut all: Vec<Place> = topics.iter().flat_map(places).collect();
+    all.sort_unstable();
+    all
+}
+
+fn of_next_gen(found: consumer_group_describe::Group) -> GroupDescription {
+    let places = |assignment: consumer_group_describe::Assignment| {
+        let named = assignment.topic_partitions.into_iter();
+        let named = named.map(|t| TopicPartitions { topic: t.topic_name, partitions: t.partitions });
+        in_order(&named.collect::<Vec<_>>())
+    };
+    let member = |m: consumer_group_describe::Member| GroupMember {
+        id: m.member_id,
+        instance_id: m.instance_id,
+        client_id: m.client_id,
+        host: m.client_host,
+        rack: m.rack_id,
+        topics: m.subscribed_topic_names,
+        topic_pattern: m.subscribed_topic_regex.filter(|pattern| !pattern.is_empty()),
+        assigned: places(m.assignment),
+        target: Some(places(m.target_assignment)),
+    };
+    GroupDescription {
+        group: found.group_id,
+        kind: "consumer",
+        protocol_type: "consumer".to_owned(),
+        state: found.group_state,
+        assignor: found.assignor_name,
+        coordinator: -1,
+        members: found.members.into_iter().map(member).collect(),
+    }
+}
+
+/// DeleteGroups, for one.
+#[derive(Default)]
+pub struct DeleteGroup {
+    /// Whether a try before this one had no answer, and so may have done it.
+    tried: bool,
+}
+
+impl OfGroup<DeleteGroup> {
+    /// Forgets a group without members, and its offsets.
+    pub fn delete(group: String) -> Self {
+        Self::of(group, DeleteGroup::default())
+    }
+}
+
+impl Question for DeleteGroup {
+    const NAME: &'static str = "delete a group";
+
+    fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str) {
+        cx.send(Target::Node(node), delete_groups::Request { groups_names: vec![group.to_owned()] }, ANSWER);
+    }
+
+    fn read(&mut self, group: &str, reply: Reply) -> Result<Option<Output>, Error> {
+        let response: delete_groups::Response = reply.decode()?;
+        for result in response.results {
+            match result.error_code {
+                ErrorCode::GROUP_ID_NOT_FOUND if self.tried => {}
+                code => code.check().map_err(|code| Error::refused(code, format!("delete group {group:?}")))?,
+            }
+        }
+        Ok(Some(Output::Done))
+    }
+
+    fn fail(&mut self, _group: &str, error: Error) -> Error {
+        self.tried = true;
+        error
+    }
+}
+
+/// OffsetDelete.
+pub struct DeleteOffsets(Vec<Place>);
+
+impl OfGroup<DeleteOffsets> {
+    /// Forgets what a group committed of partitions that no member subscribes to.
+    pub fn delete_offsets(group: String, places: Vec<Place>) -> Self {
+        let output = places.is_empty().then_some(Output::Done);
+        Self { output, ..Self::of(group, DeleteOffsets(places)) }
+    }
+}
+
+impl Question for DeleteOffsets {
+    const NAME: &'static str = "delete a group's offsets";
+
+    fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str) {
+        let mut topics: BTreeMap<&str, Vec<offset_delete::Partition>> = BTreeMap::new();
+        for (topic, partition) in &self.0 {
+            topics.entry(topic).or_default().push(offset_delete::Partition { partition_index: *partition });
+        }
+        let topic = |(name, partitions): (&str, _)| offset_delete::Topic { name: name.to_owned(), partitions };
+        let topics = topics.into_iter().map(topic).collect();
+        cx.send(Target::Node(node), offset_delete::Request { group_id: group.to_owned(), topics }, ANSWER);
+    }
+
+    fn read(&mut self, group: &str, reply: Reply) -> Result<Option<Output>, Error> {
+        let response: offset_delete::Response = reply.decode()?;
+        let refused = |code| Error::refused(code, format!("delete offsets of group {group:?}"));
+        response.error_code.check().map_err(refused)?;
+        for topic in response.topics {
+            for p in topic.partitions {
+                let at = |code| refused(code).at(&topic.name.as_str().into(), p.partition_index);
+                p.error_code.check().map_err(at)?;
+            }
+        }
+        Ok(Some(Output::Done))
+    }
+}
+
+/// OffsetFetch of everything a group committed.
+pub struct AllOffsets;
+
+impl OfGroup<AllOffsets> {
+    /// All that a group committed.
+    pub fn offsets(group: String) -> Self {
+        Self::of(group, AllOffsets)
+    }
+}
+
+impl Question for AllOffsets {
+    const NAME: &'static str = "fetch a group's offsets";
+
+    fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str) {
+        let all = offset_fetch::Group { group_id: group.to_owned(), topics: None, ..Default::default() };
+        let request = offset_fetch::Request {
+            group_id: group.to_owned(),
+            topics: None,
+            groups: vec![all],
+            // What a transaction has yet to decide is not there, and not waited for.
+            require_stable: false,
+        };
+        cx.send_at_most(Target::Node(node), request, ANSWER, MAX_FETCH);
+    }
+
+    fn read(&mut self, group: &str, reply: Reply) -> Result<Option<Output>, Error> {
+        let response: offset_fetch::Response = reply.decode()?;
+        let refused = |code| Error::refused(code, format!("fetch the offsets of group {group:?}"));
+        response.error_code.check().map_err(refused)?;
+        let mut topics: Vec<(String, Vec<offset_fetch::PartitionResponse>)> =
+            response.topics.into_iter().map(|t| (t.name, t.partitions)).collect();
+        for of_group in response.groups {
+            // A group that nobody has heard of has committed nothing.
+            match of_group.error_code {
+                ErrorCode::GROUP_ID_NOT_FOUND => {}
+                code => code.check().map_err(refused)?,
+            }
+            topics.extend(of_group.topics.into_iter().map(|t| (t.name, t.partitions)));
+        }
+        let mut found = Vec::new();
+        for (topic, partitions) in topics {
+            let topic: Arc<str> = topic.into();
+            for p in partitions {
+                p.error_code.check().map_err(|code| refused(code).at(&topic, p.partition_index))?;
+                found.push(CommittedOffset {
+                    topic: topic.clone(),
+                    partition: p.partition_index,
+                    offset: p.committed_offset,
+                    leader_epoch: p.committed_leader_epoch,
+                    metadata: p.metadata.unwrap_or_default(),
+                });
+            }
+        }
+        found.retain(|o| o.offset >= 0);
+        found.sort_unstable_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
+        Ok(Some(Output::Committed(found.into_iter().map(Some).collect())))
+    }
+}
+
+/// OffsetCommit for a group without members.
+pub struct AlterOffsets(Commit);
+
+impl AlterOffsets {
+    /// Sets the next offset to read of each partition.
+    pub fn new(group: String, offsets: Vec<CommittedOffset>) -> Self {
+        Self(Commit::new(GroupMetadata::outside(group), offsets))
+    }
+}
+
+impl Op for AlterOffsets {
+    fn name(&self) -> &'static str {
+        "alter a group's offsets"
+    }
+
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        self.0.step(cx)
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error> {
+        self.0.take(cx, part, node, reply).map_err(|e| match e.code() {
+            Some(ErrorCode::UNKNOWN_MEMBER_ID) => e.with_hint("the group has members; stop them first"),
+            _ => e,
+        })
+    }
+
+    fn lost(&mut self) {
+        self.0.lost();
+    }
+
+    fn output(&mut self) -> Option<Output> {
+        self.0.output()
+    }
+}
+
+enum Stage {
+    Committed(OfGroup<AllOffsets>),
+    /// Whether the topics are still there.
+    Topics,
+    Ends(ListOffsets),
+}
+
+/// How many records a group has yet to read, of each partition that it committed something of; `None` for a partition that
+/// is gone.
+pub struct GroupLag {
+    stage: Stage,
+    offsets: Vec<CommittedOffset>,
+    /// Which of them are of partitions that are there.
+    there: Vec<usize>,
+    lags: Option<Vec<(Place, Option<i64>)>>,
+}
+
+impl GroupLag {
+    /// The lag of a group.
+    pub fn new(group: String) -> Self {
+        let stage = Stage::Committed(OfGroup::offsets(group));
+        Self { stage, offsets: Vec::new(), there: Vec::new(), lags: None }
+    }
+
+    fn finish(&mut self, ends: &[Option<(i64, i64)>]) {
+        let mut lags: Vec<_> = self.offsets.iter().map(|o| ((o.topic.clone(), o.partition), None)).collect();
+        for (i, end) in self.there.iter().zip(ends) {
+            if let (Some(o), Some((_, lag)), Some((end, _))) = (self.offsets.get(*i), lags.get_mut(*i), end) {
+                *lag = Some(end.saturating_sub(o.offset).max(0));
+            }
+        }
+        self.lags = Some(lags);
+    }
+}
+
+impl Op for GroupLag {
+    fn name(&self) -> &'static str {
+        "look up a group's lag"
+    }
+
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        match &mut self.stage {
+            Stage::Committed(op) => op.step(cx),
+            Stage::Topics => {
+                let names: BTreeSet<String> = self.offsets.iter().map(|o| o.topic.to_string()).collect();
+                ask_topics(cx, Some(&Vec::from_iter(names)), false, ANSWER);
+                Ok(())
+            }
+            Stage::Ends(op) => op.step(cx),
+        }
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error> {
+        match &mut self.stage {
+            Stage::Committed(op) => {
+                op.take(cx, part, node, reply)?;
+                let Some(Output::Committed(found)) = op.output() else {
+                    return Ok(());
+                };
+                self.offsets = found.into_iter().flatten().collect();
+                if self.offsets.is_empty() {
+                    self.finish(&[]);
+                    return Ok(());
+                }
+                self.stage = Stage::Topics;
+            }
+            Stage::Topics => {
+                let cluster = read_topics(cx.now, reply, false)?;
+                let is_there = |o: &CommittedOffset| {
+                    let partitions = cluster.topics.get(&o.topic).map_or(0, |t| t.partitions.len());
+                    usize::try_from(o.partition).is_ok_and(|p| p < partitions)
+                };
+                let there = self.offsets.iter().enumerate().filter(|(_, o)| is_there(o));
+                let (there, wanted): (Vec<_>, Vec<_>) =
+                    there.map(|(i, o)| (i, (o.topic.clone(), o.partition, LATEST))).unzip();
+                self.there = there;
+                if wanted.is_empty() {
+                    self.finish(&[]);
+                    return Ok(());
+                }
+                self.stage = Stage::Ends(ListOffsets::new(wanted, false));
+            }
+            Stage::Ends(op) => {
+                op.take(cx, part, node, reply)?;
+                if let Some(Output::Offsets(ends)) = op.output() {
+                    self.finish(&ends);
+                }
+                return Ok(());
+            }
+        }
+        self.step(cx)
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        match &mut self.stage {
+            Stage::Committed(op) => op.fail(error),
+            _ => error,
+        }
+    }
+
+    fn output(&mut self) -> Option<Output> {
+        self.lags.take().map(Output::Lags)
+    }
+}

@@ -1,0 +1,164 @@
+//! `klamm.assignors`: what a group's leader computes, for tools and tests.
+
+use super::error::exception;
+use super::octets::optional_bytes;
+use crate::api::data::consumer_protocol::{Subscription, TopicPartitions};
+use crate::client::assignor::{ALL, Assignment, Assignor, Member, Protocol, Topics, by_name};
+use crate::client::{CustomAssignor, Error, ErrorKind};
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A member: its id and instance id, its rack, the topics it wants, the partitions it had and in which generation, its
+/// user data.
+type MemberTuple<'py> =
+    (String, Option<String>, Option<String>, Vec<String>, Vec<(String, i32)>, Option<i32>, Option<Bound<'py, PyAny>>);
+
+/// What each member gets of topics, of whose partitions the racks are given.
+#[pyfunction]
+pub(super) fn assign(
+    py: Python<'_>,
+    name: &str,
+    topics: Vec<(String, Vec<Vec<String>>)>,
+    members: Vec<MemberTuple<'_>>,
+) -> PyResult<BTreeMap<String, Vec<(String, i32)>>> {
+    let assignor = find(py, name)?;
+    let partition = |racks: Vec<String>| racks.into_iter().map(Arc::from).collect();
+    let topic = |(name, racks): (String, Vec<Vec<String>>)| (name.into(), racks.into_iter().map(partition).collect());
+    let topics = Topics(topics.into_iter().map(topic).collect());
+    let mut peers = Vec::with_capacity(members.len());
+    for (id, instance_id, rack_id, topics, owned, generation, user_data) in members {
+        let user_data = user_data.map_or(Ok(None), |data| optional_bytes("user_data", data))?;
+        let user_data = match user_data {
+            Some(data) => Some(Bytes::copy_from_slice(data.as_bytes())),
+            None => said(assignor, &owned, generation),
+        };
+        let subscription = Subscription {
+            topics,
+            user_data,
+            owned_partitions: owned.into_iter().map(one_partition).collect(),
+            generation_id: generation.unwrap_or(-1),
+            rack_id,
+        };
+        peers.push((id, instance_id, subscription));
+    }
+    let members = peers.iter().map(|(id, instance_id, subscription)| Member {
+        id,
+        instance_id: instance_id.as_deref(),
+        subscription,
+    });
+    let members: Vec<Member<'_>> = members.collect();
+    let assignment = py.detach(|| assignor.assign(&topics, &members));
+    let owned = |(topic, partition): (Arc<str>, i32)| ((*topic).to_owned(), partition);
+    Ok(assignment.into_iter().map(|(id, places)| (id, places.into_iter().map(owned).collect())).collect())
+}
+
+/// What a member tells the leader besides its subscription.
+#[pyfunction]
+pub(super) fn user_data<'py>(
+    py: Python<'py>,
+    name: &str,
+    owned: Vec<(String, i32)>,
+    generation: Option<i32>,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    Ok(said(find(py, name)?, &owned, generation).map(|data| PyBytes::new(py, &data)))
+}
+
+/// What a member that had these partitions says; who had some without knowing when had them before there were generations.
+fn said(assignor: &dyn Assignor, owned: &[(String, i32)], generation: Option<i32>) -> Option<Bytes> {
+    let places: Vec<_> = owned.iter().map(|(topic, partition)| (topic.as_str().into(), *partition)).collect();
+    assignor.user_data(&places, generation.or((!places.is_empty()).then_some(-1)))
+}
+
+fn one_partition((topic, partition): (String, i32)) -> TopicPartitions {
+    TopicPartitions { topic, partitions: vec![partition] }
+}
+
+fn find(py: Python<'_>, name: &str) -> PyResult<&'static dyn Assignor> {
+    by_name(name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|a| a.name()).collect();
+        let message = format!("there is no assignor {name:?}");
+        exception(py, "ConfigError", &message, Some(&format!("there are {}", names.join(", "))))
+    })
+}
+
+/// An assignor written in Python: `klamm.assignors.Assignor`. It is called on the client's thread, with no lock held.
+pub(super) struct PythonAssignor {
+    name: String,
+    is_cooperative: bool,
+    user_data: Option<Bytes>,
+    object: Py<PyAny>,
+}
+
+/// What an assignor is told of a member: id, instance id, rack, topics, partitions, generation, user data.
+type Told<'py> = (
+    &'py str,
+    Option<&'py str>,
+    Option<&'py str>,
+    &'py [String],
+    Vec<(&'py str, i32)>,
+    Option<i32>,
+    Option<Bound<'py, PyBytes>>,
+);
+
+impl PythonAssignor {
+    /// Reads what does not change of an assignor.
+    pub(super) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let user_data = optional_bytes("user_data", object.getattr("user_data")?)?;
+        Ok(Self {
+            name: object.getattr("name")?.extract()?,
+            is_cooperative: object.getattr("cooperative")?.extract()?,
+            user_data: user_data.map(|data| Bytes::copy_from_slice(data.as_bytes())),
+            object: object.clone().unbind(),
+        })
+    }
+
+    fn call(&self, py: Python<'_>, topics: &Topics, members: &[Member<'_>]) -> PyResult<Assignment> {
+        let racks = |partitions: &[Vec<Arc<str>>]| -> Vec<Vec<String>> {
+            partitions.iter().map(|racks| racks.iter().map(ToString::to_string).collect()).collect()
+        };
+        let topics: BTreeMap<&str, _> = topics.0.iter().map(|(name, p)| (&**name, racks(p))).collect();
+        let told = members.iter().map(|m| -> Told<'_> {
+            let s = m.subscription;
+            let owned = s.owned_partitions.iter();
+            let owned = owned.flat_map(|t| t.partitions.iter().map(|p| (t.topic.as_str(), *p))).collect();
+            let generation = Some(s.generation_id).filter(|g| *g >= 0);
+            let user_data = s.user_data.as_ref().map(|data| PyBytes::new(py, data));
+            (m.id, m.instance_id, s.rack_id.as_deref(), &s.topics, owned, generation, user_data)
+        });
+        let told: Vec<Told<'_>> = told.collect();
+        let module = py.import("klamm.assignors")?;
+        let made = module.call_method1("_ask", (self.object.bind(py), topics, told))?;
+        let made: BTreeMap<String, Vec<(String, i32)>> = made.extract()?;
+        let places = |places: Vec<(String, i32)>| places.into_iter().map(|(t, p)| (t.into(), p)).collect();
+        Ok(made.into_iter().map(|(member, owned)| (member, places(owned))).collect())
+    }
+}
+
+impl CustomAssignor for PythonAssignor {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn protocol(&self) -> Protocol {
+        if self.is_cooperative { Protocol::Cooperative } else { Protocol::Eager }
+    }
+
+    fn user_data(&self) -> Option<Bytes> {
+        self.user_data.clone()
+    }
+
+    fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Result<Assignment, Error> {
+        Python::attach(|py| {
+            self.call(py, topics, members).map_err(|e| {
+                let message = format!("assignor {:?} failed: {}", self.name, e.value(py).repr().map_or_else(
+                    |_| e.get_type(py).to_string(),
+                    |text| text.to_string(),
+                ));
+                Error::new(ErrorKind::Config, message).with_hint("the group cannot go on without an assignment")
+            })
+        })
+    }
+}

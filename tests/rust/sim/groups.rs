@@ -1,0 +1,268 @@
+//! Groups whose members join, leave, stall and die, while links break, nodes go down and the coordinator moves.
+
+use super::{Client, PARTITIONS, World, consumer_config, producer_config, seeds};
+use klamm::engine::Time;
+use klamm::engine::consumer::Consumer;
+use klamm::engine::group::{Change, GroupConfig, Place, Protocol, Strategy, assignor};
+use klamm::engine::ops::{Committed, Output};
+use klamm::engine::producer::{NewRecord, Producer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+const SEEDS: u64 = 300;
+const MEMBERS: usize = 4;
+/// From the end of all trouble: sessions of the dead end, and everybody joins once more.
+const SETTLES_WITHIN: Duration = Duration::from_secs(40);
+
+/// How a group rebalances, by seed.
+const STRATEGIES: [&[&str]; 6] = [
+    &["range"],
+    &["roundrobin"],
+    &["sticky"],
+    &["cooperative-sticky"],
+    &["range", "cooperative-sticky"],
+    &["cooperative-sticky", "range"],
+];
+
+fn group_config(seed: u64, member: usize, protocol: Protocol) -> GroupConfig {
+    GroupConfig {
+        group: "g".to_owned(),
+        // Some are static members, which come back under their old name.
+        instance: (seed % 4 == 3 && member < 2).then(|| format!("i{member}")),
+        rack: String::new(),
+        protocol,
+        session_timeout: Duration::from_secs(6),
+        heartbeat_interval: Duration::from_millis(500),
+        max_poll_interval: Duration::from_secs(10),
+        request_timeout: Duration::from_secs(5),
+        retry_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
+        seed: seed * 100 + member as u64,
+    }
+}
+
+/// What a member does besides polling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mood {
+    /// It polls.
+    Well,
+    /// It does not poll until then; its heartbeats go on.
+    Busy(Time),
+    /// It is gone, links and all, until then.
+    Dead(Time),
+    /// It left, and may come back then.
+    Out(Time),
+}
+
+struct Story {
+    seed: u64,
+    protocol: Protocol,
+    moods: Vec<Mood>,
+    born: u64,
+    /// Who owned a partition in a generation.
+    owners: BTreeMap<(Place, i32), usize>,
+    processed: BTreeSet<u32>,
+    sent: u32,
+    acknowledged: BTreeSet<u32>,
+    committed: Vec<i64>,
+}
+
+impl Story {
+    fn member(&mut self, world: &World, index: usize) -> Client<Consumer<u32>> {
+        self.born += 1;
+        let mut config = consumer_config(false);
+        let seed = self.seed + 1000 * self.born;
+        config.group = Some(GroupConfig { seed, ..group_config(self.seed, index, self.protocol.clone()) });
+        config.auto_commit = Some(Duration::from_millis(700));
+        let mut client = world.client(Consumer::<u32>::new(config));
+        client.role.subscribe(world.now, vec!["t".to_owned()]);
+        client
+    }
+
+    /// One look at every member: what each does, and whether what it has is its own.
+    fn step(&mut self, world: &mut World, members: &mut [Client<Consumer<u32>>], is_quiet: bool) {
+        for (i, member) in members.iter_mut().enumerate() {
+            match self.moods[i] {
+                Mood::Dead(until) if until <= world.now || is_quiet => {
+                    *member = self.member(world, i);
+                    self.moods[i] = Mood::Well;
+                }
+                Mood::Out(until) if until <= world.now || is_quiet => {
+                    *member = self.member(world, i);
+                    self.moods[i] = Mood::Well;
+                }
+                Mood::Busy(until) if until <= world.now || is_quiet => self.moods[i] = Mood::Well,
+                _ => {}
+            }
+            if self.moods[i] == Mood::Well {
+                self.poll(world, i, member);
+                if !is_quiet && world.random.below(200) == 0 {
+                    let later = world.now + Duration::from_millis(world.random.below(15_000));
+                    self.moods[i] = match world.random.below(3) {
+                        0 => Mood::Busy(later),
+                        1 => {
+                            let ids: Vec<_> = member.links.keys().copied().collect();
+                            ids.into_iter().for_each(|id| world.cut(member, id));
+                            // What is left of it does nothing: it reads nothing and sends nothing.
+                            *member = world.client(Consumer::<u32>::new(consumer_config(false)));
+                            Mood::Dead(later)
+                        }
+                        _ => {
+                            member.role.finished_with_all();
+                            let offsets = member.role.uncommitted();
+                            member.role.commit(world.now, Some(offsets), Duration::from_secs(2), 0);
+                            member.role.leave(world.now);
+                            Mood::Out(later)
+                        }
+                    };
+                }
+            }
+            if let Some(work) = member.role.poll_work() {
+                let made = work.run();
+                member.role.assigned(world.now, made);
+            }
+            while member.role.poll_done().is_some() {}
+        }
+        for (i, member) in members.iter().enumerate().filter(|(i, _)| !matches!(self.moods[*i], Mood::Dead(_))) {
+            let Some(me) = member.role.group_metadata().filter(|me| me.generation >= 0) else { continue };
+            for place in member.role.assignment() {
+                let owner = *self.owners.entry((place.clone(), me.generation)).or_insert(i);
+                assert_eq!(owner, i, "seed {}: {place:?} has two owners in generation {}", self.seed, me.generation);
+            }
+        }
+    }
+
+    fn poll(&mut self, world: &World, index: usize, member: &mut Client<Consumer<u32>>) {
+        member.role.note_activity(world.now);
+        member.role.finished_with_all();
+        while let Some(change) = member.role.take_change(world.now) {
+            if let Change::Assigned(places) = &change {
+                assert!(!places.is_empty());
+            }
+            member.role.handled();
+        }
+        let slices = member.role.poll_records(20, usize::MAX);
+        for slice in slices.unwrap_or_else(|e| panic!("seed {}: member {index}: {e:?}", self.seed)) {
+            for record in &slice.records {
+                let value = record.value(&slice.data).and_then(|v| v.try_into().ok()).map(u32::from_be_bytes);
+                self.processed.insert(value.unwrap());
+            }
+        }
+    }
+
+    fn produce(&mut self, world: &mut World, writer: &mut Client<Producer<u32>>) {
+        if world.random.below(5) == 0 && self.sent < 400 {
+            let value = self.sent.to_be_bytes();
+            let record = NewRecord {
+                topic: "t",
+                partition: Some((self.sent % PARTITIONS as u32) as i32),
+                timestamp: 1_700_000_000_000,
+                key: None,
+                value: Some(&value),
+                headers: &[],
+            };
+            writer.role.append(world.now, &record, Some(self.sent)).unwrap();
+            self.sent += 1;
+        }
+        while let Some(event) = writer.role.poll_event() {
+            if event.result.is_ok() {
+                self.acknowledged.extend(event.deliveries.iter().map(|d| d.ticket));
+            }
+        }
+    }
+
+    /// The last one only watches what is committed.
+    fn watch(&mut self, world: &World, watcher: &mut Client<Consumer<u32>>) {
+        while let Some((_, result)) = watcher.role.poll_done() {
+            let Ok(Output::Committed(offsets)) = result else { continue };
+            let offsets: Vec<i64> = offsets.iter().map(|o| o.as_ref().map_or(-1, |o| o.offset)).collect();
+            let back = self.committed.iter().zip(&offsets).any(|(before, now)| now < before);
+            assert!(!back, "seed {}: commits went from {:?} back to {offsets:?}", self.seed, self.committed);
+            self.committed = offsets;
+            self.ask_for_committed(world, watcher);
+        }
+    }
+
+    fn ask_for_committed(&self, world: &World, watcher: &mut Client<Consumer<u32>>) {
+        let places: Vec<(Arc<str>, i32)> = (0..PARTITIONS).map(|p| ("t".into(), p)).collect();
+        let op = Committed::new("g".to_owned(), places);
+        watcher.role.start(world.now, Box::new(op), Duration::from_secs(600), 0);
+    }
+
+    fn is_settled(&self, members: &[Client<Consumer<u32>>]) -> bool {
+        let owned: Vec<_> = members.iter().flat_map(|m| m.role.assignment()).collect();
+        let generations: BTreeSet<i32> =
+            members.iter().filter_map(|m| m.role.group_metadata()).map(|m| m.generation).collect();
+        owned.len() == PARTITIONS as usize
+            && owned.iter().collect::<BTreeSet<_>>().len() == owned.len()
+            && generations.len() == 1
+            && members.iter().all(|m| !m.role.has_change())
+    }
+}
+
+fn tell(seed: u64, protocol: Protocol) {
+    let mut world = World::new(seed, 200 + seed % 300);
+    world.mute_one_in = if seed.is_multiple_of(3) { 200 } else { 0 };
+    world.trouble_one_in = [0, 300, 1000][(seed / 2 % 3) as usize];
+    world.coordinated = "g";
+    world.look_every = Duration::from_millis(25);
+    let mut story = Story {
+        seed,
+        protocol,
+        moods: vec![Mood::Well; MEMBERS],
+        born: 0,
+        owners: BTreeMap::new(),
+        processed: BTreeSet::new(),
+        sent: 0,
+        acknowledged: BTreeSet::new(),
+        committed: vec![-1; PARTITIONS as usize],
+    };
+    let mut writer = world.client(Producer::<u32>::new(producer_config(true, seed)));
+    let mut clients: Vec<Client<Consumer<u32>>> = (0..MEMBERS).map(|i| story.member(&world, i)).collect();
+    clients.push(world.client(Consumer::<u32>::new(consumer_config(false))));
+    story.ask_for_committed(&world, clients.last_mut().unwrap());
+
+    world.play_many(&mut writer, &mut clients, Duration::from_secs(60), |world, writer, clients| {
+        let (watcher, members) = clients.split_last_mut().unwrap();
+        story.produce(world, writer);
+        story.step(world, members, false);
+        story.watch(world, watcher);
+        false
+    });
+    world.end_trouble();
+    world.cut_one_in = 0;
+    world.mute_one_in = 0;
+    let quiet = world.now;
+    let settled = world.play_many(&mut writer, &mut clients, SETTLES_WITHIN, |world, writer, clients| {
+        let (watcher, members) = clients.split_last_mut().unwrap();
+        story.produce(world, writer);
+        story.step(world, members, true);
+        story.watch(world, watcher);
+        story.is_settled(members) && world.now > quiet + Duration::from_secs(8)
+    });
+    let state: Vec<_> = clients.iter().map(|c| (c.role.group_metadata(), c.role.assignment())).collect();
+    assert!(settled, "seed {seed}: the group does not settle: {state:?}");
+    let caught_up = world.play_many(&mut writer, &mut clients, Duration::from_secs(60), |world, writer, clients| {
+        let (_, members) = clients.split_last_mut().unwrap();
+        story.produce(world, writer);
+        story.step(world, members, true);
+        writer.role.outstanding() == 0 && story.acknowledged.is_subset(&story.processed)
+    });
+    let missed: Vec<_> = story.acknowledged.difference(&story.processed).collect();
+    assert!(caught_up, "seed {seed}: {missed:?} of {} were skipped", story.sent);
+}
+
+#[test]
+fn classic_groups_settle_and_skip_nothing() {
+    for seed in seeds(SEEDS) {
+        let names = STRATEGIES[(seed % STRATEGIES.len() as u64) as usize];
+        tell(seed, Protocol::Classic(names.iter().map(|name| Strategy::Known(assignor::by_name(name).unwrap())).collect()));
+    }
+}
+
+#[test]
+fn groups_that_the_coordinator_assigns_settle_and_skip_nothing() {
+    for seed in seeds(SEEDS / 3) {
+        tell(seed, Protocol::Consumer((seed % 2 == 0).then(|| "range".to_owned())));
+    }
+}

@@ -1,0 +1,57 @@
+"""Spark Connect: a client without a JVM, in a process of its own, finds `format("klamm")` by itself as well."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+import klamm
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("grpc", "grpc_status", "pandas")),
+        reason="Spark Connect: pip install 'pyspark[connect]'",
+    ),
+]
+
+CLIENT = """
+import sys
+from pyspark.sql import SparkSession
+
+bootstrap, topic, checkpoint = sys.argv[1:]
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+options = {"kafka.bootstrap.servers": bootstrap}
+numbers = spark.range(100).selectExpr("cast(id as string) as value")
+numbers.write.format("klamm").options(**options, topic=topic).mode("append").save()
+read = spark.read.format("klamm").options(**options, subscribe=topic).load()
+assert read.count() == 100
+stream = spark.readStream.format("klamm").options(**options, subscribe=topic, startingOffsets="earliest").load()
+query = (
+    stream.writeStream.format("klamm")
+    .options(**options, topic=topic + "-copy", delivery="exactly-once", checkpointLocation=checkpoint)
+    .trigger(availableNow=True)
+    .start()
+)
+query.awaitTermination()
+spark.stop()
+"""
+
+
+def test_a_connect_client_reads_writes_and_streams(dev_broker, topic, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", CLIENT, dev_broker.bootstrap_servers, topic, str(tmp_path / "checkpoint")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    copied = klamm.read_table(dev_broker.bootstrap_servers, f"{topic}-copy", isolation_level="read_committed")
+    assert sorted(map(int, copied.column("value").to_pylist())) == list(range(100))

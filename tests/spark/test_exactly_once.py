@@ -1,0 +1,139 @@
+"""`delivery` exactly-once: tasks that are repeated, cut short, or late. Most without Spark, as its workers call it; one with."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql.types import StringType, StructField, StructType
+
+import klamm
+from klamm.errors import ConfigError, FencedError, TransactionAbortedError
+from klamm.spark import ExactlyOnceError, KlammDataSource
+from klamm.spark.exactly_once import Task, current_task, write
+from klamm.spark.options import write_options
+
+
+def written(cluster, topic):
+    """What readers of committed records see."""
+    return [record.value for record in cluster.records(topic, isolation_level="read_committed")]
+
+
+@pytest.fixture
+def task(cluster, topic):
+    """Run a task: its number, the batch, and the values of its rows, an exception standing for what goes wrong there."""
+    cluster.create(topic)
+    options = write_options({"kafka.bootstrap.servers": cluster.bootstrap, "topic": topic, "delivery": "exactly-once"})
+
+    def run(number, epoch, *values):
+        def batches():
+            for value in values:
+                if callable(value):
+                    value()
+                else:
+                    yield pa.record_batch({"value": [value], "other": [0]})
+
+        return write(options, ["value"], batches(), Task(topic, number, epoch))
+
+    return run
+
+
+def test_a_task_that_landed_is_skipped_when_it_is_repeated(cluster, topic, task):
+    assert task(0, 0, b"a", b"b") == 2
+    assert task(1, 0, b"c") == 1
+    assert task(0, 0, b"a", b"b") == 2
+    assert task(0, 1, b"d") == 1
+    assert task(0, 1, b"d") == 1
+    assert written(cluster, topic) == [b"a", b"b", b"c", b"d"]
+
+
+def test_a_task_without_rows_has_nothing_to_land(cluster, topic, task):
+    assert task(0, 0) == 0
+    assert task(0, 2, b"a") == 1
+    assert written(cluster, topic) == [b"a"]
+
+
+def test_what_a_task_wrote_before_it_failed_is_not_seen(cluster, topic, task):
+    def fail():
+        raise RuntimeError("out of luck")
+
+    with pytest.raises(RuntimeError, match="out of luck"):
+        task(0, 0, b"a", fail)
+    assert written(cluster, topic) == []
+    task(0, 0, b"a", b"b")
+    assert written(cluster, topic) == [b"a", b"b"]
+
+
+def test_a_repeated_task_stops_the_attempt_before_it(cluster, topic, task):
+    """The first attempt hangs between two rows while the second one runs from end to end."""
+    with pytest.raises((FencedError, TransactionAbortedError)):
+        task(0, 0, b"a", lambda: task(0, 0, b"a", b"b"), b"b")
+    assert written(cluster, topic) == [b"a", b"b"]
+
+
+def test_a_task_that_died_in_its_transaction_is_cleared_away_by_its_repetition(cluster, topic, task):
+    dead = klamm.Producer(cluster.bootstrap, transactional_id=Task(topic, 0, 0).name)
+    transaction = dead.transaction().__enter__()
+    transaction.send(topic, b"half").result(timeout=30)
+    task(0, 0, b"a")
+    assert written(cluster, topic) == [b"a"]
+    with pytest.raises((FencedError, TransactionAbortedError)):
+        transaction.commit(timeout=30)
+    dead.close(timeout=0)
+    assert written(cluster, topic) == [b"a"]
+
+
+def test_a_batch_that_is_divided_differently_is_refused(cluster, topic, task):
+    task(0, 5, b"a", b"b")
+    with pytest.raises(ExactlyOnceError, match="has 3 rows, but it landed with 2"):
+        task(0, 5, b"a", b"b", b"c")
+    assert written(cluster, topic) == [b"a", b"b"]
+
+
+def test_a_checkpoint_older_than_what_landed_is_refused(cluster, topic, task):
+    task(0, 5, b"a")
+    with pytest.raises(ExactlyOnceError, match="its batch 5 has landed already"):
+        task(0, 4, b"a")
+    assert written(cluster, topic) == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("acks", "1"), ("enable.idempotence", "false"), ("max.in.flight.requests.per.connection", "10")],
+)
+def test_what_would_take_its_guarantee_away_is_refused_before_anything_runs(key, value):
+    options = {
+        "kafka.bootstrap.servers": "localhost:1",
+        "topic": "t",
+        "delivery": "exactly-once",
+        f"kafka.{key}": value,
+    }
+    with pytest.raises(ConfigError, match="idempotence"):
+        KlammDataSource(options).streamWriter(StructType([StructField("value", StringType())]), overwrite=False)
+
+
+def test_outside_of_a_stream_it_has_no_meaning():
+    with pytest.raises(ConfigError, match="no task of a streaming query"):
+        current_task()
+
+
+@pytest.mark.spark
+def test_a_batch_write_is_refused(kafka, topic):
+    with pytest.raises(AnalysisException, match="exactly-once, which needs a stream"):
+        kafka.write(kafka.spark.range(1).selectExpr("'v' value"), topic=topic, delivery="exactly-once")
+
+
+@pytest.mark.spark
+def test_a_stream_that_repeats_a_batch_writes_its_rows_once(kafka, topic, tmp_path):
+    source, result = f"{topic}-in", f"{topic}-out"
+    kafka.create(source, partitions=2)
+    kafka.create(result, partitions=2)
+    for partition in range(2):
+        kafka.numbers(source, range(partition * 20, partition * 20 + 20), partition)
+    rows = kafka.stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="20").select("value")
+    kafka.run(rows, tmp_path, topic=result, delivery="exactly-once")
+    # Dead between the last task's end and noting that the batch is done:
+    (tmp_path / "commits" / "1").unlink()
+    (tmp_path / "commits" / ".1.crc").unlink()
+    kafka.run(rows, tmp_path, topic=result, delivery="exactly-once")
+    assert sorted(map(int, written(kafka, result))) == list(range(40))

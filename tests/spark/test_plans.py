@@ -1,0 +1,462 @@
+"""What readers plan and read, asked as Spark asks them, but without Spark: a broker is enough, and it is quick."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime, timezone
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.sql.datasource import (
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
+)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
+
+import klamm
+from klamm.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrPartitionError
+from klamm.spark import DataLossError
+from klamm.spark.options import read_options
+from klamm.spark.read import KlammFilteringReader, KlammReader
+from klamm.spark.schema import source_schema
+from klamm.spark.stream import KlammStreamReader
+
+
+def parsed(cluster, streaming, options):
+    return read_options({"kafka.bootstrap.servers": cluster.bootstrap, **options}, streaming)
+
+
+def batch(cluster, **options):
+    return KlammReader(parsed(cluster, False, options), source_schema(include_headers=False))
+
+
+def stream(cluster, **options):
+    options = {"startingOffsets": "earliest", "fetchOffset.retryIntervalMs": "10", **options}
+    return KlammStreamReader(parsed(cluster, True, options), source_schema(include_headers=False))
+
+
+def plan(reader):
+    return [tuple(task.value) for task in reader.partitions()]
+
+
+def values(reader, tasks):
+    return [value for task in tasks for rows in reader.read(task) for value in rows.column("value").to_pylist()]
+
+
+def steps(reader, limit=None):
+    """Play Spark for one run that ends with what is there: the batches, as what they hold."""
+    reader.prepareForTriggerAvailableNow()
+    start, batches = reader.initialOffset(), []
+    while (end := reader.latestOffset(start, limit or reader.getDefaultReadLimit())) != start:
+        batches.append(values(reader, reader.partitions(start, end)))
+        start = end
+    return batches
+
+
+# Where a read begins and ends
+
+
+def test_a_pattern_reads_the_topics_it_matches_whole(cluster, topic):
+    for name in (f"{topic}-a", f"{topic}-b", f"{topic}-a-more", f"not-{topic}-a"):
+        cluster.create(name)
+        cluster.numbers(name, range(2))
+    assert plan(batch(cluster, subscribePattern=f"{topic}-[ab]")) == [(f"{topic}-{x}", 0, 0, 2) for x in "ab"]
+
+
+def test_a_pattern_that_matches_nothing_reads_nothing(cluster, topic):
+    assert plan(batch(cluster, subscribePattern=topic)) == []
+
+
+@pytest.fixture
+def timed(cluster, topic):
+    """Ten records ten seconds apart, in each of two partitions, the second one a second later."""
+    cluster.create(topic, partitions=2)
+    for partition in range(2):
+        cluster.produce(
+            topic,
+            *(
+                {
+                    "value": b"v",
+                    "partition": partition,
+                    "timestamp_ms": 1_700_000_000_000 + 10_000 * number + partition * 1000,
+                }
+                for number in range(10)
+            ),
+        )
+    return topic
+
+
+def test_a_timestamp_begins_and_ends_at_the_first_record_that_is_young_enough(cluster, timed):
+    reader = batch(cluster, subscribe=timed, startingTimestamp="1700000020500", endingTimestamp="1700000050000")
+    assert plan(reader) == [(timed, 0, 3, 5), (timed, 1, 2, 5)]
+
+
+def test_timestamps_may_differ_by_partition(cluster, timed):
+    times = json.dumps({timed: {"0": 1_700_000_090_000, "1": 0}})
+    assert plan(batch(cluster, subscribe=timed, startingOffsetsByTimestamp=times)) == [
+        (timed, 0, 9, 10),
+        (timed, 1, 0, 10),
+    ]
+    assert plan(batch(cluster, subscribe=timed, endingOffsetsByTimestamp=times)) == [(timed, 0, 0, 9)]
+
+
+def test_timestamps_must_name_every_partition(cluster, timed):
+    with pytest.raises(ConfigError, match="must name every partition"):
+        plan(batch(cluster, subscribe=timed, startingOffsetsByTimestamp=json.dumps({timed: {"0": 0}})))
+
+
+def test_where_no_record_is_young_enough_a_read_fails_or_begins_at_the_end(cluster, timed):
+    late = {"subscribe": timed, "startingTimestamp": "1700000090500"}
+    with pytest.raises(ConfigError, match=f"no record of {timed}-0 is as young as 1700000090500"):
+        plan(batch(cluster, **late))
+    assert plan(batch(cluster, **late, startingOffsetsByTimestampStrategy="latest")) == [(timed, 1, 9, 10)]
+    assert plan(batch(cluster, subscribe=timed, endingTimestamp="1800000000000")) == [
+        (timed, 0, 0, 10),
+        (timed, 1, 0, 10),
+    ]
+
+
+def test_a_stream_begins_at_a_timestamp(cluster, timed):
+    assert stream(cluster, subscribe=timed, startingTimestamp="1700000020500").initialOffset() == {
+        timed: {"0": 3, "1": 2}
+    }
+
+
+# How ranges become tasks
+
+
+def test_large_partitions_are_divided(cluster, topic):
+    cluster.create(topic, partitions=2)
+    cluster.numbers(topic, range(30), partition=0)
+    cluster.numbers(topic, range(10), partition=1)
+    reader = batch(cluster, subscribe=topic, minPartitions="4")
+    assert plan(reader) == [(topic, 0, 0, 10), (topic, 0, 10, 20), (topic, 0, 20, 30), (topic, 1, 0, 10)]
+    assert values(reader, reader.partitions()) == [b"%d" % number for number in [*range(30), *range(10)]]
+    assert [end - start for _, _, start, end in plan(batch(cluster, subscribe=topic, maxRecordsPerPartition="12"))] == [
+        10,
+        10,
+        10,
+        10,
+    ]
+
+
+def test_partitions_are_divided_by_bytes(cluster, topic):
+    cluster.create(topic, partitions=2)
+    cluster.produce(topic, *({"value": b"x" * 900, "key": b"k" * 100, "partition": 0} for _ in range(20)))
+    cluster.produce(topic, *({"value": b"x", "partition": 1} for _ in range(20)))
+    assert plan(batch(cluster, subscribe=topic, maxBytesPerPartition="10000")) == [
+        (topic, 0, 0, 10),
+        (topic, 0, 10, 20),
+        (topic, 1, 0, 20),
+    ]
+
+
+# Filters
+
+
+def narrowed(cluster, topic, *filters):
+    reader = KlammFilteringReader(parsed(cluster, False, {"subscribe": topic}), source_schema(include_headers=False))
+    assert list(reader.pushFilters(list(filters))) == list(filters)  # Spark checks the rows again
+    return [span[1:] for span in plan(reader)]
+
+
+def test_filters_leave_out_partitions_and_offsets(cluster, timed):
+    whole = [(0, 0, 10), (1, 0, 10)]
+    partition, offset, timestamp, name = ("partition",), ("offset",), ("timestamp",), ("topic",)
+    moment = datetime.fromtimestamp(1_700_000_020, timezone.utc)
+    for filters, expected in [
+        ([], whole),
+        ([IsNotNull(partition)], whole),
+        ([EqualTo(partition, 1)], whole[1:]),
+        ([In(partition, (0, 7))], whole[:1]),
+        ([Not(EqualTo(partition, 1))], whole[:1]),
+        ([GreaterThan(partition, 1)], []),
+        ([LessThanOrEqual(partition, 0)], whole[:1]),
+        ([GreaterThan(offset, 3), LessThanOrEqual(offset, 5)], [(0, 4, 6), (1, 4, 6)]),
+        ([GreaterThanOrEqual(offset, 3), LessThan(offset, 5), EqualTo(partition, 0)], [(0, 3, 5)]),
+        ([EqualTo(offset, 9)], [(0, 9, 10), (1, 9, 10)]),
+        ([In(offset, (2, 4))], [(0, 2, 5), (1, 2, 5)]),
+        ([EqualTo(offset, 77)], []),
+        ([Not(EqualTo(offset, 0))], whole),
+        ([GreaterThanOrEqual(timestamp, moment)], [(0, 2, 10), (1, 2, 10)]),
+        ([GreaterThan(timestamp, moment.replace(year=2030))], []),
+        ([LessThan(timestamp, moment)], whole),  # an older record may follow
+        ([EqualTo(timestamp, moment), LessThan(offset, 4)], [(0, 2, 4), (1, 2, 4)]),
+        ([GreaterThan(timestamp, datetime(1960, 1, 1, tzinfo=timezone.utc))], whole),
+        ([EqualTo(name, timed)], whole),
+        ([EqualTo(name, "another")], []),
+        ([StringStartsWith(name, timed[:3]), StringEndsWith(name, timed[3:]), StringContains(name, timed)], whole),
+        ([EqualTo(("value",), b"v"), EqualTo(("headers", "key"), "k")], whole),
+    ]:
+        assert narrowed(cluster, timed, *filters) == expected, filters
+
+
+# Micro-batches
+
+
+def test_bytes_limit_a_batch(cluster, topic):
+    cluster.create(topic, partitions=2)
+    for partition in range(2):
+        cluster.produce(topic, *({"value": b"x" * 1000, "partition": partition} for _ in range(20)))
+    reader = stream(cluster, subscribe=topic, maxBytesPerTrigger="16000")
+    assert reader.getDefaultReadLimit() == ReadMaxBytes(16000)
+    assert list(map(len, steps(reader))) == [16, 16, 8]
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(3, [3, 3, 3, 3]), (20, [5, 5, 2])])
+def test_rows_and_bytes_limit_a_batch_together(cluster, topic, rows, expected):
+    cluster.create(topic)
+    cluster.produce(topic, *({"value": b"x" * 1000} for _ in range(12)))
+    reader = stream(cluster, subscribe=topic, maxBytesPerTrigger="5000", maxOffsetsPerTrigger=str(rows))
+    assert reader.getDefaultReadLimit() == ReadMaxRows(rows)
+    assert list(map(len, steps(reader))) == expected
+
+
+def test_all_that_is_there_is_read_if_spark_asks_for_it_whatever_the_limits(cluster, topic):
+    cluster.create(topic)
+    cluster.numbers(topic, range(20))
+    reader = stream(cluster, subscribe=topic, maxOffsetsPerTrigger="3", minOffsetsPerTrigger="2")
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ReadAllAvailable()) == {topic: {"0": 20}}
+
+
+def test_a_batch_waits_until_it_is_worth_it_but_no_longer_than_allowed(cluster, topic):
+    cluster.create(topic)
+    cluster.numbers(topic, range(1))
+    reader = stream(cluster, subscribe=topic, minOffsetsPerTrigger="5", maxTriggerDelay="1500ms")
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMinRows(5)
+    first = reader.latestOffset(reader.initialOffset(), limit)
+    assert first == {topic: {"0": 1}}  # the first batch does not wait
+    cluster.numbers(topic, range(4))
+    assert reader.latestOffset(first, limit) == first
+    cluster.numbers(topic, range(1))
+    second = reader.latestOffset(first, limit)
+    assert second == {topic: {"0": 6}}
+    cluster.numbers(topic, range(1))
+    released = time.monotonic()
+    assert reader.latestOffset(second, limit) == second
+    while (third := reader.latestOffset(second, limit)) == second:
+        assert time.monotonic() < released + 30
+    assert third == {topic: {"0": 7}}
+    assert time.monotonic() > released + 1
+
+
+def test_a_run_that_ends_with_what_is_there_waits_for_nothing(cluster, topic):
+    cluster.create(topic)
+    cluster.numbers(topic, range(7))
+    reader = stream(cluster, subscribe=topic, minOffsetsPerTrigger="5", maxOffsetsPerTrigger="5")
+    assert list(map(len, steps(reader))) == [5, 2]
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        {"startingOffsets": "latest"},
+        {"startingTimestamp": "4000000000000", "startingOffsetsByTimestampStrategy": "latest"},
+    ],
+)
+def test_a_stream_that_begins_at_the_end_notes_it_in_an_empty_first_batch(cluster, topic, begin):
+    cluster.create(topic)
+    cluster.numbers(topic, range(5))
+    reader = stream(cluster, subscribe=topic, **begin)
+    start = reader.initialOffset()
+    cluster.numbers(topic, range(5, 8))
+    assert reader.initialOffset() == start == {topic: {"0": 5}}
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert reader.partitions(start, start) == []
+    assert reader.latestOffset(start, ReadAllAvailable()) == {topic: {"0": 8}}
+
+
+def test_new_topics_are_read_from_their_beginning(cluster, topic):
+    cluster.create(f"{topic}-a")
+    cluster.numbers(f"{topic}-a", range(2))
+    reader = stream(cluster, subscribePattern=f"{topic}-.*", startingOffsets="latest")
+    start = reader.initialOffset()
+    start = reader.latestOffset(start, ReadAllAvailable())
+    cluster.create(f"{topic}-b", partitions=2)
+    cluster.numbers(f"{topic}-b", range(10, 12), partition=1)
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert end == {f"{topic}-a": {"0": 2}, f"{topic}-b": {"0": 0, "1": 2}}
+    assert values(reader, reader.partitions(start, end)) == [b"10", b"11"]
+
+
+def test_new_partitions_are_read_from_their_beginning(real_cluster, topic):
+    real_cluster.create(topic)
+    real_cluster.numbers(topic, range(2))
+    reader = stream(real_cluster, subscribe=topic, startingOffsets="latest", maxOffsetsPerTrigger="100")
+    start = reader.initialOffset()
+    start = reader.latestOffset(start, reader.getDefaultReadLimit())
+    admin = AdminClient({"bootstrap.servers": real_cluster.bootstrap})  # klamm's own adds no partitions
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result()
+    real_cluster.numbers(topic, range(10, 12), partition=2)
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert end == {topic: {"0": 2, "1": 0, "2": 2}}
+    assert values(reader, reader.partitions(start, end)) == [b"10", b"11"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_topic_that_is_deleted_fails_the_query_or_is_let_go(cluster, topic, again):
+    kept, gone = f"{topic}-a", f"{topic}-b"
+    for name in (kept, gone):
+        cluster.create(name)
+        cluster.numbers(name, range(3))
+    careful = stream(cluster, subscribe=f"{kept},{gone}")
+    careless = stream(cluster, subscribe=f"{kept},{gone}", failOnDataLoss="false")
+    start = careful.latestOffset(careful.initialOffset(), ReadAllAvailable())
+    cluster.delete(gone)
+    if again:
+        cluster.create(gone)
+        cluster.numbers(gone, range(30, 31))
+    cluster.numbers(kept, range(3, 5))
+    end = careful.latestOffset(start, ReadAllAvailable())
+    with pytest.raises(DataLossError, match="created again" if again else f"{gone}-0 were read before, but are gone"):
+        careful.partitions(start, end)
+    assert values(careless, careless.partitions(start, end)) == [b"3", b"4"]
+    assert careless.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_is_data_loss(cluster, topic, monkeypatch):
+    cluster.create(topic)
+    cluster.numbers(topic, range(3))
+    careful, careless = (batch(cluster, subscribe=topic, failOnDataLoss=answer) for answer in ("true", "false"))
+    tasks = careful.partitions()
+
+    def gone(*_):
+        raise UnknownTopicOrPartitionError("gone", topic=topic)
+
+    monkeypatch.setattr(klamm.Consumer, "arrow", gone)
+    with pytest.raises(DataLossError, match=f"partition {topic}-0 is gone"):
+        values(careful, tasks)
+    assert values(careless, tasks) == []
+
+
+def test_sizes_are_not_known_where_records_are_gone(cluster, topic):
+    cluster.create(topic)
+    cluster.numbers(topic, range(3))
+    places = json.dumps({topic: {"0": 50}}), json.dumps({topic: {"0": 60}})
+    reader = batch(
+        cluster, subscribe=topic, startingOffsets=places[0], endingOffsets=places[1], maxBytesPerPartition="1"
+    )
+    assert plan(reader) == [(topic, 0, 50, 60)]
+
+
+def test_a_question_is_asked_again_as_often_as_allowed(cluster, topic, monkeypatch):
+    cluster.create(topic)
+    reader = stream(cluster, subscribe=topic, **{"fetchOffset.numRetries": "3"})
+    answers = [KafkaTimeoutError("late"), KafkaTimeoutError("late"), {klamm.TopicPartition(topic, 0): 0}]
+
+    def answer(*_):
+        now = answers.pop(0)
+        if isinstance(now, Exception):
+            raise now
+        return now
+
+    monkeypatch.setattr(klamm.Consumer, "beginning_offsets", answer)
+    assert reader.initialOffset() == {topic: {"0": 0}}
+    answers[:] = [KafkaTimeoutError("late")] * 3
+    with pytest.raises(KafkaTimeoutError):
+        stream(cluster, subscribe=topic).initialOffset()
+    assert answers == []
+
+
+def test_an_end_before_what_was_read_is_not_believed_at_once(cluster, topic, monkeypatch):
+    cluster.create(topic)
+    cluster.numbers(topic, range(5))
+    reader = stream(cluster, subscribe=topic)
+    start, ask, asked = {topic: {"0": 5}}, klamm.Consumer.end_offsets, []
+
+    def stale(consumer, partitions):
+        asked.append(1)
+        return dict.fromkeys(partitions, 2) if len(asked) == 1 else ask(consumer, partitions)
+
+    monkeypatch.setattr(klamm.Consumer, "end_offsets", stale)
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert len(asked) == 2
+
+
+def test_a_stream_at_rest_asks_the_brokers_at_a_distance(cluster, topic):
+    cluster.create(topic)
+    reader = stream(cluster, subscribe=topic)
+    start = reader.initialOffset()
+    began = time.monotonic()
+    for _ in range(5):
+        assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert time.monotonic() - began > 4 * 0.05
+
+
+def test_finished_batches_are_committed_for_the_group(cluster, topic):
+    cluster.create(topic, partitions=2)
+    cluster.numbers(topic, range(10), partition=0)
+    reader = stream(cluster, subscribe=topic, commitGroup=f"{topic}-lag", maxOffsetsPerTrigger="6")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert cluster.committed(f"{topic}-lag", topic, 2) == [None, None]  # planned, not finished
+    reader.commit(end)
+    assert cluster.committed(f"{topic}-lag", topic, 2) == [6, 0]
+    # Spark tells of the last batch of a run by asking for what comes after it.
+    last = reader.latestOffset(end, reader.getDefaultReadLimit())
+    assert reader.latestOffset(last, reader.getDefaultReadLimit()) == last
+    assert cluster.committed(f"{topic}-lag", topic, 2) == [10, 0]
+
+
+# What is not in the log
+
+
+def test_what_transactions_leave_behind_is_no_data_loss(cluster, topic):
+    cluster.create(topic)
+    with klamm.Producer(cluster.bootstrap, transactional_id=topic) as producer:
+        for number in range(4):
+            with producer.transaction() as transaction:
+                transaction.send(topic, b"%d" % number).result(timeout=30)
+                if number % 2:
+                    transaction.abort()
+        with producer.transaction() as transaction:
+            transaction.send(topic, b"open").result(timeout=30)
+            committed = {"subscribe": topic, "kafka.isolation.level": "read_committed"}
+            reader = batch(cluster, **committed)
+            began = time.monotonic()
+            assert values(reader, reader.partitions()) == [b"0", b"2"]
+            # Every record with a task of its own: some have nothing to read.
+            reader = batch(cluster, **committed, maxRecordsPerPartition="1")
+            assert values(reader, reader.partitions()) == [b"0", b"2"]
+            assert [rows for rows in steps(stream(cluster, **committed, maxOffsetsPerTrigger="3")) if rows] == [
+                [b"0"],
+                [b"2"],
+            ]
+            reader = batch(cluster, subscribe=topic)
+            assert values(reader, reader.partitions()) == [b"0", b"1", b"2", b"3", b"open"]
+            assert time.monotonic() - began < 5  # nobody waits for records that will not come
+
+
+def test_what_compaction_leaves_behind_is_no_data_loss(compacting, topic):
+    configs = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+    with klamm.Admin(compacting.bootstrap) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=1, configs=configs)})
+    now = time.time_ns() // 1_000_000 - 60_000
+    log = [[(b"%d" % (number % 3), b"v") for number in range(60)], [(b"1", None)], [(b"9", b"end")]]
+    for age, records in enumerate(log):  # segments are closed by the times of records
+        sent = ({"key": key, "value": value, "timestamp_ms": now + 1000 * age} for key, value in records)
+        compacting.produce(topic, *sent)
+    deadline = time.monotonic() + 30
+    left = [57, 59, 60, 61]
+    while [record.offset for record in compacting.records(topic)] != left:
+        assert time.monotonic() < deadline, "the log was not compacted"
+    began = time.monotonic()
+    reader = batch(compacting, subscribe=topic, maxRecordsPerPartition="7")
+    tasks = reader.partitions()
+    assert len(tasks) > 5
+    assert [number for task in tasks for rows in reader.read(task) for number in rows["offset"].to_pylist()] == left
+    batches = steps(stream(compacting, subscribe=topic, maxOffsetsPerTrigger="9"))
+    assert len([value for values in batches for value in values]) == len(left)
+    assert time.monotonic() - began < 5  # nobody waits for records that will not come

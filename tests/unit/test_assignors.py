@@ -1,0 +1,103 @@
+"""`klamm.assignors` against the groups of the Java client, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+import golden
+from klamm.assignors import Member, assign, user_data
+from klamm.errors import ArgumentError, ConfigError
+from klamm.record import TopicPartition
+
+GROUPS = golden.lines("assignors.jsonl.gz")
+TOPIC = {"t": [[0], [1], [2], [0]]}
+
+
+def group(case):
+    members = [
+        Member(
+            m["id"],
+            m["topics"],
+            owned=[TopicPartition(*place) for place in m["owned"]],
+            generation=m["generation"],
+            instance_id=m["group_instance_id"],
+            rack=m["rack"],
+            user_data=None if m["user_data"] is None else bytes.fromhex(m["user_data"]),
+        )
+        for m in case["members"]
+    ]
+    return case["topics"], members, {node["id"]: node["rack"] for node in case["nodes"]}
+
+
+def plain(assignment):
+    return {member: sorted((p.topic, p.partition) for p in places) for member, places in assignment.items()}
+
+
+def java(case, which="assignment"):
+    return {member: sorted(map(tuple, places)) for member, places in case[which].items()}
+
+
+@pytest.mark.parametrize("name", ["range", "roundrobin"])
+def test_partitions_go_where_java_has_them_go(name):
+    cases = [case for case in GROUPS if case["assignor"] == name]
+    assert len(cases) == 60
+    for case in cases:
+        assert plain(assign(name, *group(case))) == java(case), case["id"]
+
+
+@pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
+def test_nothing_is_given_twice_and_nothing_to_who_did_not_ask(name):
+    for case in GROUPS:
+        if case["assignor"] != name:
+            continue
+        topics, members, nodes = group(case)
+        found = plain(assign(name, topics, members, nodes))
+        given = [place for places in found.values() for place in places]
+        assert len(given) == len(set(given))
+        assert all(topic in member.topics for member in members for topic, _ in found[member.id])
+        if name == "sticky":
+            wanted = {topic for member in members for topic in member.topics}
+            assert len(given) == sum(len(topics[topic]) for topic in wanted & set(topics))
+
+
+def test_a_member_keeps_what_it_says_it_had():
+    owned = [TopicPartition("t", 2), TopicPartition("t", 3)]
+    for name in "sticky", "cooperative-sticky":
+        members = [Member("a", ["t"]), Member("b", ["t"], owned=owned, generation=4)]
+        assert assign(name, TOPIC, members)["b"] == owned
+
+
+def test_user_data_is_that_of_the_java_client():
+    assert user_data("range") is None
+    assert user_data("sticky") is None
+    assert user_data("sticky", [TopicPartition("t", 1)], 5) == bytes.fromhex("00000001000174000000010000000100000005")
+    assert user_data("cooperative-sticky", generation=20) == bytes.fromhex("00000014")
+
+
+def test_racks_come_first_where_they_are_known():
+    members = [Member("a", ["t"], rack="x"), Member("b", ["t"], rack="y")]
+    topics = {"t": [[1], [0], [1], [0]]}
+    found = plain(assign("range", topics, members, nodes={0: "x", 1: "y"}))
+    assert found == {"a": [("t", 1), ("t", 3)], "b": [("t", 0), ("t", 2)]}
+    assert plain(assign("range", topics, members)) == {"a": [("t", 0), ("t", 1)], "b": [("t", 2), ("t", 3)]}
+
+
+def test_wrong_input_says_what_is_wrong():
+    with pytest.raises(ConfigError, match="stikcy") as caught:
+        assign("stikcy", TOPIC, [])
+    assert "cooperative-sticky" in caught.value.hint
+    with pytest.raises(ConfigError, match="same id"):
+        assign("range", TOPIC, [Member("a", ["t"]), Member("a", ["t"])])
+    for member in (
+        Member("a", "t"),
+        Member("a", [5]),
+        Member("a", ["t"], owned=[("t", 1)]),
+        Member("a", ["t"], owned=[TopicPartition("t", 1 << 40)]),
+        Member("a", ["t"], user_data="text"),
+        Member(5, ["t"]),
+        "a",
+    ):
+        with pytest.raises(ArgumentError):
+            assign("range", TOPIC, [member])
+    with pytest.raises(ArgumentError):
+        assign("range", {"t": 5}, [])
