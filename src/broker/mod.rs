@@ -10,7 +10,8 @@
 //! ```
 //!
 //! One state serves all nodes: a node is a view of it that answers only for what it leads or coordinates, so that
-//! clients have to find leaders as in a real cluster. Left out so far: fetch sessions, message formats before 2, retention and compaction, security.
+//! clients have to find leaders as in a real cluster. Left out so far: fetch sessions, message formats before 2,
+//! retention and compaction, security.
 
 mod cluster;
 mod configs;

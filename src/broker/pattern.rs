@@ -1,6 +1,6 @@
 //! The regular expressions that clients may send, as far as they are served: literal characters, those behind a
-//! backslash included, `.`, `.*` and `.+`; `^` in front and `$` at the end say what holds anyway, since a pattern has to match all of a
-//! text.
+//! backslash included, `.`, `.*` and `.+`; `^` in front and `$` at the end say what holds anyway, since a pattern has
+//! to match all of a text.
 
 /// A part of a pattern: one character, any character, or any number of them.
 #[derive(Debug, Clone, PartialEq, Eq)]

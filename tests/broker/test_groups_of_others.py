@@ -11,6 +11,7 @@ import pytest
 
 import klamm
 from kafka_broker import TOOLS_VERSION, KafkaUnavailable, find_java, tools_jars
+from klamm.testing import DevBroker
 from members import PARTITIONS, PATIENCE, Aiokafka, Confluent, KafkaPython, read, settle, sixty_records
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
@@ -76,6 +77,32 @@ def test_a_static_member_comes_back_to_what_it_had(broker, topic, protocol):
         with closing(Confluent(broker, group, topic, group_instance_id="two", **config)) as again:
             settle([one, again])
             assert (again.partitions(), one.partitions()) == (had, others)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_go_on_with_another_coordinator(protocol):
+    config = {"group_protocol": protocol}
+    if protocol == "classic":
+        config["heartbeat_interval_ms"] = 300
+    with DevBroker(brokers=3) as broker:
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics({"topic": klamm.NewTopic(partitions=PARTITIONS)})
+        broker.move_coordinator("group", 1)
+        with (
+            closing(Confluent(broker, "group", "topic", **config)) as one,
+            closing(Confluent(broker, "group", "topic", **config)) as two,
+        ):
+            settle([one, two])
+            shares = (one.partitions(), two.partitions())
+            for interrupt in (lambda: broker.move_coordinator("group", 2), lambda: broker.kill(2)):
+                interrupt()
+                with klamm.Producer(broker.bootstrap_servers) as producer:
+                    for n in range(60):
+                        producer.send_nowait("topic", b"%d" % n, partition=n % PARTITIONS)
+                assert sorted(map(int, read([one, two], 60))) == list(range(60))
+                one.commit()
+                two.commit()
+                assert (one.partitions(), two.partitions()) == shares, "nobody had to join again"
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -20,8 +20,8 @@ pub(in crate::broker) struct Configs {
 }
 
 impl Default for Configs {
-    /// Kafka's defaults, but for the heartbeats, which are 5 s there: what a member is to let go of, or gets, it learns with
-    /// a heartbeat, and tests should not wait that long.
+    /// Kafka's defaults, but for the heartbeats, which are 5 s there: what a member is to let go of, or gets, it learns
+    /// with a heartbeat, and tests should not wait that long.
     fn default() -> Self {
         Self {
             consumer_heartbeat_ms: 500,

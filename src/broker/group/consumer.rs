@@ -10,8 +10,8 @@
 //! ```
 //!
 //! A partition is somebody's until its holder has said that it is not, left or was fenced; only then does the next one
-//! get it. Left out: members of the classic protocol in such a group, and so the way from one protocol to the other while
-//! a group has members; racks are kept and not looked at.
+//! get it. Left out: members of the classic protocol in such a group, and so the way from one protocol to the other
+//! while a group has members; racks are kept and not looked at.
 
 use super::assignor::{Assignor, Reader, Shares};
 use super::classic::CLIENT_HOST;

@@ -6,10 +6,10 @@
 //!                                              share     ShareGroupHeartbeat, ShareFetch, ShareAcknowledge (KIP-932)
 //! ```
 //!
-//! One state serves all nodes, so a group survives the loss of its coordinator as Kafka's do, which the next coordinator
-//! reads from its log. A request that waits for others is answered through [`Answers`]: whoever moves the group leaves
-//! the answer there, and the connection is woken. What members are remembered by counts towards the cluster's memory.
-//! Groups do not expire; DeleteGroups forgets them.
+//! One state serves all nodes, so a group survives the loss of its coordinator as Kafka's do, which the next
+//! coordinator reads from its log. A request that waits for others is answered through [`Answers`]: whoever moves the
+//! group leaves the answer there, and the connection is woken. What members are remembered by counts towards the
+//! cluster's memory. Groups do not expire; DeleteGroups forgets them.
 
 mod assignor;
 pub(super) mod classic;

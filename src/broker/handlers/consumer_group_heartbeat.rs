@@ -1,9 +1,10 @@
 //! ConsumerGroupHeartbeat v0 and v1: a member joins, stays in or leaves a group whose coordinator assigns (KIP-848).
 //!
-//! Of regular expressions those are served that [`Pattern`] is, any other is INVALID_REGULAR_EXPRESSION; Kafka finds the
-//! topics of one a little later, here they are there at once. Kafka makes a group's assignments a second apart at least
-//! (`group.consumer.assignment.interval.ms`), here each is made at once. Left out: members in a group of the other protocol while it
-//! has any (GROUP_ID_NOT_FOUND, as in Kafka with its online migration switched off), `group.consumer.max.size`.
+//! Of regular expressions those are served that [`Pattern`] is, any other is INVALID_REGULAR_EXPRESSION; Kafka finds
+//! the topics of one a little later, here they are there at once. Kafka makes a group's assignments a second apart at
+//! least (`group.consumer.assignment.interval.ms`), here each is made at once. Left out: members in a group of the
+//! other protocol while it has any (GROUP_ID_NOT_FOUND, as in Kafka with its online migration switched off),
+//! `group.consumer.max.size`.
 
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;

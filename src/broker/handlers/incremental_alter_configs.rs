@@ -1,4 +1,5 @@
-//! IncrementalAlterConfigs v0 and v1: configurations of groups. Those of topics and nodes are left out, INVALID_REQUEST.
+//! IncrementalAlterConfigs v0 and v1: configurations of groups. Those of topics and nodes are left out,
+//! INVALID_REQUEST.
 
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;

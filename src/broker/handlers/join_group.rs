@@ -1,7 +1,7 @@
 //! JoinGroup v0 to v9: enters a classic group or stays in it; answered when the next generation begins.
 //!
-//! In v0 the rebalance may take as long as a session. Left out: `group.max.size`, and members of the classic protocol in
-//! a group of KIP-848 (INCONSISTENT_GROUP_PROTOCOL, as in Kafka with its online migration switched off).
+//! In v0 the rebalance may take as long as a session. Left out: `group.max.size`, and members of the classic protocol
+//! in a group of KIP-848 (INCONSISTENT_GROUP_PROTOCOL, as in Kafka with its online migration switched off).
 
 use super::{Answer, Context, Waiting};
 use crate::api::ErrorCode;

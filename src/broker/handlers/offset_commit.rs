@@ -57,7 +57,10 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
         generation: request.generation_id_or_member_epoch,
     };
     let State { groups, memory, .. } = state;
-    if context.version < 9 && matches!(groups.get(&request.group_id), Some(Group::Consumer(g)) if g.has(&request.member_id)) {
+    if let Some(Group::Consumer(group)) = groups.get(&request.group_id)
+        && context.version < 9
+        && group.has(&request.member_id)
+    {
         return Err(ErrorCode::UNSUPPORTED_VERSION);
     }
     match groups.admit_commit(memory, context.clock.now, &request.group_id, claim, false) {

@@ -3,8 +3,9 @@
 //!
 //! A session's first request has epoch 0 and names its partitions; those after it name what changed. The session ends
 //! with its connection, as in Kafka. Records of open and aborted transactions are handed out
-//! (`share.isolation.level=read_uncommitted`). What is released with a request can be acquired with it, for which Kafka has to
-//! write it down first; a group that nobody joined is GROUP_ID_NOT_FOUND, where Kafka finds nothing to read. How records are cut into batches (`batch_size`) is left to the log. v0 limits bytes alone.
+//! (`share.isolation.level=read_uncommitted`). What is released with a request can be acquired with it, for which Kafka
+//! has to write it down first; a group that nobody joined is GROUP_ID_NOT_FOUND, where Kafka finds nothing to read. How
+//! records are cut into batches (`batch_size`) is left to the log. v0 limits bytes alone.
 
 use super::share_acknowledge::acknowledge;
 use super::{Answer, Context, Waiting};

@@ -1,5 +1,5 @@
-//! ShareGroupHeartbeat v0 and v1: a member joins, stays in or leaves a share group (KIP-932). v0, Kafka 4.0's early access, is
-//! no longer served by Kafka 4.4.
+//! ShareGroupHeartbeat v0 and v1: a member joins, stays in or leaves a share group (KIP-932). v0, Kafka 4.0's early
+//! access, is no longer served by Kafka 4.4.
 
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;

@@ -1,7 +1,7 @@
 //! TxnOffsetCommit v0 to v6: keeps offsets of a group that count once the transaction is committed.
 //!
-//! A generation of a group nobody knows is ILLEGAL_GENERATION. From v5 on the group is added to the transaction; before,
-//! that is AddOffsetsToTxn's work.
+//! A generation of a group nobody knows is ILLEGAL_GENERATION. From v5 on the group is added to the transaction;
+//! before, that is AddOffsetsToTxn's work.
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;

@@ -1,5 +1,5 @@
-//! Classic groups: generations, sessions, static members, who may commit. What is asserted here is what Apache Kafka 4.4
-//! answers.
+//! Classic groups: generations, sessions, static members, who may commit. What is asserted here is what Apache Kafka
+//! 4.4 answers.
 
 use super::{World, response};
 use bytes::Bytes;

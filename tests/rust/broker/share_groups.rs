@@ -1,4 +1,5 @@
-//! Share groups: who gets which record, for how long, how often. What is asserted here is what Apache Kafka 4.4 answers.
+//! Share groups: who gets which record, for how long, how often. What is asserted here is what Apache Kafka 4.4
+//! answers.
 
 use super::{World, batch, values};
 use klamm::api::share_acknowledge::{ACCEPT, GAP, REJECT, RELEASE, RENEW};

@@ -8,10 +8,10 @@
 //!                             '--------------------------------------------------------------------------'
 //! ```
 //!
-//! KIP-62 (rebalance timeouts), KIP-134 (the delay before a first generation), KIP-345 (static members), KIP-394 (ids before
-//! membership), KIP-814. As in Kafka a member whose connection breaks while it waits stays in until its session ends.
-//! When the coordinator changes, Kafka's next one goes back to the last generation that was complete; here the rebalance goes
-//! on, and members whose first JoinGroup was never answered are forgotten in both.
+//! KIP-62 (rebalance timeouts), KIP-134 (the delay before a first generation), KIP-345 (static members), KIP-394 (ids
+//! before membership), KIP-814. As in Kafka a member whose connection breaks while it waits stays in until its session
+//! ends. When the coordinator changes, Kafka's next one goes back to the last generation that was complete; here the
+//! rebalance goes on, and members whose first JoinGroup was never answered are forgotten in both.
 
 mod member;
 

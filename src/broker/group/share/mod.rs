@@ -1,10 +1,10 @@
 //! A share group (KIP-932): members that read the same partitions, and get each record one at a time.
 //!
 //! The coordinator's part is who is a member and reads what; the leaders' part is sessions, of which a member has one
-//! with each node it reads from, and the records in somebody's hands. One state serves all nodes, so both are here, and a
-//! session knows its node. A member gets its partitions with its first heartbeat; Kafka has to note them first, which takes a
-//! heartbeat and an epoch more. Where there are more members than partitions, Kafka spreads them a little wider.
-//! Left out: offsets that tools set; `group.share.max.size`.
+//! with each node it reads from, and the records in somebody's hands. One state serves all nodes, so both are here, and
+//! a session knows its node. A member gets its partitions with its first heartbeat; Kafka has to note them first, which
+//! takes a heartbeat and an epoch more. Where there are more members than partitions, Kafka spreads them a little
+//! wider. Left out: offsets that tools set; `group.share.max.size`.
 
 mod partition;
 

@@ -126,8 +126,8 @@ impl Partition {
         Ok((data, taken))
     }
 
-    /// Takes in what a member did with records, all of it or, if one of them is not the member's, nothing. Those it renews
-    /// are its own until then.
+    /// Takes in what a member did with records, all of it or, if one of them is not the member's, nothing. Those it
+    /// renews are its own until then.
     pub fn acknowledge(&mut self, locked_until: Time, by: &Owner, all: &[Acknowledged]) -> Result<(), ErrorCode> {
         // What is behind the end is nobody's, and a range that stops before it is no longer than what is kept.
         if all.iter().any(|a| a.last >= self.end) {
@@ -145,7 +145,10 @@ impl Partition {
             }
         };
         let changes: Vec<(i64, i8)> = all.iter().flat_map(each).collect();
-        let is_mine = |offset: &i64| matches!(self.records.get(offset), Some(Record { stage: Stage::Acquired { by: owner, .. }, .. }) if owner == by);
+        let is_mine = |offset: &i64| match self.records.get(offset).map(|record| &record.stage) {
+            Some(Stage::Acquired { by: owner, .. }) => owner == by,
+            _ => false,
+        };
         if !changes.iter().all(|(offset, _)| is_mine(offset)) {
             return Err(ErrorCode::INVALID_RECORD_STATE);
         }
@@ -227,8 +230,8 @@ impl Record {
 }
 
 impl Acknowledged {
-    /// Whether acknowledgements make sense: in order, of each offset once, of types that are known. `renews` is whether locks
-    /// may be renewed with them.
+    /// Whether acknowledgements make sense: in order, of each offset once, of types that are known. `renews` is whether
+    /// locks may be renewed with them.
     pub fn are_valid(all: &[Self], renews: bool) -> bool {
         let in_order = all.is_sorted_by(|a, b| a.last < b.first);
         in_order && all.iter().all(|batch| batch.is_valid(renews))
