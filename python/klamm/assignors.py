@@ -13,13 +13,14 @@
 | `sticky` | balances, and moves as little as that needs (KIP-54, KIP-341) |
 | `cooperative-sticky` | the same in two rounds: in the first, what has to move is given to nobody (KIP-429, KIP-792) |
 
-Static members (KIP-345) come first, by instance id. Nothing here needs a broker: it is for tests of what a group would do.
+Static members (KIP-345) come first, by instance id. `assign` needs no broker: it is for tests of what a group would do. An
+`Assignor` of one's own goes into a consumer's `partition_assignment_strategy`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from klamm import _klamm
 from klamm.errors import ArgumentError, ConfigError, KafkaError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-__all__ = ["Member", "assign", "user_data"]
+__all__ = ["Assignor", "Member", "assign", "user_data"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,39 @@ class Member:
     instance_id: str | None = None
     rack: str | None = None
     user_data: Buffer | None = None
+
+
+class Assignor:
+    """An assignor of one's own, for all members of a group: `partition_assignment_strategy=[MyAssignor()]`.
+
+    The group's leader calls `assign`, on a thread of the client's. What it raises, or a partition that is given twice or
+    does not exist, ends the leader's membership with an error.
+    """
+
+    name: str
+    """What the members of the group agree on."""
+    cooperative: bool = False
+    """Whether members keep what they have until an assignment gives it to nobody or them (KIP-429)."""
+    user_data: bytes | None = None
+    """What this member tells the leader besides its subscription."""
+
+    def assign(
+        self, topics: Mapping[str, list[list[str]]], members: list[Member]
+    ) -> Mapping[str, Iterable[TopicPartition]]:
+        """Return the partitions of each member's id. `topics` has of each partition the racks that keep it."""
+        raise NotImplementedError
+
+
+def _ask(assignor: Assignor, topics: dict[str, list[list[str]]], told: list[Any]) -> dict[str, list[tuple[str, int]]]:
+    """Ask an assignor in terms of this module."""
+    members = [
+        Member(id, topics, [TopicPartition(*place) for place in owned], generation, instance_id, rack, user_data)
+        for id, instance_id, rack, topics, owned, generation, user_data in told  # noqa: A001
+    ]
+    made = assignor.assign(topics, members)
+    return {member.id: _places(made.get(member.id, ())) for member in members} | {
+        other: _places(places) for other, places in made.items()
+    }
 
 
 def assign(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from klamm.assignors import Assignor
+
 ConfigValue: TypeAlias = "str | int | float | bool | Sequence[str] | None"
 Bootstrap: TypeAlias = "str | Sequence[str] | Mapping[str, ConfigValue]"
 """Brokers, as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys."""
@@ -83,7 +85,7 @@ class ConsumerConfig(CommonConfig, total=False):
     max_partition_fetch_bytes: int
     max_poll_interval_ms: int
     max_poll_records: int
-    partition_assignment_strategy: str | list[str]
+    partition_assignment_strategy: str | Sequence[str | Assignor]
     queued_max_bytes: int
     session_timeout_ms: int
 

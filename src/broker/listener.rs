@@ -399,6 +399,7 @@ impl Server {
     fn close(&mut self, token: usize) {
         let now = self.now();
         self.cluster.disconnect(now, Connection(token as u64));
+        self.deliver(None);
         if let Some(peer) = self.peers.remove(&token) {
             peer.stream.close(&self.poller);
         }

@@ -5,11 +5,13 @@ use super::{Error, ErrorKind};
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::NetworkConfig;
 use crate::engine::consumer::{ConsumerConfig, Reset};
-use crate::engine::group::{GroupConfig, Protocol, assignor};
+use crate::engine::group::{CustomAssignor, GroupConfig, Protocol, Strategy, assignor};
 use crate::engine::producer::{Partitioner, ProducerConfig};
 use crate::frame::DEFAULT_MAX_FRAME;
 use std::collections::{BTreeMap, hash_map::RandomState};
+use std::fmt;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a client is for.
@@ -158,10 +160,17 @@ keys! {
 }
 
 /// A checked configuration.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     role: Role,
     values: BTreeMap<&'static str, Value>,
+    assignors: Vec<Arc<dyn CustomAssignor>>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {:?}", self.role, self.values)
+    }
 }
 
 fn bad(message: String, hint: String) -> Error {
@@ -247,6 +256,15 @@ fn check(key: &Key, value: Value) -> Result<Value, Error> {
 impl Config {
     /// Checks keys and values; the error names the key, the value, and what is allowed or was meant.
     pub fn parse(role: Role, pairs: impl IntoIterator<Item = (String, Value)>) -> Result<Self, Error> {
+        Self::parse_with(role, pairs, Vec::new())
+    }
+
+    /// The same with assignors that `partition.assignment.strategy` may name besides klamm's own.
+    pub fn parse_with(
+        role: Role,
+        pairs: impl IntoIterator<Item = (String, Value)>,
+        assignors: Vec<Arc<dyn CustomAssignor>>,
+    ) -> Result<Self, Error> {
         let mut values = BTreeMap::new();
         for (name, value) in pairs {
             let key = find(&name).filter(|k| k.roles.contains(&role)).ok_or_else(|| unknown(role, &name))?;
@@ -254,7 +272,7 @@ impl Config {
                 values.insert(key.name, check(key, value)?);
             }
         }
-        let this = Self { role, values };
+        let this = Self { role, values, assignors };
         this.network()?;
         match role {
             Role::Producer => this.producer().map(|_| ())?,
@@ -469,7 +487,10 @@ impl Config {
                 _ => vec!["range".to_owned(), "cooperative-sticky".to_owned()],
             };
             let assignor = |name: &String| {
-                assignor::by_name(name).ok_or_else(|| {
+                if let Some(custom) = self.assignors.iter().find(|a| a.name() == name) {
+                    return Ok(Strategy::Custom(custom.clone()));
+                }
+                assignor::by_name(name).map(Strategy::Known).ok_or_else(|| {
                     let known: Vec<&str> = assignor::ALL.iter().map(|a| a.name()).collect();
                     bad(
                         format!("partition.assignment.strategy has {name:?}"),

@@ -15,7 +15,7 @@ mod pending;
 mod producer;
 
 pub use crate::engine::consumer::{Assigned, Slice};
-pub use crate::engine::group::assignor;
+pub use crate::engine::group::{CustomAssignor, assignor};
 pub use crate::engine::ops::{GroupDescription, GroupListing, GroupMember, NewTopic};
 pub use crate::engine::producer::murmur2;
 pub use crate::engine::sasl::scram;

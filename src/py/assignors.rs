@@ -3,7 +3,8 @@
 use super::error::exception;
 use super::octets::optional_bytes;
 use crate::api::data::consumer_protocol::{Subscription, TopicPartitions};
-use crate::client::assignor::{ALL, Assignor, Member, Topics, by_name};
+use crate::client::assignor::{ALL, Assignment, Assignor, Member, Protocol, Topics, by_name};
+use crate::client::{CustomAssignor, Error, ErrorKind};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -81,4 +82,83 @@ fn find(py: Python<'_>, name: &str) -> PyResult<&'static dyn Assignor> {
         let message = format!("there is no assignor {name:?}");
         exception(py, "ConfigError", &message, Some(&format!("there are {}", names.join(", "))))
     })
+}
+
+/// An assignor written in Python: `klamm.assignors.Assignor`. It is called on the client's thread, with no lock held.
+pub(super) struct PythonAssignor {
+    name: String,
+    is_cooperative: bool,
+    user_data: Option<Bytes>,
+    object: Py<PyAny>,
+}
+
+/// What an assignor is told of a member: id, instance id, rack, topics, partitions, generation, user data.
+type Told<'py> = (
+    &'py str,
+    Option<&'py str>,
+    Option<&'py str>,
+    &'py [String],
+    Vec<(&'py str, i32)>,
+    Option<i32>,
+    Option<Bound<'py, PyBytes>>,
+);
+
+impl PythonAssignor {
+    /// Reads what does not change of an assignor.
+    pub(super) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let user_data = optional_bytes("user_data", object.getattr("user_data")?)?;
+        Ok(Self {
+            name: object.getattr("name")?.extract()?,
+            is_cooperative: object.getattr("cooperative")?.extract()?,
+            user_data: user_data.map(|data| Bytes::copy_from_slice(data.as_bytes())),
+            object: object.clone().unbind(),
+        })
+    }
+
+    fn call(&self, py: Python<'_>, topics: &Topics, members: &[Member<'_>]) -> PyResult<Assignment> {
+        let racks = |partitions: &[Vec<Arc<str>>]| -> Vec<Vec<String>> {
+            partitions.iter().map(|racks| racks.iter().map(ToString::to_string).collect()).collect()
+        };
+        let topics: BTreeMap<&str, _> = topics.0.iter().map(|(name, p)| (&**name, racks(p))).collect();
+        let told = members.iter().map(|m| -> Told<'_> {
+            let s = m.subscription;
+            let owned = s.owned_partitions.iter();
+            let owned = owned.flat_map(|t| t.partitions.iter().map(|p| (t.topic.as_str(), *p))).collect();
+            let generation = Some(s.generation_id).filter(|g| *g >= 0);
+            let user_data = s.user_data.as_ref().map(|data| PyBytes::new(py, data));
+            (m.id, m.instance_id, s.rack_id.as_deref(), &s.topics, owned, generation, user_data)
+        });
+        let told: Vec<Told<'_>> = told.collect();
+        let module = py.import("klamm.assignors")?;
+        let made = module.call_method1("_ask", (self.object.bind(py), topics, told))?;
+        let made: BTreeMap<String, Vec<(String, i32)>> = made.extract()?;
+        let places = |places: Vec<(String, i32)>| places.into_iter().map(|(t, p)| (t.into(), p)).collect();
+        Ok(made.into_iter().map(|(member, owned)| (member, places(owned))).collect())
+    }
+}
+
+impl CustomAssignor for PythonAssignor {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn protocol(&self) -> Protocol {
+        if self.is_cooperative { Protocol::Cooperative } else { Protocol::Eager }
+    }
+
+    fn user_data(&self) -> Option<Bytes> {
+        self.user_data.clone()
+    }
+
+    fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Result<Assignment, Error> {
+        Python::attach(|py| {
+            self.call(py, topics, members).map_err(|e| {
+                let message = format!("assignor {:?} failed: {}", self.name, e.value(py).repr().map_or_else(
+                    |_| e.get_type(py).to_string(),
+                    |text| text.to_string(),
+                ));
+                Error::new(ErrorKind::Config, message).with_hint("the group cannot go on without an assignment")
+            })
+        })
+    }
 }

@@ -5,9 +5,10 @@
 
 use super::error::{exception, raise};
 use crate::client::config::Kind;
-use crate::client::{Config, KEYS, Key, Role, Value};
+use crate::client::{Config, CustomAssignor, KEYS, Key, Role, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
+use std::sync::Arc;
 
 /// The configuration of a client.
 pub(super) fn parse(
@@ -15,6 +16,17 @@ pub(super) fn parse(
     role: Role,
     bootstrap: Option<&Bound<'_, PyAny>>,
     keywords: Option<&Bound<'_, PyDict>>,
+) -> PyResult<(Config, String)> {
+    parse_with(py, role, bootstrap, keywords, Vec::new())
+}
+
+/// The same with assignors of Python's.
+pub(super) fn parse_with(
+    py: Python<'_>,
+    role: Role,
+    bootstrap: Option<&Bound<'_, PyAny>>,
+    keywords: Option<&Bound<'_, PyDict>>,
+    assignors: Vec<Arc<dyn CustomAssignor>>,
 ) -> PyResult<(Config, String)> {
     let mut pairs: Vec<(String, Value)> = Vec::new();
     if let Some(first) = bootstrap.filter(|b| !b.is_none()) {
@@ -41,7 +53,7 @@ pub(super) fn parse(
         pairs.push((key, value));
     }
     let servers = pairs.iter().find(|(key, _)| key == BOOTSTRAP).map_or_else(String::new, |(_, v)| shown(v));
-    let config = Config::parse(role, pairs).map_err(|e| raise(py, &e))?;
+    let config = Config::parse_with(role, pairs, assignors).map_err(|e| raise(py, &e))?;
     Ok((config, servers))
 }
 

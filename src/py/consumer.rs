@@ -5,16 +5,17 @@
 //! counted here too. A record counts as finished with when the program asks for more, not when it gets it: offsets that
 //! are committed by themselves never pass a record whose handling failed.
 
+use super::assignors::PythonAssignor;
 use super::config;
 use super::error::{no_pickle, raise};
 use super::event_loop::{self, Ready};
 use super::pending::{Deadline, Origin, Pending, wait_for};
 use super::producer::list;
 use super::record::{Part, Record, Records};
-use crate::client::{self, Assigned, Change, CommittedOffset, Role, Slice};
+use crate::client::{self, Assigned, Change, CommittedOffset, CustomAssignor, Role, Slice};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyString};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,7 +35,42 @@ pub(super) struct ConsumerCore {
     listener: Mutex<Option<Py<PyAny>>>,
     /// Whether changes are followed by Python, which may have to await the listener.
     defers: AtomicBool,
+    /// Whether the client's thread may call Python, for an assignor.
+    calls_python: bool,
 }
+
+impl Drop for ConsumerCore {
+    fn drop(&mut self) {
+        // The end of the client's thread is waited for, which may wait for the interpreter.
+        if self.calls_python && Arc::strong_count(&self.client) == 1 {
+            Python::try_attach(|py| py.detach(|| self.client.end()));
+        }
+    }
+}
+
+/// Takes assignors of Python's out of the setting that names assignors; their names stay.
+fn take_assignors(keywords: &Bound<'_, PyDict>) -> PyResult<Vec<Arc<dyn CustomAssignor>>> {
+    let mut found: Vec<Arc<dyn CustomAssignor>> = Vec::new();
+    let Some(given) = keywords.get_item(STRATEGY)?.filter(|given| !given.is_instance_of::<PyString>()) else {
+        return Ok(found);
+    };
+    let mut names = Vec::new();
+    for item in given.try_iter()? {
+        let item = item?;
+        if item.is_instance_of::<PyString>() {
+            names.push(item.extract()?);
+            continue;
+        }
+        let assignor = PythonAssignor::new(&item)?;
+        names.push(assignor.name().to_owned());
+        found.push(Arc::new(assignor));
+    }
+    keywords.set_item(STRATEGY, names)?;
+    Ok(found)
+}
+
+/// The option that names assignors.
+const STRATEGY: &str = "partition_assignment_strategy";
 
 /// What was taken from the client.
 #[derive(Default)]
@@ -335,7 +371,10 @@ impl ConsumerCore {
         if let Some(group_id) = group_id {
             keywords.set_item("group_id", group_id)?;
         }
-        let (config, servers) = config::parse(py, Role::Consumer, bootstrap_servers, Some(&keywords))?;
+        let assignors = take_assignors(&keywords)?;
+        let calls_python = !assignors.is_empty();
+        let (config, servers) =
+            config::parse_with(py, Role::Consumer, bootstrap_servers, Some(&keywords), assignors)?;
         let most = config.max_poll_records();
         let client = client::Consumer::new(&config).map_err(|e| raise(py, &e))?;
         let this = Self {
@@ -345,6 +384,7 @@ impl ConsumerCore {
             taken: Mutex::default(),
             listener: Mutex::default(),
             defers: AtomicBool::new(false),
+            calls_python,
         };
         if let Some(topics) = topics.filter(|t| !t.is_none()) {
             this.subscribe(py, Some(topics), None, None, false)?;

@@ -2,161 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
-import threading
 import time
+from collections import Counter
 from contextlib import ExitStack, closing
 
 import pytest
 
 import klamm
-from kafka_broker import KafkaUnavailable, find_java, tools_jars
+from kafka_broker import TOOLS_VERSION, KafkaUnavailable, find_java, tools_jars
+from members import PARTITIONS, PATIENCE, Aiokafka, Confluent, KafkaPython, read, settle, sixty_records
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
-aiokafka = pytest.importorskip("aiokafka")
-kafka = pytest.importorskip("kafka")
-
-PARTITIONS = 6
-PATIENCE = 30  # seconds for a group to settle
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # noqa: E402
 
 
 @pytest.fixture
 def topic(topic, broker):
-    with klamm.Admin(broker.bootstrap_servers) as admin:
-        admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS)})
-    with klamm.Producer(broker.bootstrap_servers) as producer:
-        for n in range(60):
-            producer.send_nowait(topic, b"%d" % n, partition=n % PARTITIONS)
-    return topic
-
-
-class Confluent:
-    """A confluent-kafka consumer."""
-
-    def __init__(self, broker, group, topic, **config):
-        self.topic = topic
-        self.consumer = confluent_kafka.Consumer(
-            {
-                "bootstrap.servers": broker.bootstrap_servers,
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                **{key.replace("_", "."): value for key, value in config.items()},
-            }
-        )
-        self.consumer.subscribe([topic])
-
-    def poll(self):
-        message = self.consumer.poll(0.1)
-        return [] if message is None or message.error() else [message.value()]
-
-    def partitions(self):
-        return {place.partition for place in self.consumer.assignment()}
-
-    def commit(self):
-        self.consumer.commit(asynchronous=False)
-
-    def close(self):
-        self.consumer.close()
-
-
-class KafkaPython:
-    """A kafka-python consumer."""
-
-    def __init__(self, broker, group, topic, **config):
-        self.consumer = kafka.KafkaConsumer(
-            topic,
-            bootstrap_servers=broker.bootstrap_servers,
-            group_id=group,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            heartbeat_interval_ms=300,
-            metadata_max_age_ms=1000,  # it may join before it knows the topic, and looks again only then
-            **config,
-        )
-
-    def poll(self):
-        found = self.consumer.poll(timeout_ms=100)
-        return [record.value for records in found.values() for record in records]
-
-    def partitions(self):
-        return {place.partition for place in self.consumer.assignment()}
-
-    def commit(self):
-        self.consumer.commit()
-
-    def close(self):
-        self.consumer.close()
-
-
-class Aiokafka:
-    """An aiokafka consumer, on a loop of its own."""
-
-    def __init__(self, broker, group, topic, **config):
-        self.loop = asyncio.new_event_loop()
-        self.thread = threading.Thread(target=self.loop.run_forever)
-        self.thread.start()
-
-        async def start():
-            self.consumer = aiokafka.AIOKafkaConsumer(
-                topic,
-                bootstrap_servers=broker.bootstrap_servers,
-                group_id=group,
-                auto_offset_reset="earliest",
-                enable_auto_commit=False,
-                heartbeat_interval_ms=300,
-                **config,
-            )
-            await self.consumer.start()
-
-        self.run(start())
-
-    def run(self, task):
-        return asyncio.run_coroutine_threadsafe(task, self.loop).result(PATIENCE)
-
-    def poll(self):
-        found = self.run(self.consumer.getmany(timeout_ms=100))
-        return [record.value for records in found.values() for record in records]
-
-    def partitions(self):
-        return {place.partition for place in self.consumer.assignment()}
-
-    def commit(self):
-        self.run(self.consumer.commit())
-
-    def close(self):
-        if self.loop.is_closed():
-            return
-        try:
-            self.run(self.consumer.stop())
-        finally:
-            self.loop.call_soon_threadsafe(self.loop.stop)
-            self.thread.join()
-            self.loop.close()
-
-
-def settle(members, count=PARTITIONS):
-    """Poll until the members share all partitions out, and return what they read meanwhile."""
-    found = []
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        for member in members:
-            found += member.poll()
-        shares = [member.partitions() for member in members]
-        if all(shares) and sum(map(len, shares)) == len(set().union(*shares)) == count:
-            return found
-        assert time.monotonic() < deadline, f"the members have {shares}"
-
-
-def read(members, count):
-    found = []
-    deadline = time.monotonic() + PATIENCE
-    while len(found) < count:
-        assert time.monotonic() < deadline, f"only {len(found)} records came"
-        for member in members:
-            found += member.poll()
-    return found
+    return sixty_records(broker, topic)
 
 
 KINDS = {
@@ -242,24 +105,82 @@ def test_kafkas_own_tool_lists_describes_resets_and_deletes(broker, topic, proto
     with klamm.Consumer(broker.bootstrap_servers, group_id=group) as consumer:
         place = klamm.TopicPartition(topic, 0)
         assert consumer.committed([place])[place] == 4
-    assert "successful" in tool(broker, "--delete-offsets", "--group", group, "--topic", topic)
+    assert tool(broker, "--delete-offsets", "--group", group, "--topic", topic).count("Successful") == PARTITIONS
     assert "successful" in tool(broker, "--delete", "--group", group)
     assert group not in tool(broker, "--list").split()
 
 
+def test_share_consumers_get_every_record_once(broker, topic):
+    with closing(sharing(broker, topic)) as first, closing(sharing(broker, topic)) as second:
+        found = []
+        deadline = time.monotonic() + PATIENCE
+        while len(found) < 60:
+            assert time.monotonic() < deadline, f"only {len(found)} records came"
+            for consumer in (first, second):
+                found += [message.value() for message in consumer.poll(0.2)]
+        assert sorted(map(int, found)) == list(range(60))
+
+
+def test_a_share_consumer_accepts_releases_and_rejects(broker, topic):
+    accept, release, reject = (confluent_kafka.AcknowledgeType[name] for name in ("ACCEPT", "RELEASE", "REJECT"))
+    with closing(sharing(broker, topic, share_acknowledgement_mode="explicit")) as consumer:
+        seen = Counter()
+        deadline = time.monotonic() + PATIENCE
+        while seen.total() < 70:
+            assert time.monotonic() < deadline, f"only {seen} came"
+            for message in consumer.poll(0.5):
+                n = int(message.value())
+                seen[n] += 1
+                kind = release if n < 10 and seen[n] == 1 else reject if n >= 50 else accept
+                consumer.acknowledge(message, kind)
+        consumer.commit_sync(10.0)
+        assert seen == Counter({n: 2 if n < 10 else 1 for n in range(60)})
+        assert list(consumer.poll(1.0)) == []
+
+
+def sharing(broker, topic, **config):
+    """A member of a share group that starts with the first record."""
+    group = f"{topic}-group"
+    servers = {"bootstrap.servers": broker.bootstrap_servers}
+    earliest = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.GROUP, group, incremental_configs=[earliest])
+    admin = AdminClient(servers)
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(PATIENCE)
+    named = {key.replace("_", "."): value for key, value in config.items()}
+    consumer = confluent_kafka.ShareConsumer({**servers, "group.id": group, **named})
+    consumer.subscribe([topic])
+    return consumer
+
+
+def test_kafkas_own_share_consumer_reads(broker, topic):
+    group = f"{topic}-group"
+    reader = start_tool(
+        "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+        broker,
+        *("--topic", topic, "--group", group, "--max-messages", "5", "--timeout-ms", "30000"),
+    )
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        while reader.poll() is None:
+            producer.send_nowait(topic, b"shared")
+            time.sleep(0.2)
+    out, error = reader.communicate()
+    assert out.split() == ["shared"] * 5, error
+    assert "Processed a total of 5 messages" in error
+
+
 def tool(broker, *arguments):
     """What kafka-consumer-groups prints."""
+    started = start_tool("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", broker, *arguments)
+    out, error = started.communicate(timeout=60)
+    return out + error
+
+
+def start_tool(name, broker, *arguments):
     try:
         java, jars = find_java(), tools_jars()
     except KafkaUnavailable as reason:
-        pytest.skip(f"Kafka's tools: {reason}")
-    command = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+        pytest.skip(f"Kafka's tools {TOOLS_VERSION}: {reason}")
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    done = subprocess.run(
-        [java, *options, "-cp", f"{jars}/*", command, "--bootstrap-server", broker.bootstrap_servers, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.stdout + done.stderr
+    command = [java, *options, "-cp", f"{jars}/*", name, "--bootstrap-server", broker.bootstrap_servers]
+    return subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
+from pyspark.sql.types import StringType, StructField, StructType
 
 import klamm
 from klamm.errors import ConfigError, FencedError, TransactionAbortedError
-from klamm.spark import ExactlyOnceError
+from klamm.spark import ExactlyOnceError, KlammDataSource
 from klamm.spark.exactly_once import Task, current_task, write
 from klamm.spark.options import write_options
 
@@ -94,6 +95,21 @@ def test_a_checkpoint_older_than_what_landed_is_refused(cluster, topic, task):
     with pytest.raises(ExactlyOnceError, match="its batch 5 has landed already"):
         task(0, 4, b"a")
     assert written(cluster, topic) == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("acks", "1"), ("enable.idempotence", "false"), ("max.in.flight.requests.per.connection", "10")],
+)
+def test_what_would_take_its_guarantee_away_is_refused_before_anything_runs(key, value):
+    options = {
+        "kafka.bootstrap.servers": "localhost:1",
+        "topic": "t",
+        "delivery": "exactly-once",
+        f"kafka.{key}": value,
+    }
+    with pytest.raises(ConfigError, match="idempotence"):
+        KlammDataSource(options).streamWriter(StructType([StructField("value", StringType())]), overwrite=False)
 
 
 def test_outside_of_a_stream_it_has_no_meaning():

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 import klamm
-from klamm.errors import ConfigError, KafkaTimeoutError
+from klamm.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrPartitionError
 from klamm.spark import DataLossError
 from klamm.spark.options import read_options
 from klamm.spark.read import KlammFilteringReader, KlammReader
@@ -259,6 +259,25 @@ def test_a_run_that_ends_with_what_is_there_waits_for_nothing(cluster, topic):
     assert list(map(len, steps(reader))) == [5, 2]
 
 
+@pytest.mark.parametrize(
+    "begin",
+    [
+        {"startingOffsets": "latest"},
+        {"startingTimestamp": "4000000000000", "startingOffsetsByTimestampStrategy": "latest"},
+    ],
+)
+def test_a_stream_that_begins_at_the_end_notes_it_in_an_empty_first_batch(cluster, topic, begin):
+    cluster.create(topic)
+    cluster.numbers(topic, range(5))
+    reader = stream(cluster, subscribe=topic, **begin)
+    start = reader.initialOffset()
+    cluster.numbers(topic, range(5, 8))
+    assert reader.initialOffset() == start == {topic: {"0": 5}}
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert reader.partitions(start, start) == []
+    assert reader.latestOffset(start, ReadAllAvailable()) == {topic: {"0": 8}}
+
+
 def test_new_topics_are_read_from_their_beginning(cluster, topic):
     cluster.create(f"{topic}-a")
     cluster.numbers(f"{topic}-a", range(2))
@@ -307,6 +326,31 @@ def test_a_topic_that_is_deleted_fails_the_query_or_is_let_go(cluster, topic, ag
     assert careless.latestOffset(end, ReadAllAvailable()) == end
 
 
+def test_a_topic_that_is_deleted_while_it_is_read_is_data_loss(cluster, topic, monkeypatch):
+    cluster.create(topic)
+    cluster.numbers(topic, range(3))
+    careful, careless = (batch(cluster, subscribe=topic, failOnDataLoss=answer) for answer in ("true", "false"))
+    tasks = careful.partitions()
+
+    def gone(*_):
+        raise UnknownTopicOrPartitionError("gone", topic=topic)
+
+    monkeypatch.setattr(klamm.Consumer, "arrow", gone)
+    with pytest.raises(DataLossError, match=f"partition {topic}-0 is gone"):
+        values(careful, tasks)
+    assert values(careless, tasks) == []
+
+
+def test_sizes_are_not_known_where_records_are_gone(cluster, topic):
+    cluster.create(topic)
+    cluster.numbers(topic, range(3))
+    places = json.dumps({topic: {"0": 50}}), json.dumps({topic: {"0": 60}})
+    reader = batch(
+        cluster, subscribe=topic, startingOffsets=places[0], endingOffsets=places[1], maxBytesPerPartition="1"
+    )
+    assert plan(reader) == [(topic, 0, 50, 60)]
+
+
 def test_a_question_is_asked_again_as_often_as_allowed(cluster, topic, monkeypatch):
     cluster.create(topic)
     reader = stream(cluster, subscribe=topic, **{"fetchOffset.numRetries": "3"})
@@ -341,6 +385,16 @@ def test_an_end_before_what_was_read_is_not_believed_at_once(cluster, topic, mon
     assert len(asked) == 2
 
 
+def test_a_stream_at_rest_asks_the_brokers_at_a_distance(cluster, topic):
+    cluster.create(topic)
+    reader = stream(cluster, subscribe=topic)
+    start = reader.initialOffset()
+    began = time.monotonic()
+    for _ in range(5):
+        assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert time.monotonic() - began > 4 * 0.05
+
+
 def test_finished_batches_are_committed_for_the_group(cluster, topic):
     cluster.create(topic, partitions=2)
     cluster.numbers(topic, range(10), partition=0)
@@ -364,7 +418,7 @@ def test_what_transactions_leave_behind_is_no_data_loss(cluster, topic):
     with klamm.Producer(cluster.bootstrap, transactional_id=topic) as producer:
         for number in range(4):
             with producer.transaction() as transaction:
-                transaction.send(topic, b"%d" % number)
+                transaction.send(topic, b"%d" % number).result(timeout=30)
                 if number % 2:
                     transaction.abort()
         with producer.transaction() as transaction:

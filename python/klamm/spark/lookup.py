@@ -11,12 +11,20 @@ from __future__ import annotations
 import logging
 import re
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import klamm
 from klamm._klamm import config_keys
-from klamm.errors import BrokerError, ConfigError, KafkaError, NetworkError, UnknownTopicOrPartitionError
+from klamm.errors import (
+    BrokerError,
+    ConfigError,
+    KafkaError,
+    NetworkError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
 from klamm.spark.offsets import EARLIEST, LATEST, listed
 from klamm.spark.positions import Times
 
@@ -128,7 +136,8 @@ class Lookup:
         rows = dict.fromkeys(wanted, 0)
         sizes = dict.fromkeys(wanted, 0)
         deadline = time.monotonic() + SAMPLE_SECONDS
-        with klamm.Consumer(self._options.config | SAMPLE_CONFIG) as consumer:
+        # What is gone by now is for those to find who read it.
+        with klamm.Consumer(self._options.config | SAMPLE_CONFIG) as consumer, suppress(OffsetOutOfRangeError):
             consumer.assign(wanted.values())
             for batch in consumer.arrow(SAMPLE_ROWS, SAMPLE_SECONDS, ["topic", "partition", "key", "value"]):
                 table = pa.Table.from_batches([batch])

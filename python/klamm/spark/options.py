@@ -334,7 +334,11 @@ WRITE_DEFAULTS = {
 }
 
 # A transaction lasts as long as its task; this is the most that brokers allow unless told otherwise.
-EXACTLY_ONCE_DEFAULTS = {"transaction.timeout.ms": "900000"}
+# Every task makes a producer, and a new one asks twice for its coordinator, with the first wait in between.
+EXACTLY_ONCE_DEFAULTS = {
+    "retry.backoff.ms": "10",
+    "transaction.timeout.ms": "900000",
+}
 
 _SERIALIZED = "keys and values are binary here; cast the column instead"
 

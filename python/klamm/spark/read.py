@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 import klamm
-from klamm.errors import ConfigError, KafkaTimeoutError, OffsetOutOfRangeError
+from klamm.errors import ConfigError, KafkaTimeoutError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from klamm.spark import clients
 from klamm.spark.columns import Columns
 from klamm.spark.filters import narrow
@@ -96,27 +96,36 @@ def read(options: ReadOptions, columns: Columns, task: InputPartition | None) ->
     if task is None or task.value is None:  # Spark turns a plan without tasks into one empty task (4.1: into None)
         return
     span: OffsetRange = task.value
+    with clients.consumer(options.config) as consumer:
+        try:
+            yield from _batches(options, columns, span, consumer)
+        except UnknownTopicOrPartitionError:
+            lost(options, f"partition {span.topic}-{span.partition} is gone: was the topic deleted?")
+
+
+def _batches(
+    options: ReadOptions, columns: Columns, span: OffsetRange, consumer: klamm.Consumer
+) -> Iterator[pa.RecordBatch]:
     tp = klamm.TopicPartition(span.topic, span.partition, offset=span.start, end_offset=span.end)
     convert = columns.converter(span.topic, span.partition)
-    with clients.consumer(options.config) as consumer:
-        consumer.assign([tp])
-        position, moved = span.start, time.monotonic()
-        while position < span.end:
-            before = position
-            try:
-                for batch in consumer.arrow(BATCH_ROWS, LOOK_SECONDS, columns.wanted):
-                    position = batch.column("offset")[-1].as_py() + 1
-                    yield convert(batch)
-            except OffsetOutOfRangeError:
-                position = _after_loss(options, consumer, span, position)
-                if position < span.end:
-                    consumer.seek(tp, position)
-                continue
-            position = consumer.position(tp)  # past what has no records: compacted, or marks of transactions
-            if position > before:
-                moved = time.monotonic()
-            else:
-                position = _waited(options, consumer, span, position, time.monotonic() - moved)
+    consumer.assign([tp])
+    position, moved = span.start, time.monotonic()
+    while position < span.end:
+        before = position
+        try:
+            for batch in consumer.arrow(BATCH_ROWS, LOOK_SECONDS, columns.wanted):
+                position = batch.column("offset")[-1].as_py() + 1
+                yield convert(batch)
+        except OffsetOutOfRangeError:
+            position = _after_loss(options, consumer, span, position)
+            if position < span.end:
+                consumer.seek(tp, position)
+            continue
+        position = consumer.position(tp)  # past what has no records: compacted, or marks of transactions
+        if position > before:
+            moved = time.monotonic()
+        else:
+            position = _waited(options, consumer, span, position, time.monotonic() - moved)
 
 
 def _after_loss(options: ReadOptions, consumer: klamm.Consumer, span: OffsetRange, position: int) -> int:

@@ -13,9 +13,9 @@
 //! get it. Left out: members of the classic protocol in such a group, and so the way from one protocol to the other while
 //! a group has members; racks are kept and not looked at.
 
-use super::Claim;
 use super::assignor::{Assignor, Reader, Shares};
 use super::classic::CLIENT_HOST;
+use super::{Claim, Configs};
 use crate::api::ErrorCode;
 use crate::api::consumer_group_describe as describe;
 use crate::api::consumer_group_heartbeat::{Assignment, JOIN, LEAVE_STATIC, Request, Response, TopicPartitions};
@@ -25,13 +25,6 @@ use crate::broker::topics::Topics;
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
-
-/// Kafka's `group.consumer.session.timeout.ms`.
-const SESSION: Duration = Duration::from_secs(45);
-
-/// How often members are told to beat: Kafka's `group.consumer.heartbeat.interval.ms` is 5 s. What a member is to let go
-/// of, or gets, it learns with a heartbeat, and tests should not wait that long.
-const HEARTBEAT_INTERVAL_MS: i32 = 500;
 
 /// What remembering a member takes besides what it says of itself, and a partition it has, roughly.
 const MEMBER: usize = 384;
@@ -88,6 +81,7 @@ struct Member {
 #[derive(Debug)]
 pub(in crate::broker) struct Beat<'a> {
     pub now: Time,
+    pub configs: Configs,
     pub client_id: &'a str,
     pub member_id: &'a str,
     pub pattern: Option<(String, Pattern)>,
@@ -169,9 +163,9 @@ impl Group {
     }
 
     /// A coordinator takes the group over: everybody's session starts anew.
-    pub fn load(&mut self, now: Time) {
+    pub fn load(&mut self, now: Time, session: Duration) {
         for member in self.members.values_mut() {
-            member.deadline = now.saturating_add(SESSION);
+            member.deadline = now.saturating_add(session);
             member.revoke_by = member.revoke_by.map(|_| now.saturating_add(member.rebalance));
         }
     }
@@ -203,7 +197,7 @@ impl Group {
         Ok(Response {
             member_id: Some(id.to_owned()),
             member_epoch: member.epoch,
-            heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
+            heartbeat_interval_ms: beat.configs.consumer_heartbeat_ms,
             assignment: (request.member_epoch == JOIN || is_full || member.assigned != had).then(shares),
             ..Response::default()
         })
@@ -422,7 +416,7 @@ impl Member {
     /// Takes in what a heartbeat says; whether the member reads other topics than before.
     fn update(&mut self, beat: &Beat<'_>) -> bool {
         let request = beat.request;
-        self.deadline = beat.now.saturating_add(SESSION);
+        self.deadline = beat.now.saturating_add(beat.configs.consumer_session());
         self.client_id = beat.client_id.to_owned();
         self.assignor = beat.assignor.or(self.assignor);
         for (mine, said) in [(&mut self.instance, &request.instance_id), (&mut self.rack, &request.rack_id)] {

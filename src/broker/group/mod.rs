@@ -13,11 +13,13 @@
 
 mod assignor;
 pub(super) mod classic;
+mod configs;
 pub(super) mod consumer;
 pub(super) mod offsets;
 pub(super) mod share;
 
 pub(super) use assignor::Assignor;
+pub(super) use configs::Configs;
 
 use super::state::Memory;
 use super::{Connection, Time};
@@ -171,6 +173,7 @@ pub(super) struct Groups {
     initial_delay: Duration,
     entries: BTreeMap<String, Entry>,
     deadlines: BTreeSet<(Time, String)>,
+    configs: BTreeMap<String, Configs>,
     /// Share groups that connections have sessions of.
     sessions: HashMap<Connection, BTreeSet<String>>,
 }
@@ -186,6 +189,20 @@ impl Groups {
 
     pub fn all(&self) -> impl Iterator<Item = (&str, &Group)> {
         self.entries.iter().map(|(id, entry)| (id.as_str(), &entry.group))
+    }
+
+    /// What is configured of a group, which need not be there.
+    pub fn configs(&self, id: &str) -> Configs {
+        self.configs.get(id).copied().unwrap_or_default()
+    }
+
+    /// Configures a group; false if there is no memory.
+    pub fn configure(&mut self, memory: &mut Memory, id: &str, configs: Configs) -> bool {
+        if !self.configs.contains_key(id) && !memory.take(GROUP + id.len()) {
+            return false;
+        }
+        self.configs.insert(id.to_owned(), configs);
+        true
     }
 
     /// Changes a group of the classic protocol; `None` if there is no such group.
@@ -339,8 +356,9 @@ impl Groups {
     /// A group has another coordinator now, which knows what was in the log: requests that wait are refused.
     pub fn move_away(&mut self, memory: &mut Memory, now: Time, id: &str) {
         self.with_classic(memory, id, |group, answers| group.load(now, answers));
-        self.with_consumer(memory, id, |group| group.load(now));
-        self.with_share(memory, id, |group| group.load(now));
+        let configs = self.configs(id);
+        self.with_consumer(memory, id, |group| group.load(now, configs.consumer_session()));
+        self.with_share(memory, id, |group| group.load(now, configs.share_session()));
     }
 
     /// When [`Self::handle_timeout`] has something to do.

@@ -3,8 +3,7 @@
 //! Of regular expressions those are served that [`Pattern`] is, any other is INVALID_REGULAR_EXPRESSION; Kafka finds the
 //! topics of one a little later, here they are there at once. Kafka makes a group's assignments a second apart at least
 //! (`group.consumer.assignment.interval.ms`), here each is made at once. Left out: members in a group of the other protocol while it
-//! has any (GROUP_ID_NOT_FOUND, as in Kafka with its online migration switched off), `group.consumer.max.size`,
-//! configurations of groups.
+//! has any (GROUP_ID_NOT_FOUND, as in Kafka with its online migration switched off), `group.consumer.max.size`.
 
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
@@ -39,6 +38,7 @@ fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Respo
     let pattern = request.subscribed_topic_regex.as_deref().filter(|text| !text.is_empty());
     let beat = Beat {
         now: context.clock.now,
+        configs: state.groups.configs(group_id),
         client_id: context.client_id.as_deref().unwrap_or(""),
         member_id: new_id.as_deref().unwrap_or(&request.member_id),
         pattern: pattern.map(parse).transpose()?,

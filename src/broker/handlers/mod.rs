@@ -120,6 +120,7 @@ serve! {
     add_offsets_to_txn
     end_txn
     delete_groups
+    incremental_alter_configs
     offset_delete
     txn_offset_commit
     describe_producers

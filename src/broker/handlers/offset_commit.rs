@@ -61,7 +61,9 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
         return Err(ErrorCode::UNSUPPORTED_VERSION);
     }
     match groups.admit_commit(memory, context.clock.now, &request.group_id, claim, false) {
-        Err(ErrorCode::GROUP_ID_NOT_FOUND) if context.version < 9 => Err(ErrorCode::ILLEGAL_GENERATION),
+        Err(ErrorCode::GROUP_ID_NOT_FOUND) if context.version < 9 && groups.get(&request.group_id).is_none() => {
+            Err(ErrorCode::ILLEGAL_GENERATION)
+        }
         admitted => admitted,
     }
 }

@@ -26,8 +26,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     if let Err(error_code) = gone_on {
         return Answer::Reply(refuse(request, error_code));
     }
-    let mut response =
-        Response { acquisition_lock_timeout_ms: super::share_fetch::LOCK_TIMEOUT_MS, ..Response::default() };
+    let acquisition_lock_timeout_ms = state.groups.configs(group_id).share_lock_ms;
+    let mut response = Response { acquisition_lock_timeout_ms, ..Response::default() };
     for topic in request.topics {
         let mut partitions = Vec::new();
         for partition in topic.partitions {
@@ -73,15 +73,15 @@ pub(super) fn acknowledge(
     all: &[Acknowledged],
     renews: bool,
 ) -> Result<(), ErrorCode> {
-    if !all.iter().all(|batch| batch.is_valid(renews)) {
+    if !Acknowledged::are_valid(all, renews) {
         return Err(ErrorCode::INVALID_REQUEST);
     }
     let State { groups, memory, topics, .. } = state;
     let topic = topics.find("", place.0, true).map_err(|_| ErrorCode::UNKNOWN_TOPIC_ID)?;
     let partition = topic.partition(place.1).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     partition.check_leader(context.node, -1)?;
-    let now = context.clock.now;
-    let done = groups.with_share(memory, group_id, |group| group.acknowledge(now, owner, place, all));
+    let locked_until = context.clock.now.saturating_add(groups.configs(group_id).share_lock());
+    let done = groups.with_share(memory, group_id, |group| group.acknowledge(locked_until, owner, place, all));
     done.unwrap_or(Err(ErrorCode::GROUP_ID_NOT_FOUND))
 }
 

@@ -17,9 +17,6 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long records are the member's, as it is told.
-pub(super) const LOCK_TIMEOUT_MS: i32 = 30_000;
-
 /// What one answer holds at most, whatever was asked.
 const MAX_BYTES: usize = 55 << 20;
 
@@ -148,7 +145,8 @@ pub(super) fn poll(state: &mut State, context: &Context, waits: &Waits, expired:
     if !ready {
         return None;
     }
-    let mut response = Response { acquisition_lock_timeout_ms: LOCK_TIMEOUT_MS, ..Response::default() };
+    let acquisition_lock_timeout_ms = state.groups.configs(&waits.group_id).share_lock_ms;
+    let mut response = Response { acquisition_lock_timeout_ms, ..Response::default() };
     for (place, code) in &waits.acknowledged {
         let answer = found.entry(*place).or_insert_with(|| nothing(place.1, ErrorCode::NONE));
         answer.acknowledge_error_code = *code;
@@ -210,6 +208,7 @@ fn acquire(
     }
     let want = Want {
         now: context.clock.now,
+        configs: groups.configs(&waits.group_id),
         by: &waits.owner,
         leader_epoch: partition.leader_epoch,
         max_bytes,

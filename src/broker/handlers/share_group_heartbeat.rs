@@ -4,6 +4,7 @@
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::share_group_heartbeat::{JOIN, LEAVE, Request, Response};
+use crate::broker::group::share::Beat;
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
@@ -48,8 +49,8 @@ fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Respo
     if !memory.has(cost) || joins && !groups.create_share(memory, group_id) {
         return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE.into());
     }
-    let now = context.clock.now;
-    let done = groups.with_share(memory, group_id, |group| group.beat(topics, now, client_id, request));
+    let beat = Beat { now: context.clock.now, configs: groups.configs(group_id), client_id, request };
+    let done = groups.with_share(memory, group_id, |group| group.beat(topics, beat));
     let done = done.ok_or_else(|| {
         let why = match groups.get(group_id) {
             Some(_) => format!("Group {group_id} is not a share group."),

@@ -254,6 +254,7 @@ impl<T: Send> Consumer<T> {
         if let Some(group) = &mut self.group {
             group.assigned(now, made);
         }
+        self.take_group_error();
     }
 
     pub(super) fn take_group_error(&mut self) {

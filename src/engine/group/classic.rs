@@ -10,14 +10,15 @@
 //! else, after the assignment (KIP-429). Joining waits until the reader has given up what it has to, and heartbeats go
 //! on meanwhile.
 
-use super::assignor::{self, Assignment, Assignor, Place, Topics};
-use super::{Assignments, Changes, GroupConfig, Joined, Protocol, Step, Subscription, Token, Work};
+use super::assignor::{Assignment, Place, Topics};
+use super::{Assignments, Changes, GroupConfig, Joined, Protocol, Step, Strategy, Subscription, Token, Work};
 use crate::api::data::consumer_protocol as embedded;
 use crate::api::{ErrorCode, Info, Request, find_coordinator, heartbeat, join_group, leave_group, sync_group};
 use crate::engine::{
     Answer, Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest,
 };
 use crate::wire::{Wire, Writer};
+use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +70,7 @@ pub(super) struct Classic {
     member: String,
     generation: i32,
     /// The assignor the group chose.
-    assignor: Option<&'static dyn Assignor>,
+    assignor: Option<Strategy>,
     /// What the last assignment gave, and in which generation; sticky assignors go by it.
     last: (Vec<Place>, i32),
     /// Why to join again.
@@ -236,7 +237,7 @@ impl Classic {
         self.try_later(now);
     }
 
-    fn assignors(&self) -> &[&'static dyn Assignor] {
+    fn assignors(&self) -> &[Strategy] {
         match &self.config.protocol {
             Protocol::Classic(assignors) => assignors,
             Protocol::Consumer(_) => &[],
@@ -245,7 +246,7 @@ impl Classic {
 
     /// Whether nothing has to be given up before joining: every assignor is cooperative.
     fn is_cooperative(&self) -> bool {
-        self.assignors().iter().all(|a| a.protocol() == assignor::Protocol::Cooperative)
+        self.assignors().iter().all(Strategy::is_cooperative)
     }
 
     fn send(&mut self, now: Time, target: Target, call: impl Call + 'static, step: Step) {
@@ -352,7 +353,7 @@ impl Classic {
         let protocols = self.assignors().iter().map(|assignor| {
             let subscription = embedded::Subscription {
                 topics: topics.clone(),
-                user_data: assignor.user_data(&self.last.0, Some(self.last.1).filter(|g| *g >= 0)),
+                user_data: user_data(assignor, &self.last),
                 owned_partitions: by_topic(owned.iter().copied()),
                 generation_id: self.generation.max(if owned.is_empty() { -1 } else { self.last.1 }),
                 rack_id: rack.clone(),
@@ -598,7 +599,7 @@ impl Classic {
         }
         let topics = Topics::of(&self.cluster, watched.keys().map(|t| &**t));
         let members = std::mem::take(&mut assigning.members);
-        self.work = Some(Work { round: self.round, assignor: *assignor, topics, members });
+        self.work = Some(Work { round: self.round, assignor: assignor.clone(), topics, members });
     }
 
     pub fn assigned(&mut self, now: Time, made: Assignments) {
@@ -661,6 +662,14 @@ impl Classic {
         let message = format!("group {:?} has {what} that is malformed: {e}", self.config.group);
         Error::new(crate::engine::ErrorKind::Decode, message)
             .with_hint("all members of a group of consumers must use the consumer protocol")
+    }
+}
+
+/// What a member says of what it was given last, and in which generation.
+fn user_data(strategy: &Strategy, (places, generation): &(Vec<Place>, i32)) -> Option<Bytes> {
+    match strategy {
+        Strategy::Known(a) => a.user_data(places, Some(*generation).filter(|g| *g >= 0)),
+        Strategy::Custom(a) => a.user_data(),
     }
 }
 

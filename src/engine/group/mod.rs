@@ -9,10 +9,11 @@ pub mod assignor;
 mod classic;
 mod next_gen;
 
-use super::{Answer, Cluster, Error, Outgoing, Time, Wish};
+use super::{Answer, Cluster, Error, ErrorKind, Outgoing, Time, Wish};
 use crate::api::data::consumer_protocol;
 pub use assignor::Place;
 use assignor::{Assignment, Assignor, Member, Topics};
+use bytes::Bytes;
 use classic::Classic;
 use next_gen::NextGen;
 use std::collections::{BTreeSet, VecDeque};
@@ -40,11 +41,81 @@ impl GroupMetadata {
     }
 }
 
+/// An assignor that somebody else wrote.
+pub trait CustomAssignor: Send + Sync {
+    /// The name that the members of a group agree on.
+    fn name(&self) -> &str;
+    /// What a rebalance asks of the members.
+    fn protocol(&self) -> assignor::Protocol;
+    /// What a member tells the leader besides its subscription.
+    fn user_data(&self) -> Option<Bytes>;
+    /// What each member gets.
+    fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Result<Assignment, Error>;
+}
+
+/// An assignor as the members of a group may have it.
+#[derive(Clone)]
+pub enum Strategy {
+    /// One of [`assignor`].
+    Known(&'static dyn Assignor),
+    /// Somebody else's.
+    Custom(Arc<dyn CustomAssignor>),
+}
+
+impl Strategy {
+    /// The name that the members of a group agree on.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Known(a) => a.name(),
+            Self::Custom(a) => a.name(),
+        }
+    }
+
+    fn is_cooperative(&self) -> bool {
+        let protocol = match self {
+            Self::Known(a) => a.protocol(),
+            Self::Custom(a) => a.protocol(),
+        };
+        protocol == assignor::Protocol::Cooperative
+    }
+
+    fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Result<Assignment, Error> {
+        match self {
+            Self::Known(a) => Ok(a.assign(topics, members)),
+            Self::Custom(a) => a.assign(topics, members).and_then(|made| check(self.name(), topics, members, made)),
+        }
+    }
+}
+
+/// An assignment by code that nobody here knows: each partition is there and has one owner, each owner is a member.
+fn check(name: &str, topics: &Topics, members: &[Member<'_>], made: Assignment) -> Result<Assignment, Error> {
+    let wrong = |what: String| {
+        Err(Error::new(ErrorKind::Config, format!("assignor {name:?} gave {what}"))
+            .with_hint("give each partition of the topics to one member at most"))
+    };
+    let mut given = BTreeSet::new();
+    for (member, places) in &made {
+        if !members.iter().any(|m| m.id == member) {
+            return wrong(format!("partitions to {member:?}, which is no member"));
+        }
+        for place in places {
+            let count = topics.0.get(&place.0).map_or(0, Vec::len);
+            if !usize::try_from(place.1).is_ok_and(|p| p < count) {
+                return wrong(format!("{}-{}, which does not exist", place.0, place.1));
+            }
+            if !given.insert(place) {
+                return wrong(format!("{}-{} to two members", place.0, place.1));
+            }
+        }
+    }
+    Ok(made)
+}
+
 /// How groups are entered.
 #[derive(Clone)]
 pub enum Protocol {
     /// Members assign, with the first of these that all of them have.
-    Classic(Vec<&'static dyn Assignor>),
+    Classic(Vec<Strategy>),
     /// The coordinator assigns, with the assignor of this name or its own choice.
     Consumer(Option<String>),
 }
@@ -182,7 +253,7 @@ enum Step {
 /// An assignment to be made. It may take long, or call into other code, and so is made outside of every lock.
 pub struct Work {
     round: u64,
-    assignor: &'static dyn Assignor,
+    assignor: Strategy,
     topics: Topics,
     members: Vec<Joined>,
 }
@@ -210,7 +281,7 @@ impl Work {
     /// Makes the assignment.
     pub fn run(self) -> Assignments {
         let members: Vec<Member<'_>> = self.members.iter().map(Joined::as_member).collect();
-        Assignments { round: self.round, result: Ok(self.assignor.assign(&self.topics, &members)) }
+        Assignments { round: self.round, result: self.assignor.assign(&self.topics, &members) }
     }
 }
 

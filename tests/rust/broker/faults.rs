@@ -192,6 +192,9 @@ fn an_error_is_answered_by_every_api_in_every_version() {
                 "FindCoordinator" if version >= 4 => vec![field("coordinatorKeys", Value::List(vec![text()]))],
                 "DescribeGroups" => vec![field("groups", Value::List(vec![text()]))],
                 "ConsumerGroupDescribe" | "ShareGroupDescribe" => vec![field("groupIds", Value::List(vec![text()]))],
+                "IncrementalAlterConfigs" => {
+                    vec![field("resources", Value::List(vec![Value::Struct(vec![field("resourceName", text())])]))]
+                }
                 "DeleteGroups" => vec![field("groupsNames", Value::List(vec![text()]))],
                 "DescribeTransactions" => vec![field("transactionalIds", Value::List(vec![text()]))],
                 "AddPartitionsToTxn" => {

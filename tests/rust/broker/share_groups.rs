@@ -43,6 +43,11 @@ impl World {
     }
 
     fn share_beat(&mut self, id: &str, epoch: i32) -> (i16, i32) {
+        let answer = self.share_heartbeat(id, epoch);
+        (answer.error_code.0, answer.member_epoch)
+    }
+
+    fn share_heartbeat(&mut self, id: &str, epoch: i32) -> share_group_heartbeat::Response {
         let request = share_group_heartbeat::Request {
             group_id: "s".to_owned(),
             member_id: id.to_owned(),
@@ -50,8 +55,7 @@ impl World {
             subscribed_topic_names: (epoch == 0).then(|| vec!["t".to_owned()]),
             ..Default::default()
         };
-        let answer = self.call(1, 1, &request);
-        (answer.error_code.0, answer.member_epoch)
+        self.call(1, 1, &request)
     }
 
     fn put(&mut self, records: &[&str]) {
@@ -163,6 +167,55 @@ fn a_group_starts_behind_what_there_is() {
     assert_eq!(world.share(&mut a, &[]), [(1, 1, 1)]);
 }
 
+impl World {
+    fn configure(&mut self, group: &str, name: &str, value: &str) -> i16 {
+        let config = incremental_alter_configs::Config {
+            name: name.to_owned(),
+            config_operation: incremental_alter_configs::SET,
+            value: Some(value.to_owned()),
+        };
+        let resource = incremental_alter_configs::Resource {
+            resource_type: describe_configs::GROUP,
+            resource_name: group.to_owned(),
+            configs: vec![config],
+        };
+        let request = incremental_alter_configs::Request { resources: vec![resource], validate_only: false };
+        self.call(1, 1, &request).responses[0].error_code.0
+    }
+}
+
+#[test]
+fn a_group_is_configured() {
+    const INVALID_CONFIG: i16 = 40;
+    let mut world = World::new(Options::default());
+    let topic = world.create("t", 1, &[]);
+    world.put(&["before"]);
+    for (name, value) in [
+        ("no.such.name", "1"),
+        ("share.session.timeout.ms", "0"),
+        ("share.session.timeout.ms", "x"),
+        ("share.auto.offset.reset", "x"),
+    ] {
+        assert_eq!(world.configure("s", name, value), INVALID_CONFIG, "{name}");
+    }
+    assert_eq!(world.configure("", "share.session.timeout.ms", "1000"), INVALID_REQUEST);
+    for (name, value) in [
+        ("share.auto.offset.reset", "earliest"),
+        ("share.record.lock.duration.ms", "1000"),
+        ("share.session.timeout.ms", "7000"),
+        ("share.heartbeat.interval.ms", "900"),
+    ] {
+        assert_eq!(world.configure("s", name, value), NONE, "{name}");
+    }
+    assert_eq!(world.share_heartbeat("a", 0).heartbeat_interval_ms, 900);
+    let mut a = Member { client: 1, id: "a", epoch: 0, topic };
+    assert_eq!(world.share(&mut a, &[]), [(0, 0, 1)]);
+    world.advance(SECOND);
+    assert_eq!(world.share(&mut a, &[]), [(0, 0, 2)]);
+    world.advance(6 * SECOND);
+    assert_eq!(world.share_beat("a", 2).0, 25, "UNKNOWN_MEMBER_ID");
+}
+
 #[test]
 fn whole_batches_come_unless_the_limit_is_strict() {
     let (mut world, a, _) = World::shared();
@@ -237,6 +290,8 @@ fn acknowledgements_are_taken_as_one_or_not_at_all() {
         (vec![(0, 2, ACCEPT)], INVALID_STATE),
         (vec![(0, 0, ACCEPT), (5, 5, ACCEPT)], INVALID_STATE),
         (vec![(1, 0, ACCEPT)], INVALID_REQUEST),
+        (vec![(0, 1, ACCEPT), (1, 1, ACCEPT)], INVALID_REQUEST),
+        (vec![(1, 1, ACCEPT), (0, 0, ACCEPT)], INVALID_REQUEST),
         (vec![(0, 0, 9)], INVALID_REQUEST),
     ] {
         assert_eq!(world.acknowledge(&mut a, &done), (NONE, code), "{done:?}");
@@ -271,7 +326,9 @@ fn members_share_partitions_and_come_and_go() {
     world.create("t", 2, &[]);
     assert_eq!(world.share_beat("a", 0), (NONE, 2));
     assert_eq!(world.share_beat("b", 0), (NONE, 3));
-    assert_eq!(world.share_beat("a", 2), (NONE, 3));
+    let answer = world.share_heartbeat("a", 2);
+    assert_eq!((answer.member_epoch, &answer.assignment.unwrap().topic_partitions[0].partitions), (3, &vec![0]));
+    assert!(world.share_heartbeat("a", 3).assignment.is_none(), "nothing changed");
     assert_eq!(world.share_beat("a", 2), (NONE, 3), "the answer may have been lost");
     assert_eq!(world.share_beat("a", 9).0, FENCED_EPOCH);
     let describe = share_group_describe::Request { group_ids: vec!["s".to_owned()], ..Default::default() };
@@ -279,6 +336,16 @@ fn members_share_partitions_and_come_and_go() {
     assert_eq!((group.group_state.as_str(), group.assignor_name.as_str(), group.group_epoch), ("Stable", "simple", 3));
     let shares: Vec<_> = group.members.iter().map(|m| m.assignment.topic_partitions[0].partitions.clone()).collect();
     assert_eq!(shares, [[0], [1]]);
+    let commit = offset_commit::Request {
+        group_id: "s".to_owned(),
+        topics: vec![offset_commit::Topic {
+            name: "t".to_owned(),
+            partitions: vec![Default::default()],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    assert_eq!(world.call(1, 8, &commit).topics[0].partitions[0].error_code.0, NOT_FOUND);
     let list = list_groups::Request { types_filter: vec!["share".to_owned()], ..Default::default() };
     let listed = world.call(1, 5, &list).groups.remove(0);
     assert_eq!((listed.protocol_type.as_str(), listed.group_type.as_str()), ("share", "share"));

@@ -3,7 +3,7 @@
 use super::{Client, PARTITIONS, World, consumer_config, producer_config, seeds};
 use klamm::engine::Time;
 use klamm::engine::consumer::Consumer;
-use klamm::engine::group::{Change, GroupConfig, Place, Protocol, assignor};
+use klamm::engine::group::{Change, GroupConfig, Place, Protocol, Strategy, assignor};
 use klamm::engine::ops::{Committed, Output};
 use klamm::engine::producer::{NewRecord, Producer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -256,6 +256,13 @@ fn tell(seed: u64, protocol: Protocol) {
 fn classic_groups_settle_and_skip_nothing() {
     for seed in seeds(SEEDS) {
         let names = STRATEGIES[(seed % STRATEGIES.len() as u64) as usize];
-        tell(seed, Protocol::Classic(names.iter().map(|name| assignor::by_name(name).unwrap()).collect()));
+        tell(seed, Protocol::Classic(names.iter().map(|name| Strategy::Known(assignor::by_name(name).unwrap())).collect()));
+    }
+}
+
+#[test]
+fn groups_that_the_coordinator_assigns_settle_and_skip_nothing() {
+    for seed in seeds(SEEDS / 3) {
+        tell(seed, Protocol::Consumer((seed % 2 == 0).then(|| "range".to_owned())));
     }
 }

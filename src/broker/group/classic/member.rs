@@ -4,6 +4,7 @@ use crate::api::{ErrorCode, join_group, sync_group};
 use crate::broker::group::{Answer, Answers};
 use crate::broker::{Connection, Time};
 use bytes::Bytes;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How long a member may wait for its first generation: it has no session yet.
@@ -114,8 +115,9 @@ impl Member {
         self.waits = Waits::Join(joining.connection);
     }
 
-    pub fn knows(&self, protocol: &str) -> bool {
-        self.protocols.iter().any(|(name, _)| name == protocol)
+    /// The protocols it has.
+    pub fn names(&self) -> BTreeSet<&str> {
+        self.protocols.iter().map(|(name, _)| name.as_str()).collect()
     }
 
     pub fn has_joined(&self) -> bool {

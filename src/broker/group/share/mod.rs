@@ -4,13 +4,13 @@
 //! with each node it reads from, and the records in somebody's hands. One state serves all nodes, so both are here, and a
 //! session knows its node. A member gets its partitions with its first heartbeat; Kafka has to note them first, which takes a
 //! heartbeat and an epoch more. Where there are more members than partitions, Kafka spreads them a little wider.
-//! Left out: configurations of groups, so a group starts with what comes after its first fetch
-//! (`share.auto.offset.reset=latest`); offsets that tools set; `group.share.max.size`.
+//! Left out: offsets that tools set; `group.share.max.size`.
 
 mod partition;
 
 pub(in crate::broker) use partition::{Acknowledged, Want};
 
+use super::Configs;
 use super::assignor::Shares;
 use super::classic::CLIENT_HOST;
 use super::consumer::Refused;
@@ -26,12 +26,6 @@ use bytes::Bytes;
 use partition::Partition;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// Kafka's `group.share.session.timeout.ms`.
-const SESSION: Duration = Duration::from_secs(45);
-
-/// How often members are told to beat: Kafka's `group.share.heartbeat.interval.ms` is 5 s, which is long for a test.
-const HEARTBEAT_INTERVAL_MS: i32 = 500;
 
 /// Sessions a group may have: Kafka's `group.share.max.share.sessions` is for all groups of a node.
 const MAX_SESSIONS: usize = 2000;
@@ -71,7 +65,18 @@ struct Member {
     topics: BTreeSet<String>,
     epoch: i32,
     previous_epoch: i32,
+    /// What it was told to read.
+    assigned: Shares,
     deadline: Time,
+}
+
+/// A heartbeat whose form was checked.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::broker) struct Beat<'a> {
+    pub now: Time,
+    pub configs: Configs,
+    pub client_id: &'a str,
+    pub request: &'a Request,
 }
 
 #[derive(Debug)]
@@ -115,7 +120,8 @@ impl Group {
             let topics: usize = m.topics.iter().map(|name| name.len() + 64).sum();
             MEMBER + 2 * id.len() + m.client_id.len() + m.rack.as_ref().map_or(0, String::len) + topics
         });
-        let targets = self.target.values().map(|shares| shares.values().map(|p| 64 + p.len() * PARTITION).sum());
+        // Once as it is meant, and once as the member was told.
+        let targets = self.target.values().map(|shares| shares.values().map(|p| 128 + 2 * p.len() * PARTITION).sum());
         let sessions = self.sessions.iter().map(|((_, id), s)| MEMBER + id.len() + s.places.len() * PARTITION);
         let topics = self.topics.keys().map(|name| name.len() + 96);
         members.chain(targets).chain(sessions).chain(topics).chain(self.partitions.values().map(Partition::cost)).sum()
@@ -138,18 +144,13 @@ impl Group {
     }
 
     /// A coordinator takes the group over: everybody's session starts anew.
-    pub fn load(&mut self, now: Time) {
-        self.members.values_mut().for_each(|member| member.deadline = now.saturating_add(SESSION));
+    pub fn load(&mut self, now: Time, session: Duration) {
+        self.members.values_mut().for_each(|member| member.deadline = now.saturating_add(session));
     }
 
     /// A member joins, goes on or leaves.
-    pub fn beat(
-        &mut self,
-        topics: &Topics,
-        now: Time,
-        client_id: &str,
-        request: &Request,
-    ) -> Result<Response, Refused> {
+    pub fn beat(&mut self, topics: &Topics, beat: Beat<'_>) -> Result<Response, Refused> {
+        let Beat { now, configs, client_id, request } = beat;
         let (id, epoch) = (request.member_id.as_str(), request.member_epoch);
         let known = self.members.get(id);
         if epoch != JOIN {
@@ -172,7 +173,7 @@ impl Group {
             }
         }
         let member = self.members.entry(id.to_owned()).or_default();
-        member.deadline = now.saturating_add(SESSION);
+        member.deadline = now.saturating_add(configs.share_session());
         member.client_id = client_id.to_owned();
         if request.rack_id.is_some() {
             member.rack.clone_from(&request.rack_id);
@@ -183,7 +184,6 @@ impl Group {
             member.topics = names;
             differs
         });
-        let had = self.target.get(id).cloned().unwrap_or_default();
         let seen = self.look(topics);
         if rereads || seen != self.topics {
             self.topics = seen;
@@ -197,16 +197,18 @@ impl Group {
             (member.previous_epoch, member.epoch) = (member.epoch, self.assignment_epoch);
         }
         let target = self.target.get(id).cloned().unwrap_or_default();
+        let differs = member.assigned != target;
+        member.assigned = target;
         let listed = |(topic_id, partitions): (&Uuid, &BTreeSet<i32>)| TopicPartitions {
             topic_id: *topic_id,
             partitions: partitions.iter().copied().collect(),
         };
-        let assignment = || Assignment { topic_partitions: target.iter().map(listed).collect() };
+        let assignment = || Assignment { topic_partitions: member.assigned.iter().map(listed).collect() };
         Ok(Response {
             member_id: Some(id.to_owned()),
             member_epoch: member.epoch,
-            heartbeat_interval_ms: HEARTBEAT_INTERVAL_MS,
-            assignment: (epoch == JOIN || target != had).then(assignment),
+            heartbeat_interval_ms: configs.share_heartbeat_ms,
+            assignment: (epoch == JOIN || differs).then(assignment),
             ..Response::default()
         })
     }
@@ -228,7 +230,7 @@ impl Group {
             client_id: member.client_id.clone(),
             client_host: CLIENT_HOST.to_owned(),
             subscribed_topic_names: member.topics.iter().cloned().collect(),
-            assignment: self.target.get(id).map(list).unwrap_or_default(),
+            assignment: list(&member.assigned),
         };
         self.members.iter().map(member).collect()
     }
@@ -298,21 +300,22 @@ impl Group {
         log: &mut Log,
         want: &Want<'_>,
     ) -> Result<(Bytes, Vec<AcquiredRecords>), ErrorCode> {
-        let new = || Partition::new(log, want.leader_epoch);
+        let start = if want.configs.share_from_start { log.start_offset() } else { log.end_offset() };
+        let new = || Partition::new(start, want.leader_epoch);
         let partition = self.partitions.entry(place).or_insert_with(new);
         partition.acquire(log, want)
     }
 
-    /// Takes in what a member did with records of a partition.
+    /// Takes in what a member did with records of a partition. Those it renews are its own until then.
     pub fn acknowledge(
         &mut self,
-        now: Time,
+        locked_until: Time,
         owner: &Owner,
         place: Place,
         all: &[Acknowledged],
     ) -> Result<(), ErrorCode> {
         let partition = self.partitions.get_mut(&place).ok_or(ErrorCode::INVALID_RECORD_STATE)?;
-        partition.acknowledge(now, owner, all)?;
+        partition.acknowledge(locked_until, owner, all)?;
         self.freed.insert(place);
         Ok(())
     }

@@ -15,14 +15,11 @@ use crate::api::ErrorCode;
 use crate::api::share_acknowledge::{ACCEPT, GAP, REJECT, RELEASE, RENEW};
 use crate::api::share_fetch::{AcquiredRecords, RECORD_LIMIT};
 use crate::broker::Time;
+use crate::broker::group::Configs;
 use crate::broker::log::Log;
 use crate::record::batches;
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// How long a record is its member's: Kafka's `group.share.record.lock.duration.ms`.
-pub(super) const LOCK: Duration = Duration::from_secs(30);
 
 /// How often a record is delivered at most: Kafka's `group.share.delivery.count.limit`.
 const MAX_DELIVERIES: i16 = 5;
@@ -62,6 +59,7 @@ pub(super) struct Partition {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct Want<'a> {
     pub now: Time,
+    pub configs: Configs,
     pub by: &'a Owner,
     pub leader_epoch: i32,
     pub max_bytes: usize,
@@ -80,10 +78,8 @@ pub(in crate::broker) struct Acknowledged {
 }
 
 impl Partition {
-    /// Starts behind what there is: Kafka's `share.auto.offset.reset` is `latest`.
-    pub fn new(log: &Log, leader_epoch: i32) -> Self {
-        let end = log.end_offset();
-        Self { start: end, end, records: BTreeMap::new(), leader_epoch, next_lock: None }
+    pub fn new(start: i64, leader_epoch: i32) -> Self {
+        Self { start, end: start, records: BTreeMap::new(), leader_epoch, next_lock: None }
     }
 
     pub fn cost(&self) -> usize {
@@ -130,8 +126,9 @@ impl Partition {
         Ok((data, taken))
     }
 
-    /// Takes in what a member did with records, all of it or, if one of them is not the member's, nothing.
-    pub fn acknowledge(&mut self, now: Time, by: &Owner, all: &[Acknowledged]) -> Result<(), ErrorCode> {
+    /// Takes in what a member did with records, all of it or, if one of them is not the member's, nothing. Those it renews
+    /// are its own until then.
+    pub fn acknowledge(&mut self, locked_until: Time, by: &Owner, all: &[Acknowledged]) -> Result<(), ErrorCode> {
         // What is behind the end is nobody's, and a range that stops before it is no longer than what is kept.
         if all.iter().any(|a| a.last >= self.end) {
             return Err(ErrorCode::INVALID_RECORD_STATE);
@@ -156,7 +153,7 @@ impl Partition {
             let Some(record) = self.records.get_mut(&offset) else { continue };
             record.stage = match kind {
                 RELEASE => record.released(),
-                RENEW => Stage::Acquired { by: by.clone(), until: now.saturating_add(LOCK) },
+                RENEW => Stage::Acquired { by: by.clone(), until: locked_until },
                 _ => Stage::Done,
             };
         }
@@ -199,7 +196,8 @@ impl Partition {
         }
         self.end = self.end.max(offset + 1);
         record.deliveries += 1;
-        record.stage = Stage::Acquired { by: want.by.clone(), until: want.now.saturating_add(LOCK) };
+        record.stage =
+            Stage::Acquired { by: want.by.clone(), until: want.now.saturating_add(want.configs.share_lock()) };
         Some(record.deliveries)
     }
 
@@ -229,11 +227,17 @@ impl Record {
 }
 
 impl Acknowledged {
-    /// Whether a batch of acknowledgements makes sense; `renews` is whether locks may be renewed with it.
-    pub fn is_valid(&self, renews: bool) -> bool {
-        let span = self.last.checked_sub(self.first).and_then(|n| usize::try_from(n).ok());
-        let each = |kind: &i8| matches!(*kind, GAP | ACCEPT | RELEASE | REJECT) || renews && *kind == RENEW;
-        span.is_some_and(|n| self.types.len() == 1 || self.types.len() == n.saturating_add(1))
-            && self.types.iter().all(each)
+    /// Whether acknowledgements make sense: in order, of each offset once, of types that are known. `renews` is whether locks
+    /// may be renewed with them.
+    pub fn are_valid(all: &[Self], renews: bool) -> bool {
+        let in_order = all.is_sorted_by(|a, b| a.last < b.first);
+        in_order && all.iter().all(|batch| batch.is_valid(renews))
+    }
+
+    fn is_valid(&self, renews: bool) -> bool {
+        let count = self.last.checked_sub(self.first).and_then(|n| usize::try_from(n).ok());
+        let known = |kind: &i8| matches!(*kind, GAP | ACCEPT | RELEASE | REJECT) || renews && *kind == RENEW;
+        let fits = |n: usize| self.types.len() == 1 || self.types.len() == n.saturating_add(1);
+        count.is_some_and(fits) && self.types.iter().all(known)
     }
 }

@@ -373,8 +373,19 @@ impl Group {
         if self.is_empty() {
             return !request.protocol_type.is_empty() && !request.protocols.is_empty();
         }
-        self.protocol_type.as_ref() == Some(&request.protocol_type)
-            && request.protocols.iter().any(|p| self.members.values().all(|member| member.knows(&p.name)))
+        let shared = self.shared();
+        let known = |p: &join_group::Protocol| shared.as_ref().is_none_or(|shared| shared.contains(p.name.as_str()));
+        self.protocol_type.as_ref() == Some(&request.protocol_type) && request.protocols.iter().any(known)
+    }
+
+    /// The protocols that all members have; `None` if there is nobody.
+    fn shared(&self) -> Option<BTreeSet<&str>> {
+        let mut members = self.members.values().map(Member::names);
+        let mut shared = members.next()?;
+        for names in members {
+            shared.retain(|name| names.contains(name));
+        }
+        Some(shared)
     }
 
     fn add(&mut self, id: String, joining: Joining<'_>, answers: &mut Answers) {
@@ -558,10 +569,10 @@ impl Group {
 
     /// The protocol that most members prefer among those all have.
     fn vote(&self) -> Option<String> {
-        let shared = |name: &str| self.members.values().all(|member| member.knows(name));
+        let shared = self.shared()?;
         let mut votes = BTreeMap::<&str, usize>::new();
         for member in self.members.values() {
-            let first = member.protocols.iter().map(|(name, _)| name.as_str()).find(|name| shared(name));
+            let first = member.protocols.iter().map(|(name, _)| name.as_str()).find(|name| shared.contains(name));
             *votes.entry(first?).or_default() += 1;
         }
         let most = votes.values().max()?;

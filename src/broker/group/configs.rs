@@ -1,0 +1,89 @@
+//! Configurations of groups (KIP-848, KIP-932): how long sessions and locks last, how often members beat, where a share
+//! group starts.
+//!
+//! Left out: Kafka's bounds for them, which an operator sets and which would keep a test from being quick; of
+//! `share.auto.offset.reset` the form `by_duration:`; and names that change nothing here.
+
+use std::time::Duration;
+
+const RESET: &str = "share.auto.offset.reset";
+
+/// What is configured of a group, or what a group has that nobody configured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::broker) struct Configs {
+    pub consumer_heartbeat_ms: i32,
+    consumer_session_ms: i32,
+    pub share_heartbeat_ms: i32,
+    pub share_lock_ms: i32,
+    share_session_ms: i32,
+    pub share_from_start: bool,
+}
+
+impl Default for Configs {
+    /// Kafka's defaults, but for the heartbeats, which are 5 s there: what a member is to let go of, or gets, it learns with
+    /// a heartbeat, and tests should not wait that long.
+    fn default() -> Self {
+        Self {
+            consumer_heartbeat_ms: 500,
+            consumer_session_ms: 45_000,
+            share_heartbeat_ms: 500,
+            share_lock_ms: 30_000,
+            share_session_ms: 45_000,
+            share_from_start: false,
+        }
+    }
+}
+
+impl Configs {
+    /// How long a member of a KIP-848 group may be silent.
+    pub fn consumer_session(&self) -> Duration {
+        millis(self.consumer_session_ms)
+    }
+
+    /// How long a member of a share group may be silent.
+    pub fn share_session(&self) -> Duration {
+        millis(self.share_session_ms)
+    }
+
+    /// How long a record is its member's.
+    pub fn share_lock(&self) -> Duration {
+        millis(self.share_lock_ms)
+    }
+
+    /// Sets one, or its default again; the error is a sentence.
+    pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), String> {
+        let default = Self::default();
+        if name == RESET {
+            self.share_from_start = match value.map(str::to_ascii_lowercase).as_deref() {
+                None => default.share_from_start,
+                Some("latest") => false,
+                Some("earliest") => true,
+                Some(value) => return Err(format!("Invalid value {value} for configuration {name}")),
+            };
+            return Ok(());
+        }
+        let (place, default, least) = match name {
+            "consumer.heartbeat.interval.ms" => (&mut self.consumer_heartbeat_ms, default.consumer_heartbeat_ms, 1),
+            "consumer.session.timeout.ms" => (&mut self.consumer_session_ms, default.consumer_session_ms, 1),
+            "share.heartbeat.interval.ms" => (&mut self.share_heartbeat_ms, default.share_heartbeat_ms, 1),
+            "share.record.lock.duration.ms" => (&mut self.share_lock_ms, default.share_lock_ms, 1000),
+            "share.session.timeout.ms" => (&mut self.share_session_ms, default.share_session_ms, 1),
+            _ => return Err(format!("Unknown group config name: {name}")),
+        };
+        let Some(value) = value else {
+            *place = default;
+            return Ok(());
+        };
+        let refused = |why: &str| Err(format!("Invalid value {value} for configuration {name}: {why}"));
+        *place = match value.trim().parse::<i32>() {
+            Ok(number) if number >= least => number,
+            Ok(_) => return refused(&format!("Value must be at least {least}")),
+            Err(_) => return refused("Not a number of type INT"),
+        };
+        Ok(())
+    }
+}
+
+fn millis(ms: i32) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}

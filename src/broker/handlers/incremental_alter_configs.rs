@@ -1,0 +1,79 @@
+//! IncrementalAlterConfigs v0 and v1: configurations of groups. Those of topics and nodes are left out, INVALID_REQUEST.
+
+use super::{Answer, Context, Refusal};
+use crate::api::ErrorCode;
+use crate::api::describe_configs::GROUP;
+use crate::api::incremental_alter_configs::{APPEND, DELETE, Request, Resource, ResourceResponse, Response, SET, SUBTRACT};
+use crate::broker::state::State;
+use std::collections::BTreeMap;
+
+pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+    let validate_only = request.validate_only;
+    let mut times = BTreeMap::<_, usize>::new();
+    for resource in &request.resources {
+        *times.entry((resource.resource_type, resource.resource_name.clone())).or_default() += 1;
+    }
+    let responses = request.resources.into_iter().map(|resource| {
+        let again = times.get(&(resource.resource_type, resource.resource_name.clone())).is_some_and(|n| *n > 1);
+        let altered = match again {
+            true => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.")),
+            false => alter(state, &resource, validate_only),
+        };
+        let refusal = altered.err().unwrap_or(ErrorCode::NONE.into());
+        ResourceResponse {
+            error_code: refusal.code,
+            error_message: refusal.message,
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name,
+        }
+    });
+    let responses = responses.collect();
+    Answer::Reply(Response { responses, ..Response::default() })
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let refuse = |Resource { resource_type, resource_name, .. }| ResourceResponse {
+        error_code,
+        error_message: None,
+        resource_type,
+        resource_name,
+    };
+    Response { responses: request.resources.into_iter().map(refuse).collect(), ..Response::default() }
+}
+
+fn alter(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), Refusal> {
+    let State { groups, memory, .. } = state;
+    let id = resource.resource_name.as_str();
+    if resource.resource_type != GROUP {
+        let why = format!("Resources of type {} cannot be altered here.", resource.resource_type);
+        return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+    }
+    if id.is_empty() {
+        return Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Default group resources are not allowed."));
+    }
+    let mut configs = groups.configs(id);
+    for config in &resource.configs {
+        let value = match (config.config_operation, config.value.as_deref()) {
+            (SET, Some(value)) => Some(value),
+            (SET, None) => {
+                let why = format!("Null value not supported for : {}", config.name);
+                return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+            }
+            (DELETE, _) => None,
+            (APPEND | SUBTRACT, _) => {
+                let what = if config.config_operation == APPEND { "APPEND" } else { "SUBTRACT" };
+                let why = format!("Can't {what} to key {} because its type is not LIST.", config.name);
+                return Err(Refusal::new(ErrorCode::INVALID_CONFIG, why));
+            }
+            (other, _) => {
+                let why = format!("Unknown operation type {other} is not supported.");
+                return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+            }
+        };
+        configs.set(&config.name, value).map_err(|why| Refusal::new(ErrorCode::INVALID_CONFIG, why))?;
+    }
+    match validate_only || groups.configure(memory, id, configs) {
+        true => Ok(()),
+        false => Err(ErrorCode::KAFKA_STORAGE_ERROR.into()),
+    }
+}

@@ -1,0 +1,434 @@
+"""Groups of klamm's own consumers, by both protocols, on the dev broker and on Apache Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import klamm
+from klamm.errors import BrokerError, ConfigError, FencedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from conftest import Broker
+
+WAIT_S = 60
+
+CLASSIC = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    **{name: {"partition_assignment_strategy": name} for name in CLASSIC},
+    "several": {},
+    "consumer": {"group_protocol": "consumer"},
+}
+
+
+@pytest.fixture(params=PROTOCOLS)
+def protocol(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Every way to be in a group."""
+    config = dict(PROTOCOLS[request.param])
+    if request.param != "consumer":
+        config |= {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
+    return config
+
+
+class Heard(klamm.RebalanceListener):
+    """Notes what a listener hears."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, list[int]]] = []
+
+    def assigned(self, partitions: set[klamm.TopicPartition]) -> None:
+        self.note("assigned", partitions)
+
+    def revoked(self, partitions: set[klamm.TopicPartition]) -> None:
+        self.note("revoked", partitions)
+
+    def lost(self, partitions: set[klamm.TopicPartition]) -> None:
+        self.note("lost", partitions)
+
+    def note(self, what: str, partitions: set[klamm.TopicPartition]) -> None:
+        self.events.append((what, sorted(tp.partition for tp in partitions)))
+
+
+def member(broker: Broker, group: str, topics: Any, listener: Any = None, **config: Any) -> klamm.Consumer:
+    consumer = klamm.Consumer(broker.bootstrap_servers, group_id=group, auto_offset_reset="earliest", **config)
+    consumer.subscribe(topics, on_rebalance=listener)
+    return consumer
+
+
+def poll_until(members: Sequence[klamm.Consumer], done: Callable[[], bool], seen: Counter[bytes] | None = None) -> None:
+    """Let members poll in turn until something holds."""
+    end = time.monotonic() + WAIT_S
+    while not done():
+        assert time.monotonic() < end, f"not within {WAIT_S} s: {[m.assignment() for m in members]}"
+        for one in members:
+            records = one.poll(0.05)
+            if seen is not None:
+                seen.update(bytes(r.value) for r in records)
+
+
+def shares(members: Sequence[klamm.Consumer]) -> list[list[int]]:
+    return sorted(sorted(tp.partition for tp in m.assignment()) for m in members)
+
+
+def share_evenly(members: Sequence[klamm.Consumer], partitions: int) -> bool:
+    owned = [p for share in shares(members) for p in share]
+    sizes = [len(share) for share in shares(members)]
+    return sorted(owned) == list(range(partitions)) and max(sizes) - min(sizes) <= 1
+
+
+def produce(broker: Broker, topic: str, values: range, partitions: int = 4) -> None:
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for n in values:
+            producer.send_nowait(topic, b"%d" % n, partition=n % partitions)
+
+
+def test_members_share_a_topic_and_every_record_is_read(broker, partitioned, protocol):
+    produce(broker, partitioned, range(200))
+    seen: Counter[bytes] = Counter()
+    first = member(broker, partitioned, [partitioned], **protocol)
+    poll_until([first], lambda: share_evenly([first], 4) and len(seen) == 200, seen)
+    second = member(broker, partitioned, [partitioned], **protocol)
+    poll_until([first, second], lambda: share_evenly([first, second], 4), seen)
+    produce(broker, partitioned, range(200, 400))
+    poll_until([first, second], lambda: len(seen) == 400, seen)
+    second.close()
+    poll_until([first], lambda: share_evenly([first], 4), seen)
+    produce(broker, partitioned, range(400, 500))
+    poll_until([first], lambda: len(seen) == 500, seen)
+    first.close()
+    assert set(seen) == {b"%d" % n for n in range(500)}
+    # Nobody died: what was read was committed before it was given up.
+    assert max(seen.values()) == 1
+    with klamm.Consumer(broker.bootstrap_servers, group_id=partitioned) as reader:
+        places = [klamm.TopicPartition(partitioned, p) for p in range(4)]
+        assert reader.committed(places) == dict.fromkeys(places, 125)
+
+
+def test_a_listener_hears_what_comes_and_goes(broker, partitioned, protocol):
+    heard, other = Heard(), Heard()
+    first = member(broker, partitioned, [partitioned], heard, **protocol)
+    poll_until([first], lambda: share_evenly([first], 4))
+    assert heard.events == [("assigned", [0, 1, 2, 3])]
+    second = member(broker, partitioned, [partitioned], other, **protocol)
+    poll_until([first, second], lambda: share_evenly([first, second], 4))
+    is_eager = protocol.get("partition_assignment_strategy") in {"range", "roundrobin", "sticky"} or len(protocol) == 2
+    went = heard.events[1]
+    assert went[0] == "revoked"
+    assert len(went[1]) == (4 if is_eager else 2)
+    assert len(shares([second])[0]) == 2
+    assert other.events == [("assigned", shares([second])[0])]
+    kept = shares([first])[0]
+    first.close()
+    assert heard.events[-1] == ("revoked", kept)
+    second.close()
+
+
+def test_seeking_and_committing_in_a_listener(broker, partitioned):
+    class Rewinds(klamm.RebalanceListener):
+        def assigned(self, partitions: set[klamm.TopicPartition]) -> None:
+            for tp in partitions:
+                consumer.seek(tp, 3)
+
+        def revoked(self, partitions: set[klamm.TopicPartition]) -> None:
+            consumer.commit(dict.fromkeys(partitions, 4))
+
+    produce(broker, partitioned, range(40))
+    consumer = klamm.Consumer(broker.bootstrap_servers, group_id=partitioned, enable_auto_commit=False)
+    consumer.subscribe([partitioned], on_rebalance=Rewinds())
+    seen: Counter[bytes] = Counter()
+    poll_until([consumer], lambda: len(seen) == 28, seen)
+    assert {int(value) for value in seen} == set(range(12, 40))
+    consumer.close()
+    with klamm.Consumer(broker.bootstrap_servers, group_id=partitioned) as reader:
+        assert set(reader.committed([klamm.TopicPartition(partitioned, p) for p in range(4)]).values()) == {4}
+
+
+def test_what_a_listener_raises_comes_out_of_the_poll_and_the_change_holds(broker, partitioned):
+    class Fails(klamm.RebalanceListener):
+        def assigned(self, partitions: set[klamm.TopicPartition]) -> None:
+            raise ZeroDivisionError
+
+    produce(broker, partitioned, range(4))
+    with klamm.Consumer(broker.bootstrap_servers, group_id=partitioned, auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([partitioned], on_rebalance=Fails())
+        with pytest.raises(ZeroDivisionError):
+            next(iter(consumer))
+        seen: Counter[bytes] = Counter()
+        poll_until([consumer], lambda: len(seen) == 4, seen)
+
+
+def test_an_event_loop_awaits_its_listener(broker, partitioned):
+    heard: list[str] = []
+
+    class Slow(klamm.RebalanceListener):
+        async def assigned(self, partitions: set[klamm.TopicPartition]) -> None:
+            await asyncio.sleep(0)
+            heard.append(f"assigned {len(partitions)}")
+
+        async def revoked(self, partitions: set[klamm.TopicPartition]) -> None:
+            heard.append(f"revoked {len(partitions)}")
+
+    async def read() -> list[int]:
+        async with klamm.AsyncConsumer(
+            broker.bootstrap_servers, group_id=partitioned, auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.subscribe([partitioned], on_rebalance=Slow())
+            values = []
+            async for record in consumer:
+                values.append(int(record.value))
+                assert heard == ["assigned 4"]
+                if len(values) == 8:
+                    return values
+        raise AssertionError("the topic ended")
+
+    produce(broker, partitioned, range(8))
+    assert sorted(asyncio.run(asyncio.wait_for(read(), WAIT_S))) == list(range(8))
+    assert heard == ["assigned 4", "revoked 4"]
+
+
+def test_a_static_member_comes_back_without_a_rebalance(broker, partitioned, protocol):
+    heard = Heard()
+    first = member(broker, partitioned, [partitioned], heard, group_instance_id="one", **protocol)
+    second = member(broker, partitioned, [partitioned], group_instance_id="two", **protocol)
+    poll_until([first, second], lambda: share_evenly([first, second], 4))
+    events, had = list(heard.events), shares([second])
+    second.close()
+    again = member(broker, partitioned, [partitioned], group_instance_id="two", **protocol)
+    poll_until([first, again], lambda: share_evenly([first, again], 4))
+    assert shares([again]) == had
+    assert heard.events == events
+    first.close()
+    again.close()
+
+
+def test_two_static_members_of_one_name_fence_each_other(broker, partitioned):
+    first = member(broker, partitioned, [partitioned], group_instance_id="one", heartbeat_interval_ms=200)
+    poll_until([first], lambda: share_evenly([first], 4))
+    second = member(broker, partitioned, [partitioned], group_instance_id="one")
+    with pytest.raises(FencedError, match="FENCED_INSTANCE_ID"):
+        poll_until([second, first], lambda: False)
+    first.close()
+    second.close()
+
+
+@pytest.mark.parametrize("protocol", ["cooperative-sticky", "consumer"], indirect=True)
+def test_who_does_not_poll_loses_its_place_and_gets_it_back(broker, partitioned, protocol):
+    produce(broker, partitioned, range(100))
+    heard = Heard()
+    config = {**protocol, "max_poll_interval_ms": 1500}
+    if "session_timeout_ms" in config:
+        config |= {"session_timeout_ms": 6000}
+    slow = member(broker, partitioned, [partitioned], heard, **config)
+    quick = member(broker, partitioned, [partitioned], **protocol)
+    poll_until([slow, quick], lambda: share_evenly([slow, quick], 4))
+    before = len(heard.events)
+    poll_until([quick], lambda: shares([quick]) == [[0, 1, 2, 3]])
+    assert len(heard.events) == before
+    poll_until([slow, quick], lambda: share_evenly([slow, quick], 4))
+    assert heard.events[before][0] == "lost"
+    slow.close()
+    quick.close()
+
+
+@pytest.mark.parametrize("protocol", ["range", "consumer"], indirect=True)
+def test_topics_that_match_a_pattern_are_read_also_those_made_later(broker, topic, protocol):
+    def make(name: str) -> None:
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics({name: klamm.NewTopic(partitions=2)})
+
+    make(f"{topic}-a")
+    make(f"x{topic}-a")
+    with klamm.Consumer(
+        broker.bootstrap_servers, group_id=topic, metadata_max_age_ms=500, auto_offset_reset="earliest", **protocol
+    ) as consumer:
+        consumer.subscribe(pattern=f"{topic}-.*")
+
+        def topics() -> set[str]:
+            return {tp.topic for tp in consumer.assignment()}
+
+        poll_until([consumer], lambda: topics() == {f"{topic}-a"})
+        make(f"{topic}-b")
+        poll_until([consumer], lambda: topics() == {f"{topic}-a", f"{topic}-b"})
+
+
+def test_a_topic_that_grows_is_shared_out_again(broker, partitioned, protocol):
+    if broker.name == "dev":
+        pytest.skip("the dev broker cannot add partitions yet")
+    admin = pytest.importorskip("confluent_kafka.admin")
+    heard = Heard()
+    first = member(broker, partitioned, [partitioned], heard, metadata_max_age_ms=500, **protocol)
+    poll_until([first], lambda: share_evenly([first], 4))
+    client = admin.AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    client.create_partitions([admin.NewPartitions(partitioned, 6)])[partitioned].result()
+    poll_until([first], lambda: share_evenly([first], 6))
+    first.close()
+
+
+def test_offsets_are_committed_with_a_text(broker, partitioned):
+    tp = klamm.TopicPartition(partitioned, 1)
+    with klamm.Consumer(broker.bootstrap_servers, group_id=partitioned) as consumer:
+        consumer.commit({tp: klamm.OffsetAndMetadata(7, "seven")})
+        assert consumer.committed([tp]) == {tp: 7}
+        assert consumer.committed_metadata([tp]) == {tp: klamm.OffsetAndMetadata(7, "seven")}
+        assert consumer.committed_metadata([klamm.TopicPartition(partitioned, 0)]).popitem()[1] is None
+
+
+def test_who_was_replaced_cannot_commit(broker, partitioned):
+    """A member that was away is told so, and what the others committed stays."""
+    produce(broker, partitioned, range(40))
+    config = {"max_poll_interval_ms": 1000, "session_timeout_ms": 6000, "heartbeat_interval_ms": 200}
+    gone = member(broker, partitioned, [partitioned], enable_auto_commit=False, **config)
+    seen: Counter[bytes] = Counter()
+    poll_until([gone], lambda: len(seen) == 40, seen)
+    generation = gone.group_metadata().generation_id
+    assert generation > 0
+    other = member(broker, partitioned, [partitioned], heartbeat_interval_ms=200)
+    seen.clear()
+    poll_until([other], lambda: len(seen) == 40, seen)
+    with pytest.raises(BrokerError):
+        gone.commit(dict.fromkeys(other.assignment(), 1))
+    other.close()
+    gone.close()
+    with klamm.Consumer(broker.bootstrap_servers, group_id=partitioned) as reader:
+        assert set(reader.committed([klamm.TopicPartition(partitioned, p) for p in range(4)]).values()) == {10}
+
+
+def test_heartbeats_go_on_while_the_interpreter_is_held(broker, partitioned):
+    config = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
+    heard = Heard()
+    busy = member(broker, partitioned, [partitioned], heard, **config)
+    poll_until([busy], lambda: share_evenly([busy], 4))
+    end = time.monotonic() + 7
+    while time.monotonic() < end:
+        sum(range(20_000_000))  # does not give the interpreter away
+    poll_until([busy], lambda: share_evenly([busy], 4))
+    busy.poll(1)
+    assert heard.events == [("assigned", [0, 1, 2, 3])]
+    busy.close()
+
+
+def test_closing_while_another_thread_polls(broker, partitioned):
+    consumer = member(broker, partitioned, [partitioned])
+    poll_until([consumer], lambda: share_evenly([consumer], 4))
+    ended: list[BaseException] = []
+
+    def poll() -> None:
+        try:
+            consumer.poll(WAIT_S)
+        except BaseException as e:  # noqa: BLE001
+            ended.append(e)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    began = time.monotonic()
+    consumer.close(timeout=10)
+    thread.join(10)
+    assert not thread.is_alive()
+    assert time.monotonic() - began < 20
+    assert [type(e).__name__ for e in ended] in ([], ["ClosedError"])
+
+
+def test_subscribe_wants_topics_or_a_pattern(broker):
+    with klamm.Consumer(broker.bootstrap_servers, group_id="g") as consumer:
+        with pytest.raises(ConfigError, match="topics or a pattern"):
+            consumer.subscribe()
+        with pytest.raises(ConfigError, match="not a regular expression"):
+            consumer.subscribe(pattern="(")
+
+
+class Evens(klamm.assignors.Assignor):
+    """Even partitions to the first member, odd ones to the last."""
+
+    name = "evens"
+    user_data = b"said"
+
+    def __init__(self) -> None:
+        self.told: list[klamm.assignors.Member] = []
+
+    def assign(self, topics, members):
+        self.told = members
+        members = sorted(members, key=lambda m: m.id)
+        shares = {members[0].id: [], members[-1].id: []}
+        for topic, partitions in topics.items():
+            for p in range(len(partitions)):
+                shares[members[0 if p % 2 == 0 else -1].id].append(klamm.TopicPartition(topic, p))
+        return shares
+
+
+def test_an_assignor_of_ones_own(broker, partitioned):
+    assignors = [Evens(), Evens()]
+    config = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
+    members = [
+        member(broker, partitioned, [partitioned], partition_assignment_strategy=[a, "range"], **config)
+        for a in assignors
+    ]
+    poll_until(members, lambda: shares(members) == [[0, 2], [1, 3]])
+    told = next(a.told for a in assignors if len(a.told) == 2)
+    assert all(m.topics == [partitioned] and m.user_data == b"said" for m in told)
+    for one in members:
+        one.close()
+
+
+def test_an_assignor_that_fails_ends_the_membership(broker, partitioned):
+    class Fails(Evens):
+        def assign(self, topics, members):
+            raise ZeroDivisionError("no reason")
+
+    class Twice(Evens):
+        def assign(self, topics, members):
+            return {members[0].id: [klamm.TopicPartition(t, 0) for t in topics] * 2}
+
+    for assignor, why in [(Fails(), "ZeroDivisionError"), (Twice(), "to two members")]:
+        with member(broker, partitioned, [partitioned], partition_assignment_strategy=[assignor]) as consumer:
+            with pytest.raises(ConfigError, match=why):
+                consumer.poll(WAIT_S)
+
+
+def test_leaving_a_subscription_lets_others_have_it(broker, partitioned, protocol):
+    first = member(broker, partitioned, [partitioned], **protocol)
+    second = member(broker, partitioned, [partitioned], **protocol)
+    poll_until([first, second], lambda: share_evenly([first, second], 4))
+    first.unsubscribe()
+    assert first.assignment() == set()
+    poll_until([second], lambda: share_evenly([second], 4))
+    first.subscribe([partitioned])
+    poll_until([first, second], lambda: share_evenly([first, second], 4))
+    first.close()
+    second.close()
+
+
+def test_a_transaction_commits_for_a_member(broker, partitioned, protocol):
+    produce(broker, partitioned, range(20))
+    config = {**protocol, "enable_auto_commit": False}
+    consumer = member(broker, partitioned, [partitioned], **config)
+    seen: Counter[bytes] = Counter()
+    poll_until([consumer], lambda: len(seen) == 20, seen)
+    with klamm.Producer(broker.bootstrap_servers, transactional_id=partitioned) as producer:
+        with producer.transaction() as tx:
+            tx.commit_offsets(consumer)
+    consumer.close()
+    with klamm.Consumer(broker.bootstrap_servers, group_id=partitioned) as reader:
+        assert set(reader.committed([klamm.TopicPartition(partitioned, p) for p in range(4)]).values()) == {5}
+
+
+@pytest.fixture
+def many_members(broker: Broker, partitioned: str) -> Iterator[list[klamm.Consumer]]:
+    members = [member(broker, partitioned, [partitioned]) for _ in range(6)]
+    yield members
+    for one in members:
+        one.close()
+
+
+def test_members_without_a_partition_wait_for_one(broker, partitioned, many_members):
+    poll_until(many_members, lambda: [len(s) for s in shares(many_members)] == [0, 0, 1, 1, 1, 1])
+    owner = next(m for m in many_members if m.assignment())
+    owner.close()
+    many_members.remove(owner)
+    poll_until(many_members, lambda: [len(s) for s in shares(many_members)] == [0, 1, 1, 1, 1])

@@ -1,0 +1,87 @@
+"""One group of klamm's consumers and other clients': whoever leads it, everybody gets its share and no record is skipped."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, closing
+
+import pytest
+
+import klamm
+from members import PARTITIONS, PATIENCE, Confluent, KafkaPython, Klamm, read, settle, sixty_records
+
+STRATEGIES = ["range", "roundrobin", "cooperative-sticky"]
+
+
+@pytest.fixture
+def topic(topic, broker):
+    return sixty_records(broker, topic)
+
+
+def kafka_python(broker, group, topic, partition_assignment_strategy):
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+    assignors = {a.name: a for a in (CooperativeStickyAssignor, RangePartitionAssignor, RoundRobinPartitionAssignor)}
+    return KafkaPython(broker, group, topic, partition_assignment_strategy=[assignors[partition_assignment_strategy]])
+
+
+def confluent(broker, group, topic, partition_assignment_strategy):
+    config = {"partition_assignment_strategy": partition_assignment_strategy, "heartbeat_interval_ms": 300}
+    return Confluent(broker, group, topic, **config)
+
+
+def write(broker, topic, numbers):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for n in numbers:
+            producer.send_nowait(topic, b"%d" % n, partition=n % PARTITIONS)
+
+
+@pytest.mark.parametrize("order", ["klamm leads", "klamm joins last"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_three_clients_share_one_group(broker, topic, strategy, order):
+    kinds = [Klamm, confluent, kafka_python]
+    if order != "klamm leads":
+        kinds.reverse()
+    with ExitStack() as stack:
+        members = []
+        for kind in kinds:
+            member = kind(broker, f"{topic}-group", topic, partition_assignment_strategy=strategy)
+            members.append(stack.enter_context(closing(member)))
+            settle(members)
+        assert [len(member.partitions()) for member in members] == [2, 2, 2]
+        # From here on everybody is at the end of what it has, or reads it again.
+        for member in members:
+            member.commit()
+        write(broker, topic, range(1000, 1120))
+        found = set()
+        deadline = time.monotonic() + PATIENCE
+        while not found.issuperset(b"%d" % n for n in range(1000, 1120)):
+            assert time.monotonic() < deadline, f"{len(found)} came"
+            for member in members:
+                found.update(member.poll())
+        for member in members:
+            member.commit()
+        ours = next(member for member in members if isinstance(member, Klamm))
+        ours.close()
+        members.remove(ours)
+        settle(members)
+        write(broker, topic, range(2000, 2060))
+        assert {int(value) for value in read(members, 60)} == set(range(2000, 2060)), "offsets of klamm's were not kept"
+
+
+def test_klamm_and_confluent_share_a_group_of_the_coordinators(broker, topic):
+    config = {"group_protocol": "consumer"}
+    group = f"{topic}-group"
+    with (
+        closing(Klamm(broker, group, topic, **config)) as ours,
+        closing(Confluent(broker, group, topic, **config)) as other,
+    ):
+        found = settle([ours, other])
+        assert sorted(map(len, [ours.partitions(), other.partitions()])) == [3, 3]
+        write(broker, topic, range(1000, 1060))
+        deadline = time.monotonic() + PATIENCE
+        while not set(found).issuperset(b"%d" % n for n in [*range(60), *range(1000, 1060)]):
+            assert time.monotonic() < deadline, f"{len(set(found))} came"
+            found += ours.poll() + other.poll()

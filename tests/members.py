@@ -1,0 +1,184 @@
+"""Members of groups, of several clients behind the same few methods."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+import klamm
+
+confluent_kafka = pytest.importorskip("confluent_kafka")
+aiokafka = pytest.importorskip("aiokafka")
+kafka = pytest.importorskip("kafka")
+
+PARTITIONS = 6
+PATIENCE = 30  # seconds for a group to settle
+
+
+def sixty_records(broker, topic):
+    """Make the topic, with ten records in each partition."""
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS)})
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for n in range(60):
+            producer.send_nowait(topic, b"%d" % n, partition=n % PARTITIONS)
+    return topic
+
+
+class Klamm:
+    """A klamm consumer."""
+
+    def __init__(self, broker, group, topic, **config):
+        if config.get("group_protocol") != "consumer":
+            config["heartbeat_interval_ms"] = 300
+        self.consumer = klamm.Consumer(
+            broker.bootstrap_servers,
+            group_id=group,
+            topics=[topic],
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            **config,
+        )
+
+    def poll(self):
+        return [record.value for record in self.consumer.poll(0.1)]
+
+    def partitions(self):
+        return {place.partition for place in self.consumer.assignment()}
+
+    def commit(self):
+        self.consumer.commit()
+
+    def close(self):
+        self.consumer.close()
+
+
+class Confluent:
+    """A confluent-kafka consumer."""
+
+    def __init__(self, broker, group, topic, **config):
+        self.topic = topic
+        self.consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                **{key.replace("_", "."): value for key, value in config.items()},
+            }
+        )
+        self.consumer.subscribe([topic])
+
+    def poll(self):
+        message = self.consumer.poll(0.1)
+        return [] if message is None or message.error() else [message.value()]
+
+    def partitions(self):
+        return {place.partition for place in self.consumer.assignment()}
+
+    def commit(self):
+        self.consumer.commit(asynchronous=False)
+
+    def close(self):
+        self.consumer.close()
+
+
+class KafkaPython:
+    """A kafka-python consumer."""
+
+    def __init__(self, broker, group, topic, **config):
+        self.consumer = kafka.KafkaConsumer(
+            topic,
+            bootstrap_servers=broker.bootstrap_servers,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            heartbeat_interval_ms=300,
+            metadata_max_age_ms=1000,  # it may join before it knows the topic, and looks again only then
+            **config,
+        )
+
+    def poll(self):
+        found = self.consumer.poll(timeout_ms=100)
+        return [record.value for records in found.values() for record in records]
+
+    def partitions(self):
+        return {place.partition for place in self.consumer.assignment()}
+
+    def commit(self):
+        self.consumer.commit()
+
+    def close(self):
+        self.consumer.close()
+
+
+class Aiokafka:
+    """An aiokafka consumer, on a loop of its own."""
+
+    def __init__(self, broker, group, topic, **config):
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever)
+        self.thread.start()
+
+        async def start():
+            self.consumer = aiokafka.AIOKafkaConsumer(
+                topic,
+                bootstrap_servers=broker.bootstrap_servers,
+                group_id=group,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                heartbeat_interval_ms=300,
+                **config,
+            )
+            await self.consumer.start()
+
+        self.run(start())
+
+    def run(self, task):
+        return asyncio.run_coroutine_threadsafe(task, self.loop).result(PATIENCE)
+
+    def poll(self):
+        found = self.run(self.consumer.getmany(timeout_ms=100))
+        return [record.value for records in found.values() for record in records]
+
+    def partitions(self):
+        return {place.partition for place in self.consumer.assignment()}
+
+    def commit(self):
+        self.run(self.consumer.commit())
+
+    def close(self):
+        if self.loop.is_closed():
+            return
+        try:
+            self.run(self.consumer.stop())
+        finally:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.thread.join()
+            self.loop.close()
+
+
+def settle(members, count=PARTITIONS):
+    """Poll until the members share all partitions out, and return what they read meanwhile."""
+    found = []
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        for member in members:
+            found += member.poll()
+        shares = [member.partitions() for member in members]
+        if all(shares) and sum(map(len, shares)) == len(set().union(*shares)) == count:
+            return found
+        assert time.monotonic() < deadline, f"the members have {shares}"
+
+
+def read(members, count):
+    found = []
+    deadline = time.monotonic() + PATIENCE
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"only {len(found)} records came"
+        for member in members:
+            found += member.poll()
+    return found

@@ -1,0 +1,53 @@
+"""The clients of a Spark worker: kept for its next task, never across a fork, never after a failure. No broker, no Spark."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from klamm.errors import ClosedError
+from klamm.spark import clients
+
+CONFIG = {"bootstrap.servers": "localhost:1"}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept(monkeypatch):
+    monkeypatch.setattr(clients, "_idle", {})
+
+
+def lent(config=CONFIG):
+    with clients.consumer(config) as consumer:
+        return consumer
+
+
+def test_the_next_task_gets_the_client_of_the_last_one():
+    assert lent() is lent()
+    assert lent() is not lent(CONFIG | {"client.id": "other"})
+
+
+def test_two_tasks_at_a_time_share_nothing():
+    with clients.consumer(CONFIG) as one, clients.consumer(CONFIG) as other:
+        assert one is not other
+
+
+def test_a_child_of_a_fork_makes_its_own(monkeypatch):
+    parents = lent()
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    assert lent() is not parents
+
+
+def test_a_failed_task_leaves_no_client_behind():
+    def fail():
+        with clients.producer(CONFIG) as producer:
+            failed.append(producer)
+            raise RuntimeError("out of luck")
+
+    failed = []
+    with pytest.raises(RuntimeError, match="out of luck"):
+        fail()
+    with clients.producer(CONFIG) as producer:
+        assert producer is not failed[0]
+    with pytest.raises(ClosedError):
+        failed[0].send("t", b"v")
