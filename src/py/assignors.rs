@@ -153,10 +153,11 @@ impl CustomAssignor for PythonAssignor {
     fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Result<Assignment, Error> {
         Python::attach(|py| {
             self.call(py, topics, members).map_err(|e| {
-                let message = format!("assignor {:?} failed: {}", self.name, e.value(py).repr().map_or_else(
-                    |_| e.get_type(py).to_string(),
-                    |text| text.to_string(),
-                ));
+                let message = format!(
+                    "assignor {:?} failed: {}",
+                    self.name,
+                    e.value(py).repr().map_or_else(|_| e.get_type(py).to_string(), |text| text.to_string(),)
+                );
                 Error::new(ErrorKind::Config, message).with_hint("the group cannot go on without an assignment")
             })
         })

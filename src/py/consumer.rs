@@ -373,8 +373,7 @@ impl ConsumerCore {
         }
         let assignors = take_assignors(&keywords)?;
         let calls_python = !assignors.is_empty();
-        let (config, servers) =
-            config::parse_with(py, Role::Consumer, bootstrap_servers, Some(&keywords), assignors)?;
+        let (config, servers) = config::parse_with(py, Role::Consumer, bootstrap_servers, Some(&keywords), assignors)?;
         let most = config.max_poll_records();
         let client = client::Consumer::new(&config).map_err(|e| raise(py, &e))?;
         let this = Self {

@@ -256,7 +256,10 @@ fn tell(seed: u64, protocol: Protocol) {
 fn classic_groups_settle_and_skip_nothing() {
     for seed in seeds(SEEDS) {
         let names = STRATEGIES[(seed % STRATEGIES.len() as u64) as usize];
-        tell(seed, Protocol::Classic(names.iter().map(|name| Strategy::Known(assignor::by_name(name).unwrap())).collect()));
+        tell(
+            seed,
+            Protocol::Classic(names.iter().map(|name| Strategy::Known(assignor::by_name(name).unwrap())).collect()),
+        );
     }
 }
 
