@@ -67,6 +67,15 @@ def test_a_member_keeps_what_it_says_it_had():
         assert assign(name, TOPIC, members)["b"] == owned
 
 
+def test_what_has_to_move_is_nobodys_in_the_first_round_of_cooperative_sticky():
+    owned = [TopicPartition("t", partition) for partition in range(4)]
+    members = [Member("a", ["t"], owned=owned, generation=4), Member("b", ["t"])]
+    found = assign("cooperative-sticky", TOPIC, members)
+    assert found == {"a": owned[:2], "b": []}
+    again = [Member(name, ["t"], owned=places, generation=5) for name, places in found.items()]
+    assert assign("cooperative-sticky", TOPIC, again) == {"a": owned[:2], "b": owned[2:]}
+
+
 def test_user_data_is_that_of_the_java_client():
     assert user_data("range") is None
     assert user_data("sticky") is None

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
-/// How many subscriptions the search for a better balance looks at, which takes a second at most. Only in groups where
+/// How many subscriptions the search for a better balance looks at, which takes about a second. Only in groups where
 /// nearly everybody subscribes to something else is that too few; their balance is not quite the best then.
 const PATIENCE: usize = 100_000_000;
 
