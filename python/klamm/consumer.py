@@ -162,7 +162,7 @@ class Consumer(_Consumer):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int | None]:
         """Return the offsets the group has committed; None where there is none."""
-        return {tp: at and at.offset for tp, at in self.committed_metadata(partitions, timeout).items()}
+        return _offsets(self.committed_metadata(partitions, timeout))
 
     def committed_metadata(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -205,9 +205,10 @@ class Consumer(_Consumer):
     ) -> None:
         # If it ends well, the last record given out was handled, too.
         if kind is None:
-            return self._close(None, True)
-        with suppress(KafkaError):  # the exception that is under way is the news
-            self._close(_patience(kind), False)
+            self._close(None, True)
+        else:
+            with suppress(KafkaError):  # the exception that is under way is the news
+                self._close(_patience(kind), False)
 
 
 class AsyncConsumer(_Consumer):
@@ -294,7 +295,7 @@ class AsyncConsumer(_Consumer):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int | None]:
         """Return the offsets the group has committed; None where there is none."""
-        return {tp: at and at.offset for tp, at in (await self.committed_metadata(partitions, timeout)).items()}
+        return _offsets(await self.committed_metadata(partitions, timeout))
 
     async def committed_metadata(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -343,9 +344,10 @@ class AsyncConsumer(_Consumer):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            return await self._leave(None, True)
-        with suppress(KafkaError):
-            await self._leave(_patience(kind), False)
+            await self._leave(None, True)
+        else:
+            with suppress(KafkaError):
+                await self._leave(_patience(kind), False)
 
 
 def _patience(kind: type[BaseException]) -> float | None:
@@ -374,6 +376,10 @@ def _with_metadata(
     partitions: list[TopicPartition], found: list[tuple[int, str] | None]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     return {tp: OffsetAndMetadata(*at) if at else None for tp, at in zip(partitions, found, strict=True)}
+
+
+def _offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> dict[TopicPartition, int | None]:
+    return {tp: None if at is None else at.offset for tp, at in found.items()}
 
 
 def _ends(found: Mapping[TopicPartition, tuple[int, int] | None]) -> dict[TopicPartition, int]:

@@ -153,7 +153,7 @@ def test_seeking_and_committing_in_a_listener(broker, partitioned):
 def test_what_a_listener_raises_comes_out_of_the_poll_and_the_change_holds(broker, partitioned):
     class Fails(klamm.RebalanceListener):
         def assigned(self, partitions: set[klamm.TopicPartition]) -> None:
-            raise ZeroDivisionError
+            raise ZeroDivisionError(partitions)
 
     produce(broker, partitioned, range(4))
     with klamm.Consumer(broker.bootstrap_servers, group_id=partitioned, auto_offset_reset="earliest") as consumer:
@@ -379,16 +379,19 @@ def test_an_assignor_of_ones_own(broker, partitioned):
 def test_an_assignor_that_fails_ends_the_membership(broker, partitioned):
     class Fails(Evens):
         def assign(self, topics, members):
-            raise ZeroDivisionError("no reason")
+            raise ZeroDivisionError(topics, members)
 
     class Twice(Evens):
         def assign(self, topics, members):
             return {members[0].id: [klamm.TopicPartition(t, 0) for t in topics] * 2}
 
     for assignor, why in [(Fails(), "ZeroDivisionError"), (Twice(), "to two members")]:
-        with member(broker, partitioned, [partitioned], partition_assignment_strategy=[assignor]) as consumer:
-            with pytest.raises(ConfigError, match=why):
-                consumer.poll(WAIT_S)
+        config = {"partition_assignment_strategy": [assignor]}
+        with (
+            member(broker, partitioned, [partitioned], **config) as consumer,
+            pytest.raises(ConfigError, match=why),
+        ):
+            consumer.poll(WAIT_S)
 
 
 def test_leaving_a_subscription_lets_others_have_it(broker, partitioned, protocol):
@@ -410,9 +413,11 @@ def test_a_transaction_commits_for_a_member(broker, partitioned, protocol):
     consumer = member(broker, partitioned, [partitioned], **config)
     seen: Counter[bytes] = Counter()
     poll_until([consumer], lambda: len(seen) == 20, seen)
-    with klamm.Producer(broker.bootstrap_servers, transactional_id=partitioned) as producer:
-        with producer.transaction() as tx:
-            tx.commit_offsets(consumer)
+    with (
+        klamm.Producer(broker.bootstrap_servers, transactional_id=partitioned) as producer,
+        producer.transaction() as tx,
+    ):
+        tx.commit_offsets(consumer)
     consumer.close()
     with klamm.Consumer(broker.bootstrap_servers, group_id=partitioned) as reader:
         assert set(reader.committed([klamm.TopicPartition(partitioned, p) for p in range(4)]).values()) == {5}
@@ -426,7 +431,7 @@ def many_members(broker: Broker, partitioned: str) -> Iterator[list[klamm.Consum
         one.close()
 
 
-def test_members_without_a_partition_wait_for_one(broker, partitioned, many_members):
+def test_members_without_a_partition_wait_for_one(many_members):
     poll_until(many_members, lambda: [len(s) for s in shares(many_members)] == [0, 0, 1, 1, 1, 1])
     owner = next(m for m in many_members if m.assignment())
     owner.close()

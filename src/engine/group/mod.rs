@@ -1,8 +1,8 @@
 //! Membership of a group: which partitions a consumer reads, as the members of its group agree with their coordinator.
 //!
-//! Two protocols lead there. In [`classic`] groups the members join, one of them assigns, and all of them get their
-//! share (Kafka 0.9, KIP-429, KIP-345); in [`next_gen`] ones the coordinator assigns and each member follows by its
-//! heartbeats (KIP-848). Either way what comes out are [`Change`]s, one after the other: the reader takes one, does what
+//! Two protocols lead there. In classic groups (`classic`) the members join, one of them assigns, and all of them get
+//! their share (Kafka 0.9, KIP-429, KIP-345); in those of KIP-848 (`next_gen`) the coordinator assigns and each member
+//! follows by its heartbeats. Either way what comes out are [`Change`]s, one after the other: the reader takes one, does what
 //! it has to, and says so; only then may the partitions go to somebody else.
 
 pub mod assignor;
@@ -182,8 +182,10 @@ impl Changes {
         }
     }
 
-    /// Goes over to what was assigned: gives up first. Says whether anything was.
+    /// Goes over to what was assigned: gives up first. Says whether anything was. What the reader did not take of an
+    /// assignment before does not happen any more.
     fn follow(&mut self, target: &BTreeSet<Place>) -> bool {
+        self.queue.truncate(usize::from(self.taken));
         let revoked: Vec<Place> = self.owned.difference(target).cloned().collect();
         let is_any = !revoked.is_empty();
         self.push(Change::Revoked(revoked));
@@ -231,6 +233,17 @@ impl Changes {
 
     fn is_settled(&self) -> bool {
         self.queue.is_empty()
+    }
+
+    /// What nobody else may have: what is owned, and what the reader is about to get.
+    fn claimed(&self) -> BTreeSet<Place> {
+        let mut claimed = self.owned.clone();
+        for change in &self.queue {
+            if let Change::Assigned(places) = change {
+                claimed.extend(places.iter().cloned());
+            }
+        }
+        claimed
     }
 }
 

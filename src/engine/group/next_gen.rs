@@ -251,7 +251,7 @@ impl NextGen {
     /// Whether the coordinator should hear something before the next heartbeat is due.
     fn has_news(&self) -> bool {
         let subscription = self.said.subscription.as_ref().is_some_and(|s| *s != self.subscription);
-        let owned = self.said.owned.as_ref().is_some_and(|o| *o != self.changes.owned);
+        let owned = self.said.owned.as_ref().is_some_and(|o| *o != self.changes.claimed());
         subscription || (owned && self.changes.is_settled())
     }
 
@@ -284,24 +284,24 @@ impl NextGen {
                 request.server_assignor.clone_from(assignor);
             }
         }
-        if self.said.owned.as_ref() != Some(&self.changes.owned)
-            && (self.said.owned.is_none() || self.changes.is_settled())
-        {
+        let claimed = self.changes.claimed();
+        let is_first = self.said.owned.is_none();
+        if is_first || (self.changes.is_settled() && self.said.owned.as_ref() != Some(&claimed)) {
             let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
-            for (topic, partition) in &self.changes.owned {
+            for (topic, partition) in &claimed {
                 if let Some(known) = self.cluster.topics.get(topic) {
                     topics.entry(known.id).or_default().push(*partition);
                 }
             }
             let owned = |(topic_id, partitions)| api::TopicPartitions { topic_id, partitions };
             request.topic_partitions = Some(topics.into_iter().map(owned).collect());
-            self.saying.owned = Some(self.changes.owned.clone());
+            self.saying.owned = Some(claimed);
         }
     }
 
     /// Goes over to what the coordinator wants, once the names of all topics are known.
     fn reconcile(&mut self) {
-        let (Some(target), true) = (&self.target, self.changes.is_settled() && self.state == State::Member) else {
+        let (Some(target), true) = (&self.target, !self.changes.taken && self.state == State::Member) else {
             return;
         };
         let names: BTreeMap<Uuid, &Arc<str>> = self.cluster.topics.iter().map(|(name, t)| (t.id, name)).collect();
