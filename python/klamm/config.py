@@ -70,7 +70,7 @@ class ConsumerConfig(CommonConfig, total=False):
 
     allow_auto_create_topics: bool
     auto_commit_interval_ms: int
-    auto_offset_reset: Literal["earliest", "latest", "none"]
+    auto_offset_reset: str
     check_crcs: bool
     client_rack: str
     enable_auto_commit: bool

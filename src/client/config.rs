@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, hash_map::RandomState};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// What a client is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// Who acknowledges.
     Acks,
+    /// Where to start reading.
+    Reset,
 }
 
 /// One key.
@@ -86,6 +88,7 @@ impl Key {
             Kind::Int(min, max) => format!("a whole number from {min} to {max}"),
             Kind::Bool => "true or false".to_owned(),
             Kind::Choice(names) => names.join(", "),
+            Kind::Reset => "earliest, latest, none, by_duration:PnDTnHnMnS".to_owned(),
             Kind::Acks => "all, -1, 0, 1; brokers before 0.9 take any number of replicas".to_owned(),
         }
     }
@@ -138,7 +141,7 @@ keys! {
     "transactional.id": Kind::Text, "", PRODUCER, "Who the producer is over restarts; makes transactions possible, and everything it sends part of one.";
     "transaction.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", PRODUCER, "After this time the broker aborts a transaction that was not ended.";
     "group.id": Kind::Text, "", CONSUMER, "The group whose committed offsets are used.";
-    "auto.offset.reset": Kind::Choice(&["earliest", "latest", "none"]), "latest", CONSUMER, "Where to start without a committed offset, or when the offset is gone.";
+    "auto.offset.reset": Kind::Reset, "latest", CONSUMER, "Where to start without a committed offset, or when the offset is gone; by_duration: at the first record that is no older, as by_duration:PT12H.";
     "group.instance.id": Kind::Text, "", CONSUMER, "The name of a static member: it may restart within session.timeout.ms without a rebalance (KIP-345).";
     "group.protocol": Kind::Choice(&["classic", "consumer"]), "classic", CONSUMER, "Whether members assign partitions or, from Kafka 4.0 on, the coordinator does (KIP-848).";
     "group.remote.assignor": Kind::Text, "", CONSUMER, "The coordinator's assignor, uniform or range, with group.protocol=consumer; it chooses one by itself.";
@@ -239,6 +242,16 @@ fn check(key: &Key, value: Value) -> Result<Value, Error> {
             let text = if text == "all" { "-1".to_owned() } else { text };
             let acks = text.parse::<i16>().ok().filter(|n| *n >= -1).ok_or_else(wrong)?;
             Ok(Value::Int(acks.into()))
+        }
+        (Kind::Reset, Value::String(text)) => {
+            let text = text.trim();
+            let is_name = ["earliest", "latest", "none"].iter().any(|name| name.eq_ignore_ascii_case(text));
+            let is_age = || text.strip_prefix(BY_DURATION).and_then(age).is_some();
+            match is_name {
+                true => Ok(Value::String(text.to_ascii_lowercase())),
+                false if is_age() => Ok(Value::String(text.to_owned())),
+                false => Err(wrong()),
+            }
         }
         (Kind::Choice(names), value) => {
             let text = match value {
@@ -457,8 +470,9 @@ impl Config {
             reset: match self.text("auto.offset.reset").as_str() {
                 "earliest" => Reset::Earliest,
                 "latest" => Reset::Latest,
-                _ => Reset::None,
+                other => other.strip_prefix(BY_DURATION).and_then(age).map_or(Reset::None, Reset::ByDuration),
             },
+            started_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64),
             auto_commit: auto.then(|| self.ms("auto.commit.interval.ms")),
             min_bytes: self.i32("fetch.min.bytes"),
             max_wait: self.ms("fetch.max.wait.ms"),
@@ -521,6 +535,26 @@ impl Config {
     }
 }
 
+const BY_DURATION: &str = "by_duration:";
+
+/// A duration of ISO 8601 in days, hours, minutes and whole seconds: `P1DT12H`.
+fn age(text: &str) -> Option<Duration> {
+    let (days, time) = text.strip_prefix('P')?.split_once('T').unwrap_or((text.strip_prefix('P')?, ""));
+    let (mut seconds, mut count) = (0u64, 0);
+    for (mut part, units) in [(days, &[('D', 86_400)][..]), (time, &[('H', 3_600), ('M', 60), ('S', 1)][..])] {
+        for (unit, size) in units {
+            if let Some((number, rest)) = part.split_once(*unit) {
+                seconds = seconds.checked_add(number.parse::<u64>().ok()?.checked_mul(*size)?)?;
+                (part, count) = (rest, count + 1);
+            }
+        }
+        if !part.is_empty() {
+            return None;
+        }
+    }
+    (count > 0).then(|| Duration::from_secs(seconds))
+}
+
 /// A seed that differs between clients; the standard library's hash keys are random for each process and count up.
 fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
@@ -563,6 +597,20 @@ mod tests {
     fn idempotence_wants_all_acks_unless_it_is_not_asked_for() {
         assert!(!parse(Role::Producer, "acks", "1").unwrap().producer().unwrap().idempotent);
         assert!(parse(Role::Producer, "max.in.flight", "6").is_err());
+    }
+
+    #[test]
+    fn reading_may_start_some_time_ago() {
+        let of =
+            |value: &str| parse(Role::Consumer, "auto.offset.reset", value).and_then(|c| c.consumer()).map(|c| c.reset);
+        assert_eq!(of("Earliest").unwrap(), Reset::Earliest);
+        assert_eq!(of("by_duration:P1DT2H3M4S").unwrap(), Reset::ByDuration(Duration::from_secs(93_784)));
+        assert_eq!(of("by_duration:PT90M").unwrap(), Reset::ByDuration(Duration::from_secs(5_400)));
+        for wrong in
+            ["by_duration:", "by_duration:P", "by_duration:PT", "by_duration:1H", "by_duration:PT1H2", "sooner"]
+        {
+            assert!(of(wrong).unwrap_err().to_string().contains("by_duration:PnDTnHnMnS"), "{wrong}");
+        }
     }
 
     #[test]

@@ -122,6 +122,7 @@ pub(super) fn config_keys() -> Vec<KeyFields> {
         Kind::Bool => "bool",
         Kind::Choice(_) => "choice",
         Kind::Acks => "acks",
+        Kind::Reset => "reset",
     };
     let fields = |k: &Key| {
         (k.name, k.aliases.to_vec(), kind(k), k.default, k.allowed(), k.roles.iter().map(role).collect(), k.doc)

@@ -437,3 +437,14 @@ def test_members_without_a_partition_wait_for_one(many_members):
     owner.close()
     many_members.remove(owner)
     poll_until(many_members, lambda: [len(s) for s in shares(many_members)] == [0, 1, 1, 1, 1])
+
+
+def test_reading_starts_where_some_time_ago_was(broker, partitioned):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        hour_ms = 3_600_000
+        now_ms = int(time.time() * 1000)
+        for age in (3, 2, 1, 0):
+            producer.send(partitioned, b"%d" % age, partition=0, timestamp_ms=now_ms - age * hour_ms).result()
+    config = {"group_id": partitioned, "auto_offset_reset": "by_duration:PT1H30M"}
+    with klamm.Consumer(broker.bootstrap_servers, topics=[partitioned], **config) as consumer:
+        assert [next(iter(consumer)).value for _ in range(2)] == [b"1", b"0"]

@@ -36,7 +36,7 @@ impl<T: Send> Consumer<T> {
     pub fn assign(&mut self, now: Time, assigned: Vec<Assigned>) {
         self.unsubscribe(now);
         for a in assigned {
-            self.add(a);
+            self.add(now, a);
         }
         self.find_positions(now);
     }
@@ -94,13 +94,13 @@ impl<T: Send> Consumer<T> {
         self.done.extend(self.positions.drain(..).map(|(ticket, ..)| (ticket, Err(error.clone()))));
     }
 
-    pub(super) fn add(&mut self, a: Assigned) {
+    pub(super) fn add(&mut self, now: Time, a: Assigned) {
         let topic: Arc<str> = a.topic.into();
         self.wish.topics.insert(topic.clone());
         let mut p = Partition::new(topic.clone(), a.partition, a.end_offset);
         match a.offset {
             Some(offset) => p.start_at(offset),
-            None if self.config.group.is_none() => p.reset(self.reset_position()),
+            None if self.config.group.is_none() => p.reset(self.reset_position(now)),
             None => {}
         }
         self.remove(&(topic.clone(), a.partition));
@@ -159,7 +159,7 @@ impl<T: Send> Consumer<T> {
                     for partition in 0..known.map_or(0, |t| t.partitions.len()) as i32 {
                         if !self.slots.contains_key(&(topic.clone(), partition)) {
                             let topic = topic.to_string();
-                            self.add(Assigned { topic, partition, offset: None, end_offset: None });
+                            self.add(now, Assigned { topic, partition, offset: None, end_offset: None });
                         }
                     }
                 }
@@ -203,7 +203,7 @@ impl<T: Send> Consumer<T> {
             Change::Assigned(places) => {
                 for (topic, partition) in places {
                     let (topic, partition) = (topic.to_string(), *partition);
-                    self.add(Assigned { topic, partition, offset: None, end_offset: None });
+                    self.add(now, Assigned { topic, partition, offset: None, end_offset: None });
                 }
                 self.find_positions(now);
             }

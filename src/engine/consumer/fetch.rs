@@ -3,7 +3,7 @@
 //! A broker that offers fetch sessions (KIP-227) is told only what changed since the request before. Requests name the
 //! partitions that waited longest first: a broker fills an answer in the order asked.
 
-use super::fetched::{Asked, Checks, Fetched};
+use super::fetched::{Asked, Checks, Fetched, FetchedAll};
 use super::partition::Position;
 use super::{Consumer, Token};
 use crate::api::{ErrorCode, Info, fetch};
@@ -51,6 +51,8 @@ struct Told {
 pub(super) struct Node {
     /// What is out.
     asked: Option<Vec<Asked>>,
+    /// It asked to be left alone until then (KIP-219).
+    pub quiet_until: Time,
     /// The session's id; 0 for none.
     session: i32,
     epoch: i32,
@@ -82,7 +84,7 @@ impl<T: Send> Consumer<T> {
             return None;
         }
         let max_buffered = (self.config.max_partition_bytes as usize).min(self.config.prefetch_bytes);
-        let is_free = |node: &i32| self.nodes.get(node).is_none_or(|n| n.asked.is_none());
+        let is_free = |node: &i32| self.nodes.get(node).is_none_or(|n| n.asked.is_none() && n.quiet_until <= now);
         let wanting = self.partitions.values().filter(|p| p.wants_more(now, max_buffered));
         let node = wanting.filter_map(|p| self.source(p, now)).find(is_free)?;
 
@@ -178,11 +180,12 @@ impl<T: Send> Consumer<T> {
     }
 
     /// Takes in what a broker answered to a whole fetch.
-    pub(super) fn handle_fetch(&mut self, now: Time, node: i32, result: Result<(i32, Vec<Fetched>), Error>) {
+    pub(super) fn handle_fetch(&mut self, now: Time, node: i32, result: Result<FetchedAll, Error>) {
         let known = self.nodes.entry(node).or_default();
         let asked = known.asked.take().unwrap_or_default();
         match result {
-            Ok((session, all)) => {
+            Ok(FetchedAll { session, throttle, partitions }) => {
+                known.quiet_until = now + throttle;
                 match session {
                     0 => known.end_session(),
                     id => {
@@ -191,7 +194,7 @@ impl<T: Send> Consumer<T> {
                         known.epoch = if known.epoch == i32::MAX { 1 } else { known.epoch + 1 };
                     }
                 }
-                for fetched in all {
+                for fetched in partitions {
                     self.handle_fetched(now, fetched);
                 }
                 self.find_positions(now);
@@ -229,7 +232,7 @@ impl<T: Send> Consumer<T> {
 
     fn handle_fetched(&mut self, now: Time, fetched: Fetched) {
         let Fetched { asked, code, high_watermark, replica, chunks, error } = fetched;
-        let reset = self.reset_position();
+        let reset = self.reset_position(now);
         let (first, max) = self.config.retry_backoff;
         let Some(p) = self.partitions.get_mut(&asked.slot) else {
             return;

@@ -7,6 +7,7 @@ use crate::record::{Batch, Control, ControlType, RecordSet, TimestampType, batch
 use crate::wire::{self, Uuid};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One partition that was asked for.
 #[derive(Clone, Debug)]
@@ -58,8 +59,19 @@ pub struct Fetched {
     pub error: Option<Error>,
 }
 
-/// Reads a whole answer: the session's id, and what there is of each partition. A session leaves out what has no news.
-pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<(i32, Vec<Fetched>), Error> {
+/// A whole answer.
+#[derive(Debug)]
+pub struct FetchedAll {
+    /// The session's id, 0 for none.
+    pub session: i32,
+    /// How long the broker wants to be left alone.
+    pub throttle: Duration,
+    /// What there is of each partition that was asked for; a session leaves out what has no news.
+    pub partitions: Vec<Fetched>,
+}
+
+/// Reads a whole answer.
+pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<FetchedAll, Error> {
     let mut response: fetch::Response = reply.decode()?;
     response.error_code.check().map_err(|code| Error::refused(code, "fetch"))?;
     let mut places: HashMap<(&str, Uuid, i32), (usize, usize)> = HashMap::new();
@@ -86,7 +98,8 @@ pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<(i32, Vec
             },
         });
     }
-    Ok((response.session_id, all))
+    let throttle = Duration::from_millis(u64::try_from(response.throttle_time_ms).unwrap_or(0));
+    Ok(FetchedAll { session: response.session_id, throttle, partitions: all })
 }
 
 fn read_partition(asked: Asked, checks: Checks, p: &mut fetch::PartitionResponse) -> Fetched {
@@ -209,7 +222,7 @@ mod tests {
         let topic = fetch::TopicResponse { topic: "t".to_owned(), partitions: vec![partition], ..Default::default() };
         let response = fetch::Response { responses: vec![topic], ..Default::default() };
         let reply = Reply { version: 4, body: api::encode(4, &response).unwrap().into() };
-        let fetched = read(vec![asked], checks, reply).unwrap().1.remove(0);
+        let fetched = read(vec![asked], checks, reply).unwrap().partitions.remove(0);
         let mut partition = Partition::new(Arc::from("t"), 0, None);
         partition.start_at(offset);
         partition.buffer(fetched.chunks, fetched.error);

@@ -20,7 +20,7 @@ use assignment::{Changing, Wanted};
 use bytes::Bytes;
 use commit::Committing;
 use fetch::Node;
-use fetched::{Asked, Checks, Fetched};
+use fetched::{Asked, Checks, FetchedAll};
 use partition::{Partition, Position};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -33,6 +33,8 @@ pub enum Reset {
     Earliest,
     /// After the newest record.
     Latest,
+    /// At the first record that is no older (KIP-1106).
+    ByDuration(Duration),
     /// Nowhere: it is an error.
     None,
 }
@@ -44,6 +46,8 @@ pub struct ConsumerConfig {
     pub group: Option<GroupConfig>,
     /// Where to start without an offset.
     pub reset: Reset,
+    /// The wall clock at [`Time`] 0, milliseconds since 1970.
+    pub started_ms: i64,
     /// How often finished offsets are committed, if they are.
     pub auto_commit: Option<Duration>,
     /// Bytes the broker waits for.
@@ -121,7 +125,7 @@ pub enum Token {
 /// An answer, read.
 pub enum Prepared {
     /// A fetch's.
-    Fetch(i32, Result<(i32, Vec<Fetched>), Error>),
+    Fetch(i32, Result<FetchedAll, Error>),
     /// An operation's.
     Op(Answer<OpToken>),
     /// The membership's.
@@ -384,6 +388,8 @@ impl<T: Send> Role for Consumer<T> {
     fn next_timeout(&self, now: Time) -> Option<Time> {
         let retry = self.partitions.values().filter(|p| p.is_fetchable() && !p.fetching).map(|p| p.retry_at);
         let retry = retry.filter(|t| *t > now).min();
+        let quiet = self.nodes.values().map(|n| n.quiet_until).filter(|t| *t > now).min();
+        let retry = earliest(retry, quiet);
         let group = self.group.as_ref().and_then(|g| g.next_timeout(now));
         let commit = earliest(self.next_commit.filter(|t| *t > now), self.next_commit_at());
         earliest(earliest(self.ops.next_timeout(now), retry), earliest(group, commit))

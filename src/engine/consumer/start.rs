@@ -8,8 +8,12 @@ use crate::engine::{Error, ErrorKind, Time};
 use std::collections::BTreeMap;
 
 impl<T: Send> Consumer<T> {
-    pub(super) fn reset_position(&self) -> Position {
+    pub(super) fn reset_position(&self, now: Time) -> Position {
         match self.config.reset {
+            Reset::ByDuration(age) => {
+                let now_ms = self.config.started_ms + i64::try_from(now.0 / 1000).unwrap_or(i64::MAX);
+                Position::At((now_ms - i64::try_from(age.as_millis()).unwrap_or(i64::MAX)).max(0))
+            }
             Reset::Earliest => Position::At(EARLIEST),
             Reset::Latest => Position::At(LATEST),
             Reset::None => Position::Lost,
@@ -81,7 +85,7 @@ impl<T: Send> Consumer<T> {
                 Ticket::Commit(commit) => self.take_commit(now, commit, &result),
                 Ticket::Start(slots, asked) => {
                     found = true;
-                    self.take_positions(&slots, asked, result);
+                    self.take_positions(now, &slots, asked, result);
                 }
             }
         }
@@ -90,7 +94,13 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    pub(super) fn take_positions(&mut self, slots: &[(usize, u64)], asked: Position, result: Result<Output, Error>) {
+    pub(super) fn take_positions(
+        &mut self,
+        now: Time,
+        slots: &[(usize, u64)],
+        asked: Position,
+        result: Result<Output, Error>,
+    ) {
         let offsets: Vec<Option<i64>> = match result {
             Ok(Output::Committed(offsets)) => offsets.into_iter().map(|o| o.map(|o| o.offset)).collect(),
             Ok(Output::Offsets(offsets)) => offsets.into_iter().map(|o| o.map(|(offset, _)| offset)).collect(),
@@ -105,7 +115,7 @@ impl<T: Send> Consumer<T> {
                 return;
             }
         };
-        let reset = self.reset_position();
+        let reset = self.reset_position(now);
         for ((slot, generation), offset) in slots.iter().zip(offsets) {
             let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) else {
                 continue;

@@ -378,6 +378,7 @@ fn consumer_config(read_committed: bool) -> ConsumerConfig {
     ConsumerConfig {
         group: None,
         reset: Reset::Earliest,
+        started_ms: 1_700_000_000_000,
         auto_commit: None,
         min_bytes: 1,
         max_wait: Duration::from_millis(500),
