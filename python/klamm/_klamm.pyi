@@ -22,6 +22,7 @@ __all__ = [
     "ArrowColumns",
     "ArrowRows",
     "ConsumerCore",
+    "Deserializers",
     "DevBrokerCore",
     "Message07",
     "Pending",
@@ -108,7 +109,7 @@ class RecordMetadata:
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
-@final
+@disjoint_base
 class Record:
     """One record of a topic."""
 
@@ -121,7 +122,11 @@ class Record:
         key: Buffer | None = None,
         value: Buffer | None = None,
         headers: HeadersLike | None = None,
+        timestamp_type: int = 0,
     ) -> Self: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
     @property
     def topic(self) -> str:
         """The topic."""
@@ -176,6 +181,15 @@ class Records(Sequence[Record]):
         """The records as a pyarrow.RecordBatch: all columns, or those named."""
 
     def _columns(self, columns: ArrowColumns) -> ArrowBatch: ...
+    def _deserialized(self, deserializers: Deserializers) -> Records: ...
+
+@final
+class Deserializers:
+    """What makes a program's own objects of keys and values: called with a record, it gives the record that does so."""
+
+    def __new__(cls, key: Callable[[bytes], Any] | None, value: Callable[[bytes], Any] | None) -> Self: ...
+    def __call__(self, record: Record, /) -> Record: ...
+    def __getnewargs__(self) -> tuple[Callable[[bytes], Any] | None, Callable[[bytes], Any] | None]: ...
 
 @final
 class RecordIterator:

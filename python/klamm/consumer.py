@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from klamm._klamm import ArrowColumns, ConsumerCore, Records
 from klamm.errors import ConfigError, KafkaError
+from klamm.hooks import deserializers, hooked
 from klamm.rebalance import partitions
 from klamm.record import OffsetAndMetadata, TopicPartition
 from klamm.transaction import group_metadata
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     import pyarrow as pa
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
-    from klamm._klamm import ArrowBatch, Pending, Record, RecordIterator
+    from klamm._klamm import ArrowBatch, Deserializers, Pending, Record
+    from klamm.config import Bootstrap, ConsumerConfig
+    from klamm.hooks import Deserializer
     from klamm.rebalance import RebalanceListener
     from klamm.transaction import GroupMetadata
 
@@ -39,6 +42,24 @@ class _Consumer(ConsumerCore):
     """What both consumers are made of: everything that waits for nobody."""
 
     _is_async = False
+    _deserializers: Deserializers
+
+    def __new__(
+        cls,
+        bootstrap_servers: Bootstrap | None = None,
+        group_id: str | None = None,
+        topics: Sequence[str] | str | None = None,
+        *,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        **config: Unpack[ConsumerConfig],
+    ) -> Self:
+        made_by = deserializers(key_deserializer, value_deserializer)
+        kind: type[Self] = cls if made_by is None else hooked(cls)  # type: ignore[arg-type]
+        self: Self = super().__new__(kind, bootstrap_servers, group_id, topics, **config)
+        if made_by is not None:
+            self._deserializers = made_by
+        return self
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others.
@@ -120,9 +141,13 @@ class Consumer(_Consumer):
     The first argument says where the brokers are, or is a dict of Kafka's dotted keys; keywords are the same keys in
     snake_case (`klamm.config.ConsumerConfig`). `topics` are read whole, or with a `group_id` shared with the other members
     of the group; offsets of records that the loop is done with are then committed in the background and at the end.
+
+    Keys and values are bytes. `key_deserializer` and `value_deserializer` make anything else of them when `record.key` and
+    `record.value` are read (null stays None); what one raises comes as a `DeserializationError` that has the record as
+    it is, and reading goes on behind it. Arrow batches hold bytes in any case.
     """
 
-    def __iter__(self) -> RecordIterator:
+    def __iter__(self) -> Iterator[Record]:
         return self._records()
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records:
@@ -162,7 +187,9 @@ class Consumer(_Consumer):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int | None]:
         """Return the offsets the group has committed; None where there is none."""
-        return {tp: at and at.offset for tp, at in self.committed_metadata(partitions, timeout).items()}
+        return {
+            tp: None if at is None else at.offset for tp, at in self.committed_metadata(partitions, timeout).items()
+        }
 
     def committed_metadata(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -205,7 +232,8 @@ class Consumer(_Consumer):
     ) -> None:
         # If it ends well, the last record given out was handled, too.
         if kind is None:
-            return self._close(None, True)
+            self._close(None, True)
+            return
         with suppress(KafkaError):  # the exception that is under way is the news
             self._close(_patience(kind), False)
 
@@ -294,7 +322,10 @@ class AsyncConsumer(_Consumer):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int | None]:
         """Return the offsets the group has committed; None where there is none."""
-        return {tp: at and at.offset for tp, at in (await self.committed_metadata(partitions, timeout)).items()}
+        return {
+            tp: None if at is None else at.offset
+            for tp, at in (await self.committed_metadata(partitions, timeout)).items()
+        }
 
     async def committed_metadata(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -343,7 +374,8 @@ class AsyncConsumer(_Consumer):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            return await self._leave(None, True)
+            await self._leave(None, True)
+            return
         with suppress(KafkaError):
             await self._leave(_patience(kind), False)
 
