@@ -18,7 +18,7 @@ from klamm.record import OffsetAndMetadata, TopicPartition
 from klamm.transaction import group_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     import pyarrow as pa
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from klamm._klamm import ArrowBatch, Deserializers, Pending, Record
     from klamm.config import Bootstrap, ConsumerConfig
-    from klamm.hooks import Deserializer
     from klamm.rebalance import RebalanceListener
     from klamm.transaction import GroupMetadata
 
@@ -34,11 +33,20 @@ __all__ = ["AsyncConsumer", "Consumer"]
 
 T = TypeVar("T")
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    # What deserializers make of keys and values that are not null.
+    K_co = TypeVarWithDefault("K_co", covariant=True, default=bytes)
+    V_co = TypeVarWithDefault("V_co", covariant=True, default=bytes)
+else:
+    K_co, V_co = TypeVar("K_co", covariant=True), TypeVar("V_co", covariant=True)
+
 END, BEGINNING = -1, -2
 """What Kafka's ListOffsets takes for a time: the two ends of a partition."""
 
 
-class _Consumer(ConsumerCore):
+class _Consumer(ConsumerCore[K_co, V_co]):
     """What both consumers are made of: everything that waits for nobody."""
 
     _is_async = False
@@ -50,8 +58,8 @@ class _Consumer(ConsumerCore):
         group_id: str | None = None,
         topics: Sequence[str] | str | None = None,
         *,
-        key_deserializer: Deserializer | None = None,
-        value_deserializer: Deserializer | None = None,
+        key_deserializer: Callable[[bytes], K_co] | None = None,
+        value_deserializer: Callable[[bytes], V_co] | None = None,
         **config: Unpack[ConsumerConfig],
     ) -> Self:
         made_by = deserializers(key_deserializer, value_deserializer)
@@ -131,7 +139,7 @@ class _Consumer(ConsumerCore):
         return self._assignment() if partitions is None else _places(partitions)
 
 
-class Consumer(_Consumer):
+class Consumer(_Consumer[K_co, V_co]):
     """Reads records. One thread uses it at a time.
 
         with klamm.Consumer("localhost:9092", group_id="greeters", topics=["greetings"]) as consumer:
@@ -147,10 +155,10 @@ class Consumer(_Consumer):
     it is, and reading goes on behind it. Arrow batches hold bytes in any case.
     """
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[K_co, V_co]]:
         return self._records()
 
-    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records:
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
         """Return records as soon as there are some, at most `max_records` (`max_poll_records`, 500); none at a timeout."""
         return self._poll(timeout, max_records) or _NONE
 
@@ -238,7 +246,7 @@ class Consumer(_Consumer):
             self._close(_patience(kind), False)
 
 
-class AsyncConsumer(_Consumer):
+class AsyncConsumer(_Consumer[K_co, V_co]):
     """Reads records on an asyncio event loop: the methods of `Consumer`, awaited where those wait.
 
         async with klamm.AsyncConsumer("localhost:9092", topics=["greetings"]) as consumer:
@@ -253,10 +261,10 @@ class AsyncConsumer(_Consumer):
     def __aiter__(self) -> Self:
         return self
 
-    def __anext__(self) -> Awaitable[Record]:
+    def __anext__(self) -> Awaitable[Record[K_co, V_co]]:
         return self._next_ready() or self._next_record()
 
-    async def _next_record(self) -> Record:
+    async def _next_record(self) -> Record[K_co, V_co]:
         while True:
             await self._ready()
             await self._follow()
@@ -276,11 +284,11 @@ class AsyncConsumer(_Consumer):
         if told is not None:
             await told
 
-    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records:
+    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
         """Return records as soon as there are some, at most `max_records` (`max_poll_records`, 500); none at a timeout."""
         return await self._poll_async(timeout, max_records) or _NONE
 
-    async def _poll_async(self, timeout: float | None, max_records: int | None) -> Records | None:
+    async def _poll_async(self, timeout: float | None, max_records: int | None) -> Records[K_co, V_co] | None:
         await self._follow()
         records = self._poll(0, max_records)
         if records is None or records:
@@ -430,4 +438,4 @@ def _record_batch(batch: ArrowBatch) -> pa.RecordBatch:
     return _pyarrow().record_batch(batch)
 
 
-_NONE = Records()
+_NONE: Records[Any, Any] = Records()

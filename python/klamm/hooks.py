@@ -258,10 +258,10 @@ class _HookedConsumer:
 
     _deserializers: Deserializers
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[Any, Any]]:
         return map(self._deserializers, super().__iter__())  # type: ignore[misc]
 
-    def _poll(self, timeout: float | None, max_records: int | None) -> Records | None:
+    def _poll(self, timeout: float | None, max_records: int | None) -> Records[Any, Any] | None:
         records = super()._poll(timeout, max_records)  # type: ignore[misc]
         return None if records is None else records._deserialized(self._deserializers)  # noqa: SLF001
 
@@ -269,7 +269,7 @@ class _HookedConsumer:
 class _HookedAsyncConsumer(_HookedConsumer):
     """The methods of an `AsyncConsumer` with deserializers."""
 
-    async def __anext__(self) -> Record:
+    async def __anext__(self) -> Record[Any, Any]:
         return self._deserializers(await super().__anext__())  # type: ignore[misc]
 
 

@@ -71,7 +71,7 @@ impl RecordMetadata {
 
 /// One record of a topic.
 // A loop drops each record before it takes the next, so that a short list of free ones is enough.
-#[pyclass(frozen, subclass, freelist = 8, module = "klamm")]
+#[pyclass(frozen, subclass, generic, freelist = 8, module = "klamm")]
 pub(super) struct Record {
     slice: Arc<Slice>,
     index: usize,
@@ -278,7 +278,7 @@ impl Part {
 }
 
 /// A sequence of records, made when they are asked for.
-#[pyclass(frozen, module = "klamm", sequence)]
+#[pyclass(frozen, generic, module = "klamm", sequence)]
 pub(super) struct Records {
     parts: Vec<Part>,
     length: usize,

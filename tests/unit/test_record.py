@@ -141,6 +141,12 @@ def test_consumers_without_deserializers_are_as_they_were(kind):
     assert repr(hooked) == f"<klamm.{kind.__name__} of 127.0.0.1:1>"
 
 
+@pytest.mark.parametrize("kind", [klamm.Record, klamm.Records, klamm.Consumer, klamm.AsyncConsumer])
+def test_what_deserializers_make_is_a_parameter_of_the_type(kind):
+    assert kind[str, int].__origin__ is kind
+    assert kind[str, int].__args__ == (str, int)
+
+
 def test_a_subclass_of_a_record_works():
     class Mine(klamm.Record):
         pass
