@@ -60,6 +60,8 @@ def test_polled_records_slices_and_partitions_are_deserialized(style, broker, fi
         assert len(consumer.poll(timeout=0.1)) == 0
     (own,) = records.by_partition().values()
     assert {record.key for record in own} == {None, "k4"}
+    assert repr(own) == f"<Records: 2 of {filled}-0 (offsets 3 to 4)>"
+    assert repr(records[::-1]) == repr(own).replace("3 to 4", "4 to 3")
     for some in records, records[:], records[::1], own, own[0:2], records[::-1][::-1]:
         assert [record.value for record in some] == [None, 4]
         assert some[1].value == some[-1].value == 4
