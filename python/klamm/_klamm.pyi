@@ -5,10 +5,10 @@ Names with an underscore are pieces for the package; everything else is public w
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar, final, overload
+from typing import Any, Generic, Literal, final, overload
 
 from typing_extensions import Buffer as Buffer
-from typing_extensions import Self, Unpack, disjoint_base
+from typing_extensions import Self, TypeVar, Unpack, disjoint_base
 
 from klamm.admin import ClusterTuple, GroupTuple
 from klamm.config import AdminConfig, Bootstrap, ConsumerConfig, ProducerConfig
@@ -22,6 +22,7 @@ __all__ = [
     "ArrowColumns",
     "ArrowRows",
     "ConsumerCore",
+    "Deserializers",
     "DevBrokerCore",
     "Message07",
     "Pending",
@@ -56,6 +57,9 @@ __all__ = [
 __version__: str
 
 _T_co = TypeVar("_T_co", covariant=True)
+# What deserializers make of keys and values that are not null.
+_K_co = TypeVar("_K_co", covariant=True, default=bytes)
+_V_co = TypeVar("_V_co", covariant=True, default=bytes)
 
 @final
 class Pending(Generic[_T_co]):
@@ -108,8 +112,8 @@ class RecordMetadata:
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
-@final
-class Record:
+@disjoint_base
+class Record(Generic[_K_co, _V_co]):
     """One record of a topic."""
 
     def __new__(
@@ -121,7 +125,13 @@ class Record:
         key: Buffer | None = None,
         value: Buffer | None = None,
         headers: HeadersLike | None = None,
+        timestamp_type: int = 0,
     ) -> Self: ...
+    @classmethod
+    def __class_getitem__(cls, key: Any) -> Any: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
     @property
     def topic(self) -> str:
         """The topic."""
@@ -147,11 +157,11 @@ class Record:
         """The timestamp as an aware datetime in UTC; None if there is none."""
 
     @property
-    def key(self) -> bytes | None:
+    def key(self) -> _K_co | None:
         """The key; None for null."""
 
     @property
-    def value(self) -> bytes | None:
+    def value(self) -> _V_co | None:
         """The value; None for null, which is a tombstone in a compacted topic."""
 
     @property
@@ -159,30 +169,43 @@ class Record:
         """The headers, in order; keys may repeat."""
 
 @final
-class Records(Sequence[Record]):
+class Records(Sequence[Record[_K_co, _V_co]]):
     """A sequence of records, made when they are asked for."""
 
     def __new__(cls) -> Self: ...
     def __len__(self) -> int: ...
     @overload
-    def __getitem__(self, index: int, /) -> Record: ...
+    def __getitem__(self, index: int, /) -> Record[_K_co, _V_co]: ...
     @overload
-    def __getitem__(self, index: slice, /) -> Records: ...
-    def __iter__(self) -> Iterator[Record]: ...
-    def by_partition(self) -> dict[TopicPartition, Records]:
+    def __getitem__(self, index: slice, /) -> Records[_K_co, _V_co]: ...
+    def __iter__(self) -> Iterator[Record[_K_co, _V_co]]: ...
+    def by_partition(self) -> dict[TopicPartition, Records[_K_co, _V_co]]:
         """The records of each partition, as a dict from TopicPartition to Records."""
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
         """The records as a pyarrow.RecordBatch: all columns, or those named."""
 
     def _columns(self, columns: ArrowColumns) -> ArrowBatch: ...
+    @classmethod
+    def __class_getitem__(cls, key: Any) -> Any: ...
+    def _deserialized(self, deserializers: Deserializers) -> Records[Any, Any]: ...
 
 @final
-class RecordIterator:
+class Deserializers:
+    """What makes a program's own objects of keys and values: called with a record, it gives the record that does so."""
+
+    def __new__(cls, key: Callable[[bytes], Any] | None, value: Callable[[bytes], Any] | None) -> Self: ...
+    def __call__(self, record: Record, /) -> Record[Any, Any]: ...
+    def __getnewargs__(self) -> tuple[Callable[[bytes], Any] | None, Callable[[bytes], Any] | None]: ...
+
+@final
+class RecordIterator(Generic[_K_co, _V_co]):
     """`for record in consumer`."""
 
     def __iter__(self) -> Self: ...
-    def __next__(self) -> Record: ...
+    @classmethod
+    def __class_getitem__(cls, key: Any) -> Any: ...
+    def __next__(self) -> Record[_K_co, _V_co]: ...
 
 @final
 class ArrowColumns:
@@ -286,7 +309,7 @@ class ProducerCore:
     def _close(self, timeout: float | None) -> None: ...
 
 @disjoint_base
-class ConsumerCore:
+class ConsumerCore(Generic[_K_co, _V_co]):
     """The core of a consumer."""
 
     def __new__(
@@ -296,6 +319,8 @@ class ConsumerCore:
         topics: Sequence[str] | str | None = None,
         **config: Unpack[ConsumerConfig],
     ) -> Self: ...
+    @classmethod
+    def __class_getitem__(cls, key: Any) -> Any: ...
     def _subscribe(
         self,
         topics: Sequence[str] | str | None,
@@ -307,9 +332,9 @@ class ConsumerCore:
     def _next_change(self) -> tuple[str, list[tuple[str, int]]] | None: ...
     def _handled(self) -> None: ...
     def _group_metadata(self) -> tuple[str, int, str, str | None] | None: ...
-    def _records(self) -> RecordIterator: ...
-    def _next_ready(self) -> Awaitable[Record] | None: ...
-    def _poll(self, timeout: float | None, max_records: int | None) -> Records | None: ...
+    def _records(self) -> RecordIterator[_K_co, _V_co]: ...
+    def _next_ready(self) -> Awaitable[Record[_K_co, _V_co]] | None: ...
+    def _poll(self, timeout: float | None, max_records: int | None) -> Records[_K_co, _V_co] | None: ...
     def _ready(self) -> Any: ...
     def _assign(self, partitions: Sequence[tuple[str, int, int | None, int | None]]) -> None: ...
     def _assignment(self) -> list[tuple[str, int]]: ...

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from klamm._klamm import ArrowColumns, ConsumerCore, Records
 from klamm.errors import ConfigError, KafkaError
+from klamm.hooks import deserializers, hooked
 from klamm.rebalance import partitions
 from klamm.record import OffsetAndMetadata, TopicPartition
 from klamm.transaction import group_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     import pyarrow as pa
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
-    from klamm._klamm import ArrowBatch, Pending, Record, RecordIterator
+    from klamm._klamm import ArrowBatch, Deserializers, Pending, Record
+    from klamm.config import Bootstrap, ConsumerConfig
     from klamm.rebalance import RebalanceListener
     from klamm.transaction import GroupMetadata
 
@@ -31,14 +33,41 @@ __all__ = ["AsyncConsumer", "Consumer"]
 
 T = TypeVar("T")
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    # What deserializers make of keys and values that are not null.
+    K_co = TypeVarWithDefault("K_co", covariant=True, default=bytes)
+    V_co = TypeVarWithDefault("V_co", covariant=True, default=bytes)
+else:
+    K_co, V_co = TypeVar("K_co", covariant=True), TypeVar("V_co", covariant=True)
+
 END, BEGINNING = -1, -2
 """What Kafka's ListOffsets takes for a time: the two ends of a partition."""
 
 
-class _Consumer(ConsumerCore):
+class _Consumer(ConsumerCore[K_co, V_co]):
     """What both consumers are made of: everything that waits for nobody."""
 
     _is_async = False
+    _deserializers: Deserializers
+
+    def __new__(
+        cls,
+        bootstrap_servers: Bootstrap | None = None,
+        group_id: str | None = None,
+        topics: Sequence[str] | str | None = None,
+        *,
+        key_deserializer: Callable[[bytes], K_co] | None = None,
+        value_deserializer: Callable[[bytes], V_co] | None = None,
+        **config: Unpack[ConsumerConfig],
+    ) -> Self:
+        made_by = deserializers(key_deserializer, value_deserializer)
+        kind: type[Self] = cls if made_by is None else hooked(cls)  # type: ignore[arg-type]
+        self: Self = super().__new__(kind, bootstrap_servers, group_id, topics, **config)
+        if made_by is not None:
+            self._deserializers = made_by
+        return self
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others.
@@ -110,7 +139,7 @@ class _Consumer(ConsumerCore):
         return self._assignment() if partitions is None else _places(partitions)
 
 
-class Consumer(_Consumer):
+class Consumer(_Consumer[K_co, V_co]):
     """Reads records. One thread uses it at a time.
 
         with klamm.Consumer("localhost:9092", group_id="greeters", topics=["greetings"]) as consumer:
@@ -120,12 +149,16 @@ class Consumer(_Consumer):
     The first argument says where the brokers are, or is a dict of Kafka's dotted keys; keywords are the same keys in
     snake_case (`klamm.config.ConsumerConfig`). `topics` are read whole, or with a `group_id` shared with the other members
     of the group; offsets of records that the loop is done with are then committed in the background and at the end.
+
+    Keys and values are bytes. `key_deserializer` and `value_deserializer` make anything else of them when `record.key` and
+    `record.value` are read (null stays None); what one raises comes as a `DeserializationError` that has the record as
+    it is, and reading goes on behind it. Arrow batches hold bytes in any case.
     """
 
-    def __iter__(self) -> RecordIterator:
+    def __iter__(self) -> Iterator[Record[K_co, V_co]]:
         return self._records()
 
-    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records:
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
         """Return records as soon as there are some, at most `max_records` (`max_poll_records`, 500); none at a timeout."""
         return self._poll(timeout, max_records) or _NONE
 
@@ -211,7 +244,7 @@ class Consumer(_Consumer):
                 self._close(_patience(kind), False)
 
 
-class AsyncConsumer(_Consumer):
+class AsyncConsumer(_Consumer[K_co, V_co]):
     """Reads records on an asyncio event loop: the methods of `Consumer`, awaited where those wait.
 
         async with klamm.AsyncConsumer("localhost:9092", topics=["greetings"]) as consumer:
@@ -226,10 +259,10 @@ class AsyncConsumer(_Consumer):
     def __aiter__(self) -> Self:
         return self
 
-    def __anext__(self) -> Awaitable[Record]:
+    def __anext__(self) -> Awaitable[Record[K_co, V_co]]:
         return self._next_ready() or self._next_record()
 
-    async def _next_record(self) -> Record:
+    async def _next_record(self) -> Record[K_co, V_co]:
         while True:
             await self._ready()
             await self._follow()
@@ -249,11 +282,11 @@ class AsyncConsumer(_Consumer):
         if told is not None:
             await told
 
-    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records:
+    async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
         """Return records as soon as there are some, at most `max_records` (`max_poll_records`, 500); none at a timeout."""
         return await self._poll_async(timeout, max_records) or _NONE
 
-    async def _poll_async(self, timeout: float | None, max_records: int | None) -> Records | None:
+    async def _poll_async(self, timeout: float | None, max_records: int | None) -> Records[K_co, V_co] | None:
         await self._follow()
         records = self._poll(0, max_records)
         if records is None or records:
@@ -404,4 +437,4 @@ def _record_batch(batch: ArrowBatch) -> pa.RecordBatch:
     return _pyarrow().record_batch(batch)
 
 
-_NONE = Records()
+_NONE: Records[Any, Any] = Records()

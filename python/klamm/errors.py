@@ -10,6 +10,7 @@
     ├── ConfigError                 a configuration that cannot work; also a ValueError
     ├── ArgumentError               an argument of a type that cannot be used; also a TypeError
     ├── DecodeError                 data that is damaged, or not Kafka's: .path .offset
+    │   └── DeserializationError    a deserializer failed: .record
     ├── AuthenticationError         the broker does not accept who we say we are (also some codes)
     ├── FencedError                 another client took over our identity (also some codes)
     ├── TransactionAbortedError     a transaction ended without effect
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from klamm._klamm import error_codes
 
 if TYPE_CHECKING:
+    from klamm._klamm import Record
     from klamm.protocol import Batch, BatchRecord
 
 
@@ -115,6 +117,19 @@ class DecodeError(KafkaError):
         """From `klamm.protocol.decode_records`: the good batches before it."""
         self.records: list[BatchRecord] = []
         """From the same: the good records before it in its own batch."""
+
+
+class DeserializationError(DecodeError):
+    """A consumer's deserializer raised, which is the cause of this; the consumer goes on behind the record."""
+
+    def __init__(self, field: str, record: Record) -> None:
+        where = f"{record.topic}-{record.partition} at offset {record.offset}"
+        super().__init__(f"the {field} of the record in {where} could not be deserialized", path=field)
+        self.record = record
+        """The record with the bytes as they are, to set it aside."""
+        self.topic = record.topic
+        self.partition = record.partition
+        self.offset = record.offset
 
 
 class AuthenticationError(KafkaError):

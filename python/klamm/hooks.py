@@ -1,7 +1,8 @@
-"""What a program may hang into a producer: serializers, a partitioner of its own, interceptors.
+"""What a program may hang into a producer: serializers, a partitioner of its own, interceptors; and into a consumer: deserializers.
 
 A producer without any of it has the extension's `send` as its own. One with some is of a subclass whose methods are those
-below, for one more Python call a record. `send_arrow` has no Python objects to show, and passes all of it by.
+below, for one more Python call a record. `send_arrow` has no Python objects to show, and passes all of it by. So it is with
+consumers: those without deserializers do not know that there are any, and Arrow columns hold bytes in any case.
 """
 
 from __future__ import annotations
@@ -10,22 +11,32 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from klamm._klamm import Deserializers
 from klamm.errors import ArgumentError, BufferFullError, ConfigError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from datetime import datetime
     from typing import TypeAlias
 
-    from klamm._klamm import Buffer, Pending, RecordMetadata
+    from klamm._klamm import Buffer, Pending, Record, RecordMetadata, Records
     from klamm.record import HeadersLike
 
 Serializer: TypeAlias = "Callable[[Any], Buffer | None]"
+Deserializer: TypeAlias = "Callable[[bytes], Any]"
 Partitioner: TypeAlias = "Callable[[str, Buffer | None, Buffer | None, int], int]"
 """Chooses a partition from topic, key and value as serialized, and the number of partitions."""
 
-__all__ = ["DeliveryInterceptor", "Interceptor", "NewRecord", "Partitioner", "SendInterceptor", "Serializer"]
+__all__ = [
+    "DeliveryInterceptor",
+    "Deserializer",
+    "Interceptor",
+    "NewRecord",
+    "Partitioner",
+    "SendInterceptor",
+    "Serializer",
+]
 
 COUNT_HOLDS_S = 60.0
 """How long a topic is taken to have as many partitions as it had; they are added rarely."""
@@ -242,9 +253,40 @@ def sequences(
     return values, keys
 
 
+class _HookedConsumer:
+    """The methods of a `Consumer` with deserializers."""
+
+    _deserializers: Deserializers
+
+    def __iter__(self) -> Iterator[Record[Any, Any]]:
+        return map(self._deserializers, super().__iter__())  # type: ignore[misc]
+
+    def _poll(self, timeout: float | None, max_records: int | None) -> Records[Any, Any] | None:
+        records = super()._poll(timeout, max_records)  # type: ignore[misc]
+        return None if records is None else records._deserialized(self._deserializers)  # noqa: SLF001
+
+
+class _HookedAsyncConsumer(_HookedConsumer):
+    """The methods of an `AsyncConsumer` with deserializers."""
+
+    async def __anext__(self) -> Record[Any, Any]:
+        return self._deserializers(await super().__anext__())  # type: ignore[misc]
+
+
+def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deserializers | None:
+    """Check the deserializers of a consumer; None if there are none."""
+    for name, given in ("key_deserializer", key), ("value_deserializer", value):
+        if given is not None and not callable(given):
+            raise ArgumentError(f"{name} has to be a function of bytes, not {type(given).__name__}")
+    return None if key is None and value is None else Deserializers(key, value)
+
+
 @cache
 def hooked(cls: Any) -> Any:
-    """Return the subclass of a producer's class that has hooks; it goes by the same name."""
+    """Return the subclass of a client's class that has hooks; it goes by the same name."""
     is_async = hasattr(cls, "__aenter__")
-    bases = (_HookedAsyncProducer if is_async else _HookedProducer, cls)
-    return type(cls.__name__, bases, {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
+    if hasattr(cls, "send"):
+        methods: type = _HookedAsyncProducer if is_async else _HookedProducer
+    else:
+        methods = _HookedAsyncConsumer if is_async else _HookedConsumer
+    return type(cls.__name__, (methods, cls), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})

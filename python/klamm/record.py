@@ -49,4 +49,9 @@ def datetime_of(timestamp_ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=timestamp_ms)
 
 
+def first_ms_of(moment: datetime) -> int:
+    """Turn an aware datetime into the first millisecond since 1970 that is not before it; no float here either."""
+    return -((_EPOCH - moment) // timedelta(milliseconds=1))
+
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -1,16 +1,18 @@
-"""A topic as an Arrow table."""
+"""Topics as an Arrow table."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import ArrowColumns
 from klamm.consumer import Consumer, _pyarrow
 from klamm.errors import ConfigError, KafkaTimeoutError
-from klamm.record import TopicPartition
+from klamm.record import TopicPartition, first_ms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
     from typing import TypeAlias
 
@@ -18,73 +20,120 @@ if TYPE_CHECKING:
 
     from klamm.config import Bootstrap
 
-    Position: TypeAlias = "str | datetime | Mapping[int, int]"
+    Position: TypeAlias = "str | int | datetime | Mapping[int, int] | Mapping[TopicPartition, int]"
 
 
 def read_table(
     bootstrap_servers: Bootstrap,
-    topic: str,
+    topic: str | Sequence[str],
     start: Position = "earliest",
     end: Position = "latest",
     columns: Sequence[str] | None = None,
+    *,
+    progress: bool = False,
     **config: Any,
 ) -> pa.Table:
-    """Read a topic from start to end, all partitions, into a `pyarrow.Table`.
+    """Read a topic, or several, from start to end, all partitions at a time, into a `pyarrow.Table`.
 
         table = klamm.read_table("localhost:9092", "greetings", columns=["key", "value"])
 
-    `start` and `end` are "earliest", "latest", an aware datetime, or offsets by partition (a partition left out is not
-    read). Where the topic ends is asked once, at the start, so a busy topic ends the read, too. Rows of a partition are in
-    order; those of different partitions come as they arrive.
+    `start` and `end` (the first record not to read) are "earliest", "latest", an offset for all partitions, offsets by
+    partition number or `TopicPartition` (a partition left out is not read), or an aware datetime: the first record of
+    that time or later. An offset outside of what a partition holds becomes the nearest that is there. Where the topic ends
+    is asked once, at the start, so a busy topic ends the read, too. Rows of a partition are in order; those of different
+    partitions come as they arrive. `progress` shows a bar, on a terminal only.
     """
     pyarrow, wanted = _pyarrow(), ArrowColumns(columns)
-    with Consumer(bootstrap_servers, **{"enable_auto_commit": False, **config}) as consumer:
-        partitions = [TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
-        first = _resolve(consumer, partitions, start, "start")
-        last = _resolve(consumer, partitions, end, "end")
-        ranges = [
-            TopicPartition(topic, tp.partition, first[tp], last[tp])
-            for tp in partitions
-            if tp in first and tp in last and first[tp] < last[tp]
-        ]
+    # Records that age out before they are read are passed over, and not taken for a reason to go to the end.
+    defaults = {"enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    with Consumer(bootstrap_servers, **{**defaults, **config}) as consumer:
+        ranges = _ranges(consumer, [topic] if isinstance(topic, str) else list(topic), start, end)
         batches: list[pa.RecordBatch] = []
         if ranges:
             consumer.assign(ranges)
-            batches.extend(consumer._arrow(BATCH_ROWS, SILENCE_S, wanted))  # noqa: SLF001
+            total = sum(tp.end_offset - tp.offset for tp in ranges)  # type: ignore[operator, misc]
+            title = topic if isinstance(topic, str) else f"{len(topic):,} topics"
+            with _bar(title, total, show=progress) as advance:
+                for batch in consumer._arrow(BATCH_ROWS, SILENCE_S, wanted):  # noqa: SLF001
+                    batches.append(batch)
+                    advance(batch.num_rows)
             if not consumer._is_finished():  # noqa: SLF001
-                left = [f"{tp.partition} at {consumer.position(tp)} of {last[tp]}" for tp in ranges]
+                places = [f"{tp.topic}-{tp.partition} at {consumer.position(tp)} of {tp.end_offset}" for tp in ranges]
                 raise KafkaTimeoutError(
-                    f"no record of topic {topic!r} came for {SILENCE_S:.0f} s; partition {', '.join(left)}",
+                    f"no record came for {SILENCE_S:.0f} s; {', '.join(places)}",
                     hint="look at the brokers that lead these partitions",
                 )
     return pyarrow.Table.from_batches(batches, schema=pyarrow.schema(wanted))
 
 
+def _ranges(consumer: Consumer, topics: list[str], start: Position, end: Position) -> list[TopicPartition]:
+    """The partitions that have something to read, from where to where."""
+    partitions = [TopicPartition(name, number) for name in topics for number in consumer.partitions_for(name)]
+    begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+
+    def resolve(argument: str, position: Position) -> dict[TopicPartition, int]:
+        found = _resolve(consumer, begins, ends, position, argument)
+        return {tp: min(max(offset, begins[tp]), ends[tp]) for tp, offset in found.items()}
+
+    first, last = resolve("start", start), resolve("end", end)
+    return [
+        TopicPartition(tp.topic, tp.partition, first[tp], last[tp])
+        for tp in partitions
+        if tp in first and tp in last and first[tp] < last[tp]
+    ]
+
+
 def _resolve(
-    consumer: Consumer, partitions: list[TopicPartition], position: Position, argument: str
+    consumer: Consumer,
+    begins: dict[TopicPartition, int],
+    ends: dict[TopicPartition, int],
+    position: Position,
+    argument: str,
 ) -> dict[TopicPartition, int]:
     from datetime import datetime
 
     if position == "earliest":
-        return consumer.beginning_offsets(partitions)
+        return begins
     if position == "latest":
-        return consumer.end_offsets(partitions)
+        return ends
+    if isinstance(position, int) and not isinstance(position, bool):
+        return dict.fromkeys(ends, position)
     if isinstance(position, datetime) and position.tzinfo is not None:
-        at = int(position.timestamp() * 1000)
-        found = consumer.offsets_for_times(dict.fromkeys(partitions, at))
-        ends = consumer.end_offsets(partitions)
+        at = max(first_ms_of(position), 0)  # below are the broker's words for the two ends
+        found = consumer.offsets_for_times(dict.fromkeys(ends, at))
         return {tp: ends[tp] if place is None else place[0] for tp, place in found.items()}
     if hasattr(position, "items"):
-        named = {TopicPartition(partitions[0].topic, number): offset for number, offset in position.items()}
-        unknown = named.keys() - set(partitions)
-        if unknown:
-            numbers = ", ".join(str(tp.partition) for tp in sorted(unknown, key=lambda tp: tp.partition))
-            raise ConfigError(f"{argument} names partitions that the topic does not have: {numbers}")
-        return named
+        return _by_partition(position, ends, argument)
     raise ConfigError(
         f"{argument} cannot be {position!r}",
-        hint='give "earliest", "latest", a datetime with a time zone, or a dict of offsets by partition',
+        hint='give "earliest", "latest", an offset, a datetime with a time zone, or a dict of offsets by partition',
     )
+
+
+def _by_partition(position: Any, ends: dict[TopicPartition, int], argument: str) -> dict[TopicPartition, int]:
+    named = {}
+    for key, offset in position.items():
+        places = [key] if isinstance(key, TopicPartition) else [tp for tp in ends if tp.partition == key]
+        if not places or places[0] not in ends:
+            name = f"{key.topic}-{key.partition}" if isinstance(key, TopicPartition) else key
+            raise ConfigError(f"{argument} names a partition that is not there: {name}")
+        named.update(dict.fromkeys(places, offset))
+    return named
+
+
+@contextmanager
+def _bar(title: str, total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
+    """Show a bar of offsets, on a terminal only; gives what to tell of rows that came."""
+    if not (show and sys.stderr.isatty()):
+        yield lambda _rows: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    look = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*look, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda rows: bar.advance(task, rows)
 
 
 # Rows of a batch: as many as Spark's; fewer cost more, more gain nothing.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from klamm.errors import ConfigError, KafkaError
 
@@ -64,7 +64,7 @@ class _Transaction:
         self._producer._failures(True)  # noqa: SLF001
 
     def _offsets(
-        self, consumer: ConsumerCore | GroupMetadata, offsets: Mapping[TopicPartition, int] | None
+        self, consumer: ConsumerCore[Any, Any] | GroupMetadata, offsets: Mapping[TopicPartition, int] | None
     ) -> Pending[None]:
         if isinstance(consumer, GroupMetadata):
             group = consumer
@@ -104,7 +104,7 @@ class Transaction(_Transaction):
 
     def commit_offsets(
         self,
-        consumer: ConsumerCore | GroupMetadata,
+        consumer: ConsumerCore[Any, Any] | GroupMetadata,
         offsets: Mapping[TopicPartition, int] | None = None,
         timeout: float | None = None,
     ) -> None:
@@ -167,7 +167,7 @@ class AsyncTransaction(_Transaction):
 
     async def commit_offsets(
         self,
-        consumer: ConsumerCore | GroupMetadata,
+        consumer: ConsumerCore[Any, Any] | GroupMetadata,
         offsets: Mapping[TopicPartition, int] | None = None,
         timeout: float | None = None,
     ) -> None:
@@ -216,7 +216,7 @@ class AsyncTransaction(_Transaction):
                 self._end(commit=False)
 
 
-def group_metadata(consumer: ConsumerCore) -> GroupMetadata:
+def group_metadata(consumer: ConsumerCore[Any, Any]) -> GroupMetadata:
     """Return a consumer's place in its group."""
     place = consumer._group_metadata()  # noqa: SLF001
     if place is None:

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 type Place = (String, i32);
 
 /// The core of a consumer.
-#[pyclass(subclass, frozen, module = "klamm._klamm")]
+#[pyclass(subclass, frozen, generic, module = "klamm._klamm")]
 pub(super) struct ConsumerCore {
     client: Arc<client::Consumer>,
     servers: String,
@@ -734,7 +734,7 @@ impl ConsumerCore {
 }
 
 /// `for record in consumer`.
-#[pyclass(frozen, module = "klamm._klamm")]
+#[pyclass(frozen, generic, module = "klamm._klamm")]
 pub(super) struct RecordIterator {
     consumer: Py<ConsumerCore>,
 }

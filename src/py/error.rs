@@ -72,6 +72,16 @@ pub(super) fn decode(py: Python<'_>, error: &crate::wire::Error) -> PyErr {
     made().unwrap_or_else(|broken| broken)
 }
 
+/// What a deserializer raised, with the record that it was given.
+#[cold]
+pub(super) fn deserialization(field: &str, record: &Bound<'_, PyAny>, cause: PyErr) -> PyErr {
+    let py = record.py();
+    let made = || errors(py)?.getattr("DeserializationError")?.call1((field, record));
+    let error = made().map_or_else(|broken| broken, PyErr::from_value);
+    error.set_cause(py, Some(cause));
+    error
+}
+
 /// Refuses to pickle a client: it is a connection, and the copy would share it.
 #[cold]
 pub(super) fn no_pickle(py: Python<'_>, what: &str) -> PyErr {

@@ -56,7 +56,7 @@ mod _klamm {
     #[pymodule_export]
     use super::protocol::{apis, decode, decode_header, encode, murmur2, schema, structures};
     #[pymodule_export]
-    use super::record::{Record, RecordMetadata, Records};
+    use super::record::{Deserializers, Record, RecordMetadata, Records};
     #[pymodule_export]
     use super::scram::ScramClient;
 

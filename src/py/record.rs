@@ -2,18 +2,21 @@
 //!
 //! A [`Record`] is a reference to the slice of a batch that it came in and an index; it keeps the whole slice in memory,
 //! so whoever stores records for long stores values instead.
+//!
+//! Deserializers come as a class of their own on top, so that records without them pay for nothing.
 
 use super::arrow::{ArrowBatch, ArrowColumns};
-use super::error::argument;
+use super::error::{argument, deserialization, exception};
 use super::octets::{Headers, Octets};
 use crate::client::{self, Slice};
 use crate::compress::{Compression, DEFAULT_LIMIT};
-use crate::record::{self, BatchBuilder};
-use pyo3::exceptions::{PyIndexError, PyStopIteration};
+use crate::record::{self, BatchBuilder, TimestampType};
+use pyo3::exceptions::{PyException, PyIndexError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString, PyTuple};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -68,7 +71,7 @@ impl RecordMetadata {
 
 /// One record of a topic.
 // A loop drops each record before it takes the next, so that a short list of free ones is enough.
-#[pyclass(frozen, freelist = 8, module = "klamm")]
+#[pyclass(frozen, subclass, generic, freelist = 8, module = "klamm")]
 pub(super) struct Record {
     slice: Arc<Slice>,
     index: usize,
@@ -84,14 +87,20 @@ impl Record {
     fn view(&self) -> &record::Record {
         &self.slice.records[self.index]
     }
+
+    fn raw_headers(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        self.view().headers(&self.slice.data)
+    }
 }
 
 #[pymethods]
 impl Record {
     /// A record of your own, for tests of what handles records.
     #[new]
-    #[pyo3(signature = (topic, partition=0, offset=0, timestamp_ms=-1, key=None, value=None, headers=None))]
+    #[pyo3(signature = (topic, partition=0, offset=0, timestamp_ms=-1, key=None, value=None, headers=None, timestamp_type=0))]
+    #[allow(clippy::too_many_arguments, reason = "a record has as many fields")]
     fn from_parts(
+        py: Python<'_>,
         topic: &str,
         partition: i32,
         offset: i64,
@@ -99,7 +108,13 @@ impl Record {
         key: Option<&Bound<'_, PyAny>>,
         value: Option<&Bound<'_, PyAny>>,
         headers: Option<&Bound<'_, PyAny>>,
+        timestamp_type: i32,
     ) -> PyResult<Self> {
+        let timestamp_type = match timestamp_type {
+            1 => TimestampType::LogAppendTime,
+            0 | -1 => TimestampType::CreateTime,
+            other => return Err(exception(py, "ConfigError", &format!("there is no timestamp type {other}"), None)),
+        };
         let (key, value) = (Octets::optional("key", key)?, Octets::optional("value", value)?);
         let headers = Headers::new(headers)?;
         let mut builder = BatchBuilder::with_capacity(256);
@@ -110,8 +125,8 @@ impl Record {
         let mut batch = sealed.map(|s| s.data.to_vec()).unwrap_or_default();
         batch[..8].copy_from_slice(&offset.to_be_bytes());
         let batch = record::batches(batch.into()).next().and_then(Result::ok);
-        let set = batch.as_ref().and_then(|b| Some((b.header.timestamp_type(), b.records(DEFAULT_LIMIT).ok()?)));
-        let Some((timestamp_type, set)) = set else { unreachable!("a batch of our own") };
+        let set = batch.as_ref().and_then(|b| b.records(DEFAULT_LIMIT).ok());
+        let Some(set) = set else { unreachable!("a batch of our own") };
         let data = set.data().clone();
         let records = set.filter_map(Result::ok).collect();
         let slice = Slice { topic: topic.into(), partition, timestamp_type, data, records };
@@ -173,18 +188,38 @@ impl Record {
     /// The headers, in order; keys may repeat.
     #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let headers = self.view().headers(&self.slice.data);
         let pair = |(key, value): (&[u8], Option<&[u8]>)| {
             (String::from_utf8_lossy(key).into_owned(), value.map(|v| PyBytes::new(py, v)))
         };
-        PyList::new(py, headers.map(pair).collect::<Vec<_>>())
+        PyList::new(py, self.raw_headers().map(pair).collect::<Vec<_>>())
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let (py, r) = (slf.py(), slf.get());
         let place = (r.topic(), r.partition(), r.offset(), r.timestamp_ms());
-        let args = (place.0, place.1, place.2, place.3, r.key(py), r.value(py), r.headers(py)?);
+        let parts = (r.key(py), r.value(py), r.headers(py)?);
+        let args = (place.0, place.1, place.2, place.3, parts.0, parts.1, parts.2, r.timestamp_type());
         Ok((slf.get_type().into_any(), args.into_pyobject(py)?))
+    }
+
+    /// Whether both are the same record of a partition, with the same in it.
+    fn __eq__(&self, other: &Self) -> bool {
+        let (one, two) = (self.view(), other.view());
+        let (data, others) = (&self.slice.data, &other.slice.data);
+        self.slice.partition == other.slice.partition
+            && (one.offset, one.timestamp) == (two.offset, two.timestamp)
+            && self.timestamp_type() == other.timestamp_type()
+            && self.slice.topic == other.slice.topic
+            && one.key(data) == two.key(others)
+            && one.value(data) == two.value(others)
+            && self.raw_headers().eq(other.raw_headers())
+    }
+
+    /// Of the place alone: no two records share one.
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.slice.topic, self.slice.partition, self.view().offset).hash(&mut hasher);
+        hasher.finish()
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -194,11 +229,25 @@ impl Record {
         let (partition, offset, ms) = (self.partition(), self.offset(), self.timestamp_ms());
         let headers = match self.view().header_count() {
             0 => String::new(),
-            _ => format!(", headers={}", self.headers(py)?.repr()?),
+            count => format!(", headers=[{}]", self.shown_headers(py, count)?),
         };
         Ok(format!(
             "Record(topic={topic}, partition={partition}, offset={offset}, timestamp_ms={ms}, key={key}, value={value}{headers})"
         ))
+    }
+}
+
+impl Record {
+    /// The first headers as Python writes them.
+    fn shown_headers(&self, py: Python<'_>, count: usize) -> PyResult<String> {
+        const MOST: usize = 4;
+        let mut shown = Vec::new();
+        for (key, value) in self.raw_headers().take(MOST) {
+            let key = String::from_utf8_lossy(&key[..key.len().min(64)]);
+            shown.push(format!("({}, {})", PyString::new(py, &key).repr()?, shortened(py, value)?));
+        }
+        let more = if count > MOST { format!(", ... ({count} headers)") } else { String::new() };
+        Ok(shown.join(", ") + &more)
     }
 }
 
@@ -229,16 +278,22 @@ impl Part {
 }
 
 /// A sequence of records, made when they are asked for.
-#[pyclass(frozen, module = "klamm", sequence)]
+#[pyclass(frozen, generic, module = "klamm", sequence)]
 pub(super) struct Records {
     parts: Vec<Part>,
     length: usize,
+    deserializers: Option<Py<Deserializers>>,
 }
 
 impl Records {
     pub(super) fn new(parts: Vec<Part>) -> Self {
         let length = parts.iter().map(|p| p.range.len()).sum();
-        Self { parts, length }
+        Self { parts, length, deserializers: None }
+    }
+
+    /// Some of these, made in the same way.
+    fn with_parts(&self, py: Python<'_>, parts: Vec<Part>) -> Self {
+        Self { deserializers: self.deserializers.as_ref().map(|d| d.clone_ref(py)), ..Self::new(parts) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -259,7 +314,7 @@ impl Records {
         None
     }
 
-    fn cut(&self, start: usize, stop: usize) -> Self {
+    fn cut(&self, start: usize, stop: usize) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut before = 0;
         for part in &self.parts {
@@ -271,7 +326,7 @@ impl Records {
             }
             before += length;
         }
-        Self::new(parts)
+        parts
     }
 }
 
@@ -291,23 +346,36 @@ impl Records {
         if let Ok(slice) = index.cast::<PySlice>() {
             let at = slice.indices(length)?;
             if at.step == 1 {
-                return Ok(Bound::new(py, self.cut(at.start as usize, at.stop.max(at.start) as usize))?.into_any());
+                let parts = self.cut(at.start as usize, at.stop.max(at.start) as usize);
+                return Ok(Bound::new(py, self.with_parts(py, parts))?.into_any());
             }
             let indices = (0..at.slicelength as isize).map(|i| (at.start + i * at.step) as usize);
-            let parts = indices.map(|i| self.cut(i, i + 1).parts).collect::<Vec<_>>().concat();
-            return Ok(Bound::new(py, Self::new(parts))?.into_any());
+            let parts = indices.flat_map(|i| self.cut(i, i + 1)).collect();
+            return Ok(Bound::new(py, self.with_parts(py, parts))?.into_any());
         }
         let asked: isize = index.extract()?;
         let index = if asked < 0 { asked + length } else { asked };
         let record = usize::try_from(index).ok().and_then(|index| self.get(index));
-        match record {
-            Some(record) => Ok(Bound::new(py, record)?.into_any()),
-            None => Err(PyIndexError::new_err(format!("there is no record {asked}, only {length} of them"))),
+        match (record, &self.deserializers) {
+            (Some(record), None) => Ok(Bound::new(py, record)?.into_any()),
+            (Some(record), Some(deserializers)) => Ok(deserialized(deserializers.bind(py), record)?.into_any()),
+            (None, _) => Err(PyIndexError::new_err(format!("there is no record {asked}, only {length} of them"))),
         }
     }
 
-    fn __iter__(slf: Bound<'_, Self>) -> RecordsIterator {
-        RecordsIterator { parts: slf.get().parts.clone(), part: AtomicUsize::new(0), index: AtomicUsize::new(0) }
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let parts = self.parts.clone();
+        let plain = Bound::new(py, RecordsIterator { parts, part: AtomicUsize::new(0), index: AtomicUsize::new(0) })?;
+        match &self.deserializers {
+            None => Ok(plain.into_any()),
+            Some(deserializers) => py.import("builtins")?.call_method1("map", (deserializers, plain)),
+        }
+    }
+
+    /// The same records with deserializers.
+    #[pyo3(name = "_deserialized")]
+    fn with(&self, deserializers: Py<Deserializers>) -> Self {
+        Self { deserializers: Some(deserializers), ..Self::new(self.parts.clone()) }
     }
 
     /// The records of each partition, as a dict from TopicPartition to Records.
@@ -325,7 +393,7 @@ impl Records {
         for parts in places {
             let Some(Part { slice, .. }) = parts.first() else { continue };
             let key = topic_partition(py, &slice.topic, slice.partition)?;
-            dict.set_item(key, Bound::new(py, Self::new(parts))?)?;
+            dict.set_item(key, Bound::new(py, self.with_parts(py, parts))?)?;
         }
         Ok(dict)
     }
@@ -344,7 +412,25 @@ impl Records {
     }
 
     fn __repr__(&self) -> String {
-        format!("<Records: {} of {} batches>", self.length, self.parts.len())
+        const MOST: usize = 4;
+        // Neighbours of one partition as a run: how many, from where to where.
+        let mut runs: Vec<(&Slice, usize, i64, i64)> = Vec::new();
+        for part in &self.parts {
+            let (Some(first), Some(last)) = (part.records().first(), part.records().last()) else { continue };
+            let (slice, count) = (&*part.slice, part.range.len());
+            match runs.last_mut() {
+                Some((of, so_far, _, end)) if (of.partition, &of.topic) == (slice.partition, &slice.topic) => {
+                    (*so_far, *end) = (*so_far + count, last.offset);
+                }
+                _ => runs.push((slice, count, first.offset, last.offset)),
+            }
+        }
+        let named = |(slice, count, first, last): &(&Slice, usize, i64, i64)| {
+            format!("{count} of {}-{} (offsets {first} to {last})", slice.topic, slice.partition)
+        };
+        let shown: Vec<_> = runs.iter().take(MOST).map(named).collect();
+        let more = if runs.len() > MOST { format!(", ... ({} records)", self.length) } else { String::new() };
+        if shown.is_empty() { "<Records: none>".into() } else { format!("<Records: {}{more}>", shown.join(", ")) }
     }
 
     fn __reduce__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -379,6 +465,98 @@ impl RecordsIterator {
             self.index.store(0, Ordering::Relaxed);
         }
     }
+}
+
+/// What makes a program's own objects of keys and values: called with a record, it gives the record that does so.
+#[pyclass(frozen, module = "klamm._klamm")]
+pub(super) struct Deserializers {
+    key: Option<Py<PyAny>>,
+    value: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl Deserializers {
+    #[new]
+    #[pyo3(signature = (key, value))]
+    fn new(key: Option<Py<PyAny>>, value: Option<Py<PyAny>>) -> Self {
+        Self { key, value }
+    }
+
+    #[pyo3(signature = (record, /))]
+    fn __call__<'py>(slf: &Bound<'py, Self>, record: &Bound<'py, Record>) -> PyResult<Bound<'py, DeserializedRecord>> {
+        deserialized(slf, plain(record))
+    }
+
+    fn __getnewargs__(&self, py: Python<'_>) -> (Option<Py<PyAny>>, Option<Py<PyAny>>) {
+        let same = |f: &Option<Py<PyAny>>| f.as_ref().map(|f| f.clone_ref(py));
+        (same(&self.key), same(&self.value))
+    }
+}
+
+fn plain(record: &Bound<'_, Record>) -> Record {
+    Record::new(record.get().slice.clone(), record.get().index)
+}
+
+fn deserialized<'py>(with: &Bound<'py, Deserializers>, record: Record) -> PyResult<Bound<'py, DeserializedRecord>> {
+    let (key, value) = (PyOnceLock::new(), PyOnceLock::new());
+    let on_top = DeserializedRecord { deserializers: with.clone().unbind(), key, value };
+    Bound::new(with.py(), PyClassInitializer::from(record).add_subclass(on_top))
+}
+
+/// A record whose key and value are what deserializers make of the bytes, once, when somebody looks.
+// Without a free list of its own it would inherit that of plain records, which are smaller.
+#[pyclass(frozen, extends = Record, freelist = 8, module = "klamm._klamm")]
+pub(super) struct DeserializedRecord {
+    deserializers: Py<Deserializers>,
+    key: PyOnceLock<Py<PyAny>>,
+    value: PyOnceLock<Py<PyAny>>,
+}
+
+#[pymethods]
+impl DeserializedRecord {
+    /// What the deserializer makes of the key; None for null.
+    #[getter]
+    fn key<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (py, this, record) = (slf.py(), slf.get(), slf.as_super());
+        let bytes = record.get().key(py);
+        made(record, "key", bytes, this.deserializers.get().key.as_ref(), &this.key)
+    }
+
+    /// What the deserializer makes of the value; None for null.
+    #[getter]
+    fn value<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (py, this, record) = (slf.py(), slf.get(), slf.as_super());
+        let bytes = record.get().value(py);
+        made(record, "value", bytes, this.deserializers.get().value.as_ref(), &this.value)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Py<Deserializers>, (Bound<'py, Record>,))> {
+        let py = slf.py();
+        Ok((slf.get().deserializers.clone_ref(py), (Bound::new(py, plain(slf.as_super()))?,)))
+    }
+}
+
+/// What a deserializer makes of bytes, if there are any; what it raises says of which record.
+fn made<'py>(
+    record: &Bound<'py, Record>,
+    field: &str,
+    bytes: Option<Bound<'py, PyBytes>>,
+    deserializer: Option<&Py<PyAny>>,
+    known: &PyOnceLock<Py<PyAny>>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = record.py();
+    let (Some(bytes), Some(deserializer)) = (&bytes, deserializer) else {
+        return Ok(bytes.map(Bound::into_any));
+    };
+    let made = known.get_or_try_init(py, || {
+        deserializer.call1(py, (bytes,)).map_err(|error| {
+            if !error.is_instance_of::<PyException>(py) {
+                return error;
+            }
+            Bound::new(py, plain(record)).map_or_else(|e| e, |plain| deserialization(field, plain.as_any(), error))
+        })
+    });
+    made.map(|made| Some(made.bind(py).clone()))
 }
 
 /// A `klamm.TopicPartition`.

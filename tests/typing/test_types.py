@@ -8,12 +8,14 @@ api = pytest.importorskip("mypy.api")
 
 RIGHT = """
 import asyncio
+import json
+from typing import Any
 import klamm
 from klamm.errors import BrokerError, OffsetOutOfRangeError, ProducerFencedError, FencedError
 from klamm.testing import DevBroker
 from typing_extensions import assert_type
 
-def sync() -> None:
+def sync(tx: klamm.Transaction) -> None:
     with klamm.Producer({"bootstrap.servers": "b", "linger.ms": 5}, acks="all", compression_type="zstd") as producer:
         delivery = producer.send("t", b"v", key=memoryview(b"k"), headers=[("h", b"v"), ("n", None)])
         assert_type(delivery, "klamm.Delivery[klamm.RecordMetadata]")
@@ -28,10 +30,19 @@ def sync() -> None:
         assert_type(records[1:], klamm.Records)
         assert_type(records.by_partition(), "dict[klamm.TopicPartition, klamm.Records]")
         assert_type(consumer.end_offsets([klamm.TopicPartition("t", 0)]), "dict[klamm.TopicPartition, int]")
+    with klamm.Consumer("b", group_id="g", value_deserializer=json.loads) as consumer_of_any:
+        for item in consumer_of_any:
+            assert_type(item, "klamm.Record[bytes, Any]")
+        tx.commit_offsets(consumer_of_any)
+    with klamm.Consumer("b", key_deserializer=bytes.decode, value_deserializer=len) as consumer_of_both:
+        assert_type(consumer_of_both.poll(), "klamm.Records[str, int]")
+        assert_type(consumer_of_both.poll()[0].value, "int | None")
+        assert_type(consumer_of_both.poll()[:1].by_partition(), "dict[klamm.TopicPartition, klamm.Records[str, int]]")
+    klamm.read_table("b", ["t", "u"], start=5, end={klamm.TopicPartition("t", 0): 9}, progress=True)
     with klamm.Admin("b") as admin:
         assert_type(admin.describe_topics(["t"])["t"].partitions[0].leader, int)
     try:
-        sync()
+        sync(klamm.Producer("b").transaction())
     except OffsetOutOfRangeError as error:
         assert_type(error.code, int)
         assert_type(error.hint, "str | None")
@@ -46,6 +57,8 @@ async def asynchronous() -> None:
         async for record in consumer:
             assert_type(record, klamm.Record)
         assert_type(await consumer.poll(), klamm.Records)
+        async for item in klamm.AsyncConsumer("b", key_deserializer=int):
+            assert_type(item.key, "int | None")
         assert_type(consumer.lag(), "dict[klamm.TopicPartition, int | None]")
 
 def testing(klamm_broker: DevBroker) -> None:

@@ -6,6 +6,8 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+
 import klamm
 
 ROOT = Path(__file__).parents[2]
@@ -25,10 +27,11 @@ def test_the_example_of_the_legacy_page_runs(capsys):
     assert capsys.readouterr().out == "0 13 b'one'\n13 26 b'two'\n"
 
 
-def test_the_example_of_the_groups_page_prints_what_it_says(capsys):
-    page = (ROOT / "docs" / "groups.md").read_text(encoding="utf-8").partition("What a group would do")[2]
-    (code, printed) = re.findall(r"^```python\n(.*?)^```\n\nprints\n\n```\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[
-        0
-    ]
-    exec(compile(code, "docs/groups.md", "exec"), {})  # noqa: S102 - our own page
+@pytest.mark.parametrize("name", ["consumer", "groups"])
+def test_an_example_prints_what_its_page_says(capsys, name):
+    page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    # The last block of code before what it prints.
+    before, printed = re.split(r"^```\n\nprints\n\n```\n", page, maxsplit=1, flags=re.MULTILINE)
+    code, printed = before.rpartition("```python\n")[2], printed.partition("```")[0]
+    exec(compile(code, f"docs/{name}.md", "exec"), {})  # noqa: S102 - our own page
     assert capsys.readouterr().out == printed

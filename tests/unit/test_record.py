@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import pickle
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
 import pytest
 
 import klamm
-from klamm.errors import ArgumentError, ConfigError
+from klamm._klamm import Deserializers
+from klamm.errors import ArgumentError, ConfigError, DeserializationError
 
 
 def test_a_record_of_your_own_has_what_you_gave_it():
@@ -40,6 +44,123 @@ def test_a_repr_is_short_and_says_how_long_the_value_is():
     assert len(text) < 250
 
 
+def test_a_repr_stays_short_whatever_the_headers():
+    headers = [(f"h{number}" + "x" * 100, b"y" * 1_000) for number in range(50)]
+    text = repr(klamm.Record("t", headers=headers))
+    assert text.endswith(", ... (50 headers)])")
+    assert "headers=[('h0xxx" in text
+    assert len(text) < 1_000
+
+
+def test_records_are_equal_if_place_and_content_are():
+    fields = {"partition": 1, "offset": 2, "timestamp_ms": 3, "key": b"k", "value": b"v", "headers": [("h", b"1")]}
+    record = klamm.Record("t", **fields)
+    assert record == klamm.Record("t", **fields)
+    assert hash(record) == hash(klamm.Record("t", **fields))
+    others = {
+        "partition": 2,
+        "offset": 3,
+        "timestamp_ms": 4,
+        "key": None,
+        "value": b"",
+        "headers": [],
+        "timestamp_type": 1,
+    }
+    for name, other in others.items():
+        assert record != klamm.Record("t", **{**fields, name: other}), name
+    assert record != klamm.Record("u", **fields)
+    assert record != "t"
+
+
+def test_a_record_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        klamm.Record("t").value = b"v"
+
+
+def test_records_survive_a_pickle_and_a_copy():
+    record = klamm.Record("t", 2, 7, 1_500, b"k", None, [("a", None)], timestamp_type=1)
+    for again in pickle.loads(pickle.dumps(record)), copy.copy(record):  # noqa: S301 - our own
+        assert again == record
+        assert again.timestamp_type == 1
+
+
+def test_deserializers_make_of_bytes_what_they_like_and_once():
+    seen = []
+    made = Deserializers(None, lambda value: seen.append(value) or value.decode())(
+        klamm.Record("t", 0, 5, 1, b"k", b"v")
+    )
+    assert isinstance(made, klamm.Record)
+    assert (made.key, made.value, made.value) == (b"k", "v", "v")
+    assert seen == [b"v"]
+    assert (made.topic, made.partition, made.offset, made.timestamp_ms, made.headers) == ("t", 0, 5, 1, [])
+    assert repr(made) == repr(klamm.Record("t", 0, 5, 1, b"k", b"v"))
+
+
+def test_null_is_not_deserialized():
+    made = Deserializers(bytes.decode, bytes.decode)(klamm.Record("t"))
+    assert (made.key, made.value) == (None, None)
+
+
+def test_a_deserialized_record_survives_a_pickle():
+    made = Deserializers(int, json.loads)(klamm.Record("t", key=b"5", value=b'{"a": 1}'))
+    again = pickle.loads(pickle.dumps(made))  # noqa: S301 - our own
+    assert (again.key, again.value) == (5, {"a": 1})
+    assert again == made
+
+
+def test_what_a_deserializer_raises_says_of_which_record():
+    made = Deserializers(None, json.loads)(klamm.Record("t", 3, 9, key=b"k", value=b"{"))
+    with pytest.raises(DeserializationError, match="the value of the record in t-3 at offset 9 could not") as caught:
+        _ = made.value
+    error = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
+    assert (error.topic, error.partition, error.offset, error.path) == ("t", 3, 9, "value")
+    assert (error.record.key, error.record.value) == (b"k", b"{")
+    assert isinstance(caught.value.__cause__, json.JSONDecodeError)
+    assert made.key == b"k"
+
+
+def test_an_interrupt_in_a_deserializer_stays_one():
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _ = Deserializers(interrupted, None)(klamm.Record("t", key=b"k")).key
+
+
+@pytest.mark.parametrize("kind", [klamm.Consumer, klamm.AsyncConsumer])
+def test_a_deserializer_has_to_be_a_function(kind):
+    with pytest.raises(ArgumentError, match="value_deserializer has to be a function of bytes, not str"):
+        kind("127.0.0.1:1", value_deserializer="json")
+
+
+@pytest.mark.parametrize("kind", [klamm.Consumer, klamm.AsyncConsumer])
+def test_consumers_without_deserializers_are_as_they_were(kind):
+    assert type(kind("127.0.0.1:1")) is kind
+    hooked = kind("127.0.0.1:1", value_deserializer=bytes.decode)
+    assert isinstance(hooked, kind)
+    assert repr(hooked) == f"<klamm.{kind.__name__} of 127.0.0.1:1>"
+
+
+@pytest.mark.parametrize("kind", [klamm.Record, klamm.Records, klamm.Consumer, klamm.AsyncConsumer])
+def test_what_deserializers_make_is_a_parameter_of_the_type(kind):
+    assert kind[str, int].__origin__ is kind
+    assert kind[str, int].__args__ == (str, int)
+
+
+def test_a_subclass_of_a_record_works():
+    class Mine(klamm.Record):
+        pass
+
+    made = [Mine("t", offset=number) for number in range(20)]
+    assert [record.offset for record in made] == list(range(20))
+    assert made[3] == klamm.Record("t", offset=3)
+
+
+def test_a_timestamp_type_that_is_none_is_refused():
+    with pytest.raises(ConfigError, match="there is no timestamp type 2"):
+        klamm.Record("t", timestamp_type=2)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -67,6 +188,7 @@ def test_partitions_are_equal_whatever_their_offsets():
 def test_records_are_a_sequence():
     assert isinstance(klamm.Records(), Sequence)
     assert list(klamm.Records()) == []
+    assert repr(klamm.Records()) == "<Records: none>"
     with pytest.raises(IndexError):
         klamm.Records()[0]
 

@@ -32,7 +32,8 @@ _idle: dict[_Key, list[_Client]] = {}
 @contextmanager
 def consumer(config: dict[str, str]) -> Iterator[klamm.Consumer]:
     """Lend a consumer with this configuration."""
-    with _lend(klamm.Consumer, config) as client:
+    of_bytes: type[klamm.Consumer] = klamm.Consumer
+    with _lend(of_bytes, config) as client:
         yield client
 
 
