@@ -80,7 +80,11 @@ class Confluent:
         return {place.partition for place in self.consumer.assignment()}
 
     def commit(self):
-        self.consumer.commit(asynchronous=False)
+        try:
+            self.consumer.commit(asynchronous=False)
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() != confluent_kafka.KafkaError._NO_OFFSET:  # nothing was read since the last time
+                raise
 
     def close(self):
         self.consumer.close()

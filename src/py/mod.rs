@@ -22,6 +22,7 @@ mod producer;
 mod protocol;
 mod record;
 mod scram;
+mod taken;
 
 /// What `import klamm._klamm` finds.
 #[pyo3::pymodule(gil_used = false)]

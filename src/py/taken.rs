@@ -1,0 +1,167 @@
+//! What a program has not taken of the records that the client gave out, and which of those it took it is done with.
+
+use super::record::{Part, Record};
+use crate::client::{self, Slice};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// What was taken from the client.
+#[derive(Default)]
+pub(super) struct Taken {
+    /// In order; only the first may have been given out in part.
+    pub chunks: VecDeque<Chunk>,
+    /// Of partitions that were paused since.
+    paused: Vec<Chunk>,
+    /// Given out whole, and not finished with as far as we know.
+    given: Vec<Arc<Slice>>,
+    /// The offset after the last record given out, by partition.
+    pub positions: HashMap<(Arc<str>, i32), i64>,
+}
+
+pub(super) struct Chunk {
+    slice: Arc<Slice>,
+    /// The first record not given out.
+    next: usize,
+    /// The first record not finished with.
+    unfinished: usize,
+}
+
+impl Chunk {
+    pub fn new(slice: Slice) -> Self {
+        Self { slice: Arc::new(slice), next: 0, unfinished: 0 }
+    }
+
+    fn is_of(&self, topic: &str, partition: i32) -> bool {
+        self.slice.partition == partition && *self.slice.topic == *topic
+    }
+
+    /// The offset after the records before `index`.
+    fn offset_after(&self, index: usize) -> Option<i64> {
+        Some(self.slice.records.get(index.checked_sub(1)?)?.offset + 1)
+    }
+
+    fn position(&self) -> Option<i64> {
+        self.slice.records.get(self.next).map(|r| r.offset)
+    }
+}
+
+impl Taken {
+    /// The next record; the ones before it are finished with.
+    #[inline]
+    pub fn next(&mut self, client: &client::Consumer) -> Option<Record> {
+        if !self.given.is_empty() {
+            self.finish(client, true);
+        }
+        loop {
+            let chunk = self.chunks.front_mut()?;
+            let index = chunk.next;
+            if index < chunk.slice.records.len() {
+                chunk.unfinished = index;
+                chunk.next += 1;
+                return Some(Record::new(chunk.slice.clone(), index));
+            }
+            self.finish(client, true);
+            self.drop_first();
+        }
+    }
+
+    /// Some records.
+    pub fn take(&mut self, most: usize, bytes: usize) -> Vec<Part> {
+        let (mut left, mut bytes, mut parts) = (most, bytes as isize, Vec::new());
+        while left > 0 && bytes > 0 {
+            let Some(chunk) = self.chunks.front_mut() else { break };
+            let range = chunk.next..chunk.slice.records.len().min(chunk.next.saturating_add(left));
+            chunk.next = range.end;
+            left -= range.len();
+            let part = Part { slice: chunk.slice.clone(), range };
+            bytes -= part.size() as isize;
+            parts.push(part);
+            if chunk.next == chunk.slice.records.len() {
+                let slice = chunk.slice.clone();
+                self.drop_first();
+                self.given.push(slice);
+            }
+        }
+        parts
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(chunk) = self.chunks.pop_front()
+            && let Some(offset) = chunk.offset_after(chunk.next)
+        {
+            self.positions.insert((chunk.slice.topic.clone(), chunk.slice.partition), offset);
+        }
+    }
+
+    /// Tells the client what the program is done with: everything given out, or all but the last record.
+    pub fn finish(&mut self, client: &client::Consumer, all: bool) {
+        for slice in self.given.drain(..) {
+            if let Some(last) = slice.records.last() {
+                client.finished_with(&slice.topic, slice.partition, last.offset + 1);
+            }
+        }
+        if let Some(chunk) = self.chunks.front_mut() {
+            if all {
+                chunk.unfinished = chunk.next;
+            }
+            if let Some(offset) = chunk.offset_after(chunk.unfinished) {
+                client.finished_with(&chunk.slice.topic, chunk.slice.partition, offset);
+            }
+        }
+    }
+
+    /// The offset of the next record the program will get, where it differs from the client's.
+    pub fn position(&self, topic: &str, partition: i32) -> Option<i64> {
+        self.chunks.iter().chain(&self.paused).find(|c| c.is_of(topic, partition)).and_then(Chunk::position)
+    }
+
+    /// Records that the client has given out and the program has not taken, in offsets.
+    pub fn backlog(&self, topic: &str, partition: i32) -> i64 {
+        let chunks = self.chunks.iter().chain(&self.paused).filter(|c| c.is_of(topic, partition));
+        let (mut first, mut end) = (None, None);
+        for chunk in chunks {
+            first = first.or(chunk.position());
+            end = chunk.offset_after(chunk.slice.records.len()).or(end);
+        }
+        first.zip(end).map_or(0, |(first, end)| end - first)
+    }
+
+    pub fn forget(&mut self, topic: &str, partition: i32) {
+        self.chunks.retain(|c| !c.is_of(topic, partition));
+        self.paused.retain(|c| !c.is_of(topic, partition));
+        self.given.retain(|s| !(s.partition == partition && *s.topic == *topic));
+        self.positions.remove(&(Arc::from(topic), partition));
+    }
+
+    pub fn pause(&mut self, topic: &str, partition: i32) {
+        let (paused, chunks): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.chunks).into_iter().partition(|c| c.is_of(topic, partition));
+        self.chunks = chunks.into();
+        self.paused.extend(paused);
+    }
+
+    pub fn resume(&mut self, topic: &str, partition: i32) {
+        let (resumed, paused): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.paused).into_iter().partition(|c| c.is_of(topic, partition));
+        self.paused = paused;
+        // Behind the first, which may have been given out in part, and before whatever the client gives later.
+        let first = usize::from(!self.chunks.is_empty());
+        for (i, chunk) in resumed.into_iter().enumerate() {
+            self.chunks.insert(first + i, chunk);
+        }
+    }
+
+    /// The offsets to commit, if the client's own are not right: after every record given out.
+    pub fn offsets(&mut self) -> Option<Vec<(String, i32, i64)>> {
+        if self.chunks.is_empty() && self.paused.is_empty() {
+            return None;
+        }
+        if let Some(chunk) = self.chunks.front()
+            && let Some(offset) = chunk.offset_after(chunk.next)
+        {
+            self.positions.insert((chunk.slice.topic.clone(), chunk.slice.partition), offset);
+        }
+        let named = |((topic, partition), offset): (&(Arc<str>, i32), &i64)| (topic.to_string(), *partition, *offset);
+        Some(self.positions.iter().map(named).collect())
+    }
+}
