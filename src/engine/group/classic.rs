@@ -611,7 +611,12 @@ impl Classic {
                 self.state = State::Syncing { asked: false, shares };
                 self.retry_at = now;
             }
-            Err(error) => self.fail(error),
+            Err(error) => {
+                // The others need not wait for a leader that cannot lead.
+                self.changes.lose_all();
+                self.leave(now, "its assignor failed");
+                self.error = Some(error);
+            }
         }
     }
 
