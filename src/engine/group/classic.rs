@@ -556,6 +556,11 @@ impl Classic {
         let name = response.protocol_name.unwrap_or_default();
         self.assignor = self.assignors().iter().find(|a| a.name() == name).cloned();
         self.watched = None;
+        if self.assignor.is_none() {
+            let message =
+                format!("group {:?} chose assignor {name:?}, which this member does not have", self.config.group);
+            return Err(Error::new(crate::engine::ErrorKind::Decode, message));
+        }
         if response.leader != self.member {
             self.state = State::Syncing { asked: false, shares: Assignment::new() };
             return Ok(());

@@ -67,6 +67,8 @@ pub(super) struct NextGen {
     saying: Said,
     /// What the coordinator wants the member to own, by topic id.
     target: Option<BTreeMap<Uuid, Vec<i32>>>,
+    /// When to ask again for topics of which only the id is known.
+    ask_ids_at: Time,
     changes: Changes,
     round: u64,
     backoff: Backoff,
@@ -96,6 +98,7 @@ impl NextGen {
             said: Said::default(),
             saying: Said::default(),
             target: None,
+            ask_ids_at: Time(0),
             changes: Changes::default(),
             round: 0,
             retry_at: Time(0),
@@ -210,7 +213,7 @@ impl NextGen {
         if self.state == State::Out {
             return;
         }
-        self.reconcile();
+        self.reconcile(now);
         if self.retry_at > now || self.beating {
             return;
         }
@@ -300,7 +303,7 @@ impl NextGen {
     }
 
     /// Goes over to what the coordinator wants, once the names of all topics are known.
-    fn reconcile(&mut self) {
+    fn reconcile(&mut self, now: Time) {
         let (Some(target), true) = (&self.target, !self.changes.taken && self.state == State::Member) else {
             return;
         };
@@ -313,10 +316,12 @@ impl NextGen {
                 None => unknown.push(*id),
             }
         }
-        if !unknown.is_empty() {
-            self.wish.ids.extend(unknown);
-        } else {
+        if unknown.is_empty() {
             self.target = None;
+        } else if self.ask_ids_at <= now {
+            // A topic that is gone stays unknown until the coordinator takes it back.
+            self.ask_ids_at = now + self.config.retry_backoff.1;
+            self.wish.ids.extend(unknown);
         }
         self.changes.follow(&places);
     }
@@ -415,7 +420,8 @@ impl NextGen {
         if let Some(assignment) = response.assignment {
             let target = assignment.topic_partitions.into_iter().map(|t| (t.topic_id, t.partitions));
             self.target = Some(target.collect());
-            self.reconcile();
+            self.ask_ids_at = now;
+            self.reconcile(now);
         }
         Ok(())
     }
