@@ -68,7 +68,7 @@ WRONG = {
     'klamm.Producer("b", linger_mss=5)': "linger_mss",
     'klamm.Producer("b", acks="some")': "acks",
     'klamm.Producer("b", linger_ms="soon")': "linger_ms",
-    'klamm.Consumer("b", auto_offset_reset="middle")': "auto_offset_reset",
+    'klamm.Consumer("b", group_protocol="middle")': "group_protocol",
     'klamm.Producer("b").send("t", "text")': "str",
     'klamm.Producer("b").send_nowait("t", 5)': "int",
     'klamm.AsyncProducer("b").send("t", b"v").offset': "offset",
