@@ -66,6 +66,7 @@ impl<T: Send> Consumer<T> {
         self.wanted = wanted;
         self.subscribed_at = now;
         self.error = None;
+        self.ended = None;
         self.is_member = self.group.is_some();
         self.told = None;
         let coordinator_matches = self.group.as_ref().is_some_and(|g| g.matches_patterns());
@@ -90,6 +91,7 @@ impl<T: Send> Consumer<T> {
         self.partitions.clear();
         self.slots.clear();
         self.error = None;
+        self.ended = None;
         let error = Error::new(ErrorKind::Config, "partition is no longer assigned");
         self.done.extend(self.positions.drain(..).map(|(ticket, ..)| (ticket, Err(error.clone()))));
     }
@@ -259,7 +261,7 @@ impl<T: Send> Consumer<T> {
 
     pub(super) fn take_group_error(&mut self) {
         if let Some(error) = self.group.as_mut().and_then(|g| g.take_error()) {
-            self.error = Some(error);
+            self.ended = Some(error);
         }
     }
 }

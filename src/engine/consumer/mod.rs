@@ -161,6 +161,8 @@ pub struct Consumer<T> {
     positions: Vec<(T, usize, u64)>,
     done: VecDeque<(T, Result<Output, Error>)>,
     error: Option<Error>,
+    /// Why the consumer is no member of its group any more; every poll says so until it subscribes anew.
+    ended: Option<Error>,
     cluster: Arc<Cluster>,
     wish: Wish,
 }
@@ -189,6 +191,7 @@ impl<T: Send> Consumer<T> {
             positions: Vec::new(),
             done: VecDeque::new(),
             error: None,
+            ended: None,
             cluster: Arc::default(),
             wish: Wish::default(),
             config,
@@ -270,7 +273,10 @@ impl<T: Send> Consumer<T> {
 
     /// Whether [`Consumer::poll_records`] gives something, or a change is to be taken before.
     pub fn is_ready(&self) -> bool {
-        self.error.is_some() || self.has_change() || self.partitions.values().any(Partition::is_ready)
+        self.error.is_some()
+            || self.ended.is_some()
+            || self.has_change()
+            || self.partitions.values().any(Partition::is_ready)
     }
 
     /// Gives out what is buffered: up to `max_records` and about `max_bytes`, partitions taking turns.
@@ -295,6 +301,7 @@ impl<T: Send> Consumer<T> {
         }
         if out.is_empty() {
             let error = self.error.take().or_else(|| self.partitions.values_mut().find_map(Partition::take_error));
+            let error = error.or_else(|| self.ended.clone());
             return error.map_or(Ok(out), Err);
         }
         Ok(out)

@@ -146,9 +146,10 @@ impl NextGen {
     }
 
     pub fn leave(&mut self, now: Time, _reason: &str) {
+        // The coordinator may know of a member that did not hear yet that it joined.
+        let tells = (self.state == State::Member || self.beating) && self.coordinator.is_some();
         self.next_round();
         self.target = None;
-        let tells = matches!(self.state, State::Member) && self.coordinator.is_some();
         self.state = if tells { State::Leaving { deadline: now + LEAVE_WITHIN } } else { State::Out };
     }
 
