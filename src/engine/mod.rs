@@ -19,6 +19,7 @@ mod error;
 pub mod group;
 mod network;
 pub mod ops;
+mod peer;
 pub mod producer;
 mod role;
 pub mod sasl;

@@ -5,6 +5,7 @@
 //! broker waits for that broker's connection and fails with it; a request for any broker waits until one is reached
 //! or its time is over. When no broker of the cluster answers, the bootstrap list is tried again (KIP-899).
 
+use super::peer::{Link, Peer, PeerId, Token};
 use super::{
     Answer, Backoff, Call, Cluster, Connection, Error, ErrorKind, Outgoing, Reply, Target, Time, Wish, earliest,
 };
@@ -53,65 +54,6 @@ pub enum Action {
     Send(ConnectionId, Bytes),
     /// Close, without saying so.
     Close(ConnectionId),
-}
-
-/// Who is at the other end, and what for. The order is the order of preference for requests that any broker answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum PeerId {
-    /// A broker of the cluster.
-    Broker(i32),
-    /// An address of the bootstrap list.
-    Bootstrap(usize),
-    /// A broker of the cluster, for fetches alone.
-    Fetch(i32),
-    /// A broker of the cluster, for membership of a group alone.
-    Group(i32),
-}
-
-impl PeerId {
-    /// The broker's id, -1 before it is known.
-    fn node(self) -> i32 {
-        match self {
-            Self::Broker(node) | Self::Fetch(node) | Self::Group(node) => node,
-            Self::Bootstrap(_) => -1,
-        }
-    }
-
-    /// Whether it is kept for requests that take long to answer.
-    fn is_apart(self) -> bool {
-        matches!(self, Self::Fetch(_) | Self::Group(_))
-    }
-}
-
-enum Token<T> {
-    Metadata { all: bool },
-    Role(T),
-}
-
-enum Link<T> {
-    Idle,
-    Waiting(Time),
-    Connecting(ConnectionId, Time),
-    Up(ConnectionId, Box<Connection<Token<T>>>),
-}
-
-struct Peer<T> {
-    host: String,
-    port: u16,
-    link: Link<T>,
-    backoff: Backoff,
-    queue: VecDeque<Outgoing<T>>,
-    error: Option<Error>,
-}
-
-impl<T> Peer<T> {
-    fn address(&self) -> String {
-        format!("{}:{}", self.host, self.port)
-    }
-
-    fn is_ready(&self) -> bool {
-        matches!(&self.link, Link::Up(_, c) if c.is_ready())
-    }
 }
 
 /// The machine.

@@ -152,10 +152,10 @@ def test_threads_share_a_producer(cluster, topic):
 class Member(threading.Thread):
     """Consumes and commits until it is told to stop."""
 
-    def __init__(self, cluster, topic, seen, **config):
+    def __init__(self, cluster, topic, seen, wanted, **config):
         super().__init__()
-        self.cluster, self.topic, self.seen, self.config = cluster, topic, seen, config
-        self.stops = threading.Event()
+        self.cluster, self.topic, self.seen, self.wanted, self.config = cluster, topic, seen, wanted, config
+        self.stops, self.complete = threading.Event(), threading.Event()
         self.error = None
 
     def run(self):
@@ -170,6 +170,8 @@ class Member(threading.Thread):
             ) as consumer:
                 while not self.stops.is_set():
                     self.seen.update(int(record.value) for record in consumer.poll(0.2, max_records=500))
+                    if len(self.seen) == self.wanted:
+                        self.complete.set()
         except Exception as e:  # noqa: BLE001
             self.error = e
 
@@ -186,7 +188,7 @@ class Member(threading.Thread):
 def test_members_go_on_when_their_coordinator_is_killed(cluster, topic, config):
     records, seen = 60_000, set()
     create(cluster, topic)
-    members = [Member(cluster, topic, seen, **config) for _ in range(5)]
+    members = [Member(cluster, topic, seen, records, **config) for _ in range(5)]
     for member in members:
         member.start()
     try:
@@ -199,7 +201,8 @@ def test_members_go_on_when_their_coordinator_is_killed(cluster, topic, config):
                     producer.send_many(topic, [b"%d" % n for n in numbers], partition=partition)
                 producer.flush(60)
             outage.end()
-        wait_until(lambda: len(seen) == records, lambda: f"only {len(seen)} of {records} records were read")
+        # They share what was seen: each of them notices with its next poll.
+        assert all(member.complete.wait(90) for member in members), f"only {len(seen)} of {records} records were read"
     finally:
         for member in members:
             member.stops.set()
@@ -213,20 +216,11 @@ def test_members_go_on_when_their_coordinator_is_killed(cluster, topic, config):
 
 def coordinator(cluster, group):
     """Return the node that coordinates a group, once that has members."""
-    found = []
-
-    def look():
-        with klamm.Admin(cluster.bootstrap_servers) as admin, contextlib.suppress(GroupIdNotFoundError):
-            described = admin.describe_groups([group])[group]
-            found.extend([described.coordinator] * bool(described.members))
-        return found
-
-    wait_until(look, lambda: f"group {group} has no members")
-    return found[0]
-
-
-def wait_until(holds, otherwise, within=90):
-    end = time.monotonic() + within
-    while not holds():
-        assert time.monotonic() < end, otherwise()
-        time.sleep(0.05)
+    end = time.monotonic() + 60
+    with klamm.Admin(cluster.bootstrap_servers) as admin:
+        while time.monotonic() < end:
+            with contextlib.suppress(GroupIdNotFoundError):
+                described = admin.describe_groups([group])[group]
+                if described.members:
+                    return described.coordinator
+    raise AssertionError(f"group {group} has no members")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections import Counter
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 
 import pytest
 
@@ -190,7 +190,8 @@ def test_kafkas_own_share_consumer_reads(broker, topic):
     with klamm.Producer(broker.bootstrap_servers) as producer:
         while reader.poll() is None:
             producer.send_nowait(topic, b"shared")
-            time.sleep(0.2)
+            with suppress(subprocess.TimeoutExpired):
+                reader.wait(0.2)
     out, error = reader.communicate()
     assert out.split() == ["shared"] * 5, error
     assert "Processed a total of 5 messages" in error
