@@ -11,15 +11,14 @@
 //! on meanwhile.
 
 use super::assignor::{Assignment, Place, Topics};
+use super::contact::Contact;
 use super::{Assignments, Changes, GroupConfig, Joined, Protocol, Step, Strategy, Subscription, Token, Work};
 use crate::api::data::consumer_protocol as embedded;
-use crate::api::{ErrorCode, Info, Request, find_coordinator, heartbeat, join_group, leave_group, sync_group};
-use crate::engine::{
-    Answer, Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest,
-};
+use crate::api::{ErrorCode, Info, Request, heartbeat, join_group, leave_group, sync_group};
+use crate::engine::{Answer, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest};
 use crate::wire::{Wire, Writer};
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -65,8 +64,7 @@ pub(super) struct Classic {
     config: Arc<GroupConfig>,
     state: State,
     subscription: BTreeSet<Arc<str>>,
-    coordinator: Option<i32>,
-    finding: bool,
+    contact: Contact,
     member: String,
     generation: i32,
     /// The assignor the group chose.
@@ -79,27 +77,19 @@ pub(super) struct Classic {
     /// What a leader's assignment was made for: how many partitions each topic had.
     watched: Option<BTreeMap<Arc<str>, usize>>,
     changes: Changes,
-    round: u64,
-    backoff: Backoff,
-    retry_at: Time,
     heartbeat_at: Time,
     beating: bool,
     error: Option<Error>,
-    cluster: Arc<Cluster>,
-    wish: Wish,
     work: Option<Work>,
-    outbox: VecDeque<Outgoing<Token>>,
 }
 
 impl Classic {
     pub fn new(config: Arc<GroupConfig>) -> Self {
         Self {
-            backoff: Backoff::new(config.retry_backoff.0, config.retry_backoff.1, config.seed),
+            contact: Contact::new(config.clone()),
             config,
             state: State::Out,
             subscription: BTreeSet::new(),
-            coordinator: None,
-            finding: false,
             member: String::new(),
             generation: -1,
             assignor: None,
@@ -108,15 +98,10 @@ impl Classic {
             reason: String::new(),
             watched: None,
             changes: Changes::default(),
-            round: 0,
-            retry_at: Time(0),
             heartbeat_at: Time(0),
             beating: false,
             error: None,
-            cluster: Arc::default(),
-            wish: Wish::default(),
             work: None,
-            outbox: VecDeque::new(),
         }
     }
 
@@ -140,7 +125,7 @@ impl Classic {
 
     fn start_over(&mut self, now: Time) {
         self.next_round();
-        self.retry_at = now;
+        self.contact.retry_at = now;
         self.state = State::Joining { asked: false };
     }
 
@@ -156,7 +141,7 @@ impl Classic {
         self.rejoin = None;
         self.work = None;
         self.next_round();
-        let tells = self.config.instance.is_none() && !self.member.is_empty() && self.coordinator.is_some();
+        let tells = self.config.instance.is_none() && !self.member.is_empty() && self.contact.is_known();
         reason.clone_into(&mut self.reason);
         self.state = if tells { State::Leaving { asked: false, deadline: now + LEAVE_WITHIN } } else { State::Out };
         if !tells {
@@ -190,8 +175,7 @@ impl Classic {
 
     /// What was asked before this does not count any more.
     fn next_round(&mut self) {
-        self.round += 1;
-        self.finding = false;
+        self.contact.next_round();
         self.beating = false;
     }
 
@@ -226,15 +210,9 @@ impl Classic {
         self.join_again();
     }
 
-    fn try_later(&mut self, now: Time) {
-        self.retry_at = now + self.backoff.next_wait();
-    }
-
     fn lose_coordinator(&mut self, now: Time) {
-        self.coordinator = None;
         self.beating = false;
-        self.wish.refresh = true;
-        self.try_later(now);
+        self.contact.lose(now);
     }
 
     fn assignors(&self) -> &[Strategy] {
@@ -251,23 +229,18 @@ impl Classic {
 
     fn send(&mut self, now: Time, target: Target, call: impl Call + 'static, step: Step) {
         let patience = self.config.request_timeout + call.held();
-        self.send_within(now + patience, target, call, step);
-    }
-
-    fn send_within(&mut self, deadline: Time, target: Target, call: impl Call + 'static, step: Step) {
-        let token = Token { round: self.round, step };
-        self.outbox.push_back(Outgoing { target, call: Box::new(call), token, deadline, max_version: i16::MAX });
+        self.contact.send(now + patience, target, call, step);
     }
 
     pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
-        if self.outbox.is_empty() {
+        self.contact.poll_send().or_else(|| {
             self.step(now);
-        }
-        self.outbox.pop_front()
+            self.contact.poll_send()
+        })
     }
 
     pub fn poll_wish(&mut self) -> Option<Wish> {
-        (self.wish != Wish::default()).then(|| std::mem::take(&mut self.wish))
+        self.contact.poll_wish()
     }
 
     fn step(&mut self, now: Time) {
@@ -276,10 +249,10 @@ impl Classic {
         {
             self.leave_done();
         }
-        if matches!(self.state, State::Out) || self.retry_at > now {
+        if matches!(self.state, State::Out) || self.contact.retry_at > now {
             return;
         }
-        let Some(node) = self.reach(now) else { return };
+        let Some(node) = self.contact.reach(now) else { return };
         if matches!(self.state, State::Stable) && self.changes.is_settled() {
             self.prepare();
         }
@@ -307,27 +280,11 @@ impl Classic {
                     member_id: self.member.clone(),
                     members: vec![member],
                 };
-                self.send_within(deadline, Target::Node(node), request, Step::Leave);
+                self.contact.send(deadline, Target::Node(node), request, Step::Leave);
             }
             _ => {}
         }
         self.beat(now, node);
-    }
-
-    /// The coordinator, or a search for it.
-    fn reach(&mut self, now: Time) -> Option<i32> {
-        if let Some(node) = self.coordinator.filter(|n| self.cluster.brokers.contains_key(n)) {
-            return Some(node);
-        }
-        if self.cluster.brokers.is_empty() {
-            self.wish.refresh = true;
-            self.retry_at = now + self.config.retry_backoff.0;
-        } else if !self.finding {
-            self.finding = true;
-            let request = coordinator::ask(find_coordinator::GROUP, &self.config.group);
-            self.send(now, Target::Any, request, Step::Find);
-        }
-        None
     }
 
     /// Gets ready to join again if there is a reason to.
@@ -417,7 +374,7 @@ impl Classic {
                 group_instance_id: self.config.instance.clone(),
             };
             let deadline = now + self.config.session_timeout.min(self.config.request_timeout);
-            self.send_within(deadline, Target::Group(node), request, Step::Heartbeat);
+            self.contact.send(deadline, Target::Group(node), request, Step::Heartbeat);
         }
     }
 
@@ -426,23 +383,23 @@ impl Classic {
             return None;
         }
         let waits = match &self.state {
-            State::Leaving { asked, deadline } => earliest(Some(*deadline), (!asked).then_some(self.retry_at)),
+            State::Leaving { asked, deadline } => earliest(Some(*deadline), (!asked).then_some(self.contact.retry_at)),
             // Nothing happens before the reader has given up what it has to.
-            State::Joining { asked: false } if self.changes.is_settled() => Some(self.retry_at),
-            State::Syncing { asked: false, .. } => Some(self.retry_at),
+            State::Joining { asked: false } if self.changes.is_settled() => Some(self.contact.retry_at),
+            State::Syncing { asked: false, .. } => Some(self.contact.retry_at),
             _ => None,
         };
         let beats = self.generation >= 0 && !self.beating && self.may_beat();
-        let heartbeat = beats.then(|| self.heartbeat_at.max(self.retry_at));
-        let search = (self.coordinator.is_none() && !self.finding).then_some(self.retry_at);
-        match self.finding {
+        let heartbeat = beats.then(|| self.heartbeat_at.max(self.contact.retry_at));
+        let search = (!self.contact.is_known() && !self.contact.is_finding()).then_some(self.contact.retry_at);
+        match self.contact.is_finding() {
             true => waits.filter(|_| matches!(self.state, State::Leaving { .. })),
             false => earliest(earliest(waits, heartbeat), search),
         }
     }
 
     pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
-        self.cluster = cluster.clone();
+        self.contact.cluster = cluster.clone();
         if let (State::Stable, Some(watched)) = (&self.state, &self.watched) {
             let grew = watched.iter().find(|(topic, count)| self.count(topic) != **count);
             if let Some((topic, _)) = grew {
@@ -452,12 +409,12 @@ impl Classic {
     }
 
     fn count(&self, topic: &str) -> usize {
-        self.cluster.topics.get(topic).filter(|t| !t.error.is_error()).map_or(0, |t| t.partitions.len())
+        self.contact.cluster.topics.get(topic).filter(|t| !t.error.is_error()).map_or(0, |t| t.partitions.len())
     }
 
     pub fn handle_answer(&mut self, now: Time, answer: Answer<Token>) {
-        let Token { round, step } = answer.token;
-        if round != self.round {
+        let step = answer.token.step;
+        if !self.contact.is_current(answer.token) {
             return;
         }
         if step == Step::Heartbeat {
@@ -468,7 +425,7 @@ impl Classic {
             Err(error) => return self.handle_failure(now, step, error),
         };
         let result = match step {
-            Step::Find => self.take_coordinator(now, reply),
+            Step::Find => self.contact.found(now, reply),
             Step::Join => self.take_joined(now, reply),
             Step::Sync => self.take_share(now, reply),
             Step::Heartbeat => self.take_beat(now, reply),
@@ -488,7 +445,6 @@ impl Classic {
 
     /// No answer, or one that may be another the next time.
     fn handle_failure(&mut self, now: Time, step: Step, error: Error) {
-        self.finding = false;
         if step == Step::Leave {
             return self.leave_done();
         }
@@ -511,8 +467,7 @@ impl Classic {
                 }
             }
             Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => {
-                self.finding = false;
-                self.try_later(now);
+                self.contact.try_later(now);
                 if matches!(step, Step::Join | Step::Sync) {
                     self.join_again();
                 }
@@ -530,17 +485,6 @@ impl Classic {
         }
     }
 
-    fn take_coordinator(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        self.finding = false;
-        let node = coordinator::read(reply, format_args!("group {:?}", self.config.group))?;
-        self.coordinator = Some(node);
-        if !self.cluster.brokers.contains_key(&node) {
-            self.wish.refresh = true;
-            self.try_later(now);
-        }
-        Ok(())
-    }
-
     fn take_joined(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
         let response: join_group::Response = reply.decode()?;
         if response.error_code == ErrorCode::MEMBER_ID_REQUIRED {
@@ -549,7 +493,7 @@ impl Classic {
             return Ok(());
         }
         self.check(response.error_code, "join")?;
-        self.backoff.reset();
+        self.contact.succeeded();
         self.member = response.member_id;
         self.generation = response.generation_id;
         self.heartbeat_at = now + self.config.heartbeat_interval;
@@ -592,29 +536,29 @@ impl Classic {
             return;
         }
         let unknown: Vec<Arc<str>> =
-            watched.keys().filter(|t| !self.cluster.topics.contains_key(*t)).cloned().collect();
+            watched.keys().filter(|t| !self.contact.cluster.topics.contains_key(*t)).cloned().collect();
         if !unknown.is_empty() {
-            self.wish.topics.extend(unknown);
+            self.contact.wish.topics.extend(unknown);
             return;
         }
         assigning.asked = true;
         for (topic, count) in watched.iter_mut() {
-            let known = self.cluster.topics.get(topic).filter(|t| !t.error.is_error());
+            let known = self.contact.cluster.topics.get(topic).filter(|t| !t.error.is_error());
             *count = known.map_or(0, |t| t.partitions.len());
         }
-        let topics = Topics::of(&self.cluster, watched.keys().map(|t| &**t));
+        let topics = Topics::of(&self.contact.cluster, watched.keys().map(|t| &**t));
         let members = std::mem::take(&mut assigning.members);
-        self.work = Some(Work { round: self.round, assignor: assignor.clone(), topics, members });
+        self.work = Some(Work { round: self.contact.round(), assignor: assignor.clone(), topics, members });
     }
 
     pub fn assigned(&mut self, now: Time, made: Assignments) {
-        if made.round != self.round || !matches!(self.state, State::Assigning(_)) {
+        if made.round != self.contact.round() || !matches!(self.state, State::Assigning(_)) {
             return;
         }
         match made.result {
             Ok(shares) => {
                 self.state = State::Syncing { asked: false, shares };
-                self.retry_at = now;
+                self.contact.retry_at = now;
             }
             Err(error) => {
                 // The others need not wait for a leader that cannot lead.
@@ -637,14 +581,14 @@ impl Classic {
             t.partitions.iter().map(move |p| (topic.clone(), *p))
         });
         let target: BTreeSet<Place> = places.collect();
-        self.backoff.reset();
-        self.wish.topics.extend(target.iter().map(|(topic, _)| topic.clone()));
+        self.contact.succeeded();
+        self.contact.wish.topics.extend(target.iter().map(|(topic, _)| topic.clone()));
         self.last = (target.iter().cloned().collect(), self.generation);
         if self.changes.follow(&target) {
             self.rejoin.get_or_insert_with(|| "partitions were given up for other members".to_owned());
         }
         self.state = State::Stable;
-        self.retry_at = now;
+        self.contact.retry_at = now;
         self.reason.clear();
         Ok(())
     }
@@ -652,7 +596,7 @@ impl Classic {
     fn take_beat(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
         let response: heartbeat::Response = reply.decode()?;
         self.check(response.error_code, "heartbeat")?;
-        self.backoff.reset();
+        self.contact.succeeded();
         self.heartbeat_at = now + self.config.heartbeat_interval;
         Ok(())
     }

@@ -7,6 +7,7 @@
 
 pub mod assignor;
 mod classic;
+mod contact;
 mod next_gen;
 
 use super::{Answer, Cluster, Error, ErrorKind, Outgoing, Time, Wish};

@@ -8,14 +8,13 @@
 //! ```
 
 use super::assignor::Place;
+use super::contact::Contact;
 use super::{Changes, GroupConfig, Protocol, Step, Subscription, Token};
 use crate::api::consumer_group_heartbeat::{self as api, JOIN, LEAVE, LEAVE_STATIC};
-use crate::api::{ErrorCode, Info, find_coordinator};
-use crate::engine::{
-    Answer, Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest,
-};
+use crate::api::{ErrorCode, Info};
+use crate::engine::{Answer, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, earliest};
 use crate::wire::{Uuid, Wire, Writer};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,8 +58,7 @@ pub(super) struct NextGen {
     config: Arc<GroupConfig>,
     state: State,
     subscription: Subscription,
-    coordinator: Option<i32>,
-    finding: bool,
+    contact: Contact,
     member: String,
     epoch: i32,
     said: Said,
@@ -70,46 +68,33 @@ pub(super) struct NextGen {
     /// When to ask again for topics of which only the id is known.
     ask_ids_at: Time,
     changes: Changes,
-    round: u64,
-    backoff: Backoff,
-    retry_at: Time,
     interval: Duration,
     heartbeat_at: Time,
     beating: bool,
     /// Since when another member has this one's instance id.
     unreleased_since: Option<Time>,
     error: Option<Error>,
-    cluster: Arc<Cluster>,
-    wish: Wish,
-    outbox: VecDeque<Outgoing<Token>>,
 }
 
 impl NextGen {
     pub fn new(config: Arc<GroupConfig>) -> Self {
         Self {
-            backoff: Backoff::new(config.retry_backoff.0, config.retry_backoff.1, config.seed),
+            contact: Contact::new(config.clone()),
             member: member_id(config.seed),
             config,
             state: State::Out,
             subscription: Subscription::default(),
-            coordinator: None,
-            finding: false,
             epoch: JOIN,
             said: Said::default(),
             saying: Said::default(),
             target: None,
             ask_ids_at: Time(0),
             changes: Changes::default(),
-            round: 0,
-            retry_at: Time(0),
             interval: FIRST_INTERVAL,
             heartbeat_at: Time(0),
             beating: false,
             unreleased_since: None,
             error: None,
-            cluster: Arc::default(),
-            wish: Wish::default(),
-            outbox: VecDeque::new(),
         }
     }
 
@@ -134,7 +119,7 @@ impl NextGen {
         self.target = None;
         self.state = State::Joining;
         self.heartbeat_at = now;
-        self.retry_at = now;
+        self.contact.retry_at = now;
     }
 
     /// The reader takes too long; its partitions should go to others.
@@ -147,7 +132,7 @@ impl NextGen {
 
     pub fn leave(&mut self, now: Time, _reason: &str) {
         // The coordinator may know of a member that did not hear yet that it joined.
-        let tells = (self.state == State::Member || self.beating) && self.coordinator.is_some();
+        let tells = (self.state == State::Member || self.beating) && self.contact.is_known();
         self.next_round();
         self.target = None;
         self.state = if tells { State::Leaving { deadline: now + LEAVE_WITHIN } } else { State::Out };
@@ -175,8 +160,7 @@ impl NextGen {
 
     /// What was asked before this does not count any more, and everything has to be said again.
     fn next_round(&mut self) {
-        self.round += 1;
-        self.finding = false;
+        self.contact.next_round();
         self.beating = false;
         self.said = Said::default();
     }
@@ -189,20 +173,15 @@ impl NextGen {
         self.error = Some(error);
     }
 
-    fn send(&mut self, deadline: Time, target: Target, call: impl Call + 'static, step: Step) {
-        let token = Token { round: self.round, step };
-        self.outbox.push_back(Outgoing { target, call: Box::new(call), token, deadline, max_version: i16::MAX });
-    }
-
     pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
-        if self.outbox.is_empty() {
+        self.contact.poll_send().or_else(|| {
             self.step(now);
-        }
-        self.outbox.pop_front()
+            self.contact.poll_send()
+        })
     }
 
     pub fn poll_wish(&mut self) -> Option<Wish> {
-        (self.wish != Wish::default()).then(|| std::mem::take(&mut self.wish))
+        self.contact.poll_wish()
     }
 
     fn step(&mut self, now: Time) {
@@ -215,18 +194,16 @@ impl NextGen {
             return;
         }
         self.reconcile(now);
-        if self.retry_at > now || self.beating {
+        if self.contact.retry_at > now || self.beating {
             return;
         }
-        let Some(node) = self.coordinator.filter(|n| self.cluster.brokers.contains_key(n)) else {
-            return self.find(now);
-        };
+        let Some(node) = self.contact.reach(now) else { return };
         match self.state {
             State::Leaving { deadline } => {
                 let epoch = if self.config.instance.is_some() { LEAVE_STATIC } else { LEAVE };
                 let request = self.request(epoch);
                 self.beating = true;
-                self.send(deadline, Target::Group(node), Beat(request), Step::Leave);
+                self.contact.send(deadline, Target::Group(node), Beat(request), Step::Leave);
             }
             // What was lost is told to the reader before the member is anew.
             State::Joining if !self.changes.is_settled() => {}
@@ -235,20 +212,14 @@ impl NextGen {
                 self.say(&mut request);
                 self.beating = true;
                 self.heartbeat_at = now + self.interval;
-                self.send(now + self.config.request_timeout, Target::Group(node), Beat(request), Step::Heartbeat);
+                self.contact.send(
+                    now + self.config.request_timeout,
+                    Target::Group(node),
+                    Beat(request),
+                    Step::Heartbeat,
+                );
             }
             _ => {}
-        }
-    }
-
-    fn find(&mut self, now: Time) {
-        if self.cluster.brokers.is_empty() {
-            self.wish.refresh = true;
-            self.retry_at = now + self.config.retry_backoff.0;
-        } else if !self.finding {
-            self.finding = true;
-            let request = coordinator::ask(find_coordinator::GROUP, &self.config.group);
-            self.send(now + self.config.request_timeout, Target::Any, request, Step::Find);
         }
     }
 
@@ -293,7 +264,7 @@ impl NextGen {
         if is_first || (self.changes.is_settled() && self.said.owned.as_ref() != Some(&claimed)) {
             let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
             for (topic, partition) in &claimed {
-                if let Some(known) = self.cluster.topics.get(topic) {
+                if let Some(known) = self.contact.cluster.topics.get(topic) {
                     topics.entry(known.id).or_default().push(*partition);
                 }
             }
@@ -308,7 +279,8 @@ impl NextGen {
         let (Some(target), true) = (&self.target, !self.changes.taken && self.state == State::Member) else {
             return;
         };
-        let names: BTreeMap<Uuid, &Arc<str>> = self.cluster.topics.iter().map(|(name, t)| (t.id, name)).collect();
+        let names: BTreeMap<Uuid, &Arc<str>> =
+            self.contact.cluster.topics.iter().map(|(name, t)| (t.id, name)).collect();
         let mut places = BTreeSet::new();
         let mut unknown = Vec::new();
         for (id, partitions) in target {
@@ -322,7 +294,7 @@ impl NextGen {
         } else if self.ask_ids_at <= now {
             // A topic that is gone stays unknown until the coordinator takes it back.
             self.ask_ids_at = now + self.config.retry_backoff.1;
-            self.wish.ids.extend(unknown);
+            self.contact.wish.ids.extend(unknown);
         }
         self.changes.follow(&places);
     }
@@ -331,32 +303,29 @@ impl NextGen {
         match self.state {
             State::Out => None,
             State::Leaving { deadline } => Some(deadline),
-            _ if self.beating || self.finding => None,
+            _ if self.beating || self.contact.is_finding() => None,
             State::Joining if !self.changes.is_settled() => None,
-            _ => earliest(Some(self.heartbeat_at.max(self.retry_at)), None),
+            _ => earliest(Some(self.heartbeat_at.max(self.contact.retry_at)), None),
         }
     }
 
     pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
-        self.cluster = cluster.clone();
+        self.contact.cluster = cluster.clone();
     }
 
     pub fn handle_answer(&mut self, now: Time, answer: Answer<Token>) {
-        let Token { round, step } = answer.token;
-        if round != self.round {
+        let step = answer.token.step;
+        if !self.contact.is_current(answer.token) {
             return;
         }
-        match step {
-            Step::Find => self.finding = false,
-            _ => self.beating = false,
-        }
+        self.beating &= step == Step::Find;
         if step == Step::Leave {
             self.next_round();
             self.state = State::Out;
             return;
         }
         let result = answer.result.and_then(|reply| match step {
-            Step::Find => self.take_coordinator(now, reply),
+            Step::Find => self.contact.found(now, reply),
             _ => self.take_beat(now, reply),
         });
         if let Err(error) = result {
@@ -378,28 +347,17 @@ impl NextGen {
                 self.try_later(now);
             }
             _ if error.is_retriable() => {
-                self.coordinator = None;
-                self.wish.refresh = true;
+                self.contact.lose(now);
                 self.said = Said::default();
-                self.try_later(now);
+                self.heartbeat_at = self.contact.retry_at;
             }
             _ => self.fail(error),
         }
     }
 
     fn try_later(&mut self, now: Time) {
-        self.retry_at = now + self.backoff.next_wait();
-        self.heartbeat_at = self.retry_at;
-    }
-
-    fn take_coordinator(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let node = coordinator::read(reply, format_args!("group {:?}", self.config.group))?;
-        self.coordinator = Some(node);
-        if !self.cluster.brokers.contains_key(&node) {
-            self.wish.refresh = true;
-            self.try_later(now);
-        }
-        Ok(())
+        self.contact.try_later(now);
+        self.heartbeat_at = self.contact.retry_at;
     }
 
     fn take_beat(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
@@ -408,7 +366,7 @@ impl NextGen {
             let why = response.error_message.map_or_else(String::new, |m| format!(" ({m})"));
             return Err(Error::refused(code, format!("heartbeat in group {:?}{why}", self.config.group)));
         }
-        self.backoff.reset();
+        self.contact.succeeded();
         self.unreleased_since = None;
         self.said = std::mem::take(&mut self.saying);
         self.interval = Duration::from_millis(u64::try_from(response.heartbeat_interval_ms).unwrap_or(0).max(1));

@@ -1,0 +1,119 @@
+//! A member's way to its coordinator: which broker that is, when it may be asked again, and which answers still count.
+
+use super::{GroupConfig, Step, Token};
+use crate::api::find_coordinator;
+use crate::engine::{Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What both protocols need to speak to a coordinator.
+pub(super) struct Contact {
+    config: Arc<GroupConfig>,
+    node: Option<i32>,
+    finding: bool,
+    round: u64,
+    backoff: Backoff,
+    /// Nothing is asked before.
+    pub retry_at: Time,
+    pub cluster: Arc<Cluster>,
+    pub wish: Wish,
+    outbox: VecDeque<Outgoing<Token>>,
+}
+
+impl Contact {
+    pub fn new(config: Arc<GroupConfig>) -> Self {
+        Self {
+            backoff: Backoff::new(config.retry_backoff.0, config.retry_backoff.1, config.seed),
+            config,
+            node: None,
+            finding: false,
+            round: 0,
+            retry_at: Time(0),
+            cluster: Arc::default(),
+            wish: Wish::default(),
+            outbox: VecDeque::new(),
+        }
+    }
+
+    /// Whether it was heard which broker the coordinator is.
+    pub fn is_known(&self) -> bool {
+        self.node.is_some()
+    }
+
+    pub fn is_finding(&self) -> bool {
+        self.finding
+    }
+
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// What was asked before this does not count any more.
+    pub fn next_round(&mut self) {
+        self.round += 1;
+        self.finding = false;
+    }
+
+    /// Notes an answer; says whether it still counts.
+    pub fn is_current(&mut self, token: Token) -> bool {
+        let counts = token.round == self.round;
+        self.finding &= !(counts && token.step == Step::Find);
+        counts
+    }
+
+    /// The coordinator, or a search for it.
+    pub fn reach(&mut self, now: Time) -> Option<i32> {
+        if let Some(node) = self.node.filter(|n| self.cluster.brokers.contains_key(n)) {
+            return Some(node);
+        }
+        if self.cluster.brokers.is_empty() {
+            self.wish.refresh = true;
+            self.retry_at = now + self.config.retry_backoff.0;
+        } else if !self.finding {
+            self.finding = true;
+            let request = coordinator::ask(find_coordinator::GROUP, &self.config.group);
+            self.send(now + self.config.request_timeout, Target::Any, request, Step::Find);
+        }
+        None
+    }
+
+    /// Takes in which broker it is.
+    pub fn found(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
+        let node = coordinator::read(reply, format_args!("group {:?}", self.config.group))?;
+        self.node = Some(node);
+        if !self.cluster.brokers.contains_key(&node) {
+            self.wish.refresh = true;
+            self.try_later(now);
+        }
+        Ok(())
+    }
+
+    pub fn try_later(&mut self, now: Time) {
+        self.retry_at = now + self.backoff.next_wait();
+    }
+
+    /// Looks for the coordinator anew, a little later.
+    pub fn lose(&mut self, now: Time) {
+        self.node = None;
+        self.wish.refresh = true;
+        self.try_later(now);
+    }
+
+    /// Notes that the coordinator took what it was asked.
+    pub fn succeeded(&mut self) {
+        self.backoff.reset();
+    }
+
+    pub fn send(&mut self, deadline: Time, target: Target, call: impl Call + 'static, step: Step) {
+        let token = Token { round: self.round, step };
+        self.outbox.push_back(Outgoing { target, call: Box::new(call), token, deadline, max_version: i16::MAX });
+    }
+
+    pub fn poll_send(&mut self) -> Option<Outgoing<Token>> {
+        self.outbox.pop_front()
+    }
+
+    pub fn poll_wish(&mut self) -> Option<Wish> {
+        (self.wish != Wish::default()).then(|| std::mem::take(&mut self.wish))
+    }
+}
