@@ -5,7 +5,7 @@ from pathlib import Path
 from klamm.config import Option, options
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
-CLIENTS = {"producer": "Producer", "consumer": "Consumer", "admin": "Admin"}
+CLIENTS = {"producer": "Producer", "consumer": "Consumer", "share consumer": "Share consumer", "admin": "Admin"}
 HEAD = """# Configuration
 
 Names are the Java client's. They are keys of the dict that is a client's first argument (`{"linger.ms": 5}`), or keywords with

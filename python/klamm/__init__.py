@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from klamm.producer import AsyncProducer, Delivery, Producer
     from klamm.rebalance import RebalanceListener
     from klamm.record import OffsetAndMetadata, Record, RecordMetadata, Records, TopicPartition
+    from klamm.share import AsyncShareConsumer, ShareConsumer
     from klamm.table import read_table
     from klamm.transaction import AsyncTransaction, GroupMetadata, Transaction
 
@@ -45,6 +46,7 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "AsyncShareConsumer",
     "AsyncTransaction",
     "ClusterDescription",
     "Consumer",
@@ -63,6 +65,7 @@ __all__ = [
     "Record",
     "RecordMetadata",
     "Records",
+    "ShareConsumer",
     "TopicDescription",
     "TopicPartition",
     "Transaction",
@@ -76,6 +79,7 @@ _HOMES = {
     "AsyncAdmin": "admin",
     "AsyncConsumer": "consumer",
     "AsyncProducer": "producer",
+    "AsyncShareConsumer": "share",
     "AsyncTransaction": "transaction",
     "ClusterDescription": "admin",
     "Consumer": "consumer",
@@ -94,6 +98,7 @@ _HOMES = {
     "Record": "record",
     "RecordMetadata": "record",
     "Records": "record",
+    "ShareConsumer": "share",
     "TopicDescription": "admin",
     "TopicPartition": "record",
     "Transaction": "transaction",

@@ -90,6 +90,19 @@ class ConsumerConfig(CommonConfig, total=False):
     session_timeout_ms: int
 
 
+class ShareConsumerConfig(CommonConfig, total=False):
+    """Options of a share consumer, besides `group_id`."""
+
+    check_crcs: bool
+    client_rack: str
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    fetch_min_bytes: int
+    max_poll_records: int
+    share_acknowledgement_mode: Literal["implicit", "explicit"]
+    share_acquire_mode: Literal["batch_optimized", "record_limit"]
+
+
 class AdminConfig(CommonConfig, total=False):
     """Options of an admin client."""
 

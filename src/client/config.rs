@@ -5,8 +5,9 @@ use super::{Error, ErrorKind};
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::NetworkConfig;
 use crate::engine::consumer::{ConsumerConfig, Reset};
-use crate::engine::group::{CustomAssignor, GroupConfig, Protocol, Strategy, assignor};
+use crate::engine::group::{CustomAssignor, GroupConfig, Protocol, ShareMemberConfig, Strategy, assignor};
 use crate::engine::producer::{Partitioner, ProducerConfig};
+use crate::engine::share::ShareConfig;
 use crate::frame::DEFAULT_MAX_FRAME;
 use std::collections::{BTreeMap, hash_map::RandomState};
 use std::fmt;
@@ -21,8 +22,22 @@ pub enum Role {
     Producer,
     /// Reads records.
     Consumer,
+    /// Reads records that a share group hands out one by one.
+    ShareConsumer,
     /// Looks after topics and groups.
     Admin,
+}
+
+impl Role {
+    /// Its name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Producer => "producer",
+            Self::Consumer => "consumer",
+            Self::ShareConsumer => "share consumer",
+            Self::Admin => "admin",
+        }
+    }
 }
 
 /// A value as it comes from a caller. Text is read as whatever the key wants.
@@ -94,9 +109,11 @@ impl Key {
     }
 }
 
-const ALL: &[Role] = &[Role::Producer, Role::Consumer, Role::Admin];
+const ALL: &[Role] = &[Role::Producer, Role::Consumer, Role::ShareConsumer, Role::Admin];
 const PRODUCER: &[Role] = &[Role::Producer];
 const CONSUMER: &[Role] = &[Role::Consumer];
+const SHARE: &[Role] = &[Role::ShareConsumer];
+const CONSUMERS: &[Role] = &[Role::Consumer, Role::ShareConsumer];
 const MS: Kind = Kind::Int(0, i32::MAX as i64);
 const BYTES: Kind = Kind::Int(1, i64::MAX);
 
@@ -140,7 +157,7 @@ keys! {
     "partitioner.adaptive.partitioning.enable": Kind::Bool, "true", PRODUCER, "Whether records that stick to a partition for a batch avoid those that are slow (KIP-794).";
     "transactional.id": Kind::Text, "", PRODUCER, "Who the producer is over restarts; makes transactions possible, and everything it sends part of one.";
     "transaction.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", PRODUCER, "After this time the broker aborts a transaction that was not ended.";
-    "group.id": Kind::Text, "", CONSUMER, "The group whose committed offsets are used.";
+    "group.id": Kind::Text, "", CONSUMERS, "The group whose committed offsets are used; of a share consumer, the share group.";
     "auto.offset.reset": Kind::Reset, "latest", CONSUMER, "Where to start without a committed offset, or when the offset is gone; by_duration: at the first record that is no older, as by_duration:PT12H.";
     "group.instance.id": Kind::Text, "", CONSUMER, "The name of a static member: it may restart within session.timeout.ms without a rebalance (KIP-345).";
     "group.protocol": Kind::Choice(&["classic", "consumer"]), "classic", CONSUMER, "Whether members assign partitions or, from Kafka 4.0 on, the coordinator does (KIP-848).";
@@ -151,15 +168,17 @@ keys! {
     "max.poll.interval.ms": Kind::Int(1, i32::MAX as i64), "300000", CONSUMER, "How long the reader may take between polls before its partitions go to other members.";
     "enable.auto.commit": Kind::Bool, "true", CONSUMER, "Whether offsets of records the reader is done with are committed in the background, if there is a group.";
     "auto.commit.interval.ms": Kind::Int(1, i32::MAX as i64), "5000", CONSUMER, "How often they are.";
-    "fetch.min.bytes": Kind::Int(0, i32::MAX as i64), "1", CONSUMER, "Bytes the broker waits for before it answers.";
-    "fetch.max.wait.ms" or "fetch.wait.max.ms": MS, "500", CONSUMER, "How long it waits for them.";
-    "fetch.max.bytes": Kind::Int(1, i32::MAX as i64), "52428800", CONSUMER, "Bytes of one answer, about.";
+    "fetch.min.bytes": Kind::Int(0, i32::MAX as i64), "1", CONSUMERS, "Bytes the broker waits for before it answers.";
+    "fetch.max.wait.ms" or "fetch.wait.max.ms": MS, "500", CONSUMERS, "How long it waits for them.";
+    "fetch.max.bytes": Kind::Int(1, i32::MAX as i64), "52428800", CONSUMERS, "Bytes of one answer, about.";
     "max.partition.fetch.bytes" or "fetch.message.max.bytes": Kind::Int(1, i32::MAX as i64), "1048576", CONSUMER, "Bytes of one partition in an answer, about.";
     "queued.max.bytes": BYTES, "67108864", CONSUMER, "Bytes fetched ahead of the reader over all partitions, about.";
-    "max.poll.records": Kind::Int(1, i32::MAX as i64), "500", CONSUMER, "Records of one poll, at most.";
-    "check.crcs": Kind::Bool, "true", CONSUMER, "Whether checksums of batches are checked.";
+    "max.poll.records": Kind::Int(1, i32::MAX as i64), "500", CONSUMERS, "Records of one poll, at most.";
+    "check.crcs": Kind::Bool, "true", CONSUMERS, "Whether checksums of batches are checked.";
     "isolation.level": Kind::Choice(&["read_uncommitted", "read_committed"]), "read_uncommitted", CONSUMER, "Whether records of transactions that were given up or are undecided are kept back.";
-    "client.rack": Kind::Text, "", CONSUMER, "Where the client stands.";
+    "client.rack": Kind::Text, "", CONSUMERS, "Where the client stands.";
+    "share.acknowledgement.mode": Kind::Choice(&["implicit", "explicit"]), "implicit", SHARE, "Whether records are accepted when the reader asks for more, unless it said otherwise, or each has to be acknowledged.";
+    "share.acquire.mode": Kind::Choice(&["batch_optimized", "record_limit"]), "batch_optimized", SHARE, "Whether brokers hand out whole batches, or never more than max.poll.records at a time (KIP-1206).";
 }
 
 /// A checked configuration.
@@ -190,7 +209,7 @@ fn unknown(role: Role, name: &str) -> Error {
     let nearest = names.map(|n| (strsim::damerau_levenshtein(n, name), n)).min();
     let hint = match (find(name), nearest) {
         (Some(key), _) => {
-            let roles: Vec<String> = key.roles.iter().map(|r| format!("{r:?}").to_lowercase()).collect();
+            let roles: Vec<&str> = key.roles.iter().map(|r| r.name()).collect();
             format!("it is a key of the {}", roles.join(" and "))
         }
         (None, Some((distance, near))) if distance <= near.len() / 3 => {
@@ -198,7 +217,7 @@ fn unknown(role: Role, name: &str) -> Error {
         }
         _ => "the reference page lists all keys".to_owned(),
     };
-    bad(format!("unknown configuration key {name:?} for a {}", format!("{role:?}").to_lowercase()), hint)
+    bad(format!("unknown configuration key {name:?} for a {}", role.name()), hint)
 }
 
 fn check(key: &Key, value: Value) -> Result<Value, Error> {
@@ -290,6 +309,7 @@ impl Config {
         match role {
             Role::Producer => this.producer().map(|_| ())?,
             Role::Consumer => this.consumer().map(|_| ())?,
+            Role::ShareConsumer => this.share_consumer().map(|_| ())?,
             Role::Admin => {}
         }
         Ok(this)
@@ -300,7 +320,10 @@ impl Config {
         if self.role == role {
             return Ok(());
         }
-        Err(bad(format!("this is the configuration of a {:?}", self.role), format!("parse it for a {role:?}")))
+        Err(bad(
+            format!("this is the configuration of a {}", self.role.name()),
+            format!("parse it for a {}", role.name()),
+        ))
     }
 
     fn text(&self, name: &'static str) -> String {
@@ -492,6 +515,35 @@ impl Config {
 }
 
 impl Config {
+    pub(super) fn share_consumer(&self) -> Result<ShareConfig, Error> {
+        let group = self.text("group.id");
+        if group.is_empty() {
+            let hint = "give it a group_id; without a group use a consumer".to_owned();
+            return Err(bad("a share consumer needs a group.id".to_owned(), hint));
+        }
+        Ok(ShareConfig {
+            member: ShareMemberConfig {
+                group,
+                rack: self.text("client.rack"),
+                request_timeout: self.ms("request.timeout.ms"),
+                retry_backoff: self.retry_backoff(),
+                seed: seed(),
+            },
+            record_limit: self.text("share.acquire.mode") == "record_limit",
+            max_records: self.i32("max.poll.records"),
+            min_bytes: self.i32("fetch.min.bytes"),
+            max_wait: self.ms("fetch.max.wait.ms"),
+            max_bytes: self.i32("fetch.max.bytes"),
+            check_crcs: self.bool("check.crcs"),
+            decompress_limit: DEFAULT_LIMIT,
+        })
+    }
+
+    /// Whether each record has to be acknowledged.
+    pub fn acknowledges_explicitly(&self) -> bool {
+        self.text("share.acknowledgement.mode") == "explicit"
+    }
+
     fn group(&self, group: String) -> Result<GroupConfig, Error> {
         let protocol = if self.text("group.protocol") == "consumer" {
             Protocol::Consumer(Some(self.text("group.remote.assignor")).filter(|a| !a.is_empty()))

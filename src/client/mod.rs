@@ -13,12 +13,14 @@ mod driver;
 pub mod fork;
 mod pending;
 mod producer;
+mod share_consumer;
 
 pub use crate::engine::consumer::{Assigned, Slice};
 pub use crate::engine::group::{CustomAssignor, assignor};
 pub use crate::engine::ops::{GroupDescription, GroupListing, GroupMember, NewTopic};
 pub use crate::engine::producer::murmur2;
 pub use crate::engine::sasl::scram;
+pub use crate::engine::share::{Acknowledgement, Outcomes};
 pub use crate::engine::{Cluster, Error, ErrorKind};
 pub use admin::Admin;
 pub use config::{Config, KEYS, Key, Role, Value};
@@ -28,3 +30,4 @@ pub use producer::{
     Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, Offsets, Producer, RecordMetadata,
     TopicMetrics,
 };
+pub use share_consumer::ShareConsumer;

@@ -8,7 +8,7 @@
 //!   request an answer.
 //! * [`sasl`]: what a client says to prove who it is.
 //! * [`group`]: membership of a group of consumers.
-//! * [`Role`]: what the client is for: [`producer`], [`consumer`], and [`ops`] for everything that asks once.
+//! * [`Role`]: what the client is for: [`producer`], [`consumer`], [`share`], and [`ops`] for everything that asks once.
 
 mod backoff;
 mod cluster;
@@ -23,6 +23,7 @@ mod peer;
 pub mod producer;
 mod role;
 pub mod sasl;
+pub mod share;
 
 pub use backoff::Backoff;
 pub use cluster::{Broker, Cluster, Partition, Topic};

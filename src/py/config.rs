@@ -110,11 +110,6 @@ fn unknown(py: Python<'_>, role: Role, keyword: &str) -> PyErr {
 /// `(name, aliases, kind, default, allowed, roles, doc)` of every key.
 #[pyfunction]
 pub(super) fn config_keys() -> Vec<KeyFields> {
-    let role = |role: &Role| match role {
-        Role::Producer => "producer",
-        Role::Consumer => "consumer",
-        Role::Admin => "admin",
-    };
     let kind = |key: &Key| match key.kind {
         Kind::Text => "text",
         Kind::List => "list",
@@ -125,7 +120,7 @@ pub(super) fn config_keys() -> Vec<KeyFields> {
         Kind::Reset => "reset",
     };
     let fields = |k: &Key| {
-        (k.name, k.aliases.to_vec(), kind(k), k.default, k.allowed(), k.roles.iter().map(role).collect(), k.doc)
+        (k.name, k.aliases.to_vec(), kind(k), k.default, k.allowed(), k.roles.iter().map(|r| r.name()).collect(), k.doc)
     };
     KEYS.iter().map(fields).collect()
 }

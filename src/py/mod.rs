@@ -22,6 +22,7 @@ mod producer;
 mod protocol;
 mod record;
 mod scram;
+mod share_consumer;
 mod taken;
 
 /// What `import klamm._klamm` finds.
@@ -60,6 +61,8 @@ mod _klamm {
     use super::record::{Deserializers, Record, RecordMetadata, Records};
     #[pymodule_export]
     use super::scram::ScramClient;
+    #[pymodule_export]
+    use super::share_consumer::{ShareConsumerCore, ShareRecordIterator};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -19,6 +19,7 @@ pub(super) const SLICE: Duration = Duration::from_millis(100);
 pub(super) enum Origin {
     Producer(Arc<client::Producer>),
     Consumer(Arc<client::Consumer>),
+    ShareConsumer(Arc<client::ShareConsumer>),
     Admin(Arc<client::Admin>),
 }
 
@@ -28,6 +29,7 @@ impl Origin {
         let result = match self {
             Self::Producer(p) => p.check(),
             Self::Consumer(c) => c.check(),
+            Self::ShareConsumer(c) => c.check(),
             Self::Admin(a) => a.check(),
         };
         match result {
@@ -40,6 +42,7 @@ impl Origin {
         match self {
             Self::Producer(p) => p.last_network_error(),
             Self::Consumer(c) => c.last_network_error(),
+            Self::ShareConsumer(c) => c.last_network_error(),
             Self::Admin(a) => a.last_network_error(),
         }
     }

@@ -88,6 +88,11 @@ impl Record {
         &self.slice.records[self.index]
     }
 
+    /// Topic, partition and offset.
+    pub(super) fn place(&self) -> (&Arc<str>, i32, i64) {
+        (&self.slice.topic, self.slice.partition, self.view().offset)
+    }
+
     fn raw_headers(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         self.view().headers(&self.slice.data)
     }
@@ -97,7 +102,7 @@ impl Record {
 impl Record {
     /// A record of your own, for tests of what handles records.
     #[new]
-    #[pyo3(signature = (topic, partition=0, offset=0, timestamp_ms=-1, key=None, value=None, headers=None, timestamp_type=0))]
+    #[pyo3(signature = (topic, partition=0, offset=0, timestamp_ms=-1, key=None, value=None, headers=None, timestamp_type=0, delivery_count=0))]
     #[allow(clippy::too_many_arguments, reason = "a record has as many fields")]
     fn from_parts(
         py: Python<'_>,
@@ -109,6 +114,7 @@ impl Record {
         value: Option<&Bound<'_, PyAny>>,
         headers: Option<&Bound<'_, PyAny>>,
         timestamp_type: i32,
+        delivery_count: i16,
     ) -> PyResult<Self> {
         let timestamp_type = match timestamp_type {
             1 => TimestampType::LogAppendTime,
@@ -129,7 +135,7 @@ impl Record {
         let Some(set) = set else { unreachable!("a batch of our own") };
         let data = set.data().clone();
         let records = set.filter_map(Result::ok).collect();
-        let slice = Slice { topic: topic.into(), partition, timestamp_type, data, records };
+        let slice = Slice { topic: topic.into(), partition, timestamp_type, data, records, delivery_count };
         Ok(Self { slice: Arc::new(slice), index: 0 })
     }
 
@@ -161,6 +167,12 @@ impl Record {
     #[getter]
     fn timestamp_type(&self) -> i32 {
         if self.view().timestamp == -1 { -1 } else { self.slice.timestamp_type as i32 }
+    }
+
+    /// How often a share group delivered the record, this time included; 0 outside of share groups.
+    #[getter]
+    fn delivery_count(&self) -> i16 {
+        self.slice.delivery_count
     }
 
     /// The timestamp as an aware datetime in UTC; None if there is none.
@@ -198,7 +210,8 @@ impl Record {
         let (py, r) = (slf.py(), slf.get());
         let place = (r.topic(), r.partition(), r.offset(), r.timestamp_ms());
         let parts = (r.key(py), r.value(py), r.headers(py)?);
-        let args = (place.0, place.1, place.2, place.3, parts.0, parts.1, parts.2, r.timestamp_type());
+        let kinds = (r.timestamp_type(), r.delivery_count());
+        let args = (place.0, place.1, place.2, place.3, parts.0, parts.1, parts.2, kinds.0, kinds.1);
         Ok((slf.get_type().into_any(), args.into_pyobject(py)?))
     }
 

@@ -78,6 +78,7 @@ def test_a_config_error_is_one_error_and_a_value_error():
     [
         ("producer", config.ProducerConfig, set()),
         ("consumer", config.ConsumerConfig, {"group_id"}),
+        ("share consumer", config.ShareConsumerConfig, {"group_id"}),
         ("admin", config.AdminConfig, set()),
     ],
 )

@@ -104,6 +104,8 @@ pub struct Slice {
     pub data: Bytes,
     /// The records.
     pub records: Vec<Record>,
+    /// How often they were delivered to members of the share group, this time included; 0 outside of share groups.
+    pub delivery_count: i16,
 }
 
 enum Ticket<T> {

@@ -199,6 +199,7 @@ impl Partition {
                     timestamp_type: chunk.timestamp_type,
                     data: set.data().clone(),
                     records,
+                    delivery_count: 0,
                 });
             }
             if let Some(e) = broken {

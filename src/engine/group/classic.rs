@@ -86,7 +86,7 @@ pub(super) struct Classic {
 impl Classic {
     pub fn new(config: Arc<GroupConfig>) -> Self {
         Self {
-            contact: Contact::new(config.clone()),
+            contact: config.contact(),
             config,
             state: State::Out,
             subscription: BTreeSet::new(),

@@ -1,14 +1,17 @@
 //! A member's way to its coordinator: which broker that is, when it may be asked again, and which answers still count.
 
-use super::{GroupConfig, Step, Token};
+use super::{Step, Token};
 use crate::api::find_coordinator;
 use crate::engine::{Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// What both protocols need to speak to a coordinator.
+/// What every protocol needs to speak to a coordinator.
 pub(super) struct Contact {
-    config: Arc<GroupConfig>,
+    group: String,
+    request_timeout: Duration,
+    first_wait: Duration,
     node: Option<i32>,
     finding: bool,
     round: u64,
@@ -21,10 +24,12 @@ pub(super) struct Contact {
 }
 
 impl Contact {
-    pub fn new(config: Arc<GroupConfig>) -> Self {
+    pub fn new(group: String, request_timeout: Duration, retry_backoff: (Duration, Duration), seed: u64) -> Self {
         Self {
-            backoff: Backoff::new(config.retry_backoff.0, config.retry_backoff.1, config.seed),
-            config,
+            group,
+            request_timeout,
+            first_wait: retry_backoff.0,
+            backoff: Backoff::new(retry_backoff.0, retry_backoff.1, seed),
             node: None,
             finding: false,
             round: 0,
@@ -68,18 +73,18 @@ impl Contact {
         }
         if self.cluster.brokers.is_empty() {
             self.wish.refresh = true;
-            self.retry_at = now + self.config.retry_backoff.0;
+            self.retry_at = now + self.first_wait;
         } else if !self.finding {
             self.finding = true;
-            let request = coordinator::ask(find_coordinator::GROUP, &self.config.group);
-            self.send(now + self.config.request_timeout, Target::Any, request, Step::Find);
+            let request = coordinator::ask(find_coordinator::GROUP, &self.group);
+            self.send(now + self.request_timeout, Target::Any, request, Step::Find);
         }
         None
     }
 
     /// Takes in which broker it is.
     pub fn found(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let node = coordinator::read(reply, format_args!("group {:?}", self.config.group))?;
+        let node = coordinator::read(reply, format_args!("group {:?}", self.group))?;
         self.node = Some(node);
         if !self.cluster.brokers.contains_key(&node) {
             self.wish.refresh = true;

@@ -2,13 +2,14 @@
 //!
 //! Two protocols lead there. In classic groups (`classic`) the members join, one of them assigns, and all of them get
 //! their share (Kafka 0.9, KIP-429, KIP-345); in those of KIP-848 (`next_gen`) the coordinator assigns and each member
-//! follows by its heartbeats. Either way what comes out are [`Change`]s, one after the other: the reader takes one, does what
+//! follows by its heartbeats. In share groups (`share`, KIP-932) nobody owns a partition. Otherwise what comes out are [`Change`]s, one after the other: the reader takes one, does what
 //! it has to, and says so; only then may the partitions go to somebody else.
 
 pub mod assignor;
 mod classic;
 mod contact;
 mod next_gen;
+mod share;
 
 use super::{Answer, Cluster, Error, ErrorKind, Outgoing, Time, Wish};
 use crate::api::data::consumer_protocol;
@@ -16,7 +17,9 @@ pub use assignor::Place;
 use assignor::{Assignment, Assignor, Member, Topics};
 use bytes::Bytes;
 use classic::Classic;
+use contact::Contact;
 use next_gen::NextGen;
+pub use share::{ShareMember, ShareMemberConfig};
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -153,6 +156,12 @@ pub struct GroupConfig {
     pub retry_backoff: (Duration, Duration),
     /// Makes members different.
     pub seed: u64,
+}
+
+impl GroupConfig {
+    fn contact(&self) -> Contact {
+        Contact::new(self.group.clone(), self.request_timeout, self.retry_backoff, self.seed)
+    }
 }
 
 /// What the reader has to know before it goes on.

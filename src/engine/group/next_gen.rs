@@ -79,7 +79,7 @@ pub(super) struct NextGen {
 impl NextGen {
     pub fn new(config: Arc<GroupConfig>) -> Self {
         Self {
-            contact: Contact::new(config.clone()),
+            contact: config.contact(),
             member: member_id(config.seed),
             config,
             state: State::Out,
@@ -387,7 +387,7 @@ impl NextGen {
 }
 
 /// A member chooses its own id (KIP-1082): 128 bits out of the seed.
-fn member_id(seed: u64) -> String {
+pub(super) fn member_id(seed: u64) -> String {
     let mut state = seed;
     let mut next = || {
         // SplitMix64: ids have to differ, not to be unpredictable.

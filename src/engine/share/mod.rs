@@ -1,0 +1,697 @@
+//! The share consumer (KIP-932): acquires records from every leader when the reader asks for some, and tells the leaders
+//! what became of them.
+//!
+//! A record that was acquired is the member's until its lock ends, so nothing is fetched ahead of the reader. With each
+//! leader there is a session, whose requests are numbered and go one after the other; acknowledgements travel with the
+//! next fetch, or alone where none is about to go. A session ends with its connection, and with it the locks: what is
+//! acknowledged afterwards fails, and comes again to somebody.
+
+mod acks;
+mod acquired;
+
+use super::consumer::Slice;
+use super::group::{self, ShareMember, ShareMemberConfig};
+use super::{Answer, Call, Cluster, Error, ErrorKind, Outgoing, Role, Target, Time, Wish, earliest};
+use crate::api::share_acknowledge::{ACCEPT, GAP, RELEASE, RENEW};
+use crate::api::share_fetch::{BATCH_OPTIMIZED, RECORD_LIMIT};
+use crate::api::{ErrorCode, Info, share_acknowledge, share_fetch};
+use crate::wire::{Wire, Writer};
+use acks::{Acks, Spot};
+use acquired::{Answered, AnsweredAll, Checks, Names};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Epochs of a session's requests: the one that opens it, and the one that closes it.
+const OPEN: i32 = 0;
+const CLOSE: i32 = -1;
+
+/// What a share consumer needs to know.
+#[derive(Clone, Debug)]
+pub struct ShareConfig {
+    /// Its membership.
+    pub member: ShareMemberConfig,
+    /// Whether a fetch never acquires more than `max_records`, where it would take whole batches otherwise (KIP-1206).
+    pub record_limit: bool,
+    /// Records of one fetch.
+    pub max_records: i32,
+    /// Bytes the broker waits for.
+    pub min_bytes: i32,
+    /// How long it waits for them.
+    pub max_wait: Duration,
+    /// Bytes of a whole answer, about.
+    pub max_bytes: i32,
+    /// Whether checksums are checked.
+    pub check_crcs: bool,
+    /// Bytes a batch may decompress to.
+    pub decompress_limit: usize,
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledgement {
+    /// It is done with.
+    Accept,
+    /// It may be delivered again.
+    Release,
+    /// It is not to be delivered again.
+    Reject,
+    /// The member needs more time with it (KIP-1222).
+    Renew,
+}
+
+impl Acknowledgement {
+    /// All of them with their names.
+    pub const ALL: [(&'static str, Self); 4] =
+        [("accept", Self::Accept), ("release", Self::Release), ("reject", Self::Reject), ("renew", Self::Renew)];
+
+    fn number(self) -> i8 {
+        match self {
+            Self::Accept => ACCEPT,
+            Self::Release => RELEASE,
+            Self::Reject => share_acknowledge::REJECT,
+            Self::Renew => RENEW,
+        }
+    }
+}
+
+/// What brokers said to acknowledgements, by partition.
+pub type Outcomes = Vec<((Arc<str>, i32), Option<Error>)>;
+
+/// A fetch or acknowledgement; older brokers cannot say some of what the fields hold.
+struct Versioned<R>(R, i16);
+
+impl<R: crate::api::Request> Call for Versioned<R> {
+    fn api(&self) -> &'static Info {
+        R::API
+    }
+    fn put(&self, w: &mut Writer) {
+        Wire::put(&self.0, w);
+    }
+    fn min_version(&self) -> i16 {
+        self.1
+    }
+}
+
+/// What an answer is matched with.
+pub enum Token {
+    /// A fetch.
+    Fetch(i32, Names, Checks),
+    /// An acknowledgement.
+    Acknowledge(i32, Names),
+    /// A request of the membership.
+    Member(group::Token),
+}
+
+/// An answer, read.
+pub enum Prepared {
+    /// A fetch's or an acknowledgement's.
+    Leader(i32, Result<AnsweredAll, Error>),
+    /// The membership's.
+    Member(Answer<group::Token>),
+}
+
+/// A leader, and the session with it.
+#[derive(Default)]
+struct Node {
+    /// Of the next request.
+    epoch: i32,
+    /// The partitions the session holds, and those it will if the request under way succeeds.
+    told: BTreeSet<Spot>,
+    telling: BTreeSet<Spot>,
+    acks: Acks,
+    sending: Acks,
+    /// Counts requests with acknowledgements.
+    round: u64,
+    busy: bool,
+    /// Whether the session was asked to end.
+    closing: bool,
+    /// Whether acknowledgements should not wait for a fetch.
+    flush: bool,
+    retry_at: Time,
+    failures: u32,
+}
+
+/// Records that were acquired and not given out yet.
+struct Buffered {
+    spot: Spot,
+    node: i32,
+    /// When they are somebody else's.
+    until: Time,
+    slices: VecDeque<Slice>,
+}
+
+/// A record in the reader's hands.
+#[derive(Clone, Copy, Debug)]
+struct InHand {
+    node: i32,
+    id: crate::wire::Uuid,
+    /// Whether the reader said that it needs more time.
+    renewed: bool,
+}
+
+/// Somebody who waits for acknowledgements to be answered: by which nodes, in which rounds.
+struct Commit<T> {
+    ticket: T,
+    rounds: BTreeSet<(i32, u64)>,
+    outcomes: BTreeMap<(Arc<str>, i32), Option<Error>>,
+}
+
+/// The machine. `T` is what the caller knows a commit by.
+pub struct ShareConsumer<T> {
+    config: ShareConfig,
+    member: ShareMember,
+    nodes: BTreeMap<i32, Node>,
+    buffer: VecDeque<Buffered>,
+    hand: BTreeMap<(Arc<str>, i32), BTreeMap<i64, InHand>>,
+    /// Whether the reader waits for records.
+    wanted: bool,
+    leaving: bool,
+    lock: Option<Duration>,
+    commits: Vec<Commit<T>>,
+    done: VecDeque<(T, Outcomes)>,
+    /// Outcomes that no commit waited for.
+    outcomes: VecDeque<((Arc<str>, i32), Option<Error>)>,
+    error: Option<Error>,
+    cluster: Arc<Cluster>,
+    refresh_at: Time,
+    wish: Wish,
+}
+
+/// Outcomes kept for a reader that does not ask for them.
+const OUTCOMES: usize = 1 << 12;
+
+impl<T: Send> ShareConsumer<T> {
+    /// A consumer of nothing.
+    pub fn new(config: ShareConfig) -> Self {
+        Self {
+            member: ShareMember::new(config.member.clone()),
+            config,
+            nodes: BTreeMap::new(),
+            buffer: VecDeque::new(),
+            hand: BTreeMap::new(),
+            wanted: false,
+            leaving: false,
+            lock: None,
+            commits: Vec::new(),
+            done: VecDeque::new(),
+            outcomes: VecDeque::new(),
+            error: None,
+            cluster: Arc::default(),
+            refresh_at: Time(0),
+            wish: Wish::default(),
+        }
+    }
+
+    /// Reads these topics with the other members of the group.
+    pub fn subscribe(&mut self, now: Time, topics: BTreeSet<Arc<str>>) {
+        self.error = None;
+        self.release_buffered(|topic| topics.contains(topic));
+        self.member.subscribe(now, topics);
+    }
+
+    /// Reads nothing any more.
+    pub fn unsubscribe(&mut self, now: Time) {
+        self.release_buffered(|_| false);
+        self.member.leave(now);
+    }
+
+    /// What is read.
+    pub fn subscription(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.member.subscription().iter()
+    }
+
+    /// The member's name.
+    pub fn member_id(&self) -> &str {
+        self.member.id()
+    }
+
+    /// How long records are the member's, once a broker said so.
+    pub fn lock(&self) -> Option<Duration> {
+        self.lock
+    }
+
+    /// Gives back what the reader never saw of topics that are not read any more.
+    fn release_buffered(&mut self, is_kept: impl Fn(&Arc<str>) -> bool) {
+        let (kept, dropped): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.buffer).into_iter().partition(|b| is_kept(&b.spot.topic));
+        self.buffer = kept;
+        for b in dropped {
+            let node = self.nodes.entry(b.node).or_default();
+            node.flush = true;
+            b.slices.iter().flat_map(|s| &s.records).for_each(|r| node.acks.put(&b.spot, r.offset, RELEASE));
+        }
+    }
+
+    /// Whether [`ShareConsumer::poll_records`] gives something.
+    pub fn is_ready(&self) -> bool {
+        self.error.is_some() || !self.buffer.is_empty()
+    }
+
+    /// Records in the reader's hands of which it said nothing.
+    pub fn unacknowledged(&self) -> usize {
+        self.hand.values().flat_map(BTreeMap::values).filter(|r| !r.renewed).count()
+    }
+
+    /// Gives out what is there, up to `max_records`; asks for more if that is nothing.
+    pub fn poll_records(&mut self, now: Time, max_records: usize) -> Result<Vec<Slice>, Error> {
+        // Locks that ended: others have the records.
+        self.buffer.retain(|b| b.until > now);
+        let (mut out, mut count) = (Vec::new(), 0);
+        while count < max_records
+            && let Some(buffered) = self.buffer.front_mut()
+        {
+            let Some(mut slice) = buffered.slices.pop_front() else {
+                self.buffer.pop_front();
+                continue;
+            };
+            if slice.records.len() > max_records - count {
+                let rest = slice.records.split_off(max_records - count);
+                buffered.slices.push_front(Slice { records: rest, ..slice.clone() });
+            }
+            count += slice.records.len();
+            let in_hand = InHand { node: buffered.node, id: buffered.spot.id, renewed: false };
+            let hand = self.hand.entry((slice.topic.clone(), slice.partition)).or_default();
+            hand.extend(slice.records.iter().map(|r| (r.offset, in_hand)));
+            out.push(slice);
+        }
+        self.wanted = out.is_empty();
+        if out.is_empty() {
+            return self.error.take().map_or(Ok(out), Err);
+        }
+        self.flush();
+        Ok(out)
+    }
+
+    fn flush(&mut self) {
+        self.nodes.values_mut().for_each(|node| node.flush |= !node.acks.is_empty());
+    }
+
+    /// Says what became of a record; false if it is not in the reader's hands.
+    pub fn acknowledge(&mut self, topic: &Arc<str>, partition: i32, offset: i64, what: Acknowledgement) -> bool {
+        let key = (topic.clone(), partition);
+        let Some(hand) = self.hand.get_mut(&key) else { return false };
+        let Some(record) = hand.get_mut(&offset) else { return false };
+        let node = self.nodes.entry(record.node).or_default();
+        let spot = Spot { topic: key.0.clone(), id: record.id, partition };
+        node.acks.put(&spot, offset, what.number());
+        if what == Acknowledgement::Renew {
+            record.renewed = true;
+            node.flush = true;
+            return true;
+        }
+        hand.remove(&offset);
+        if hand.is_empty() {
+            self.hand.remove(&key);
+        }
+        true
+    }
+
+    /// Has acknowledgements sent; the ticket comes back when all of them are answered.
+    pub fn commit(&mut self, ticket: T) {
+        let mut rounds = BTreeSet::new();
+        for (id, node) in &mut self.nodes {
+            if !node.sending.is_empty() {
+                rounds.insert((*id, node.round));
+            }
+            if !node.acks.is_empty() {
+                node.flush = true;
+                rounds.insert((*id, node.round + 1));
+            }
+        }
+        let commit = Commit { ticket, rounds, outcomes: BTreeMap::new() };
+        if commit.rounds.is_empty() {
+            self.done.push_back((commit.ticket, Vec::new()));
+        } else {
+            self.commits.push(commit);
+        }
+    }
+
+    /// The next commit that ended.
+    pub fn poll_done(&mut self) -> Option<(T, Outcomes)> {
+        self.done.pop_front()
+    }
+
+    /// What became of acknowledgements that no commit waited for.
+    pub fn take_outcomes(&mut self) -> Outcomes {
+        self.outcomes.drain(..).collect()
+    }
+
+    /// Closes every session, which gives back what is in the reader's hands, and leaves the group.
+    pub fn leave(&mut self, now: Time) {
+        self.leaving = true;
+        self.wanted = false;
+        self.buffer.clear();
+        self.hand.clear();
+        self.member.leave(now);
+    }
+
+    /// Whether there is nothing left to say to anybody.
+    pub fn has_left(&self) -> bool {
+        self.leaving && self.member.has_left() && self.nodes.is_empty()
+    }
+
+    /// Ends every commit with an error.
+    pub fn fail_all(&mut self, error: &Error) {
+        let nodes: Vec<i32> = self.nodes.keys().copied().collect();
+        for id in nodes {
+            self.fail_sending(id, error);
+            self.fail_waiting(id, error);
+        }
+        self.error.get_or_insert_with(|| error.clone());
+    }
+
+    /// The next request to a leader.
+    fn next_request(&mut self, now: Time) -> Option<Outgoing<Token>> {
+        let wants = self.wanted && self.buffer.is_empty() && self.error.is_none() && !self.leaving;
+        let mut places: BTreeMap<i32, BTreeSet<Spot>> = BTreeMap::new();
+        if wants {
+            for (topic, id, partition) in self.member.assigned() {
+                match self.cluster.leader(topic, partition) {
+                    Some((leader, _)) => {
+                        places.entry(leader).or_default().insert(Spot { topic: topic.clone(), id, partition });
+                    }
+                    None if self.refresh_at <= now => {
+                        self.refresh_at = now + self.config.member.retry_backoff.1;
+                        self.wish.refresh = true;
+                    }
+                    None => {}
+                }
+            }
+        }
+        let ids: BTreeSet<i32> = self.nodes.keys().chain(places.keys()).copied().collect();
+        for id in ids {
+            let node = self.nodes.entry(id).or_default();
+            if node.busy || node.retry_at > now {
+                continue;
+            }
+            if node.epoch == OPEN && !node.acks.is_empty() {
+                let error = Error::refused(ErrorCode::SHARE_SESSION_NOT_FOUND, "acknowledge records of a share group");
+                let hint = "the connection they came on is gone, and others may have them now";
+                self.fail_waiting(id, &error.with_hint(hint));
+                return self.next_request(now);
+            }
+            let node = self.nodes.entry(id).or_default();
+            if self.leaving && node.epoch == OPEN {
+                self.nodes.remove(&id);
+            } else if self.leaving || node.acks.renews() {
+                return Some(self.ask_acknowledge(now, id));
+            } else if let Some(places) = places.remove(&id) {
+                return Some(self.ask_fetch(now, id, places));
+            } else if node.flush && !node.acks.is_empty() {
+                return Some(self.ask_acknowledge(now, id));
+            }
+        }
+        None
+    }
+
+    fn ask_fetch(&mut self, now: Time, id: i32, places: BTreeSet<Spot>) -> Outgoing<Token> {
+        let config = &self.config;
+        let node = self.nodes.entry(id).or_default();
+        let names: Names = places.iter().chain(node.acks.spots()).map(|s| (s.id, s.topic.clone())).collect();
+        let asked: BTreeSet<&Spot> = places.difference(&node.told).chain(node.acks.spots()).collect();
+        let mut request = share_fetch::Request {
+            group_id: Some(self.member.group().to_owned()),
+            member_id: Some(self.member.id().to_owned()),
+            share_session_epoch: node.epoch,
+            max_wait_ms: i32::try_from(config.max_wait.as_millis()).unwrap_or(i32::MAX),
+            min_bytes: config.min_bytes,
+            max_bytes: config.max_bytes,
+            max_records: config.max_records,
+            batch_size: config.max_records,
+            share_acquire_mode: if config.record_limit { RECORD_LIMIT } else { BATCH_OPTIMIZED },
+            ..Default::default()
+        };
+        for spot in asked {
+            let partition = share_fetch::Partition {
+                partition_index: spot.partition,
+                acknowledgement_batches: node.acks.of(spot),
+                ..Default::default()
+            };
+            match request.topics.last_mut().filter(|t| t.topic_id == spot.id) {
+                Some(topic) => topic.partitions.push(partition),
+                None => request.topics.push(share_fetch::Topic { topic_id: spot.id, partitions: vec![partition] }),
+            }
+        }
+        for spot in node.told.difference(&places) {
+            match request.forgotten_topics_data.last_mut().filter(|t| t.topic_id == spot.id) {
+                Some(topic) => topic.partitions.push(spot.partition),
+                None => request
+                    .forgotten_topics_data
+                    .push(share_fetch::ForgottenTopic { topic_id: spot.id, partitions: vec![spot.partition] }),
+            }
+        }
+        let min_version = if config.record_limit { 2 } else { 1 };
+        let checks = Checks { crcs: config.check_crcs, limit: config.decompress_limit };
+        let deadline = now + config.member.request_timeout + config.max_wait;
+        node.telling = places;
+        node.begin();
+        Outgoing {
+            target: Target::Fetch(id),
+            call: Box::new(Versioned(request, min_version)),
+            token: Token::Fetch(id, names, checks),
+            deadline,
+            max_version: i16::MAX,
+        }
+    }
+
+    fn ask_acknowledge(&mut self, now: Time, id: i32) -> Outgoing<Token> {
+        let node = self.nodes.entry(id).or_default();
+        let names: Names = node.acks.spots().map(|s| (s.id, s.topic.clone())).collect();
+        let renews = node.acks.renews();
+        let request = share_acknowledge::Request {
+            group_id: Some(self.member.group().to_owned()),
+            member_id: Some(self.member.id().to_owned()),
+            share_session_epoch: if self.leaving { CLOSE } else { node.epoch },
+            is_renew_ack: renews,
+            topics: node.acks.topics(),
+        };
+        node.telling = node.told.clone();
+        node.closing = self.leaving;
+        node.begin();
+        Outgoing {
+            target: Target::Fetch(id),
+            call: Box::new(Versioned(request, if renews { 2 } else { 1 })),
+            token: Token::Acknowledge(id, names),
+            deadline: now + self.config.member.request_timeout,
+            max_version: i16::MAX,
+        }
+    }
+
+    fn handle_leader(&mut self, now: Time, id: i32, result: Result<AnsweredAll, Error>) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.busy = false;
+        match result {
+            Ok(all) => {
+                node.failures = 0;
+                // The epoch after the greatest is 1: 0 opens a session.
+                node.epoch = if node.epoch == i32::MAX { 1 } else { node.epoch + 1 };
+                node.told = std::mem::take(&mut node.telling);
+                node.retry_at = now + all.throttle;
+                self.take_answer(now, id, all);
+            }
+            Err(error) => {
+                node.end_session();
+                let is_session = matches!(
+                    error.code(),
+                    Some(ErrorCode::SHARE_SESSION_NOT_FOUND | ErrorCode::INVALID_SHARE_SESSION_EPOCH)
+                );
+                if !is_session {
+                    let (first, max) = self.config.member.retry_backoff;
+                    node.retry_at = now + first.saturating_mul(1 << node.failures.min(16)).min(max);
+                    node.failures += 1;
+                    self.wish.refresh = true;
+                    if !error.is_retriable() && !self.leaving {
+                        self.error.get_or_insert_with(|| error.clone());
+                    }
+                }
+                self.fail_sending(id, &error);
+            }
+        }
+        self.nodes.retain(|_, node| !node.closing || node.busy);
+    }
+
+    fn take_answer(&mut self, now: Time, id: i32, all: AnsweredAll) {
+        if !all.lock.is_zero() {
+            self.lock = Some(all.lock);
+        }
+        if !all.moved.is_empty() {
+            self.wish.moved.extend(all.moved);
+        }
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let sent = std::mem::take(&mut node.sending);
+        let round = node.round;
+        let mut unanswered: BTreeSet<Spot> = sent.spots().cloned().collect();
+        let mut outcomes = Vec::new();
+        for answered in all.partitions {
+            if unanswered.remove(&answered.spot) {
+                let tried = || format!("acknowledge records of {}-{}", answered.spot.topic, answered.spot.partition);
+                let error = answered.acknowledged.check().err().map(|code| Error::refused(code, tried()));
+                outcomes.push((answered.spot.clone(), error));
+            }
+            self.take_records(now, id, answered);
+        }
+        let silent = |spot: Spot| {
+            let message =
+                format!("broker {id} did not say what became of records of {}-{}", spot.topic, spot.partition);
+            (spot, Some(Error::new(ErrorKind::Decode, message)))
+        };
+        outcomes.extend(unanswered.into_iter().map(silent));
+        self.answered(id, round, outcomes);
+    }
+
+    fn take_records(&mut self, now: Time, id: i32, answered: Answered) {
+        let Answered { spot, code, slices, settled, error, .. } = answered;
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        for (first, last, kind) in settled {
+            node.acks.put_range(&spot, first, last, kind);
+            // Nobody reads these; what others could read should not wait.
+            node.flush |= kind != GAP;
+        }
+        let is_read = self.member.subscription().contains(&spot.topic);
+        if self.leaving || !is_read {
+            slices.iter().flat_map(|s| &s.records).for_each(|r| node.acks.put(&spot, r.offset, RELEASE));
+            node.flush = true;
+        } else if !slices.is_empty() {
+            let until = self.lock.map_or(Time::NEVER, |lock| now + lock);
+            self.buffer.push_back(Buffered { spot: spot.clone(), node: id, until, slices: slices.into() });
+        }
+        if let Some(error) = error {
+            self.error.get_or_insert(error);
+        }
+        match code {
+            ErrorCode::NONE => {}
+            code if code.is_retriable()
+                || matches!(code, ErrorCode::UNKNOWN_TOPIC_ID | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) =>
+            {
+                node.retry_at = node.retry_at.max(now + self.config.member.retry_backoff.0);
+                self.wish.refresh = true;
+            }
+            code => {
+                let what = format!("fetch {}-{} for share group {:?}", spot.topic, spot.partition, self.member.group());
+                self.error.get_or_insert_with(|| Error::refused(code, what).at(&spot.topic, spot.partition));
+            }
+        }
+    }
+
+    /// Hands out what became of a round's acknowledgements.
+    fn answered(&mut self, id: i32, round: u64, outcomes: Vec<(Spot, Option<Error>)>) {
+        let mut is_heard = false;
+        for commit in &mut self.commits {
+            if !commit.rounds.remove(&(id, round)) {
+                continue;
+            }
+            is_heard = true;
+            for (spot, error) in &outcomes {
+                let outcome = commit.outcomes.entry((spot.topic.clone(), spot.partition)).or_default();
+                *outcome = outcome.take().or_else(|| error.clone());
+            }
+        }
+        if !is_heard {
+            let room = OUTCOMES.saturating_sub(self.outcomes.len());
+            self.outcomes.extend(outcomes.into_iter().take(room).map(|(s, e)| ((s.topic, s.partition), e)));
+        }
+        let (ended, open): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.commits).into_iter().partition(|c| c.rounds.is_empty());
+        self.commits = open;
+        self.done.extend(ended.into_iter().map(|c| (c.ticket, c.outcomes.into_iter().collect())));
+    }
+
+    /// Fails the acknowledgements that are under way.
+    fn fail_sending(&mut self, id: i32, error: &Error) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let round = node.round;
+        let sent = std::mem::take(&mut node.sending);
+        if !sent.is_empty() {
+            self.answered(id, round, sent.spots().map(|s| (s.clone(), Some(error.clone()))).collect());
+        }
+    }
+
+    /// Fails the acknowledgements that were not sent.
+    fn fail_waiting(&mut self, id: i32, error: &Error) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.sending = std::mem::take(&mut node.acks);
+        if !node.sending.is_empty() {
+            node.round += 1;
+            self.fail_sending(id, error);
+        }
+    }
+}
+
+impl Node {
+    /// Notes that a request goes, with all acknowledgements there are.
+    fn begin(&mut self) {
+        self.busy = true;
+        self.flush = false;
+        self.sending = std::mem::take(&mut self.acks);
+        self.round += u64::from(!self.sending.is_empty());
+    }
+
+    fn end_session(&mut self) {
+        self.epoch = OPEN;
+        self.told.clear();
+        self.telling.clear();
+    }
+}
+
+impl<T: Send> Role for ShareConsumer<T> {
+    type Token = Token;
+    type Packet = Outgoing<Token>;
+    type Prepared = Prepared;
+
+    fn pack(packet: Outgoing<Token>) -> Outgoing<Token> {
+        packet
+    }
+
+    fn prepare(answer: Answer<Token>) -> Prepared {
+        let Answer { token, node, result } = answer;
+        match token {
+            Token::Member(token) => Prepared::Member(Answer { token, node, result }),
+            Token::Fetch(id, names, checks) => {
+                Prepared::Leader(id, result.and_then(|reply| acquired::read_fetch(&names, checks, reply)))
+            }
+            Token::Acknowledge(id, names) => {
+                Prepared::Leader(id, result.and_then(|reply| acquired::read_acknowledge(&names, reply)))
+            }
+        }
+    }
+
+    fn handle_answer(&mut self, now: Time, answer: Prepared) {
+        match answer {
+            Prepared::Leader(id, result) => self.handle_leader(now, id, result),
+            Prepared::Member(answer) => {
+                self.member.handle_answer(now, answer);
+                if let Some(error) = self.member.take_error() {
+                    self.error.get_or_insert(error);
+                }
+            }
+        }
+    }
+
+    fn handle_cluster(&mut self, _: Time, cluster: &Arc<Cluster>) {
+        self.cluster = cluster.clone();
+        self.member.handle_cluster(cluster);
+    }
+
+    fn handle_unreachable(&mut self, _: Time, _: &Error) {}
+
+    fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
+        if let Some(Outgoing { target, call, token, deadline, max_version }) = self.member.poll_send(now) {
+            return Some(Outgoing { target, call, token: Token::Member(token), deadline, max_version });
+        }
+        self.next_request(now)
+    }
+
+    fn poll_wish(&mut self) -> Option<Wish> {
+        self.member.poll_wish().into_iter().for_each(|wish| self.wish.extend(wish));
+        (self.wish != Wish::default()).then(|| std::mem::take(&mut self.wish))
+    }
+
+    fn next_timeout(&self, now: Time) -> Option<Time> {
+        let retries = self.nodes.values().filter(|n| !n.busy).map(|n| n.retry_at);
+        let retry = retries.chain([self.refresh_at]).filter(|t| *t > now).min();
+        earliest(self.member.next_timeout().map(|t| t.max(now + Duration::from_micros(1))), retry)
+    }
+
+    fn handle_timeout(&mut self, _: Time) {}
+}
