@@ -37,6 +37,9 @@ class Style:
     def consumer(self, *args: Any, **config: Any) -> Driven:
         return Driven(self, klamm.AsyncConsumer if self._loop else klamm.Consumer, args, config)
 
+    def share_consumer(self, *args: Any, **config: Any) -> Driven:
+        return Driven(self, klamm.AsyncShareConsumer if self._loop else klamm.ShareConsumer, args, config)
+
     def admin(self, *args: Any, **config: Any) -> Driven:
         return Driven(self, klamm.AsyncAdmin if self._loop else klamm.Admin, args, config)
 

@@ -416,6 +416,20 @@ class AdminCore:
         validate_only: bool,
         timeout: float | None,
     ) -> Pending[None]: ...
+    def _create_partitions(
+        self, counts: Sequence[tuple[str, int]], validate_only: bool, timeout: float | None
+    ) -> Pending[None]: ...
+    def _describe_configs(
+        self, kind: str, name: str, timeout: float | None
+    ) -> Pending[list[tuple[str, str | None, int, bool, bool]]]: ...
+    def _alter_configs(
+        self,
+        kind: str,
+        name: str,
+        changes: Sequence[tuple[str, str | None]],
+        validate_only: bool,
+        timeout: float | None,
+    ) -> Pending[None]: ...
     def _delete_topics(self, topics: Sequence[str], timeout: float | None) -> Pending[None]: ...
     def _describe(self, topics: Sequence[str] | None, timeout: float | None) -> Pending[ClusterTuple]: ...
     def _list_groups(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import TYPE_CHECKING, Literal
 
 from klamm._klamm import AdminCore
 from klamm.errors import ArgumentError, ConfigError
@@ -20,6 +21,8 @@ __all__ = [
     "Admin",
     "AsyncAdmin",
     "ClusterDescription",
+    "ConfigEntry",
+    "ConfigSource",
     "GroupDescription",
     "GroupListing",
     "GroupMember",
@@ -28,6 +31,8 @@ __all__ = [
     "PartitionInfo",
     "TopicDescription",
 ]
+
+ConfigKind: TypeAlias = Literal["topic", "broker", "broker-logger", "client-metrics", "group"]
 
 ClusterTuple: TypeAlias = (
     "tuple[str | None, int, list[tuple[int, str, int, str | None]], "
@@ -138,6 +143,31 @@ class GroupDescription:
     members: list[GroupMember]
 
 
+class ConfigSource(IntEnum):
+    """Where the value of a setting comes from."""
+
+    UNKNOWN = -1
+    TOPIC = 1
+    BROKER_DYNAMIC = 2
+    BROKERS_DYNAMIC = 3
+    BROKER_FILE = 4
+    DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+@dataclass(frozen=True)
+class ConfigEntry:
+    """A setting; the value is None if it is secret."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+
+
 class Admin(AdminCore):
     """Looks after topics and groups, and describes the cluster.
 
@@ -157,6 +187,28 @@ class Admin(AdminCore):
     def delete_topics(self, topics: Iterable[str], timeout: float | None = None) -> None:
         """Delete topics and all their records."""
         self._delete_topics(list(topics), timeout).result()
+
+    def create_partitions(
+        self, counts: Mapping[str, int], timeout: float | None = None, *, validate_only: bool = False
+    ) -> None:
+        """Give topics so many partitions, old and new; a key's partition changes with their number."""
+        self._create_partitions(list(counts.items()), validate_only, timeout).result()
+
+    def describe_configs(self, kind: ConfigKind, name: str, timeout: float | None = None) -> dict[str, ConfigEntry]:
+        """Return all settings of a topic, a broker (its id) or a group, by name."""
+        return _entries(self._describe_configs(kind, name, timeout).result())
+
+    def alter_configs(
+        self,
+        kind: ConfigKind,
+        name: str,
+        changes: Mapping[str, str | bool | float | None],
+        timeout: float | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Give settings of a topic, a broker or a group values, or with None their defaults; others stay (KIP-339)."""
+        self._alter_configs(kind, name, _changes(changes), validate_only, timeout).result()
 
     def list_topics(self, internal: bool = False, timeout: float | None = None) -> list[str]:
         """Return the names of all topics, in order; those of the brokers' own only if asked for."""
@@ -235,6 +287,30 @@ class AsyncAdmin(AdminCore):
         """Delete topics and all their records."""
         await self._delete_topics(list(topics), timeout)
 
+    async def create_partitions(
+        self, counts: Mapping[str, int], timeout: float | None = None, *, validate_only: bool = False
+    ) -> None:
+        """Give topics so many partitions, old and new; a key's partition changes with their number."""
+        await self._create_partitions(list(counts.items()), validate_only, timeout)
+
+    async def describe_configs(
+        self, kind: ConfigKind, name: str, timeout: float | None = None
+    ) -> dict[str, ConfigEntry]:
+        """Return all settings of a topic, a broker (its id) or a group, by name."""
+        return _entries(await self._describe_configs(kind, name, timeout))
+
+    async def alter_configs(
+        self,
+        kind: ConfigKind,
+        name: str,
+        changes: Mapping[str, str | bool | float | None],
+        timeout: float | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Give settings of a topic, a broker or a group values, or with None their defaults; others stay (KIP-339)."""
+        await self._alter_configs(kind, name, _changes(changes), validate_only, timeout)
+
     async def list_topics(self, internal: bool = False, timeout: float | None = None) -> list[str]:
         """Return the names of all topics, in order; those of the brokers' own only if asked for."""
         return _names(await self._describe(None, timeout), internal)
@@ -301,6 +377,21 @@ class AsyncAdmin(AdminCore):
 
 def _plain(topics: Mapping[str, NewTopic]) -> list[tuple[str, int, int, list[tuple[str, str]]]]:
     return [(name, t.partitions, t.replication_factor, list(t.configs.items())) for name, t in topics.items()]
+
+
+def _entries(found: list[tuple[str, str | None, int, bool, bool]]) -> dict[str, ConfigEntry]:
+    known = {source.value for source in ConfigSource}
+    return {
+        name: ConfigEntry(name, value, ConfigSource(source if source in known else -1), read_only, sensitive)
+        for name, value, source, read_only, sensitive in found
+    }
+
+
+def _changes(changes: Mapping[str, str | bool | float | None]) -> list[tuple[str, str | None]]:
+    def text(value: str | bool | float | None) -> str | None:
+        return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
+
+    return [(name, text(value)) for name, value in changes.items()]
 
 
 def _names(answer: ClusterTuple, internal: bool) -> list[str]:

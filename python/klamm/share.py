@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from klamm._klamm import Records, ShareConsumerCore
+from klamm._klamm import ShareConsumerCore
 from klamm.errors import KafkaError
 from klamm.hooks import deserializers, hooked
 from klamm.record import TopicPartition
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
-    from klamm._klamm import Deserializers, Record
+    from klamm._klamm import Deserializers, Record, Records
     from klamm.config import Bootstrap, ShareConsumerConfig
 
 __all__ = ["AsyncShareConsumer", "ShareConsumer"]
@@ -77,7 +77,7 @@ class _ShareConsumer(ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]):
         return set(self._subscription())
 
     def acknowledge(
-        self, records: Record[K_co, V_co] | Records[K_co, V_co], type: AcknowledgeType = "accept"
+        self, records: Record[K_co, V_co] | Records[K_co, V_co], acknowledge_type: AcknowledgeType = "accept"
     ) -> None:
         """Say what became of a record, or of all records of a poll.
 
@@ -86,7 +86,7 @@ class _ShareConsumer(ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]):
         The rest is sent with the next poll or commit. Raises `InvalidRecordStateError` for a record that is not in
         this consumer's hands.
         """
-        self._acknowledge(records, type)
+        self._acknowledge(records, acknowledge_type)
 
     @property
     def member_id(self) -> str:

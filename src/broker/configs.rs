@@ -103,6 +103,26 @@ impl Configs {
         Ok(Self::with(set))
     }
 
+    /// The same with some set, or with `None` at their defaults again; the error is a sentence.
+    pub fn altered<'a>(&'a self, changes: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Result<Self, String> {
+        let mut values: BTreeMap<&str, &str> = self.set.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        for (name, value) in changes {
+            match value {
+                Some(value) => drop(values.insert(name, value)),
+                None if KNOWN.iter().any(|(known, ..)| *known == name) => drop(values.remove(name)),
+                None => return Err(format!("Unknown topic config name: {name}")),
+            }
+        }
+        Self::parse(values.into_iter().map(|(name, value)| (name, Some(value))))
+    }
+
+    /// What a list has, or `None` if this is no list.
+    pub fn items(&self, name: &str) -> Option<Vec<String>> {
+        let (name, default, _) = KNOWN.iter().find(|(known, _, kind)| *known == name && matches!(kind, ListOf(_)))?;
+        let value = self.set.get(name).map_or(*default, String::as_str);
+        Some(value.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect())
+    }
+
     fn with(set: BTreeMap<&'static str, String>) -> Self {
         let value = |name| set.get(name).map_or_else(|| default_of(name), String::as_str);
         let number = |name| value(name).trim().parse::<i64>().unwrap_or(i64::MAX);

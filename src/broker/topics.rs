@@ -35,6 +35,18 @@ pub(super) struct Partition {
 }
 
 impl Partition {
+    /// An empty one; the first of its replicas leads.
+    fn new(replicas: Vec<i32>) -> Self {
+        Self {
+            leader: replicas.first().copied().unwrap_or(-1),
+            leader_epoch: 0,
+            replicas,
+            log: Log::default(),
+            producers: Producers::default(),
+            waiters: BTreeSet::new(),
+        }
+    }
+
     /// Makes a node the leader, -1 for none.
     pub fn lead(&mut self, node: i32) {
         self.leader = node;
@@ -146,16 +158,17 @@ impl Topics {
     pub fn create(&mut self, name: &str, id: Uuid, replicas: Vec<Vec<i32>>, configs: Configs) {
         self.created += 1;
         self.partitions += replicas.len();
-        let partitions = replicas.into_iter().map(|replicas| Partition {
-            leader: replicas.first().copied().unwrap_or(-1),
-            leader_epoch: 0,
-            replicas,
-            log: Log::default(),
-            producers: Producers::default(),
-            waiters: BTreeSet::new(),
-        });
         self.names.insert(id, name.to_owned());
-        self.by_name.insert(name.to_owned(), Topic { id, configs, partitions: partitions.collect() });
+        let partitions = replicas.into_iter().map(Partition::new).collect();
+        self.by_name.insert(name.to_owned(), Topic { id, configs, partitions });
+    }
+
+    /// Gives a topic more partitions, whose number was checked.
+    pub fn grow(&mut self, name: &str, replicas: Vec<Vec<i32>>) {
+        if let Some(topic) = self.by_name.get_mut(name) {
+            self.partitions += replicas.len();
+            topic.partitions.extend(replicas.into_iter().map(Partition::new));
+        }
     }
 
     /// Takes a topic out.

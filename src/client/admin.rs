@@ -3,10 +3,13 @@
 use super::config::{Config, Role as ClientRole};
 use super::driver::{Serve, Shared};
 use super::producer::{OpTicket, op_ticket};
-use super::{Cluster, CommittedOffset, Error, GroupDescription, GroupListing, NewTopic, Pending};
+use super::{
+    Cluster, CommittedOffset, ConfigEntry, ConfigResource, Error, GroupDescription, GroupListing, NewTopic, Pending,
+};
 use crate::engine::group::Place;
 use crate::engine::ops::{
-    AlterOffsets, CreateTopics, DeleteTopics, Describe, GroupLag, ListGroups, OfGroup, Op, Ops, Output,
+    AlterConfigs, AlterOffsets, CreatePartitions, CreateTopics, DeleteTopics, Describe, DescribeConfigs, GroupLag,
+    ListGroups, OfGroup, Op, Ops, Output,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,6 +70,39 @@ impl Admin {
         timeout: Option<Duration>,
     ) -> Result<Pending<()>, Error> {
         self.op(CreateTopics::new(topics, validate_only), timeout, done)
+    }
+
+    /// Gives topics so many partitions, old and new, or only checks that it could be done.
+    pub fn create_partitions(
+        &self,
+        counts: Vec<(String, i32)>,
+        validate_only: bool,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<()>, Error> {
+        self.op(CreatePartitions::new(counts, validate_only), timeout, done)
+    }
+
+    /// All settings of a resource.
+    pub fn describe_configs(
+        &self,
+        resource: ConfigResource,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<Vec<ConfigEntry>>, Error> {
+        self.op(DescribeConfigs::new(resource), timeout, |output| match output {
+            Output::Configs(configs) => Some(configs),
+            _ => None,
+        })
+    }
+
+    /// Gives settings of a resource values, or with `None` their defaults; or only checks that it could be done.
+    pub fn alter_configs(
+        &self,
+        resource: ConfigResource,
+        changes: Vec<(String, Option<String>)>,
+        validate_only: bool,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<()>, Error> {
+        self.op(AlterConfigs::new(resource, changes, validate_only), timeout, done)
     }
 
     /// Deletes topics.

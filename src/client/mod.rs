@@ -17,7 +17,7 @@ mod share_consumer;
 
 pub use crate::engine::consumer::{Assigned, Slice};
 pub use crate::engine::group::{CustomAssignor, assignor};
-pub use crate::engine::ops::{GroupDescription, GroupListing, GroupMember, NewTopic};
+pub use crate::engine::ops::{ConfigEntry, ConfigResource, GroupDescription, GroupListing, GroupMember, NewTopic};
 pub use crate::engine::producer::murmur2;
 pub use crate::engine::sasl::scram;
 pub use crate::engine::share::{Acknowledgement, Outcomes};

@@ -3,7 +3,7 @@
 use super::config;
 use super::error::{no_pickle, raise};
 use super::pending::{Origin, Pending, bounded};
-use crate::client::{self, CommittedOffset, Error, GroupMember, NewTopic, Role};
+use crate::client::{self, CommittedOffset, ConfigResource, Error, GroupMember, NewTopic, Role};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::sync::Arc;
@@ -48,6 +48,49 @@ impl AdminCore {
         let pending = self.client.create_topics(topics, validate_only, timeout.map(|t| bounded(Some(t))));
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the new topics", self.origin(), pending, |py, ()| Ok(py.None())))
+    }
+
+    /// Gives topics so many partitions, old and new: `(name, count)`.
+    #[pyo3(name = "_create_partitions", signature = (counts, validate_only, timeout))]
+    fn create_partitions(
+        &self,
+        py: Python<'_>,
+        counts: Vec<(String, i32)>,
+        validate_only: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Pending> {
+        let pending = self.client.create_partitions(counts, validate_only, timeout.map(|t| bounded(Some(t))));
+        let pending = pending.map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("answer about the partitions", self.origin(), pending, |py, ()| Ok(py.None())))
+    }
+
+    /// `(name, value, source, read only, sensitive)` of every setting.
+    #[pyo3(name = "_describe_configs", signature = (kind, name, timeout))]
+    fn describe_configs(&self, py: Python<'_>, kind: &str, name: String, timeout: Option<f64>) -> PyResult<Pending> {
+        let resource = ConfigResource::new(kind, name).map_err(|e| raise(py, &e))?;
+        let pending = self.client.describe_configs(resource, timeout.map(|t| bounded(Some(t))));
+        let pending = pending.map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("description of a configuration", self.origin(), pending, |py, configs| {
+            let row = configs.into_iter().map(|c| (c.name, c.value, c.source, c.read_only, c.sensitive));
+            Ok(PyList::new(py, row.collect::<Vec<_>>())?.into_any().unbind())
+        }))
+    }
+
+    #[pyo3(name = "_alter_configs", signature = (kind, name, changes, validate_only, timeout))]
+    fn alter_configs(
+        &self,
+        py: Python<'_>,
+        kind: &str,
+        name: String,
+        changes: Vec<(String, Option<String>)>,
+        validate_only: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Pending> {
+        let resource = ConfigResource::new(kind, name).map_err(|e| raise(py, &e))?;
+        let timeout = timeout.map(|t| bounded(Some(t)));
+        let pending =
+            self.client.alter_configs(resource, changes, validate_only, timeout).map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("answer about the configuration", self.origin(), pending, |py, ()| Ok(py.None())))
     }
 
     #[pyo3(name = "_delete_topics", signature = (topics, timeout))]

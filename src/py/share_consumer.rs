@@ -22,6 +22,8 @@ struct Taken {
     waiting: VecDeque<Part>,
     /// What it got and is not known to be done with.
     given: Vec<Part>,
+    /// Whether it got that as a whole, and is done with all of it or nothing.
+    as_whole: bool,
 }
 
 impl Taken {
@@ -36,6 +38,7 @@ impl Taken {
                 Some(given) => given.range.end = index + 1,
                 None => self.given.push(Part { slice: part.slice.clone(), range: index..index + 1 }),
             }
+            self.as_whole = false;
             return Some(Record::new(part.slice.clone(), index));
         }
     }
@@ -57,6 +60,7 @@ impl Taken {
             }
         }
         self.given.extend(parts.iter().cloned());
+        self.as_whole = true;
         parts
     }
 }
@@ -90,10 +94,13 @@ impl ShareConsumerCore {
         self.client.acknowledge(topic, partition, offsets, what).map_err(|e| raise(py, &e))
     }
 
-    /// The program is done with all it got, or all but the last record.
+    /// The program is done with all it got, or all but the last record or batch.
     fn settle(&self, py: Python<'_>, all: bool) -> PyResult<()> {
-        let mut given = std::mem::take(&mut self.taken().given);
-        if self.explicit {
+        let (mut given, as_whole) = {
+            let mut taken = self.taken();
+            (std::mem::take(&mut taken.given), taken.as_whole)
+        };
+        if self.explicit || as_whole && !all {
             return Ok(());
         }
         if let (false, Some(last)) = (all, given.last_mut()) {

@@ -260,14 +260,11 @@ def test_topics_that_match_a_pattern_are_read_also_those_made_later(broker, topi
 
 
 def test_a_topic_that_grows_is_shared_out_again(broker, partitioned, protocol):
-    if broker.name == "dev":
-        pytest.skip("the dev broker cannot add partitions yet")
-    admin = pytest.importorskip("confluent_kafka.admin")
     heard = Heard()
     first = member(broker, partitioned, [partitioned], heard, metadata_max_age_ms=500, **protocol)
     poll_until([first], lambda: share_evenly([first], 4))
-    client = admin.AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    client.create_partitions([admin.NewPartitions(partitioned, 6)])[partitioned].result()
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_partitions({partitioned: 6})
     poll_until([first], lambda: share_evenly([first], 6))
     first.close()
 

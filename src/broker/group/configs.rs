@@ -50,6 +50,23 @@ impl Configs {
         millis(self.share_lock_ms)
     }
 
+    /// Name, value and whether that is the default, of all.
+    pub fn list(&self) -> Vec<(&'static str, String, bool)> {
+        let default = Self::default();
+        let reset = |from_start: bool| if from_start { "earliest" } else { "latest" };
+        let numbers = [
+            ("consumer.heartbeat.interval.ms", self.consumer_heartbeat_ms, default.consumer_heartbeat_ms),
+            ("consumer.session.timeout.ms", self.consumer_session_ms, default.consumer_session_ms),
+            ("share.heartbeat.interval.ms", self.share_heartbeat_ms, default.share_heartbeat_ms),
+            ("share.record.lock.duration.ms", self.share_lock_ms, default.share_lock_ms),
+            ("share.session.timeout.ms", self.share_session_ms, default.share_session_ms),
+        ];
+        let mut all: Vec<_> =
+            numbers.into_iter().map(|(name, n, default)| (name, n.to_string(), n == default)).collect();
+        all.push((RESET, reset(self.share_from_start).to_owned(), self.share_from_start == default.share_from_start));
+        all
+    }
+
     /// Sets one, or its default again; the error is a sentence.
     pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), String> {
         let default = Self::default();

@@ -1,9 +1,8 @@
-//! IncrementalAlterConfigs v0 and v1: configurations of groups. Those of topics and nodes are left out,
-//! INVALID_REQUEST.
+//! IncrementalAlterConfigs v0 and v1: configurations of topics and groups. Those of nodes are left out, INVALID_REQUEST.
 
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
-use crate::api::describe_configs::GROUP;
+use crate::api::describe_configs::{GROUP, TOPIC};
 use crate::api::incremental_alter_configs::{APPEND, DELETE, Request, Resource, ResourceResponse, Response, SET, SUBTRACT};
 use crate::broker::state::State;
 use std::collections::BTreeMap;
@@ -43,12 +42,64 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
 }
 
 fn alter(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), Refusal> {
+    match resource.resource_type {
+        TOPIC => alter_topic(state, resource, validate_only),
+        GROUP => alter_group(state, resource, validate_only),
+        other => {
+            let why = format!("Resources of type {other} cannot be altered here.");
+            Err(Refusal::new(ErrorCode::INVALID_REQUEST, why))
+        }
+    }
+}
+
+fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), Refusal> {
+    let Some(topic) = state.topics.get_mut(&resource.resource_name) else {
+        let why = format!("The topic '{}' does not exist.", resource.resource_name);
+        return Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
+    };
+    let mut configs = topic.configs.clone();
+    for config in &resource.configs {
+        let (name, joined);
+        let value = match (config.config_operation, config.value.as_deref()) {
+            (SET, value @ Some(_)) => value,
+            (DELETE, _) => None,
+            (APPEND | SUBTRACT, Some(given)) => {
+                name = &config.name;
+                let Some(mut items) = configs.items(name) else {
+                    let what = if config.config_operation == APPEND { "append" } else { "subtract" };
+                    let why = format!("Can't {what} to key {name} because its type is not LIST.");
+                    return Err(Refusal::new(ErrorCode::INVALID_CONFIG, why));
+                };
+                let given: Vec<String> = given.split(',').map(|item| item.trim().to_owned()).collect();
+                items.retain(|item| !given.contains(item));
+                if config.config_operation == APPEND {
+                    items.extend(given);
+                }
+                joined = items.join(",");
+                Some(joined.as_str())
+            }
+            (SET | APPEND | SUBTRACT, None) => {
+                let why = format!("Null value not supported for : {}", config.name);
+                return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+            }
+            (other, _) => {
+                let why = format!("Unknown operation type {other} is not supported.");
+                return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+            }
+        };
+        let change = [(config.name.as_str(), value)];
+        let altered = configs.altered(change.into_iter());
+        configs = altered.map_err(|why| Refusal::new(ErrorCode::INVALID_CONFIG, why))?;
+    }
+    if !validate_only {
+        topic.configs = configs;
+    }
+    Ok(())
+}
+
+fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), Refusal> {
     let State { groups, memory, .. } = state;
     let id = resource.resource_name.as_str();
-    if resource.resource_type != GROUP {
-        let why = format!("Resources of type {} cannot be altered here.", resource.resource_type);
-        return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
-    }
     if id.is_empty() {
         return Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Default group resources are not allowed."));
     }

@@ -120,6 +120,8 @@ serve! {
     add_offsets_to_txn
     end_txn
     delete_groups
+    create_partitions
+    describe_configs
     incremental_alter_configs
     offset_delete
     txn_offset_commit

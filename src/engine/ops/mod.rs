@@ -4,15 +4,17 @@
 //! Each operation is an [`Op`]: `step` sends what is still missing, `take` takes one reply in, `output` is there when
 //! nothing is missing. Retries, back-off, deadlines and metadata are this file's.
 
+mod configs;
 mod group;
 mod groups;
 mod offsets;
 mod topics;
 
+pub use configs::{AlterConfigs, ConfigEntry, ConfigResource, DescribeConfigs};
 pub use group::{Commit, Committed, CommittedOffset};
 pub use groups::{AlterOffsets, GroupDescription, GroupLag, GroupListing, GroupMember, ListGroups, OfGroup};
 pub use offsets::ListOffsets;
-pub use topics::{CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
+pub use topics::{CreatePartitions, CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
 
 use super::group::Place;
 use super::{Answer, Backoff, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Role, Target, Time, Wish};
@@ -38,6 +40,8 @@ pub enum Output {
     Cluster(Arc<Cluster>),
     /// Partition numbers.
     Partitions(Vec<i32>),
+    /// Settings of a resource.
+    Configs(Vec<ConfigEntry>),
     /// Groups by name.
     Groups(Vec<GroupListing>),
     /// A group and its members.

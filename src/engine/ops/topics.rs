@@ -1,7 +1,7 @@
 //! Topics: create, delete, describe.
 
 use super::{Cx, Op, Output};
-use crate::api::{ErrorCode, create_topics, delete_topics, metadata};
+use crate::api::{ErrorCode, create_partitions, create_topics, delete_topics, metadata};
 use crate::engine::{Cluster, Error, Reply, Target, Time};
 use std::sync::Arc;
 
@@ -95,6 +95,81 @@ impl Op for CreateTopics {
                 Ok(()) => self.topics.retain(|new| new.name != t.name),
                 Err(code) => {
                     failed = Some(refused(code, format!("create topic {:?}", t.name), t.error_message, &t.name));
+                }
+            }
+        }
+        self.done = failed.is_none() && self.validate_only;
+        match failed {
+            Some(e) => Err(e),
+            None if self.done => Ok(()),
+            None => self.step(cx),
+        }
+    }
+
+    fn output(&mut self) -> Option<Output> {
+        self.done.then_some(Output::Done)
+    }
+}
+
+/// CreatePartitions, done when a broker knows the partitions and their leaders.
+pub struct CreatePartitions {
+    /// How many partitions each topic is to have, old and new.
+    counts: Vec<(String, i32)>,
+    left: Vec<(String, i32)>,
+    validate_only: bool,
+    done: bool,
+}
+
+impl CreatePartitions {
+    /// Gives topics more partitions, or only checks that it could be done.
+    pub fn new(counts: Vec<(String, i32)>, validate_only: bool) -> Self {
+        Self { done: counts.is_empty(), left: counts.clone(), counts, validate_only }
+    }
+}
+
+impl Op for CreatePartitions {
+    fn name(&self) -> &'static str {
+        "create partitions"
+    }
+
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        if self.done {
+            return Ok(());
+        }
+        if cx.cluster.brokers.is_empty() {
+            cx.refresh();
+            return Ok(());
+        }
+        if self.left.is_empty() {
+            let names: Vec<String> = self.counts.iter().map(|(name, _)| name.clone()).collect();
+            ask(cx, Some(&names), false, LOOK);
+            return Ok(());
+        }
+        let topic = |(name, count): &(String, i32)| create_partitions::Topic {
+            name: name.clone(),
+            count: *count,
+            assignments: None,
+        };
+        let topics = self.left.iter().map(topic).collect();
+        let request = create_partitions::Request { topics, timeout_ms: 30_000, validate_only: self.validate_only };
+        cx.send(Target::Controller, request, CHANGE);
+        Ok(())
+    }
+
+    fn take(&mut self, cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+        if part == LOOK {
+            let cluster = read(cx.now, reply, false)?;
+            self.done = self.counts.iter().all(|(name, count)| (0..*count).all(|p| cluster.leader(name, p).is_some()));
+            return Ok(());
+        }
+        let response: create_partitions::Response = reply.decode()?;
+        let mut failed = None;
+        for t in response.results {
+            match t.error_code.check() {
+                Ok(()) => self.left.retain(|(name, _)| *name != t.name),
+                Err(code) => {
+                    let what = format!("create partitions of {:?}", t.name);
+                    failed = Some(refused(code, what, t.error_message, &t.name));
                 }
             }
         }

@@ -1,0 +1,198 @@
+//! Configurations of topics, brokers and groups.
+
+use super::{Cx, Op, Output};
+use crate::api::describe_configs::{self, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC};
+use crate::api::incremental_alter_configs::{self as alter, DELETE, SET};
+use crate::engine::{Error, ErrorKind, Reply, Target};
+
+/// What has a configuration: a kind and a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigResource {
+    kind: i8,
+    name: String,
+}
+
+/// The kinds by their names.
+const KINDS: [(&str, i8); 5] = [
+    ("topic", TOPIC),
+    ("broker", BROKER),
+    ("broker-logger", BROKER_LOGGER),
+    ("client-metrics", CLIENT_METRICS),
+    ("group", GROUP),
+];
+
+impl ConfigResource {
+    /// `topic`, `broker` (an id, or empty for the default of all), `broker-logger`, `client-metrics` or `group`.
+    pub fn new(kind: &str, name: String) -> Result<Self, Error> {
+        let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == kind) else {
+            let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
+            let error = Error::new(ErrorKind::Config, format!("a {kind:?} has no configuration"));
+            return Err(error.with_hint(format!("allowed: {}", names.join(", "))));
+        };
+        let this = Self { kind: *kind, name };
+        match this.node() {
+            Err(_) => {
+                let error = Error::new(ErrorKind::Config, format!("broker {:?} is no number", this.name));
+                Err(error.with_hint("brokers are named by their ids"))
+            }
+            Ok(_) => Ok(this),
+        }
+    }
+
+    /// The broker that alone knows the answer.
+    fn node(&self) -> Result<Option<i32>, std::num::ParseIntError> {
+        let own = matches!(self.kind, BROKER | BROKER_LOGGER) && !self.name.is_empty();
+        if own { self.name.parse().map(Some) } else { Ok(None) }
+    }
+
+    fn target(&self, otherwise: Target) -> Target {
+        self.node().ok().flatten().map_or(otherwise, Target::Node)
+    }
+
+    fn described(&self) -> String {
+        let kind = KINDS.iter().find(|(_, kind)| *kind == self.kind).map_or("resource", |(name, _)| *name);
+        format!("{kind} {:?}", self.name)
+    }
+}
+
+/// One setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigEntry {
+    /// Its name.
+    pub name: String,
+    /// Its value; `None` if it is secret.
+    pub value: Option<String>,
+    /// Where the value comes from, as `describe_configs` numbers it; -1 if the broker is too old to say (Kafka 1.1).
+    pub source: i8,
+    /// Whether it can be changed.
+    pub read_only: bool,
+    /// Whether its value is secret.
+    pub sensitive: bool,
+}
+
+/// DescribeConfigs of one resource.
+pub struct DescribeConfigs {
+    resource: ConfigResource,
+    found: Option<Vec<ConfigEntry>>,
+}
+
+impl DescribeConfigs {
+    /// Asks for all settings of a resource.
+    pub fn new(resource: ConfigResource) -> Self {
+        Self { resource, found: None }
+    }
+}
+
+impl Op for DescribeConfigs {
+    fn name(&self) -> &'static str {
+        "describe configs"
+    }
+
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        if cx.cluster.brokers.is_empty() {
+            cx.refresh();
+            return Ok(());
+        }
+        let resource = describe_configs::Resource {
+            resource_type: self.resource.kind,
+            resource_name: self.resource.name.clone(),
+            configuration_keys: None,
+        };
+        let request = describe_configs::Request { resources: vec![resource], ..Default::default() };
+        cx.send(self.resource.target(Target::Any), request, 0);
+        Ok(())
+    }
+
+    fn take(&mut self, _: &mut Cx<'_>, _: u32, _: i32, reply: Reply) -> Result<(), Error> {
+        let version = reply.version;
+        let response: describe_configs::Response = reply.decode()?;
+        let mut found = Vec::new();
+        for result in response.results {
+            refused(&self.resource, "describe configs of", result.error_code, result.error_message)?;
+            found.extend(result.configs.into_iter().map(|c| ConfigEntry {
+                name: c.name,
+                value: c.value.filter(|_| !c.is_sensitive),
+                // v0 says only whether it is the default.
+                source: if version == 0 && c.is_default { DEFAULT } else { c.config_source },
+                read_only: c.read_only,
+                sensitive: c.is_sensitive,
+            }));
+        }
+        self.found = Some(found);
+        Ok(())
+    }
+
+    fn output(&mut self) -> Option<Output> {
+        self.found.take().map(Output::Configs)
+    }
+}
+
+/// The source of a default.
+const DEFAULT: i8 = 5;
+
+/// IncrementalAlterConfigs of one resource.
+pub struct AlterConfigs {
+    resource: ConfigResource,
+    changes: Vec<(String, Option<String>)>,
+    validate_only: bool,
+    done: bool,
+}
+
+impl AlterConfigs {
+    /// Gives settings values, or with `None` their defaults; or only checks that it could be done.
+    pub fn new(resource: ConfigResource, changes: Vec<(String, Option<String>)>, validate_only: bool) -> Self {
+        Self { done: changes.is_empty(), resource, changes, validate_only }
+    }
+}
+
+impl Op for AlterConfigs {
+    fn name(&self) -> &'static str {
+        "alter configs"
+    }
+
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        if self.done {
+            return Ok(());
+        }
+        if cx.cluster.brokers.is_empty() {
+            cx.refresh();
+            return Ok(());
+        }
+        let config = |(name, value): &(String, Option<String>)| alter::Config {
+            name: name.clone(),
+            config_operation: if value.is_some() { SET } else { DELETE },
+            value: value.clone(),
+        };
+        let resource = alter::Resource {
+            resource_type: self.resource.kind,
+            resource_name: self.resource.name.clone(),
+            configs: self.changes.iter().map(config).collect(),
+        };
+        let request = alter::Request { resources: vec![resource], validate_only: self.validate_only };
+        cx.send(self.resource.target(Target::Controller), request, 0);
+        Ok(())
+    }
+
+    fn take(&mut self, _: &mut Cx<'_>, _: u32, _: i32, reply: Reply) -> Result<(), Error> {
+        let response: alter::Response = reply.decode()?;
+        for result in response.responses {
+            refused(&self.resource, "alter configs of", result.error_code, result.error_message)?;
+        }
+        self.done = true;
+        Ok(())
+    }
+
+    fn output(&mut self) -> Option<Output> {
+        self.done.then_some(Output::Done)
+    }
+}
+
+fn refused(
+    resource: &ConfigResource,
+    tried: &str,
+    code: crate::api::ErrorCode,
+    why: Option<String>,
+) -> Result<(), Error> {
+    let why = why.filter(|w| !w.is_empty()).map_or_else(String::new, |w| format!(": {w}"));
+    code.check().map_err(|code| Error::refused(code, format!("{tried} {}{why}", resource.described())))
+}

@@ -1,0 +1,83 @@
+"""Settings of topics, brokers and groups, and partitions that are added, on both brokers."""
+
+from __future__ import annotations
+
+import pytest
+
+import klamm
+from klamm.errors import ConfigError, InvalidConfigError, InvalidPartitionsError, UnknownTopicOrPartitionError
+
+
+@pytest.fixture
+def admin(style, broker):
+    """An admin client of either style."""
+    with style.admin(broker.bootstrap_servers) as client:
+        yield client
+
+
+@pytest.fixture
+def made(admin, topic):
+    """A topic with settings of its own."""
+    admin.create_topics({topic: klamm.NewTopic(partitions=1, configs={"retention.ms": "60000"})})
+    return topic
+
+
+def test_settings_of_a_topic(admin, made):
+    settings = admin.describe_configs("topic", made)
+    assert settings["retention.ms"].value == "60000"
+    assert settings["retention.ms"].source is klamm.ConfigSource.TOPIC
+    assert settings["cleanup.policy"].value == "delete"
+    assert settings["cleanup.policy"].source is klamm.ConfigSource.DEFAULT
+    assert not settings["retention.ms"].sensitive
+    admin.alter_configs("topic", made, {"cleanup.policy": "compact", "retention.ms": None, "preallocate": True})
+    settings = admin.describe_configs("topic", made)
+    assert (settings["cleanup.policy"].value, settings["preallocate"].value) == ("compact", "true")
+    assert settings["retention.ms"].source is not klamm.ConfigSource.TOPIC
+
+
+def test_a_setting_that_counts(broker, admin, made):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        admin.alter_configs("topic", made, {"message.timestamp.type": "LogAppendTime"})
+        assert producer.send(made, b"v", timestamp_ms=5).result(10).timestamp_ms > 5
+
+
+def test_checking_changes_nothing(admin, made):
+    admin.alter_configs("topic", made, {"retention.ms": 1}, validate_only=True)
+    assert admin.describe_configs("topic", made)["retention.ms"].value == "60000"
+    admin.create_partitions({made: 5}, validate_only=True)
+    assert len(admin.describe_topics([made])[made].partitions) == 1
+
+
+def test_what_is_refused(admin, made):
+    with pytest.raises(InvalidConfigError, match=r"alter configs of topic .*no\.such\.thing"):
+        admin.alter_configs("topic", made, {"no.such.thing": "1"})
+    with pytest.raises(InvalidConfigError, match=r"retention\.ms"):
+        admin.alter_configs("topic", made, {"retention.ms": "soon"})
+    with pytest.raises(UnknownTopicOrPartitionError):
+        admin.describe_configs("topic", made + "-not", timeout=10)
+    with pytest.raises(ConfigError, match="allowed: topic, broker"):
+        admin.describe_configs("topics", made)
+    with pytest.raises(ConfigError, match="is no number"):
+        admin.describe_configs("broker", "one")
+
+
+def test_settings_of_a_group(admin, topic):
+    admin.alter_configs("group", topic, {"share.auto.offset.reset": "earliest"})
+    setting = admin.describe_configs("group", topic)["share.auto.offset.reset"]
+    assert (setting.value, setting.source) == ("earliest", klamm.ConfigSource.GROUP)
+
+
+def test_a_broker_is_asked_itself(admin):
+    node = admin.describe_cluster().brokers[0]
+    assert isinstance(admin.describe_configs("broker", str(node.id)), dict)
+
+
+def test_more_partitions(broker, admin, made):
+    admin.create_partitions({made: 4})
+    assert len(admin.describe_topics([made])[made].partitions) == 4
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        assert producer.send(made, b"v", partition=3).result(10).offset == 0
+    with pytest.raises(InvalidPartitionsError, match="4 partition"):
+        admin.create_partitions({made: 4})
+    with pytest.raises(InvalidPartitionsError):
+        admin.create_partitions({made: 2})

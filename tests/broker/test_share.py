@@ -1,0 +1,284 @@
+"""Share groups (KIP-932): each record to one member at a time, until somebody accepts it; on both brokers."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import klamm
+from klamm.errors import ClosedError, ConfigError, DeserializationError, InvalidRecordStateError
+from klamm.testing import DevBroker
+from settled import until
+
+
+@pytest.fixture
+def group(broker, topic):
+    """A share group of its own, which starts at the beginning of topics."""
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.alter_configs("group", topic, {"share.auto.offset.reset": "earliest"})
+    return topic
+
+
+@pytest.fixture
+def ten(broker, topic):
+    """A topic with ten records in one partition."""
+    fill(broker, topic, 10)
+    return topic
+
+
+def fill(broker, topic, count, partitions=1):
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=partitions)})
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for n in range(count):
+            producer.send_nowait(topic, b"%d" % n, partition=n % partitions)
+
+
+def values(records):
+    return [int(record.value) for record in records]
+
+
+def take(consumer, count):
+    """The values of so many records, and how often each was delivered."""
+    taken = []
+    while len(taken) < count:
+        taken += [(int(r.value), r.delivery_count) for r in consumer.poll(20)]
+    return sorted(taken)
+
+
+def is_empty(broker, group, topic):
+    """Whether the group has nothing more to read: a record that is sent now is the next to come."""
+    with (
+        klamm.Producer(broker.bootstrap_servers) as producer,
+        klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[topic]) as consumer,
+    ):
+        producer.send(topic, b"-1", partition=0).result(10)
+        records = consumer.poll(20)
+        return values(records) == [-1]
+
+
+def test_records_that_the_loop_goes_on_from_are_accepted(style, broker, group, ten):
+    with style.share_consumer(broker.bootstrap_servers, group_id=group, topics=[ten]) as consumer:
+        seen = []
+        for record in consumer:
+            assert (record.topic, record.partition, record.delivery_count) == (ten, 0, 1)
+            seen.append(int(record.value))
+            if len(seen) == 10:
+                break
+        assert seen == list(range(10))
+        assert consumer.client.acquisition_lock_timeout == 30
+        assert consumer.client.subscription() == {ten}
+    assert is_empty(broker, group, ten)
+
+
+def test_a_record_that_was_not_done_with_comes_again(broker, group, ten):
+    class GoneWrongError(Exception):
+        pass
+
+    def work_until(stop):
+        with klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[ten]) as consumer:
+            for record in consumer:
+                if int(record.value) == stop:
+                    raise GoneWrongError
+
+    with pytest.raises(GoneWrongError):
+        work_until(4)
+    with klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[ten]) as consumer:
+        again = take(consumer, 6)
+    assert [value for value, _ in again] == [4, 5, 6, 7, 8, 9]
+    assert [count for _, count in again] == [2] * 6  # all of them had been handed out with the fourth
+
+
+def test_release_and_reject(style, broker, group, ten):
+    with style.share_consumer(broker.bootstrap_servers, group_id=group, topics=[ten]) as consumer:
+        records = consumer.poll(20)
+        assert values(records) == list(range(10))
+        for record in records:
+            match int(record.value):
+                case 3:
+                    consumer.acknowledge(record, "release")
+                case 5:
+                    consumer.acknowledge(record, "reject")
+        (again,) = consumer.poll(20)
+        assert (int(again.value), again.delivery_count) == (3, 2)
+        outcomes = consumer.commit(timeout=10)
+        assert outcomes == {klamm.TopicPartition(ten, 0): None}
+        with pytest.raises(InvalidRecordStateError, match=f"record 3 of {ten}-0"):
+            consumer.acknowledge(again)
+    assert is_empty(broker, group, ten)
+
+
+def test_explicit_acknowledgement(style, broker, group, ten):
+    config = {"share_acknowledgement_mode": "explicit"}
+    with style.share_consumer(broker.bootstrap_servers, group_id=group, topics=[ten], **config) as consumer:
+        records = consumer.poll(20)
+        consumer.acknowledge(records[:4])
+        with pytest.raises(ConfigError, match="6 records were not acknowledged"):
+            consumer.poll(0)
+        assert consumer.commit(timeout=10) == {klamm.TopicPartition(ten, 0): None}
+        assert consumer.commit(timeout=10) == {}
+        consumer.acknowledge(records[4:6], "reject")
+        consumer.acknowledge(records[6:], "release")
+        assert take(consumer, 4) == [(6, 2), (7, 2), (8, 2), (9, 2)]
+    # Nobody said anything of these.
+    with klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[ten]) as consumer:
+        assert take(consumer, 4) == [(6, 3), (7, 3), (8, 3), (9, 3)]
+
+
+def test_a_renewed_record_stays_with_its_member(broker, group, ten):
+    with klamm.ShareConsumer(
+        broker.bootstrap_servers, group_id=group, topics=[ten], share_acknowledgement_mode="explicit"
+    ) as consumer:
+        records = consumer.poll(20)
+        consumer.acknowledge(records[1:])
+        consumer.acknowledge(records[0], "renew")
+        assert consumer.commit(timeout=10) == {klamm.TopicPartition(ten, 0): None}
+        assert len(consumer.poll(1)) == 0
+        consumer.acknowledge(records[0])
+        assert consumer.commit(timeout=10) == {klamm.TopicPartition(ten, 0): None}
+    assert is_empty(broker, group, ten)
+
+
+def test_a_lock_that_ended_gives_the_record_to_somebody_else(ten_on_dev):
+    broker, topic = ten_on_dev
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        changes = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": 1000}
+        admin.alter_configs("group", topic, changes)
+    first = klamm.ShareConsumer(broker.bootstrap_servers, group_id=topic, topics=[topic])
+    second = klamm.ShareConsumer(broker.bootstrap_servers, group_id=topic, topics=[topic])
+    with first, second:
+        mine = first.poll(20)
+        assert values(mine) == list(range(10))
+        assert take(second, 10) == [(n, 2) for n in range(10)]
+        first.acknowledge(mine)
+        (error,) = first.commit(timeout=10).values()
+        assert isinstance(error, InvalidRecordStateError)
+
+
+@pytest.fixture
+def ten_on_dev(topic):
+    with DevBroker() as broker:
+        fill(broker, topic, 10)
+        yield broker, topic
+
+
+def test_several_members_share_a_partition(broker, group, topic):
+    fill(broker, topic, 300, partitions=2)
+    seen, lock, enough = [], threading.Lock(), threading.Event()
+
+    def work(number):
+        with klamm.ShareConsumer(
+            broker.bootstrap_servers,
+            group_id=group,
+            topics=[topic],
+            max_poll_records=10,
+            share_acquire_mode="record_limit",
+        ) as consumer:
+            while not enough.is_set():
+                records = consumer.poll(0.2)
+                assert len(records) <= 10
+                with lock:
+                    seen.extend((number, int(record.value)) for record in records)
+                    if len(seen) >= 300:
+                        enough.set()
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(value for _, value in seen) == list(range(300))
+    assert len({number for number, _ in seen}) > 1
+
+
+def test_transaction_markers_and_compressed_batches_are_passed_over(broker, group, topic):
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=1)})
+    with klamm.Producer(broker.bootstrap_servers, transactional_id=topic, compression_type="lz4") as producer:
+        for start in (0, 5):
+            with producer.transaction() as transaction:
+                for n in range(start, start + 5):
+                    transaction.send(topic, b"%d" % n)
+    with klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[topic]) as consumer:
+        assert take(consumer, 10) == [(n, 1) for n in range(10)]
+    with klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[topic]) as consumer:
+        assert len(consumer.poll(1)) == 0
+
+
+def test_outcomes_that_no_commit_waited_for_are_told(broker, group, ten):
+    told = []
+    with klamm.ShareConsumer(
+        broker.bootstrap_servers, group_id=group, topics=[ten], on_acknowledged=told.append
+    ) as consumer:
+        consumer.poll(20)
+        until(lambda: consumer.poll(0.1) or told)
+    assert told[0] == {klamm.TopicPartition(ten, 0): None}
+
+
+def test_a_subscription_can_change(broker, group, topic):
+    names = [f"{topic}-{n}" for n in range(2)]
+    for name in names:
+        fill(broker, name, 3)
+    with klamm.ShareConsumer(broker.bootstrap_servers, group_id=group) as consumer:
+        for name in names:
+            consumer.subscribe(name)
+            taken = []
+            while len(taken) < 3:
+                taken += [record.topic for record in consumer.poll(20)]
+            assert taken == [name] * 3
+        consumer.unsubscribe()
+        assert consumer.subscription() == set()
+
+
+def test_deserializers(broker, group, ten):
+    with klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[ten], value_deserializer=int) as reader:
+        record = next(iter(reader))
+        assert record.value == 0
+        reader.acknowledge(record, "release")
+    with klamm.ShareConsumer(
+        broker.bootstrap_servers, group_id=group, topics=[ten], value_deserializer=lambda _: 1 / 0
+    ) as reader:
+        records = reader.poll(20)
+        with pytest.raises(DeserializationError):
+            _ = records[0].value
+        reader.acknowledge(records[0], "reject")
+
+
+def test_life_cycle(broker, group, ten):
+    consumer = klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[ten])
+    assert len(consumer.poll(20)) == 10
+    consumer.close(10)
+    consumer.close()
+    with pytest.raises(ClosedError):
+        consumer.poll()
+    # Nobody accepted them.
+    with klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[ten]) as consumer:
+        assert take(consumer, 10) == [(n, 2) for n in range(10)]
+
+
+def test_bad_arguments(broker, topic):
+    with pytest.raises(ConfigError, match=r"needs a group\.id"):
+        klamm.ShareConsumer(broker.bootstrap_servers)
+    with pytest.raises(ConfigError, match=r"auto\.offset\.reset"):
+        klamm.ShareConsumer(broker.bootstrap_servers, group_id="g", auto_offset_reset="earliest")
+    with klamm.ShareConsumer(broker.bootstrap_servers, group_id=topic) as consumer:
+        record = klamm.Record(topic)
+        with pytest.raises(ConfigError, match="allowed: accept, release, reject, renew"):
+            consumer.acknowledge(record, "maybe")
+        with pytest.raises(InvalidRecordStateError):
+            consumer.acknowledge(record)
+
+
+def test_a_leader_that_moves_and_one_that_dies(topic):
+    with DevBroker(brokers=3) as broker:
+        fill(broker, topic, 30, partitions=3)
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.alter_configs("group", topic, {"share.auto.offset.reset": "earliest"})
+        with klamm.ShareConsumer(broker.bootstrap_servers, group_id=topic, topics=[topic]) as consumer:
+            seen = set(values(consumer.poll(20)))
+            broker.move_leader(topic, 0, 3)
+            broker.kill(1)
+            while len(seen) < 30:
+                seen.update(values(consumer.poll(5)))
+        assert seen == set(range(30))
