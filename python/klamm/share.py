@@ -1,7 +1,7 @@
 """Share consumers (KIP-932): members of a group that read the same partitions, and get each record one at a time.
 
 A record is the consumer's until it says what became of it, or the record's lock ends. What is not accepted is delivered again,
-up to a number of times that the group's configuration says (`group.share.delivery.count.limit`).
+up to a number of times that the group's configuration says (`share.delivery.count.limit`).
 """
 
 from __future__ import annotations

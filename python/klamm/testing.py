@@ -96,6 +96,13 @@ class DevBroker(DevBrokerCore):
         """Have a partition led by another node. One without a replica takes the place of the leader so far."""
         self._move_leader(topic, partition, node)
 
+    def truncate(self, topic: str, partition: int, offset: int) -> None:
+        """Lose the records of a partition from an offset on, as the election of a replica that lagged behind does.
+
+        Whole batches go, and the leader epoch counts on. What producers wrote there is still known as theirs.
+        """
+        self._truncate(topic, partition, offset)
+
     def move_coordinator(self, key: str, node: int) -> None:
         """Have a group, or a transactional id, coordinated by another node."""
         self._move_coordinator(key, node)

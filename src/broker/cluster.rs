@@ -186,6 +186,13 @@ impl Cluster {
         Ok(())
     }
 
+    /// Cuts a log at an offset, as the election of a replica that lagged behind does; the error is a sentence.
+    pub fn truncate(&mut self, now: Time, topic: &str, partition: i32, offset: i64) -> Result<(), String> {
+        self.state.truncate(topic, partition, offset)?;
+        self.settle(now);
+        Ok(())
+    }
+
     /// Has a group or transactional id coordinated by a node; the error is a sentence.
     pub fn move_coordinator(&mut self, now: Time, key: &str, node: i32) -> Result<(), String> {
         self.state.move_coordinator(now, key, node)?;

@@ -59,6 +59,12 @@ impl Control {
             .map_err(invalid)
     }
 
+    /// Cuts a log at an offset, as the election of a replica that lagged behind does.
+    pub fn truncate(&self, topic: String, partition: i32, offset: i64) -> io::Result<()> {
+        self.ask(move |server| server.with_cluster(|cluster, now| cluster.truncate(now, &topic, partition, offset)))?
+            .map_err(invalid)
+    }
+
     /// Has a group or transactional id coordinated by a node.
     pub fn move_coordinator(&self, key: String, node: i32) -> io::Result<()> {
         self.ask(move |server| server.with_cluster(|cluster, now| cluster.move_coordinator(now, &key, node)))?

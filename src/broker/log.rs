@@ -53,6 +53,8 @@ struct Sealed {
 pub(super) struct Log {
     end: i64,
     entries: Vec<Entry>,
+    /// Leader epochs that wrote something, and where each began.
+    epochs: Vec<(i32, i64)>,
     /// By their markers.
     aborted: Vec<Aborted>,
     sealed: Vec<Sealed>,
@@ -119,11 +121,48 @@ impl Log {
         if let Some(batch) = self.open.get_mut(start..) {
             patch(batch, base_offset, leader_epoch, header, append_time);
         }
+        if self.epochs.last().is_none_or(|(epoch, _)| *epoch < leader_epoch) {
+            self.epochs.push((leader_epoch, base_offset));
+        }
         let before = self.entries.last().map_or(i64::MIN, |e| e.max_timestamp);
         let max_timestamp = before.max(append_time.unwrap_or(header.max_timestamp));
         self.entries.push(Entry { base_offset, position, max_timestamp });
         self.end = base_offset + i64::from(header.last_offset_delta) + 1;
         base_offset
+    }
+
+    /// Cuts off the batch that holds an offset, and what comes after it.
+    pub fn truncate(&mut self, offset: i64) {
+        if offset >= self.end {
+            return;
+        }
+        let index = self.index_of(offset);
+        let (position, end) = (self.position(index), self.entries.get(index).map_or(self.end, |e| e.base_offset));
+        self.seal();
+        self.sealed.retain(|s| s.position < position);
+        if let Some(last) = self.sealed.last_mut() {
+            last.data.truncate((position - last.position) as usize);
+        }
+        self.open_position = position;
+        self.entries.truncate(index);
+        self.epochs.retain(|(_, start)| *start < end);
+        self.aborted.retain(|a| a.last < end);
+        self.end = end;
+    }
+
+    /// The largest leader epoch up to one, and where it ends; `current` writes at the end.
+    pub fn end_of_epoch(&self, epoch: i32, current: i32) -> Option<(i32, i64)> {
+        if epoch == current {
+            return Some((epoch, self.end));
+        }
+        let next = self.epochs.partition_point(|(known, _)| *known <= epoch);
+        let end = match self.epochs.get(next) {
+            Some((_, start)) => *start,
+            None if epoch < current => self.end,
+            None => return None,
+        };
+        let known = next.checked_sub(1).and_then(|i| self.epochs.get(i)).map_or(epoch, |(known, _)| *known);
+        Some((known, end))
     }
 
     /// Remembers a transaction whose batches, `first` the first, do not count: its marker is at `last`, and with that
@@ -297,13 +336,23 @@ mod tests {
     use crate::record::{BatchBuilder, Producer};
 
     fn append(log: &mut Log, timestamps: &[i64], compression: Compression, append_time: Option<i64>) -> i64 {
+        append_in(7, log, timestamps, compression, append_time)
+    }
+
+    fn append_in(
+        epoch: i32,
+        log: &mut Log,
+        timestamps: &[i64],
+        compression: Compression,
+        append_time: Option<i64>,
+    ) -> i64 {
         let mut builder = BatchBuilder::with_capacity(0);
         for timestamp in timestamps {
             builder.append(*timestamp, None, Some(b"0123456789"), &[]);
         }
         let sealed = builder.seal(compression, Producer::NONE).unwrap();
         let header = Header::parse(&sealed.data).unwrap().unwrap();
-        log.append(&sealed.data, &header, 7, append_time)
+        log.append(&sealed.data, &header, epoch, append_time)
     }
 
     fn base_offsets(slice: &Slice) -> Vec<i64> {
@@ -418,5 +467,36 @@ mod tests {
         assert_eq!(batch.header.timestamp_type(), TimestampType::LogAppendTime);
         assert_eq!(batch.records(0).unwrap().next().unwrap().unwrap().timestamp, 99);
         assert_eq!(log.latest_record().unwrap(), Some(Found { offset: 0, timestamp: 99, leader_epoch: 7 }));
+    }
+
+    #[test]
+    fn a_cut_log_goes_on_where_it_was_cut() {
+        for cut in 0..=6 {
+            let mut log = Log::default();
+            for epoch in [1, 1, 4] {
+                append_in(epoch, &mut log, &[1, 2], Compression::None, None);
+            }
+            log.truncate(cut);
+            let end = cut - cut % 2;
+            assert_eq!((log.start_offset(), log.end_offset()), (0, end));
+            let cost = log.total_cost();
+            append_in(5, &mut log, &[1, 2], Compression::None, None);
+            assert!(log.total_cost() > cost);
+            let data = log.read(0, i64::MAX, usize::MAX, true).unwrap().data;
+            let found: Vec<_> = batches(data).map(|b| b.unwrap().header.base_offset).collect();
+            assert_eq!(found, (0..=end).step_by(2).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn an_epoch_ends_where_the_next_begins() {
+        let mut log = Log::default();
+        assert_eq!(log.end_of_epoch(3, 3), Some((3, 0)));
+        for epoch in [1, 1, 4] {
+            append_in(epoch, &mut log, &[1, 2], Compression::None, None);
+        }
+        let ends: Vec<_> = (0..=6).map(|epoch| log.end_of_epoch(epoch, 5)).collect();
+        let expected = [Some((0, 0)), Some((1, 4)), Some((1, 4)), Some((1, 4)), Some((4, 6)), Some((5, 6)), None];
+        assert_eq!(ends, expected);
     }
 }

@@ -208,6 +208,18 @@ impl State {
         Ok(())
     }
 
+    /// Cuts a log at an offset, as an election does of a replica that lagged behind; the error is a sentence.
+    pub fn truncate(&mut self, topic: &str, index: i32, offset: i64) -> Result<(), String> {
+        let partition = self.topics.get_mut(topic).and_then(|t| t.partition(index));
+        let partition = partition.ok_or_else(|| format!("there is no partition {index} of topic '{topic}'"))?;
+        let before = partition.log.total_cost();
+        partition.log.truncate(offset);
+        self.memory.give(before - partition.log.total_cost());
+        partition.lead(partition.leader);
+        self.woken.extend(&partition.waiters);
+        Ok(())
+    }
+
     /// Takes a node down; what it led and coordinated moves, where there is another replica.
     pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
         self.check_live(node)?;

@@ -105,6 +105,11 @@ impl DevBrokerCore {
         self.steer(py, |control| control.move_leader(topic, partition, node))
     }
 
+    #[pyo3(name = "_truncate")]
+    fn truncate(&self, py: Python<'_>, topic: String, partition: i32, offset: i64) -> PyResult<()> {
+        self.steer(py, |control| control.truncate(topic, partition, offset))
+    }
+
     #[pyo3(name = "_move_coordinator")]
     fn move_coordinator(&self, py: Python<'_>, key: String, node: i32) -> PyResult<()> {
         self.steer(py, |control| control.move_coordinator(key, node))

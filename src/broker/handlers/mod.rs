@@ -102,6 +102,7 @@ serve! {
     produce
     fetch
     list_offsets
+    offset_for_leader_epoch
     metadata
     offset_commit
     offset_fetch

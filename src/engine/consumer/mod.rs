@@ -11,6 +11,7 @@ mod fetch;
 mod fetched;
 mod partition;
 mod start;
+mod truncation;
 
 use super::group::{self, Group, GroupConfig, Subscription};
 use super::ops::{Op, OpToken, Ops, Output};
@@ -111,6 +112,7 @@ pub struct Slice {
 enum Ticket<T> {
     User(T),
     Start(Vec<(usize, u64)>, Position),
+    Check(Vec<(usize, u64, i32)>),
     Commit(Committing<T>),
 }
 
@@ -369,6 +371,7 @@ impl<T: Send> Role for Consumer<T> {
             group.handle_cluster(cluster);
         }
         self.take_topics(now);
+        self.check_positions(now);
     }
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {

@@ -30,6 +30,11 @@ pub struct Partition {
     pub generation: u64,
     /// The next offset to fetch.
     pub fetch_offset: i64,
+    /// The leader epoch of the batch before it; -1 if that is not known.
+    pub fetch_epoch: i32,
+    /// The leader epoch that the position is good for, and whether a newer one is being asked about.
+    pub checked_epoch: i32,
+    pub checking: bool,
     /// The next offset to give out.
     pub position: i64,
     /// The leader epoch of the batch before it; -1 if that is not known.
@@ -63,6 +68,9 @@ impl Partition {
             state: Position::Committed,
             generation: 0,
             fetch_offset: 0,
+            fetch_epoch: -1,
+            checked_epoch: -1,
+            checking: false,
             position: 0,
             position_epoch: -1,
             finished: 0,
@@ -89,6 +97,9 @@ impl Partition {
         self.buffered = 0;
         self.error = None;
         self.state = state;
+        self.fetch_epoch = -1;
+        self.checked_epoch = -1;
+        self.checking = false;
         self.retry_at = Time(0);
     }
 
@@ -119,13 +130,14 @@ impl Partition {
     /// Whether fetching makes sense at all.
     pub fn is_fetchable(&self) -> bool {
         let before_end = self.end.is_none_or(|end| self.fetch_offset < end);
-        self.state == Position::Known && !self.paused && self.error.is_none() && before_end
+        self.state == Position::Known && !self.checking && !self.paused && self.error.is_none() && before_end
     }
 
     /// Takes in what was fetched.
     pub fn buffer(&mut self, chunks: Vec<Chunk>, error: Option<Error>) {
         for chunk in chunks {
             self.fetch_offset = chunk.next_offset;
+            self.fetch_epoch = chunk.leader_epoch;
             self.buffered += chunk.bytes;
             // Batches without records are passed over once nothing before them waits.
             if chunk.records.is_none() && self.queue.is_empty() {

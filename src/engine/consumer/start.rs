@@ -83,6 +83,7 @@ impl<T: Send> Consumer<T> {
             match ticket {
                 Ticket::User(ticket) => self.done.push_back((ticket, result)),
                 Ticket::Commit(commit) => self.take_commit(now, commit, &result),
+                Ticket::Check(slots) => self.take_epoch_ends(now, &slots, result),
                 Ticket::Start(slots, asked) => {
                     found = true;
                     self.take_positions(now, &slots, asked, result);
@@ -91,6 +92,7 @@ impl<T: Send> Consumer<T> {
         }
         if found {
             self.find_positions(now);
+            self.check_positions(now);
         }
     }
 
@@ -101,9 +103,12 @@ impl<T: Send> Consumer<T> {
         asked: Position,
         result: Result<Output, Error>,
     ) {
-        let offsets: Vec<Option<i64>> = match result {
-            Ok(Output::Committed(offsets)) => offsets.into_iter().map(|o| o.map(|o| o.offset)).collect(),
-            Ok(Output::Offsets(offsets)) => offsets.into_iter().map(|o| o.map(|(offset, _)| offset)).collect(),
+        // With the leader epoch of the record before, if that was committed.
+        let offsets: Vec<Option<(i64, i32)>> = match result {
+            Ok(Output::Committed(offsets)) => {
+                offsets.into_iter().map(|o| o.map(|o| (o.offset, o.leader_epoch))).collect()
+            }
+            Ok(Output::Offsets(offsets)) => offsets.into_iter().map(|o| o.map(|(offset, _)| (offset, -1))).collect(),
             Ok(_) => Vec::new(),
             Err(error) => {
                 for (slot, generation) in slots {
@@ -121,12 +126,16 @@ impl<T: Send> Consumer<T> {
                 continue;
             };
             match (offset, asked) {
-                (Some(offset), _) => p.start_at(offset),
+                (Some((offset, epoch)), _) => {
+                    p.start_at(offset);
+                    (p.fetch_epoch, p.position_epoch) = (epoch, epoch);
+                }
                 (None, Position::Committed) => p.reset(reset),
                 // No record is as late as the time asked for.
                 (None, _) => p.state = Position::At(LATEST),
             }
-            p.committed = if asked == Position::Committed { offset.unwrap_or(-1) } else { p.committed };
+            p.committed =
+                if asked == Position::Committed { offset.map_or(-1, |(offset, _)| offset) } else { p.committed };
         }
     }
 }

@@ -5,12 +5,14 @@
 //! nothing is missing. Retries, back-off, deadlines and metadata are this file's.
 
 mod configs;
+mod epochs;
 mod group;
 mod groups;
 mod offsets;
 mod topics;
 
 pub use configs::{AlterConfigs, ConfigEntry, ConfigResource, DescribeConfigs};
+pub use epochs::EpochEnds;
 pub use group::{Commit, Committed, CommittedOffset};
 pub use groups::{AlterOffsets, GroupDescription, GroupLag, GroupListing, GroupMember, ListGroups, OfGroup};
 pub use offsets::ListOffsets;
@@ -34,6 +36,8 @@ pub enum Output {
     Done,
     /// For each partition asked about, an offset and its timestamp (-1 for none), or `None` if no record is that late.
     Offsets(Vec<Option<(i64, i64)>>),
+    /// For each partition asked about, the leader epoch found and the offset where it ends; -1 if nothing is known that old.
+    EpochEnds(Vec<(i32, i64)>),
     /// For each partition asked about, what was committed.
     Committed(Vec<Option<CommittedOffset>>),
     /// Brokers and topics.

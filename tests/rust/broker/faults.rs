@@ -186,13 +186,16 @@ fn an_error_is_answered_by_every_api_in_every_version() {
                 "DescribeProducers" => {
                     vec![field("topics", id("name", 99, vec![field("partitionIndexes", indexes())]))]
                 }
-                "Metadata" | "CreateTopics" => vec![field("topics", id("name", 99, Vec::new()))],
+                "Metadata" | "CreateTopics" | "CreatePartitions" => vec![field("topics", id("name", 99, Vec::new()))],
                 "DeleteTopics" if version >= 6 => vec![field("topics", id("name", 99, Vec::new()))],
                 "DeleteTopics" => vec![field("topicNames", Value::List(vec![text()]))],
                 "FindCoordinator" if version >= 4 => vec![field("coordinatorKeys", Value::List(vec![text()]))],
                 "DescribeGroups" => vec![field("groups", Value::List(vec![text()]))],
                 "ConsumerGroupDescribe" | "ShareGroupDescribe" => vec![field("groupIds", Value::List(vec![text()]))],
-                "IncrementalAlterConfigs" => {
+                "OffsetForLeaderEpoch" => {
+                    vec![field("topics", id("topic", 99, vec![field("partitions", partitions(""))]))]
+                }
+                "IncrementalAlterConfigs" | "DescribeConfigs" => {
                     vec![field("resources", Value::List(vec![Value::Struct(vec![field("resourceName", text())])]))]
                 }
                 "DeleteGroups" => vec![field("groupsNames", Value::List(vec![text()]))],

@@ -1,0 +1,44 @@
+//! OffsetForLeaderEpoch v0 to v4: where a leader epoch ends. An epoch in which nothing was written is not remembered, and
+//! the answer names the one before.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::offset_for_leader_epoch::{EpochEndOffset, Partition, Request, Response, TopicResponse};
+use crate::broker::state::State;
+use crate::broker::topics::Topic;
+use crate::wire::Uuid;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
+        let mut found = state.topics.find(&topic.topic, Uuid::ZERO, false);
+        let partitions = topic.partitions.iter().map(|asked| {
+            let answer = match &mut found {
+                Ok(topic) => look(topic, context, asked),
+                Err(code) => Err(*code),
+            };
+            let failed = |error_code| EpochEndOffset { error_code, ..EpochEndOffset::default() };
+            EpochEndOffset { partition: asked.partition, ..answer.unwrap_or_else(failed) }
+        });
+        let partitions = partitions.collect();
+        topics.push(TopicResponse { topic: topic.topic, partitions });
+    }
+    Answer::Reply(Response { topics, ..Response::default() })
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let refuse = |p: &Partition| EpochEndOffset { error_code, partition: p.partition, ..EpochEndOffset::default() };
+    let topics = request.topics.into_iter().map(|topic| TopicResponse {
+        partitions: topic.partitions.iter().map(refuse).collect(),
+        topic: topic.topic,
+    });
+    Response { topics: topics.collect(), ..Response::default() }
+}
+
+fn look(topic: &mut Topic, context: &Context, asked: &Partition) -> Result<EpochEndOffset, ErrorCode> {
+    let partition = topic.partition(asked.partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    partition.check_leader(context.node, asked.current_leader_epoch)?;
+    let found = partition.log.end_of_epoch(asked.leader_epoch, partition.leader_epoch);
+    let (leader_epoch, end_offset) = found.unwrap_or((-1, -1));
+    Ok(EpochEndOffset { leader_epoch, end_offset, ..EpochEndOffset::default() })
+}

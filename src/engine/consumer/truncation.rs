@@ -1,0 +1,82 @@
+//! Logs that lost records under a reader (KIP-320): whenever a partition has a new leader, the reader asks it where the
+//! epoch of the last record ends in its log. If that is before the reader's position, records that were read are gone, and
+//! others may be at their offsets.
+
+use super::partition::{Partition, Position};
+use super::{Consumer, Ticket};
+use crate::api::ErrorCode;
+use crate::engine::ops::{EpochEnds, Output};
+use crate::engine::{Error, Time};
+
+impl<T: Send> Consumer<T> {
+    /// Asks about partitions whose leader is another than the one their position was good for.
+    pub(super) fn check_positions(&mut self, now: Time) {
+        let mut asked = Vec::new();
+        let mut slots = Vec::new();
+        for (slot, p) in &mut self.partitions {
+            let Some((_, leader_epoch)) = self.cluster.leader(&p.topic, p.partition) else { continue };
+            if p.state != Position::Known || p.checking || leader_epoch <= p.checked_epoch {
+                continue;
+            }
+            if p.fetch_epoch < 0 || p.fetch_epoch == leader_epoch {
+                p.checked_epoch = leader_epoch;
+                continue;
+            }
+            p.checking = true;
+            asked.push((p.topic.clone(), p.partition, p.fetch_epoch));
+            slots.push((*slot, p.generation, leader_epoch));
+        }
+        if !slots.is_empty() {
+            self.ops.start(now, Box::new(EpochEnds::new(asked)), self.config.api_timeout, Ticket::Check(slots));
+        }
+    }
+
+    /// Takes in where epochs end.
+    pub(super) fn take_epoch_ends(&mut self, now: Time, slots: &[(usize, u64, i32)], result: Result<Output, Error>) {
+        let reset = self.reset_position(now);
+        let (ends, failed) = match result {
+            Ok(Output::EpochEnds(ends)) => (ends, None),
+            Ok(_) => (Vec::new(), None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        for (i, (slot, generation, leader_epoch)) in slots.iter().enumerate() {
+            let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) else { continue };
+            p.checking = false;
+            match (&failed, ends.get(i)) {
+                // What cannot be found out does not keep anybody from reading: a broker without the API, or one that
+                // does not allow it.
+                (Some(error), _) if !error.is_retriable() => p.checked_epoch = *leader_epoch,
+                (Some(_), _) | (None, None) => {}
+                (None, Some((epoch, end))) => {
+                    p.checked_epoch = *leader_epoch;
+                    p.follow_truncation(reset, *epoch, *end);
+                }
+            }
+        }
+    }
+}
+
+impl Partition {
+    /// Goes back to where the log was cut, if it was.
+    fn follow_truncation(&mut self, reset: Position, epoch: i32, end: i64) {
+        let is_known = epoch >= 0 && end >= 0;
+        if is_known && end >= self.fetch_offset && epoch >= self.fetch_epoch {
+            return;
+        }
+        let (checked, position) = (self.checked_epoch, self.position);
+        if reset == Position::Lost {
+            let what =
+                format!("fetch {}-{} at offset {position}: its log was cut at {end}", self.topic, self.partition);
+            let hint = "records that were read are gone, and others may be in their place; seek to go on";
+            let error = Error::refused(ErrorCode::OFFSET_OUT_OF_RANGE, what).at(&self.topic, self.partition);
+            self.restart(Position::Lost);
+            self.set_error(error.with_hint(hint));
+        } else if is_known {
+            self.start_at(end.min(position));
+            (self.fetch_epoch, self.checked_epoch) = (epoch, checked);
+        } else {
+            // The leader knows nothing that old.
+            self.restart(reset);
+        }
+    }
+}

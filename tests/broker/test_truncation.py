@@ -1,0 +1,81 @@
+"""Logs that lost records under a reader (KIP-320)."""
+
+from __future__ import annotations
+
+import pytest
+
+import klamm
+from klamm.errors import OffsetOutOfRangeError
+from klamm.testing import DevBroker
+
+
+@pytest.fixture
+def cluster():
+    with DevBroker() as broker:
+        yield broker
+
+
+def write(broker, topic, numbers):
+    """One batch for each number."""
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for number in numbers:
+            producer.send(topic, b"%d" % number, partition=0).result(10)
+
+
+def read(consumer, count):
+    values = []
+    while len(values) < count:
+        values += [int(record.value) for record in consumer.poll(20)]
+    return values
+
+
+def test_a_reader_goes_back_to_where_the_log_was_cut(style, cluster):
+    write(cluster, "t", range(10))
+    tp = klamm.TopicPartition("t", 0, offset=0)
+    with style.consumer(cluster.bootstrap_servers, metadata_max_age_ms=200, auto_offset_reset="earliest") as consumer:
+        consumer.assign([tp])
+        assert read(consumer, 10) == list(range(10))
+        cluster.truncate("t", 0, 6)
+        # What is at the lost offsets now is not what was read there.
+        write(cluster, "t", range(100, 110))
+        assert read(consumer, 10) == list(range(100, 110))
+        assert consumer.position(tp) == 16
+
+
+def test_without_a_reset_it_is_an_error(style, cluster):
+    write(cluster, "t", range(10))
+    tp = klamm.TopicPartition("t", 0, offset=0)
+    with style.consumer(cluster.bootstrap_servers, metadata_max_age_ms=200, auto_offset_reset="none") as consumer:
+        consumer.assign([tp])
+        read(consumer, 10)
+        cluster.truncate("t", 0, 6)
+        write(cluster, "t", range(100, 110))
+        with pytest.raises(OffsetOutOfRangeError, match="t-0 at offset 10: its log was cut at 6"):
+            read(consumer, 1)
+        consumer.seek(tp, 6)
+        assert read(consumer, 10) == list(range(100, 110))
+
+
+def test_a_committed_offset_knows_its_epoch(cluster):
+    write(cluster, "t", range(10))
+    settings = {"group_id": "g", "topics": ["t"], "auto_offset_reset": "earliest"}
+    with klamm.Consumer(cluster.bootstrap_servers, **settings) as consumer:
+        read(consumer, 10)
+        consumer.commit()
+    cluster.truncate("t", 0, 6)
+    write(cluster, "t", range(100, 110))
+    with klamm.Consumer(cluster.bootstrap_servers, **settings) as consumer:
+        assert read(consumer, 10) == list(range(100, 110))
+
+
+def test_a_leader_that_has_everything_changes_nothing(cluster):
+    cluster.add_node()
+    write(cluster, "t", range(10))
+    settings = {"metadata_max_age_ms": 200, "auto_offset_reset": "none"}
+    with klamm.Consumer(cluster.bootstrap_servers, **settings) as consumer:
+        consumer.assign([klamm.TopicPartition("t", 0, offset=0)])
+        read(consumer, 10)
+        for node in (2, 1, 2):
+            cluster.move_leader("t", 0, node)
+            write(cluster, "t", [node])
+            assert read(consumer, 1) == [node]
