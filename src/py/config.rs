@@ -4,8 +4,7 @@
 //! keyword is looked up here, so that the answer is spelt as the question was.
 
 use super::error::{exception, raise};
-use crate::client::config::Kind;
-use crate::client::{Config, CustomAssignor, KEYS, Key, Role, Value};
+use crate::client::{Config, CustomAssignor, KEYS, Key, Kind, Role, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
 use std::sync::Arc;
@@ -117,6 +116,8 @@ pub(super) fn config_keys() -> Vec<KeyFields> {
     };
     let kind = |key: &Key| match key.kind {
         Kind::Text => "text",
+        Kind::Secret => "secret",
+        Kind::Function => "function",
         Kind::List => "list",
         Kind::Int(..) => "int",
         Kind::Bool => "bool",
