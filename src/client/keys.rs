@@ -102,7 +102,7 @@ keys! {
     "sasl.username": Kind::Text, "", ALL, "The user, for PLAIN and SCRAM.";
     "sasl.password": Kind::Secret, "", ALL, "Its password.";
     "sasl.jaas.config": Kind::Secret, "", ALL, "User and password as Java programs have them: `...LoginModule required username=\"...\" password=\"...\";`. The OAuth module's clientId, clientSecret and scope are taken, too.";
-    "sasl.oauth.token.provider" or "oauth.cb": Kind::Function, "", ALL, "For OAUTHBEARER: returns a token and when it expires, in seconds since 1970. Called on a thread of its own, again before the token expires.";
+    "sasl.oauth.token.provider" or "oauth_cb": Kind::Function, "", ALL, "For OAUTHBEARER: returns a token and when it expires, in seconds since 1970. Called on a thread of its own, again before the token expires.";
     "sasl.oauthbearer.method": Kind::Choice(&["default", "oidc"]), "default", ALL, "Whether tokens come from sasl.oauth.token.provider, or (oidc) from sasl.oauthbearer.token.endpoint.url.";
     "sasl.oauthbearer.token.endpoint.url": Kind::Text, "", ALL, "Where tokens are asked for, by HTTP(S); implies sasl.oauthbearer.method=oidc.";
     "sasl.oauthbearer.grant.type": Kind::Choice(&["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"]), "client_credentials", ALL, "What proves to the token endpoint who the client is: a secret, or a signed assertion.";

@@ -3,7 +3,7 @@
 //! Everything that can be wrong about them without a broker is found here, when the configuration is parsed.
 
 use super::config::bad;
-use super::{Config, Error, Value};
+use super::{Config, Error, KEYS, Value};
 use crate::engine::sasl::{Credentials, scram};
 use crate::net::tls;
 use std::sync::Arc;
@@ -56,6 +56,28 @@ impl Config {
             None => Credentials::Plain { username, password },
         };
         credentials.check().map(|()| Some(credentials))
+    }
+
+    /// What is said about how to get tokens: keys `sasl.oauthbearer.*`, and what a Java program says of them.
+    pub fn token_settings(&self) -> Result<Vec<(&'static str, String)>, Error> {
+        let mut settings: Vec<(&'static str, String)> = Vec::new();
+        for key in KEYS.iter().filter(|key| key.name.starts_with("sasl.oauthbearer.")) {
+            settings.extend(self.optional(key.name).map(|value| (key.name, value)));
+        }
+        if let Some(text) = self.optional("sasl.jaas.config") {
+            for (option, value) in jaas(&text)? {
+                let name = match option.as_str() {
+                    "clientId" => "sasl.oauthbearer.client.id",
+                    "clientSecret" => "sasl.oauthbearer.client.secret",
+                    "scope" => "sasl.oauthbearer.scope",
+                    _ => continue,
+                };
+                if settings.iter().all(|(known, _)| *known != name) {
+                    settings.push((name, value));
+                }
+            }
+        }
+        Ok(settings)
     }
 
     /// How connections are encrypted, if they are.

@@ -530,8 +530,16 @@ impl<T> Network<T> {
         let mut errors: Vec<&Error> = self.peers.iter().filter_map(needed).filter_map(|p| p.error.as_ref()).collect();
         errors.dedup_by_key(|e| e.to_string());
         let Some(first) = errors.iter().find(|e| is_refusal(e)).or(errors.first()) else { return };
-        let list: Vec<String> =
-            errors.iter().map(|e| format!("{} ({})", e.message(), e.broker().unwrap_or_default())).collect();
+        // Brokers of a cluster mostly fail alike.
+        let mut list: Vec<(&str, Vec<&str>)> = Vec::new();
+        for error in &errors {
+            let broker = error.broker().unwrap_or_default();
+            match list.iter_mut().find(|(message, _)| *message == error.message()) {
+                Some((_, brokers)) => brokers.push(broker),
+                None => list.push((error.message(), vec![broker])),
+            }
+        }
+        let list: Vec<String> = list.iter().map(|(why, brokers)| format!("{why} ({})", brokers.join(", "))).collect();
         let error = Error::new(first.kind(), format!("no broker can be reached: {}", list.join(", ")));
         self.unreachable = Some(match first.hint() {
             Some(hint) => error.with_hint(hint),
