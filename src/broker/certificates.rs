@@ -60,8 +60,7 @@ impl Authority {
             params.distinguished_name.push(DnType::CommonName, name);
             params.use_authority_key_identifier_extension = true;
             params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-            params.extended_key_usages =
-                vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
             let lasts = if expired { SINCE / 2 } else { LASTS };
             (params.not_before, params.not_after) = (since().into(), (since() + lasts).into());
             let key = KeyPair::generate()?;

@@ -1,8 +1,8 @@
 //! The administrative client as callers see it.
 
 use super::config::Config;
-use super::keys::Role as ClientRole;
 use super::driver::{Serve, Shared};
+use super::keys::Role as ClientRole;
 use super::producer::{OpTicket, op_ticket};
 use super::{Cluster, CommittedOffset, Error, GroupDescription, GroupListing, NewTopic, Pending, Tokens};
 use crate::engine::group::Place;

@@ -1,8 +1,8 @@
 //! The consumer as callers see it.
 
 use super::config::Config;
-use super::keys::Role as ClientRole;
 use super::driver::{Serve, Shared};
+use super::keys::Role as ClientRole;
 use super::producer::{OpTicket, op_ticket};
 use super::{Assigned, Error, Pending, Slice, Tokens};
 use crate::engine::consumer::{self, Prepared, Token};

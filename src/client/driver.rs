@@ -4,8 +4,8 @@
 //!
 //! Locks are taken in the order driver, role; outcomes are handed out under neither. A caller never waits for the driver.
 
-use super::fork::Birth;
 use super::config::Connecting;
+use super::fork::Birth;
 use super::pending::closed;
 use super::{Error, ErrorKind, Tokens};
 use crate::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time};

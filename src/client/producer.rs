@@ -1,8 +1,8 @@
 //! The producer as callers see it.
 
 use super::config::Config;
-use super::keys::Role as ClientRole;
 use super::driver::{Serve, Shared};
+use super::keys::Role as ClientRole;
 use super::{Error, ErrorKind, Pending, Promise, Tokens};
 pub use crate::engine::group::GroupMetadata;
 use crate::engine::ops::{OpToken, Ops, Output, Partitions};

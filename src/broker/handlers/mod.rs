@@ -164,7 +164,8 @@ pub(super) fn open(mut context: Context, frame: Bytes) -> Result<Opened, Option<
 
 /// Whether a connection that has yet to log in may ask this.
 pub(super) fn is_for_all(request: &Opened) -> bool {
-    [api::api_versions::API.key, api::sasl_handshake::API.key, api::sasl_authenticate::API.key].contains(&request.api.key)
+    [api::api_versions::API.key, api::sasl_handshake::API.key, api::sasl_authenticate::API.key]
+        .contains(&request.api.key)
 }
 
 /// Handles a request.

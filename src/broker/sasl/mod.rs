@@ -174,7 +174,9 @@ fn plain(token: &[u8], users: Option<&BTreeMap<String, String>>) -> Said {
                 return Said::No("Authentication failed: Invalid username or password".to_owned());
             }
             if !act_as.is_empty() && act_as != user {
-                return Said::No("Authentication failed: Client requested an authorization id that is different".to_owned());
+                return Said::No(
+                    "Authentication failed: Client requested an authorization id that is different".to_owned(),
+                );
             }
             Said::Welcome { message: Vec::new(), user: user.to_owned(), until_ms: None }
         }

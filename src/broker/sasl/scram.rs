@@ -43,7 +43,9 @@ impl Server {
     ) -> Said {
         let refused = || {
             let mechanism = self.mechanism();
-            format!("Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}")
+            format!(
+                "Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"
+            )
         };
         let Ok(message) = std::str::from_utf8(message) else {
             return Said::No(refused());

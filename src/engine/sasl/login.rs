@@ -63,7 +63,9 @@ impl Login {
             }
             ErrorCode::ILLEGAL_SASL_STATE => {
                 let error = Error::refused(response.error_code, "SASL handshake");
-                Err(error.with_hint("this listener wants no SASL: set security.protocol to PLAINTEXT or SSL, or another port"))
+                Err(error.with_hint(
+                    "this listener wants no SASL: set security.protocol to PLAINTEXT or SSL, or another port",
+                ))
             }
             code => Err(Error::refused(code, "SASL handshake")),
         }

@@ -37,7 +37,9 @@ impl Token {
         for (key, value) in &extensions {
             let named = !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphabetic()) && key != "auth";
             if !named || !value.bytes().all(|c| matches!(c, b' '..=b'~' | b'\t' | b'\r' | b'\n')) {
-                return Err(bad(&format!("OAUTHBEARER extension {key:?} is not a name of letters with printable text")));
+                return Err(bad(&format!(
+                    "OAUTHBEARER extension {key:?} is not a name of letters with printable text"
+                )));
             }
         }
         Ok(Self { value, extensions })

@@ -26,7 +26,8 @@ impl Pem {
             Self::Text(text) => return Ok(text.clone()),
             Self::File(path) => path,
         };
-        let cannot = |why: &str, hint: &str| Failure::new(format!("cannot read {what} from {}: {why}", path.display()), hint);
+        let cannot =
+            |why: &str, hint: &str| Failure::new(format!("cannot read {what} from {}: {why}", path.display()), hint);
         let unreadable = |e: std::io::Error| cannot(&e.to_string(), "check the path and its permissions");
         if fs::metadata(path).map_err(unreadable)?.len() > MAX_FILE {
             return Err(cannot("it is too large", "it has to be a PEM file"));
@@ -72,7 +73,10 @@ pub(super) fn certificates(text: &str, what: &str) -> Result<Vec<CertificateDer<
     let certificate = |b: Block| (b.label == "CERTIFICATE").then(|| CertificateDer::from(b.der));
     let found: Vec<_> = blocks(text, what)?.into_iter().filter_map(certificate).collect();
     if found.is_empty() {
-        return Err(Failure::new(format!("there is no certificate in {what}"), "it is PEM: -----BEGIN CERTIFICATE-----"));
+        return Err(Failure::new(
+            format!("there is no certificate in {what}"),
+            "it is PEM: -----BEGIN CERTIFICATE-----",
+        ));
     }
     Ok(found)
 }
@@ -91,7 +95,10 @@ pub(super) fn key(text: &str, password: Option<&str>) -> Result<PrivateKeyDer<'s
                 };
                 let cannot = |_| Failure::new(format!("{what} cannot be decrypted"), "check ssl.key.password");
                 let sealed = EncryptedPrivateKeyInfoRef::try_from(der.as_slice()).map_err(|_| {
-                    Failure::new(format!("{what} is damaged, or encrypted in a way that is not known"), "export it again with AES")
+                    Failure::new(
+                        format!("{what} is damaged, or encrypted in a way that is not known"),
+                        "export it again with AES",
+                    )
                 })?;
                 PrivatePkcs8KeyDer::from(sealed.decrypt(password).map_err(cannot)?.as_bytes().to_vec()).into()
             }

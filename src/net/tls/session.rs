@@ -82,7 +82,8 @@ impl Client {
 
 fn stamps(settings: &Settings) -> Vec<Stamp> {
     let identity = settings.identity.as_ref();
-    let pems = [settings.authorities.as_ref(), identity.map(|i| &i.certificates), identity.and_then(|i| i.key.as_ref())];
+    let pems =
+        [settings.authorities.as_ref(), identity.map(|i| &i.certificates), identity.and_then(|i| i.key.as_ref())];
     let stamp = |pem: &super::Pem| match pem {
         super::Pem::File(path) => fs::metadata(path).and_then(|m| Ok((m.modified()?, m.len()))).ok(),
         super::Pem::Text(_) => None,
@@ -260,7 +261,7 @@ fn explain(error: &Error) -> Failure {
         Error::InvalidCertificate(why) => failed(match why {
             C::Expired | C::ExpiredContext { .. } => "renew the broker's certificate, or check this machine's clock",
             C::NotValidYet | C::NotValidYetContext { .. } => "check this machine's clock",
-            C::UnknownIssuer => {
+            C::UnknownIssuer | C::BadSignature => {
                 "set ssl.ca.location to the PEM certificate of the authority that signed the broker's; a self-signed \
                  certificate is its own"
             }
@@ -301,13 +302,20 @@ fn explain(error: &Error) -> Failure {
 fn words(error: &Error) -> String {
     use CertificateError as C;
     match error {
-        Error::InvalidCertificate(C::Expired | C::ExpiredContext { .. }) => "the broker's certificate has expired".into(),
+        Error::InvalidCertificate(C::Expired | C::ExpiredContext { .. }) => {
+            "the broker's certificate has expired".into()
+        }
         Error::InvalidCertificate(C::NotValidYet | C::NotValidYetContext { .. }) => {
             "the broker's certificate is not valid yet".into()
         }
-        Error::InvalidCertificate(C::UnknownIssuer) => "no trusted authority vouches for the broker's certificate".into(),
+        // A bad signature is mostly that of another authority of the same name.
+        Error::InvalidCertificate(C::UnknownIssuer | C::BadSignature) => {
+            "no trusted authority vouches for the broker's certificate".into()
+        }
         Error::InvalidCertificate(C::NotValidForNameContext { expected, presented }) => {
-            format!("the broker's certificate is not for {}, but for {}", expected.to_str(), presented.join(", "))
+            // `DnsName("host")`, as webpki prints them.
+            let names = presented.iter().map(|name| name.split('"').nth(1).unwrap_or(name)).collect::<Vec<_>>();
+            format!("the broker's certificate is not for {}, but for {}", expected.to_str(), names.join(", "))
         }
         other => other.to_string(),
     }

@@ -19,7 +19,8 @@ pub(super) fn verifier(
         None => system()?,
     };
     let strict = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
-    let strict = strict.map_err(|e| Failure::new(format!("cannot check certificates: {e}"), "check ssl.ca.location"))?;
+    let strict =
+        strict.map_err(|e| Failure::new(format!("cannot check certificates: {e}"), "check ssl.ca.location"))?;
     Ok(if check_host { strict } else { Arc::new(AnyHost(strict)) })
 }
 
