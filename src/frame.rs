@@ -40,6 +40,11 @@ impl Frames {
         Self { buf: BytesMut::new(), max }
     }
 
+    /// Has frames from the next one on be at most this large.
+    pub fn allow(&mut self, max: usize) {
+        self.max = max;
+    }
+
     /// The buffer that received bytes are appended to.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buf

@@ -10,6 +10,7 @@ A machine that cannot run Kafka skips the real half; the summary counts every sk
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections import Counter
@@ -24,6 +25,8 @@ from kafka_broker import VERSION, KafkaUnavailable, RealKafka
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from secured import Secured
+
 # PySpark starts its workers with the first `python3` it finds, which has no klamm.
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
@@ -32,6 +35,8 @@ BROKERS = {
     "dev": ("dev_broker", "the dev broker"),
     "dev-v1": ("dev_broker_v1", "the dev broker with version 1 of transactions"),
     "real": ("real_kafka", f"Apache Kafka {VERSION}"),
+    "dev-secured": ("dev_secured", "dev brokers that ask for TLS and SASL"),
+    "real-secured": ("real_secured", f"Apache Kafka {VERSION} that asks for TLS and SASL"),
     "real-v1": ("real_kafka_v1", f"Apache Kafka {VERSION} with version 1 of transactions"),
 }
 
@@ -88,6 +93,35 @@ def _running(name: str, kafka: RealKafka) -> Iterator[Broker]:
         kafka.stop()
 
 
+@pytest.fixture(scope="session")
+def dev_secured() -> Iterator[Secured]:
+    """Dev brokers that ask for TLS and SASL."""
+    import secured
+
+    with secured.dev_brokers() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def real_secured() -> Iterator[Secured]:
+    """One node of Apache Kafka that asks for TLS and SASL; skips where it cannot run."""
+    import secured
+
+    with contextlib.ExitStack() as running:
+        try:
+            kafka = running.enter_context(secured.real_kafka())
+        except KafkaUnavailable as reason:
+            pytest.skip(f"real Kafka: {reason}")
+        yield kafka
+
+
+@pytest.fixture(params=["dev-secured", "real-secured"])
+def secured(request: pytest.FixtureRequest) -> Secured:
+    """Each of the two that ask who comes in."""
+    running: Secured = request.getfixturevalue(BROKERS[request.param][0])
+    return running
+
+
 @pytest.fixture(scope="session", params=["dev", "real"])
 def broker(request: pytest.FixtureRequest) -> Broker:
     """Each of the two brokers in turn."""
@@ -106,7 +140,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Note on each test which broker it runs against."""
     for item in items:
         chosen = (
-            item.callspec.params.get("broker")
+            item.callspec.params.get("broker", item.callspec.params.get("secured"))
             if isinstance(item, pytest.Function) and hasattr(item, "callspec")
             else None
         )

@@ -109,13 +109,19 @@ class RealKafka:
         config: Mapping[str, object] | None = None,
         jvm_options: Sequence[str] = SMALL_JVM,
         features: Mapping[str, int] | None = None,
+        listeners: Mapping[str, str] | None = None,
+        format_options: Sequence[str] = (),
     ) -> None:
+        """Besides the plaintext one there are `listeners`: their names, in capitals, and their security protocols."""
         self.version = version
         self.bootstrap_servers = ""
         self.controller = ""
         self._config = dict(config or {})
         self._jvm_options = list(jvm_options)
         self._features = dict(features or {})
+        self._listeners = dict(listeners or {})
+        self._format_options = list(format_options)
+        self.addresses: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._directory: tempfile.TemporaryDirectory[str] | None = None
 
@@ -163,12 +169,14 @@ class RealKafka:
     def _launch(self, java: list[str]) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="klamm-kafka-", ignore_cleanup_errors=True)
         home = Path(self._directory.name)
-        port, controller_port = free_ports(2)
+        port, controller_port, *more = free_ports(2 + len(self._listeners))
+        self.addresses = {name: f"{HOST}:{own}" for name, own in zip(self._listeners, more, strict=True)}
+        config = {**_listeners_config(self._listeners, self.addresses, port, controller_port), **self._config}
         properties = home / "server.properties"
-        properties.write_text(properties_text(self._config, home / "data", (port, controller_port)), encoding="utf-8")
+        properties.write_text(properties_text(config, home / "data", (port, controller_port)), encoding="utf-8")
         log = home / "kafka.log"
         features = [part for name, level in self._features.items() for part in ("--feature", f"{name}={level}")]
-        if start_formatting(java, home, *features).wait() != 0:
+        if start_formatting(java, home, *features, *self._format_options).wait() != 0:
             raise RuntimeError(f"Kafka {self.version} could not format its log directory:\n{tail(log)}")
         self._process = start_node(java, home)
         self._wait_until_ready(port, log)
@@ -188,6 +196,21 @@ class RealKafka:
                 )
             if time.monotonic() > deadline:
                 raise RuntimeError(f"Kafka {self.version} is not ready after {START_TIMEOUT:.0f} s:\n{tail(log)}")
+
+
+def _listeners_config(
+    protocols: Mapping[str, str], addresses: Mapping[str, str], port: int, controller_port: int
+) -> dict[str, object]:
+    if not protocols:
+        return {}
+    every = {"PLAINTEXT": f"{HOST}:{port}", **addresses}
+    own = ",".join(f"{name}://{address}" for name, address in every.items())
+    kinds = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **protocols}
+    return {
+        "listeners": f"{own},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": own,
+        "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in kinds.items()),
+    }
 
 
 def _java_of(java: Sequence[str], home: Path) -> list[str]:

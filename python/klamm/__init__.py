@@ -110,7 +110,7 @@ _HOMES = {
     "Transaction": "transaction",
     "read_table": "table",
 }
-_MODULES = {"assignors", "config", "errors", "hooks", "legacy", "metrics", "protocol", "testing"}
+_MODULES = {"assignors", "config", "errors", "hooks", "legacy", "metrics", "oauth", "protocol", "testing"}
 
 
 # A type checker would take any name for one of this function's gifts.

@@ -24,6 +24,7 @@ __all__ = [
     "ArrowRows",
     "ConsumerCore",
     "Deserializers",
+    "CertificateAuthority",
     "DevBrokerCore",
     "Message07",
     "Pending",
@@ -35,6 +36,7 @@ __all__ = [
     "ScramClient",
     "ShareConsumerCore",
     "ShareRecordIterator",
+    "TokenDesk",
     "__version__",
     "apis",
     "assign",
@@ -458,6 +460,11 @@ class DevBrokerCore:
         default_partitions: int = 1,
         port: int = 0,
         transaction_version: int = 2,
+        *,
+        sasl: Mapping[str, Mapping[str, str] | None] | None = None,
+        sasl_session: float | None = None,
+        tls: tuple[str, str] | None = None,
+        client_ca: str | None = None,
     ) -> Self: ...
     def _start(self) -> None: ...
     def _stop(self) -> None: ...
@@ -499,6 +506,26 @@ def user_data(name: str, owned: Sequence[tuple[str, int]], generation: int | Non
 
 def config_keys() -> list[tuple[str, list[str], str, str, str, list[str], str]]:
     """`(name, aliases, kind, default, allowed, roles, doc)` of every key."""
+
+@final
+class CertificateAuthority:
+    """Signs certificates for a dev broker and its clients; nobody else has reason to trust it."""
+
+    def __new__(cls) -> Self: ...
+    @property
+    def pem(self) -> str:
+        """Its certificate, as PEM text."""
+
+    def issue(self, name: str, hosts: Sequence[str] = ..., *, expired: bool = False) -> tuple[str, str]:
+        """Make a certificate for hosts, or for a client by its name, and return it with its private key, as PEM texts."""
+
+@final
+class TokenDesk:
+    """Where `klamm.oauth` leaves the tokens that it fetches for a client."""
+
+    def put(self, token: str, extensions: Sequence[tuple[str, str]]) -> None: ...
+    def fail(self, message: str, hint: str) -> None: ...
+    def wait(self, seconds: float) -> bool: ...
 
 @final
 class ScramClient:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from klamm.assignors import Assignor
+    from klamm.oauth import TokenProvider
 
-ConfigValue: TypeAlias = "str | int | float | bool | Sequence[str] | None"
+ConfigValue: TypeAlias = "str | int | float | bool | Sequence[str] | TokenProvider | None"
 Bootstrap: TypeAlias = "str | Sequence[str] | Mapping[str, ConfigValue]"
 """Brokers, as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys."""
 
@@ -34,8 +35,32 @@ class CommonConfig(TypedDict, total=False):
     request_timeout_ms: int
     retry_backoff_max_ms: int
     retry_backoff_ms: int
-    security_protocol: Literal["PLAINTEXT"]
+    sasl_jaas_config: str
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    sasl_oauth_token_provider: TokenProvider
+    sasl_oauthbearer_assertion_file: str
+    sasl_oauthbearer_client_id: str
+    sasl_oauthbearer_client_secret: str
+    sasl_oauthbearer_extensions: str
+    sasl_oauthbearer_grant_type: Literal["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"]
+    sasl_oauthbearer_method: Literal["default", "oidc"]
+    sasl_oauthbearer_scope: str
+    sasl_oauthbearer_token_endpoint_url: str
+    sasl_password: str
+    sasl_username: str
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     socket_connection_setup_timeout_ms: int
+    ssl_ca_location: str
+    ssl_ca_pem: str
+    ssl_certificate_location: str
+    ssl_certificate_pem: str
+    ssl_enabled_protocols: str | Sequence[str]
+    ssl_endpoint_identification_algorithm: Literal["https", "none"]
+    ssl_key_location: str
+    ssl_key_password: str
+    ssl_key_pem: str
+    ssl_keystore_type: Literal["PEM"]
+    ssl_truststore_type: Literal["PEM"]
 
 
 class ProducerConfig(CommonConfig, total=False):

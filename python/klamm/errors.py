@@ -11,7 +11,7 @@
     ├── ArgumentError               an argument of a type that cannot be used; also a TypeError
     ├── DecodeError                 data that is damaged, or not Kafka's: .path .offset
     │   └── DeserializationError    a deserializer failed: .record
-    ├── AuthenticationError         the broker does not accept who we say we are (also some codes)
+    ├── AuthenticationError         broker and client do not accept each other, by TLS or SASL (also some codes)
     ├── FencedError                 another client took over our identity (also some codes)
     ├── TransactionAbortedError     a transaction ended without effect
     ├── BufferFullError             the producer's buffer is full, and the call does not wait
@@ -133,7 +133,10 @@ class DeserializationError(DecodeError):
 
 
 class AuthenticationError(KafkaError):
-    """The broker does not accept who this client says it is."""
+    """The broker does not accept who this client says it is, or the client not who the broker says it is.
+
+    It is not tried again until somebody asks for something else: what was refused will be refused again.
+    """
 
 
 class FencedError(KafkaError):
@@ -154,6 +157,10 @@ class ClosedError(KafkaError):
 
 class ForkedClientError(KafkaError):
     """The client was made before a fork: its connections belong to the parent process."""
+
+
+class InsecureWarning(UserWarning):
+    """A configuration that gives protection away."""
 
 
 @cache
@@ -185,7 +192,9 @@ _ALSO: dict[str, tuple[type[KafkaError], ...]] = {
     "FENCED_INSTANCE_ID": (FencedError,),
     "INVALID_PRODUCER_EPOCH": (FencedError,),
     "PRODUCER_FENCED": (FencedError,),
+    "ILLEGAL_SASL_STATE": (AuthenticationError,),
     "SASL_AUTHENTICATION_FAILED": (AuthenticationError,),
+    "UNSUPPORTED_SASL_MECHANISM": (AuthenticationError,),
 }
 
 # A type checker would take any name for one that this gives.
@@ -236,8 +245,8 @@ if TYPE_CHECKING:
     class GroupAuthorizationFailedError(BrokerError): ...
     class ClusterAuthorizationFailedError(BrokerError): ...
     class InvalidTimestampError(BrokerError): ...
-    class UnsupportedSaslMechanismError(BrokerError): ...
-    class IllegalSaslStateError(BrokerError): ...
+    class UnsupportedSaslMechanismError(BrokerError, AuthenticationError): ...
+    class IllegalSaslStateError(BrokerError, AuthenticationError): ...
     class UnsupportedVersionError(BrokerError): ...
     class TopicAlreadyExistsError(BrokerError): ...
     class InvalidPartitionsError(BrokerError): ...

@@ -11,20 +11,28 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
 
-from klamm._klamm import DevBrokerCore
+from klamm._klamm import CertificateAuthority, DevBrokerCore
+from klamm.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
     from typing_extensions import Self
 
-__all__ = ["Action", "DevBroker", "Request"]
+__all__ = ["Action", "CertificateAuthority", "DevBroker", "Mechanism", "Request"]
 
 Action = Literal["delay", "drop", "lose_answer", "cut", "error", "throttle", "corrupt", "drip"]
 """What `DevBroker.fault` does to a request."""
+
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+"""How clients of a `DevBroker` may log in."""
+
+_HOSTS = ["localhost", "127.0.0.1", "::1"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,105 @@ class DevBroker(DevBrokerCore):
         broker.fault("Fetch", "delay", seconds=0.5, times=None, probability=0.1, seed=7)
         broker.advance(60)
         assert any(request.api == "InitProducerId" for request in broker.requests())
+
+    `sasl` has clients log in: passwords by user, by mechanism. OAUTHBEARER takes unsecured tokens (JWT with `alg` none) and
+    needs no users. With `sasl_session` a connection has to log in again after so many seconds (KIP-368).
+
+    `tls=True` has connections be encrypted, with a certificate for localhost that a throw-away authority signs, or one that is
+    given and may serve several brokers; a pair of PEM texts is a certificate and its key of your own. With `client_auth` clients have to show a certificate as well.
+
+        with DevBroker(tls=True, client_auth=True, sasl={"SCRAM-SHA-512": {"alice": "secret"}}) as broker:
+            producer = klamm.Producer(broker.client_config("alice"))
     """
+
+    _authority: CertificateAuthority | None
+    _files: TemporaryDirectory[str] | None
+
+    def __new__(
+        cls,
+        brokers: int = 1,
+        auto_create_topics: bool = True,
+        default_partitions: int = 1,
+        port: int = 0,
+        transaction_version: int = 2,
+        *,
+        sasl: Mapping[Mechanism, Mapping[str, str] | None] | None = None,
+        sasl_session: float | None = None,
+        tls: bool | CertificateAuthority | tuple[str, str] = False,
+        client_auth: bool = False,
+    ) -> Self:
+        if client_auth and not tls:
+            raise ConfigError("client_auth needs tls", hint="certificates are shown where connections are encrypted")
+        authority = tls if isinstance(tls, CertificateAuthority) else CertificateAuthority() if tls else None
+        pair = None
+        if authority is not None:
+            pair = tls if isinstance(tls, tuple) else authority.issue("klamm dev broker", _HOSTS)
+        self = super().__new__(
+            cls,
+            brokers,
+            auto_create_topics,
+            default_partitions,
+            port,
+            transaction_version,
+            sasl=None
+            if sasl is None
+            else {name: None if users is None else dict(users) for name, users in sasl.items()},
+            sasl_session=sasl_session,
+            tls=pair,
+            client_ca=authority.pem if authority is not None and client_auth else None,
+        )
+        self._authority, self._files = authority, None
+        self._sasl, self._client_auth = sasl, client_auth
+        return self
+
+    @property
+    def authority(self) -> CertificateAuthority:
+        """Who signs certificates for this broker and its clients."""
+        if self._authority is None:
+            raise ConfigError("this dev broker has no TLS", hint="make it with tls=True")
+        return self._authority
+
+    @property
+    def ca_location(self) -> str:
+        """A file with the certificate of that authority, for clients to trust; it goes away with this object."""
+        return self._file("ca.pem", self.authority.pem)
+
+    def client_certificate(self, name: str = "client") -> tuple[str, str]:
+        """Return the paths of a client's certificate and its private key, which go away with this object."""
+        certificate, key = self.authority.issue(name)
+        return self._file(f"{name}.pem", certificate), self._file(f"{name}.key", key)
+
+    def client_config(self, user: str | None = None, mechanism: Mechanism | None = None) -> dict[str, Any]:
+        """Return what a client has to be configured with, as Kafka's dotted keys: also for other clients than klamm.
+
+        A `user` logs in by the first mechanism that has it, or the one that is named. OAUTHBEARER needs a token of your own.
+        """
+        config: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers}
+        security = "SSL" if self._authority is not None else "PLAINTEXT"
+        if self._authority is not None:
+            config["ssl.ca.location"] = self.ca_location
+        if self._client_auth:
+            config["ssl.certificate.location"], config["ssl.key.location"] = self.client_certificate(user or "client")
+        if self._sasl is not None:
+            security = f"SASL_{security}"
+            chosen = [name for name, users in self._sasl.items() if mechanism in (None, name) and user in (users or {})]
+            if not chosen and mechanism != "OAUTHBEARER":
+                raise ConfigError(f"this dev broker has no user {user!r}", hint="`sasl` says which there are")
+            config["sasl.mechanism"] = mechanism or chosen[0]
+            if chosen:
+                config["sasl.username"] = user
+                config["sasl.password"] = (self._sasl[chosen[0]] or {})[str(user)]
+        if security != "PLAINTEXT":
+            config["security.protocol"] = security
+        return config
+
+    def _file(self, name: str, text: str) -> str:
+        if self._files is None:
+            self._files = TemporaryDirectory(prefix="klamm-dev-broker-", ignore_cleanup_errors=True)
+        path = Path(self._files.name, name)
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="ascii")
+        return str(path)
 
     @property
     def bootstrap_servers(self) -> str:

@@ -14,6 +14,7 @@
 use super::fault::{self, Action, Fault, Faults};
 use super::handlers::{self, Context, Outcome, Parked};
 use super::requests::{Requests, Seen};
+use super::sasl::Door;
 use super::state::{Clock, Node, State};
 use super::{Options, Time};
 use crate::api::Info;
@@ -223,6 +224,7 @@ impl Cluster {
             };
             let context = Context::new(Clock::new(now, self.start_ms), client.node, connection);
             let (outcome, struck) = self.serve(context, frame);
+            let is_refused = self.state.door.as_ref().is_some_and(|door| door.is_refused(connection));
             match outcome {
                 Outcome::Reply(parts) => self.answer(now, connection, parts, struck),
                 Outcome::Silent => {}
@@ -235,11 +237,17 @@ impl Cluster {
                 }
                 Outcome::Close => self.close(connection),
             }
+            if is_refused {
+                self.close(connection);
+            }
         }
     }
 
     /// What becomes of a frame, and of the answer to it.
     fn serve(&mut self, context: Context, frame: Bytes) -> (Outcome, Option<Struck>) {
+        if self.state.door.as_ref().is_some_and(|door| door.wants_bare_token(context.connection)) {
+            return (self.take_bare(&context, &frame), None);
+        }
         let request = match handlers::open(context, frame) {
             Ok(request) => request,
             Err(answer) => return (answer.map_or(Outcome::Close, Outcome::Reply), None),
@@ -253,6 +261,10 @@ impl Cluster {
             client_id: context.client_id.as_deref().map(str::to_owned),
             correlation_id: context.correlation_id,
         });
+        let is_open = |door: &Door| door.is_open(context.connection, context.clock.now);
+        if !handlers::is_for_all(&request) && !self.state.door.as_ref().is_none_or(is_open) {
+            return (Outcome::Close, None);
+        }
         match self.faults.strike(&self.state, &request) {
             None => (handlers::handle(&mut self.state, request), None),
             Some((Action::Drop, _)) => (Outcome::Close, None),
@@ -261,6 +273,17 @@ impl Cluster {
                 let outcome = handlers::handle(&mut self.state, request);
                 (outcome, Some(Struck { action, random, api, context }))
             }
+        }
+    }
+
+    /// A token without SaslAuthenticate: its answer is as bare, and a refusal is the end of the connection.
+    fn take_bare(&mut self, context: &Context, token: &[u8]) -> Outcome {
+        match self.state.take_token(context.clock, context.connection, token) {
+            Some(Ok(told)) => {
+                let length = i32::try_from(told.message.len()).unwrap_or(i32::MAX).to_be_bytes();
+                Outcome::Reply(vec![Bytes::copy_from_slice(&length), told.message.into()])
+            }
+            Some(Err(_)) | None => Outcome::Close,
         }
     }
 

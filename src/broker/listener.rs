@@ -9,7 +9,7 @@
 use super::control::{Commands, Control};
 use super::{Cluster, Connection, Node, Options, Output, Time};
 use crate::frame::{DEFAULT_MAX_FRAME, Frames};
-use crate::net::{Event, Listener, Poller, Received, Stream, Wake};
+use crate::net::{Event, Listener, Poller, Received, Stream, Wake, tls};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -75,6 +75,7 @@ impl Broker {
             again: BTreeSet::new(),
             refused: BTreeSet::new(),
             poller,
+            tls: options.tls,
         };
         let thread = thread::Builder::new().name("klamm-dev-broker".to_owned()).spawn(move || server.run())?;
         Ok(Self { addresses, control, wake, stopping, thread: Some(thread), pid: process::id() })
@@ -166,6 +167,7 @@ pub(super) struct Server {
     again: BTreeSet<usize>,
     /// Listeners the system refused to accept from.
     refused: BTreeSet<usize>,
+    tls: Option<tls::Server>,
 }
 
 impl Server {
@@ -291,8 +293,16 @@ impl Server {
         loop {
             let token = self.next_token;
             match socket.accept(&self.poller, token) {
-                Ok(Some(stream)) => {
+                Ok(Some(mut stream)) => {
                     self.next_token += 1;
+                    match self.tls.as_ref().map(tls::Server::session) {
+                        None => {}
+                        Some(Ok(session)) => stream.secure(session),
+                        Some(Err(_)) => {
+                            stream.close(&self.poller);
+                            continue;
+                        }
+                    }
                     let frames = Frames::new(DEFAULT_MAX_FRAME);
                     let peer =
                         Peer { node: *node, stream, frames, unread: false, ended: false, closing: false, queued: 0 };

@@ -6,13 +6,17 @@
 //! cluster    frames and time in, replies out; parked requests    (sans-I/O, see its verbs)
 //! fault      what goes wrong on purpose      control  how a program steers a cluster that runs
 //! handlers/  one file per API, under the name of its `api/` file: versions served and what is left out
+//! sasl       who may come in: users, and what is known of each connection that has to log in
+//! certificates  a throw-away authority for TLS
 //! state      what the nodes know in common: topics, logs, groups, producer ids
 //! ```
 //!
 //! One state serves all nodes: a node is a view of it that answers only for what it leads or coordinates, so that
 //! clients have to find leaders as in a real cluster. Left out so far: fetch sessions, message formats before 2,
-//! retention and compaction, security.
+//! retention and compaction, ACLs.
 
+#[cfg(feature = "tls")]
+mod certificates;
 mod cluster;
 mod configs;
 mod control;
@@ -24,17 +28,22 @@ mod listener;
 mod log;
 mod pattern;
 mod requests;
+mod sasl;
 mod state;
 mod topics;
 mod transactions;
 
+#[cfg(feature = "tls")]
+pub use certificates::{Authority, Certificate};
 pub use cluster::{Cluster, Connection, Output};
 pub use control::Control;
 pub use fault::{Action, Fault};
 pub use listener::Broker;
 pub use requests::Seen;
+pub use sasl::{MECHANISMS, Sasl};
 pub use state::Node;
 
+use crate::net::tls;
 use std::time::Duration;
 
 /// Time since the cluster started.
@@ -58,6 +67,10 @@ pub struct Options {
     /// How long a new group waits for more members before its first generation: Kafka's
     /// `group.initial.rebalance.delay.ms`, 3 s there; none here, so that a test's only consumer starts at once.
     pub group_initial_rebalance_delay: Duration,
+    /// Whether clients have to say who they are.
+    pub sasl: Option<Sasl>,
+    /// Whether connections are encrypted.
+    pub tls: Option<tls::Server>,
 }
 
 impl Default for Options {
@@ -70,6 +83,8 @@ impl Default for Options {
             max_bytes: 1 << 30,
             transaction_version: 2,
             group_initial_rebalance_delay: Duration::ZERO,
+            sasl: None,
+            tls: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the nodes of a cluster know in common, without connections: handlers change it and nothing else does.
 
 use super::group::Groups;
+use super::sasl::{Door, Told};
 use super::topics::Topics;
 use super::transactions::{self, Ended, Transactions};
 use super::{Connection, Options, Time};
@@ -114,6 +115,8 @@ pub(super) struct State {
     pub groups: Groups,
     pub transactions: Transactions,
     pub producer_ids: ProducerIds,
+    /// Who may come in; `None` for everybody.
+    pub door: Option<Door>,
     /// Connections whose parked request has something new to look at.
     pub woken: BTreeSet<Connection>,
     random: Random,
@@ -137,6 +140,7 @@ impl State {
             groups: Groups::new(options.group_initial_rebalance_delay),
             transactions: Transactions::default(),
             producer_ids: ProducerIds(1000),
+            door: options.sasl.clone().map(Door::new),
             woken: BTreeSet::new(),
             random,
         }
@@ -302,8 +306,16 @@ impl State {
         }
     }
 
+    /// A token of a client that logs in, see [`Door::take`].
+    pub fn take_token(&mut self, clock: Clock, connection: Connection, token: &[u8]) -> Option<Result<Told, String>> {
+        self.door.as_mut()?.take(clock, connection, token, || self.random.next())
+    }
+
     /// A connection is gone.
     pub fn hang_up(&mut self, connection: Connection) {
+        if let Some(door) = &mut self.door {
+            door.hang_up(connection);
+        }
         for group in self.groups.hang_up(&mut self.memory, connection) {
             self.wake_freed(&group);
         }

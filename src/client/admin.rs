@@ -1,10 +1,12 @@
 //! The administrative client as callers see it.
 
-use super::config::{Config, Role as ClientRole};
+use super::config::Config;
 use super::driver::{Serve, Shared};
+use super::keys::Role as ClientRole;
 use super::producer::{OpTicket, op_ticket};
 use super::{
     Cluster, CommittedOffset, ConfigEntry, ConfigResource, Error, GroupDescription, GroupListing, NewTopic, Pending,
+    Tokens,
 };
 use crate::engine::group::Place;
 use crate::engine::ops::{
@@ -44,7 +46,7 @@ impl Admin {
     /// A client; nothing is connected before the first use.
     pub fn new(config: &Config) -> Result<Self, Error> {
         config.expect(ClientRole::Admin)?;
-        let shared = Shared::new(Ops::new(config.retry_backoff()), config.network()?);
+        let shared = Shared::new(Ops::new(config.retry_backoff()), config.connecting()?);
         Ok(Self { shared, api_timeout: config.api_timeout()? })
     }
 
@@ -195,6 +197,11 @@ impl Admin {
             Output::Lags(lags) => Some(lags),
             _ => None,
         })
+    }
+
+    /// Where tokens to log in with are left, if the client needs some.
+    pub fn tokens(&self) -> Option<&Tokens> {
+        self.shared.tokens()
     }
 
     /// Why no broker was reachable when one was last tried, if that was so.

@@ -1,44 +1,21 @@
-//! The configuration keys: one table for parsing, checking, defaults and the reference page. Names are those of the
-//! Java client; librdkafka's are taken as aliases.
+//! From keys and values to what the machines are made with; which keys there are stands in `keys.rs`.
 
-use super::{Error, ErrorKind};
+use super::keys::{KEYS, Key, Kind, Role};
+use super::{Error, ErrorKind, security};
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::NetworkConfig;
 use crate::engine::consumer::{ConsumerConfig, Reset};
 use crate::engine::group::{CustomAssignor, GroupConfig, Protocol, ShareMemberConfig, Strategy, assignor};
 use crate::engine::producer::{Partitioner, ProducerConfig};
+use crate::engine::sasl::Nonces;
 use crate::engine::share::ShareConfig;
 use crate::frame::DEFAULT_MAX_FRAME;
+use crate::net::tls;
 use std::collections::{BTreeMap, hash_map::RandomState};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// What a client is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Sends records.
-    Producer,
-    /// Reads records.
-    Consumer,
-    /// Reads records that a share group hands out one by one.
-    ShareConsumer,
-    /// Looks after topics and groups.
-    Admin,
-}
-
-impl Role {
-    /// Its name in messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Producer => "producer",
-            Self::Consumer => "consumer",
-            Self::ShareConsumer => "share consumer",
-            Self::Admin => "admin",
-        }
-    }
-}
 
 /// A value as it comes from a caller. Text is read as whatever the key wants.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,128 +34,10 @@ pub enum Value {
     Null,
 }
 
-/// What a key's value may be.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
-    /// Any text.
-    Text,
-    /// Texts, or one text with commas.
-    List,
-    /// A whole number within bounds.
-    Int(i64, i64),
-    /// True or false.
-    Bool,
-    /// One of these.
-    Choice(&'static [&'static str]),
-    /// Who acknowledges.
-    Acks,
-    /// Where to start reading.
-    Reset,
-}
-
-/// One key.
-#[derive(Debug)]
-pub struct Key {
-    /// Kafka's name.
-    pub name: &'static str,
-    /// Other names for it, librdkafka's mostly.
-    pub aliases: &'static [&'static str],
-    /// What its value may be.
-    pub kind: Kind,
-    /// Its default as text; empty for none.
-    pub default: &'static str,
-    /// The clients that have it.
-    pub roles: &'static [Role],
-    /// What it does.
-    pub doc: &'static str,
-}
-
-impl Key {
-    /// What its value may be, in words.
-    pub fn allowed(&self) -> String {
-        match self.kind {
-            Kind::Text => "text".to_owned(),
-            Kind::List => "a list, or text with commas".to_owned(),
-            Kind::Int(min, i64::MAX) => format!("a whole number from {min}"),
-            Kind::Int(min, max) => format!("a whole number from {min} to {max}"),
-            Kind::Bool => "true or false".to_owned(),
-            Kind::Choice(names) => names.join(", "),
-            Kind::Reset => "earliest, latest, none, by_duration:PnDTnHnMnS".to_owned(),
-            Kind::Acks => "all, -1, 0, 1; brokers before 0.9 take any number of replicas".to_owned(),
-        }
-    }
-}
-
-const ALL: &[Role] = &[Role::Producer, Role::Consumer, Role::ShareConsumer, Role::Admin];
-const PRODUCER: &[Role] = &[Role::Producer];
-const CONSUMER: &[Role] = &[Role::Consumer];
-const SHARE: &[Role] = &[Role::ShareConsumer];
-const CONSUMERS: &[Role] = &[Role::Consumer, Role::ShareConsumer];
-const MS: Kind = Kind::Int(0, i32::MAX as i64);
-const BYTES: Kind = Kind::Int(1, i64::MAX);
-
-macro_rules! keys {
-    ($($name:literal $(or $alias:literal)*: $kind:expr, $default:literal, $roles:expr, $doc:literal;)*) => {
-        /// Every key.
-        pub static KEYS: &[Key] = &[
-            $( Key { name: $name, aliases: &[$($alias),*], kind: $kind, default: $default, roles: $roles, doc: $doc }, )*
-        ];
-    };
-}
-
-keys! {
-    "bootstrap.servers" or "metadata.broker.list": Kind::List, "", ALL, "Brokers to get in by, host:port; the port is 9092 if left out.";
-    "client.id": Kind::Text, "klamm", ALL, "The client's name in the brokers' logs, metrics and quotas.";
-    "security.protocol": Kind::Choice(&["PLAINTEXT"]), "PLAINTEXT", ALL, "How connections are protected.";
-    "request.timeout.ms": Kind::Int(1, i32::MAX as i64), "30000", ALL, "How long a broker may take to answer a request.";
-    "default.api.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", ALL, "How long a call may take that names no timeout.";
-    "socket.connection.setup.timeout.ms": Kind::Int(1, i32::MAX as i64), "10000", ALL, "How long a connection may take to stand.";
-    "reconnect.backoff.ms": MS, "50", ALL, "First wait before connecting again; doubles with each failure.";
-    "reconnect.backoff.max.ms": MS, "1000", ALL, "Longest wait before connecting again.";
-    "retry.backoff.ms": MS, "100", ALL, "First wait before asking again; doubles with each failure.";
-    "retry.backoff.max.ms": MS, "1000", ALL, "Longest wait before asking again.";
-    "metadata.max.age.ms" or "topic.metadata.refresh.interval.ms": Kind::Int(1, i32::MAX as i64), "300000", ALL, "When what is known of the cluster is asked for again.";
-    "allow.auto.create.topics": Kind::Bool, "true", &[Role::Producer, Role::Consumer], "Whether using a topic may create it, if the broker does so.";
-    "acks" or "request.required.acks": Kind::Acks, "all", PRODUCER, "Who must have a record before it is acknowledged: all in-sync replicas, the leader (1), nobody (0); so many replicas, to brokers before 0.9.";
-    "linger.ms" or "queue.buffering.max.ms": MS, "0", PRODUCER, "How long a batch waits for more records. With 0 a lone record leaves at once, and batches grow while requests are in flight.";
-    "batch.size": Kind::Int(128, 1 << 30), "131072", PRODUCER, "A batch of this size is sent without waiting, bytes.";
-    "buffer.memory": BYTES, "67108864", PRODUCER, "Bytes of records that may wait or be in flight; sending waits when they are used up.";
-    "drop.when.full": Kind::Bool, "false", PRODUCER, "Whether sending raises BufferFullError at once when the buffer is full, instead of waiting for room.";
-    "max.block.ms": MS, "60000", PRODUCER, "How long sending may wait for room in the buffer, and a record for its topic to be known.";
-    "max.request.size" or "message.max.bytes": Kind::Int(256, 1 << 30), "1048576", PRODUCER, "The largest request and record, bytes.";
-    "compression.type" or "compression.codec": Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]), "none", PRODUCER, "How batches are compressed.";
-    "compression.gzip.level": Kind::Int(-1, 9), "-1", PRODUCER, "How hard gzip works, from 1 to 9; -1 is its default.";
-    "compression.zstd.level": Kind::Int(-131_072, 22), "3", PRODUCER, "How hard zstd works.";
-    "delivery.timeout.ms" or "message.timeout.ms": Kind::Int(1, i32::MAX as i64), "120000", PRODUCER, "From sending to the outcome, retries included.";
-    "retries" or "message.send.max.retries": Kind::Int(0, i32::MAX as i64), "2147483647", PRODUCER, "How often a batch is tried again within delivery.timeout.ms.";
-    "enable.idempotence": Kind::Bool, "true", PRODUCER, "Whether the broker drops the duplicates of retries. Needs acks=all; off if acks is set otherwise and this is not.";
-    "max.in.flight.requests.per.connection" or "max.in.flight": Kind::Int(1, 1000), "5", PRODUCER, "Requests that may wait for an answer of one broker; at most 5 with idempotence.";
-    "partitioner": Kind::Choice(Partitioner::NAMES), "murmur2_random", PRODUCER, "Which partition a record goes to that names none: by a hash of its key (murmur2 as the Java client, CRC-32 as librdkafka, FNV-1a as Sarama), or whatever the key to each in turn or to one for a batch. Records without a key stick to a partition for a batch.";
-    "partitioner.adaptive.partitioning.enable": Kind::Bool, "true", PRODUCER, "Whether records that stick to a partition for a batch avoid those that are slow (KIP-794).";
-    "transactional.id": Kind::Text, "", PRODUCER, "Who the producer is over restarts; makes transactions possible, and everything it sends part of one.";
-    "transaction.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", PRODUCER, "After this time the broker aborts a transaction that was not ended.";
-    "group.id": Kind::Text, "", CONSUMERS, "The group whose committed offsets are used; of a share consumer, the share group.";
-    "auto.offset.reset": Kind::Reset, "latest", CONSUMER, "Where to start without a committed offset, or when the offset is gone; by_duration: at the first record that is no older, as by_duration:PT12H.";
-    "group.instance.id": Kind::Text, "", CONSUMER, "The name of a static member: it may restart within session.timeout.ms without a rebalance (KIP-345).";
-    "group.protocol": Kind::Choice(&["classic", "consumer"]), "classic", CONSUMER, "Whether members assign partitions or, from Kafka 4.0 on, the coordinator does (KIP-848).";
-    "group.remote.assignor": Kind::Text, "", CONSUMER, "The coordinator's assignor, uniform or range, with group.protocol=consumer; it chooses one by itself.";
-    "partition.assignment.strategy": Kind::List, "range,cooperative-sticky", CONSUMER, "The assignors of a classic group, the preferred one first: range, roundrobin, sticky, cooperative-sticky.";
-    "session.timeout.ms": MS, "45000", CONSUMER, "After how long without a heartbeat a member of a classic group is taken for dead; with group.protocol=consumer, how long to wait for a group.instance.id that is still in use.";
-    "heartbeat.interval.ms": Kind::Int(1, i32::MAX as i64), "3000", CONSUMER, "Between heartbeats of a member of a classic group.";
-    "max.poll.interval.ms": Kind::Int(1, i32::MAX as i64), "300000", CONSUMER, "How long the reader may take between polls before its partitions go to other members.";
-    "enable.auto.commit": Kind::Bool, "true", CONSUMER, "Whether offsets of records the reader is done with are committed in the background, if there is a group.";
-    "auto.commit.interval.ms": Kind::Int(1, i32::MAX as i64), "5000", CONSUMER, "How often they are.";
-    "fetch.min.bytes": Kind::Int(0, i32::MAX as i64), "1", CONSUMERS, "Bytes the broker waits for before it answers.";
-    "fetch.max.wait.ms" or "fetch.wait.max.ms": MS, "500", CONSUMERS, "How long it waits for them.";
-    "fetch.max.bytes": Kind::Int(1, i32::MAX as i64), "52428800", CONSUMERS, "Bytes of one answer, about.";
-    "max.partition.fetch.bytes" or "fetch.message.max.bytes": Kind::Int(1, i32::MAX as i64), "1048576", CONSUMER, "Bytes of one partition in an answer, about.";
-    "queued.max.bytes": BYTES, "67108864", CONSUMER, "Bytes fetched ahead of the reader over all partitions, about.";
-    "max.poll.records": Kind::Int(1, i32::MAX as i64), "500", CONSUMERS, "Records of one poll, at most.";
-    "check.crcs": Kind::Bool, "true", CONSUMERS, "Whether checksums of batches are checked.";
-    "isolation.level": Kind::Choice(&["read_uncommitted", "read_committed"]), "read_uncommitted", CONSUMER, "Whether records of transactions that were given up or are undecided are kept back.";
-    "client.rack": Kind::Text, "", CONSUMERS, "Where the client stands.";
-    "share.acknowledgement.mode": Kind::Choice(&["implicit", "explicit"]), "implicit", SHARE, "Whether records are accepted when the reader asks for more, unless it said otherwise, or each has to be acknowledged.";
-    "share.acquire.mode": Kind::Choice(&["batch_optimized", "record_limit"]), "batch_optimized", SHARE, "Whether brokers hand out whole batches, or never more than max.poll.records at a time (KIP-1206).";
+/// Where a client connects to, and how.
+pub(super) struct Connecting {
+    pub network: NetworkConfig,
+    pub tls: Option<Arc<tls::Client>>,
 }
 
 /// A checked configuration.
@@ -191,11 +50,12 @@ pub struct Config {
 
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {:?}", self.role, self.values)
+        let shown = |(name, value): (&&'static str, &Value)| (*name, show(find(name), value));
+        write!(f, "{:?}: {:?}", self.role, self.values.iter().map(shown).collect::<BTreeMap<_, _>>())
     }
 }
 
-fn bad(message: String, hint: String) -> Error {
+pub(super) fn bad(message: String, hint: String) -> Error {
     Error::new(ErrorKind::Config, message).with_hint(hint)
 }
 
@@ -220,18 +80,24 @@ fn unknown(role: Role, name: &str) -> Error {
     bad(format!("unknown configuration key {name:?} for a {}", role.name()), hint)
 }
 
-fn check(key: &Key, value: Value) -> Result<Value, Error> {
-    let shown = match &value {
+/// A value as it may be shown.
+fn show(key: Option<&Key>, value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        _ if key.is_none_or(|k| k.kind == Kind::Secret) => "(secret)".to_owned(),
         Value::String(s) => format!("{s:?}"),
         Value::Int(n) => n.to_string(),
         Value::Float(n) => n.to_string(),
         Value::Bool(b) => b.to_string(),
         Value::List(l) => format!("{l:?}"),
-        Value::Null => "nothing".to_owned(),
-    };
+    }
+}
+
+fn check(key: &Key, value: Value) -> Result<Value, Error> {
+    let shown = show(Some(key), &value);
     let wrong = || bad(format!("{} cannot be {shown}", key.name), format!("allowed: {}", key.allowed()));
     match (key.kind, value) {
-        (Kind::Text, Value::String(s)) => Ok(Value::String(s)),
+        (Kind::Text | Kind::Secret, Value::String(s)) => Ok(Value::String(s)),
         (Kind::List, Value::String(s)) => {
             let items = s.split(',').map(|i| i.trim().to_owned()).filter(|i| !i.is_empty());
             Ok(Value::List(items.collect()))
@@ -300,12 +166,15 @@ impl Config {
         let mut values = BTreeMap::new();
         for (name, value) in pairs {
             let key = find(&name).filter(|k| k.roles.contains(&role)).ok_or_else(|| unknown(role, &name))?;
+            // Java switches the check off with nothing.
+            let is_none = key.name == security::HOST_CHECK && value == Value::String(String::new());
+            let value = if is_none { Value::String("none".to_owned()) } else { value };
             if value != Value::Null {
                 values.insert(key.name, check(key, value)?);
             }
         }
         let this = Self { role, values, assignors };
-        this.network()?;
+        this.connecting()?;
         match role {
             Role::Producer => this.producer().map(|_| ())?,
             Role::Consumer => this.consumer().map(|_| ())?,
@@ -326,7 +195,11 @@ impl Config {
         ))
     }
 
-    fn text(&self, name: &'static str) -> String {
+    pub(super) fn value(&self, name: &'static str) -> Option<&Value> {
+        self.values.get(name)
+    }
+
+    pub(super) fn text(&self, name: &'static str) -> String {
         match self.values.get(name) {
             Some(Value::String(s)) => s.clone(),
             Some(Value::Int(n)) => n.to_string(),
@@ -406,6 +279,11 @@ impl Config {
         Ok(addresses)
     }
 
+    /// Where and how to connect.
+    pub(super) fn connecting(&self) -> Result<Connecting, Error> {
+        Ok(Connecting { network: self.network()?, tls: self.tls()? })
+    }
+
     pub(super) fn network(&self) -> Result<NetworkConfig, Error> {
         Ok(NetworkConfig {
             bootstrap: self.bootstrap()?,
@@ -419,6 +297,9 @@ impl Config {
             // An answer is at least as large as what was asked for, and one batch more.
             max_frame: DEFAULT_MAX_FRAME.max(2 * self.size("fetch.max.bytes")),
             seed: seed(),
+            credentials: self.credentials()?.map(Arc::new),
+            // Hash keys come from the system's random numbers: four of them are no less than a nonce needs.
+            nonces: Nonces::new(std::array::from_fn(|i| seed().to_le_bytes()[i % 8])),
         })
     }
 

@@ -1,9 +1,10 @@
 //! The consumer as callers see it.
 
-use super::config::{Config, Role as ClientRole};
+use super::config::Config;
 use super::driver::{Serve, Shared};
+use super::keys::Role as ClientRole;
 use super::producer::{OpTicket, op_ticket};
-use super::{Assigned, Error, Pending, Slice};
+use super::{Assigned, Error, Pending, Slice, Tokens};
 use crate::engine::consumer::{self, Prepared, Token};
 pub use crate::engine::group::Change;
 use crate::engine::group::{GroupMetadata, Work};
@@ -155,13 +156,13 @@ impl Consumer {
     /// A consumer of nothing; nothing is connected before the first use.
     pub fn new(config: &Config) -> Result<Self, Error> {
         config.expect(ClientRole::Consumer)?;
-        let (role, network) = (config.consumer()?, config.network()?);
+        let (role, connecting) = (config.consumer()?, config.connecting()?);
         let (group, auto_commit) = (role.group.as_ref().map(|g| g.group.clone()), role.auto_commit.is_some());
-        let (read_committed, create_topics) = (role.read_committed, network.allow_auto_topic_creation);
+        let (read_committed, create_topics) = (role.read_committed, connecting.network.allow_auto_topic_creation);
         let activity = Arc::new(Activity::default());
         let consumer = consumer::Consumer::new(role);
         let shared =
-            Shared::new(Machine { consumer, wakers: Vec::new(), activity: activity.clone(), seen: 0 }, network);
+            Shared::new(Machine { consumer, wakers: Vec::new(), activity: activity.clone(), seen: 0 }, connecting);
         Ok(Self {
             shared,
             activity,
@@ -420,6 +421,11 @@ impl Consumer {
             Output::Partitions(p) => Some(p),
             _ => None,
         })
+    }
+
+    /// Where tokens to log in with are left, if the client needs some.
+    pub fn tokens(&self) -> Option<&Tokens> {
+        self.shared.tokens()
     }
 
     /// Why no broker was reachable when one was last tried, if that was so.

@@ -4,11 +4,12 @@
 //!
 //! Locks are taken in the order driver, role; outcomes are handed out under neither. A caller never waits for the driver.
 
+use super::config::Connecting;
 use super::fork::Birth;
 use super::pending::closed;
-use super::{Error, ErrorKind};
+use super::{Error, ErrorKind, Tokens};
 use crate::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time};
-use crate::net::{Event, Poller, Received, Stream, Wake, resolve};
+use crate::net::{Event, Poller, Received, Stream, Wake, resolve, tls};
 use bytes::BytesMut;
 use std::collections::HashMap;
 use std::io;
@@ -46,10 +47,12 @@ pub struct Shared<R: Serve> {
     /// Until when the I/O thread sleeps, microseconds of the client's clock.
     sleeps_until: AtomicU64,
     config: NetworkConfig,
+    tls: Option<Arc<tls::Client>>,
+    tokens: Option<Tokens>,
 }
 
 impl<R: Serve> Shared<R> {
-    pub fn new(role: R, config: NetworkConfig) -> Arc<Self> {
+    pub fn new(role: R, Connecting { network: config, tls }: Connecting) -> Arc<Self> {
         Arc::new(Self {
             role: Mutex::new(role),
             changed: Condvar::new(),
@@ -61,7 +64,9 @@ impl<R: Serve> Shared<R> {
             thread: Mutex::new(None),
             driver: Mutex::new(None),
             sleeps_until: AtomicU64::new(0),
+            tokens: config.credentials.as_ref().is_some_and(|c| !c.is_complete()).then(Tokens::default),
             config,
+            tls,
         })
     }
 
@@ -82,6 +87,11 @@ impl<R: Serve> Shared<R> {
     /// Why no broker was reachable when one was last tried, if that was so.
     pub fn unreachable(&self) -> Option<Error> {
         self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where tokens to log in with are left, if the client needs some.
+    pub fn tokens(&self) -> Option<&Tokens> {
+        self.tokens.as_ref()
     }
 
     /// Waits until `ready` holds for the role, or the timeout; says whether it does.
@@ -121,6 +131,9 @@ impl<R: Serve> Shared<R> {
         let start = || -> io::Result<(Wake, JoinHandle<()>)> {
             let poller = Arc::new(Poller::new()?);
             let wake = poller.wake();
+            if let Some(tokens) = &self.tokens {
+                tokens.attach(wake.clone());
+            }
             *self.driver() = Some(Driver::new(self.config.clone(), poller.clone()));
             let shared = self.clone();
             Ok((wake, Builder::new().name("klamm-io".to_owned()).spawn(move || run(&shared, &poller))?))
@@ -166,6 +179,9 @@ impl<R: Serve> Shared<R> {
             return;
         }
         self.closed.store(true, SeqCst);
+        if let Some(tokens) = &self.tokens {
+            tokens.close();
+        }
         let handle = match &mut *self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
             Some((wake, handle)) => {
                 wake.wake();
@@ -208,11 +224,13 @@ const LINGER: Duration = Duration::from_secs(1);
 const NAP: Duration = Duration::from_secs(1);
 const NAPS_AFTER: Duration = Duration::from_secs(5);
 
+/// A connection attempt whose host was looked up.
 type Resolved = (ConnectionId, io::Result<Vec<SocketAddr>>);
 
 struct Socket {
     stream: Stream,
     connected: bool,
+    host: String,
     /// Addresses to try if this one fails.
     others: Vec<SocketAddr>,
 }
@@ -232,7 +250,7 @@ struct Driver<R: Serve> {
     network: Network<R::Token>,
     sockets: HashMap<ConnectionId, Socket>,
     resolved: Arc<Mutex<Vec<Resolved>>>,
-    resolving: Vec<ConnectionId>,
+    resolving: Vec<(ConnectionId, String)>,
     unread: Vec<ConnectionId>,
     scratch: Box<[u8]>,
     /// When something happened last.
@@ -350,6 +368,9 @@ impl<R: Serve> Driver<R> {
         drop(role);
         let mut changed = done.len() > known;
 
+        if let Some(token) = shared.tokens.as_ref().and_then(Tokens::take) {
+            self.network.handle_token(now, token);
+        }
         self.network.handle_timeout(now);
         if let Some(wish) = wish {
             self.network.wish(now, wish);
@@ -396,7 +417,7 @@ impl<R: Serve> Driver<R> {
             match action {
                 Action::Connect(connection, host, port) => {
                     let (resolved, wake) = (self.resolved.clone(), self.poller.wake());
-                    self.resolving.push(connection);
+                    self.resolving.push((connection, host.clone()));
                     resolve(&host, port, move |result| {
                         resolved.lock().unwrap_or_else(PoisonError::into_inner).push((connection, result));
                         wake.wake();
@@ -412,7 +433,7 @@ impl<R: Serve> Driver<R> {
                     }
                 }
                 Action::Close(connection) => {
-                    self.resolving.retain(|c| *c != connection);
+                    self.resolving.retain(|(c, _)| *c != connection);
                     self.close(connection);
                 }
             }
@@ -425,12 +446,12 @@ impl<R: Serve> Driver<R> {
     fn take_resolved(&mut self, shared: &Shared<R>) {
         let resolved = std::mem::take(&mut *self.resolved.lock().unwrap_or_else(PoisonError::into_inner));
         for (connection, result) in resolved {
-            let Some(at) = self.resolving.iter().position(|c| *c == connection) else {
+            let Some(at) = self.resolving.iter().position(|(c, _)| *c == connection) else {
                 continue;
             };
-            self.resolving.swap_remove(at);
+            let (_, host) = self.resolving.swap_remove(at);
             match result {
-                Ok(addresses) => self.connect(shared, connection, addresses, "host has no address".to_owned()),
+                Ok(addresses) => self.connect(shared, connection, host, addresses, "host has no address".to_owned()),
                 Err(e) => self.lost(shared, connection, Some(format!("host name cannot be resolved: {e}"))),
             }
         }
@@ -440,14 +461,21 @@ impl<R: Serve> Driver<R> {
         &mut self,
         shared: &Shared<R>,
         connection: ConnectionId,
+        host: String,
         mut addresses: Vec<SocketAddr>,
         mut why: String,
     ) {
         while !addresses.is_empty() {
             let address = addresses.remove(0);
             match Stream::connect(&self.poller, connection.0, address) {
-                Ok(stream) => {
-                    self.sockets.insert(connection, Socket { stream, connected: false, others: addresses });
+                Ok(mut stream) => {
+                    if let Some(tls) = &shared.tls {
+                        match tls.session(&host) {
+                            Ok(session) => stream.secure(session),
+                            Err(failure) => return self.fail(shared, connection, &failure),
+                        }
+                    }
+                    self.sockets.insert(connection, Socket { stream, connected: false, host, others: addresses });
                     return;
                 }
                 Err(e) => why = e.to_string(),
@@ -462,17 +490,18 @@ impl<R: Serve> Driver<R> {
             return;
         };
         if !socket.connected {
-            match socket.stream.connected() {
+            match socket.stream.connected(&mut self.scratch) {
                 Ok(false) => return,
                 Ok(true) => {
                     socket.connected = true;
                     self.network.handle_connected(shared.now(), connection);
                     self.act(shared);
                 }
+                Err(e) if tls::Failure::of(&e).is_some() => return self.lost_to(shared, connection, &e),
                 Err(e) => {
-                    let others = std::mem::take(&mut socket.others);
+                    let (host, others) = (std::mem::take(&mut socket.host), std::mem::take(&mut socket.others));
                     self.close(connection);
-                    return self.connect(shared, connection, others, e.to_string());
+                    return self.connect(shared, connection, host, others, e.to_string());
                 }
             }
         }
@@ -494,7 +523,7 @@ impl<R: Serve> Driver<R> {
             Err(e) => {
                 // What the broker said before it hung up explains more than a failed write.
                 self.receive(shared, connection);
-                self.lost(shared, connection, Some(e.to_string()));
+                self.lost_to(shared, connection, &e);
             }
         }
     }
@@ -515,8 +544,22 @@ impl<R: Serve> Driver<R> {
             Ok(Received::Drained) => {}
             Ok(Received::More) => self.unread.push(connection),
             Ok(Received::End) => self.lost(shared, connection, None),
-            Err(e) => self.lost(shared, connection, Some(e.to_string())),
+            Err(e) => self.lost_to(shared, connection, &e),
         }
+    }
+
+    fn lost_to(&mut self, shared: &Shared<R>, connection: ConnectionId, error: &io::Error) {
+        match tls::Failure::of(error) {
+            Some(failure) => self.fail(shared, connection, failure),
+            None => self.lost(shared, connection, Some(error.to_string())),
+        }
+    }
+
+    fn fail(&mut self, shared: &Shared<R>, connection: ConnectionId, failure: &tls::Failure) {
+        self.close(connection);
+        let kind = if failure.is_final { ErrorKind::Authentication } else { ErrorKind::Network };
+        let error = Error::new(kind, &*failure.message).with_hint(&*failure.hint);
+        self.network.handle_failed(shared.now(), connection, &error);
     }
 
     fn lost(&mut self, shared: &Shared<R>, connection: ConnectionId, why: Option<String>) {

@@ -11,23 +11,28 @@ pub mod config;
 mod consumer;
 mod driver;
 pub mod fork;
+mod keys;
 mod pending;
 mod producer;
+mod security;
 mod share_consumer;
+mod tokens;
 
 pub use crate::engine::consumer::{Assigned, Slice};
 pub use crate::engine::group::{CustomAssignor, assignor};
 pub use crate::engine::ops::{ConfigEntry, ConfigResource, GroupDescription, GroupListing, GroupMember, NewTopic};
 pub use crate::engine::producer::murmur2;
-pub use crate::engine::sasl::scram;
+pub use crate::engine::sasl::{Token, scram};
 pub use crate::engine::share::{Acknowledgement, Outcomes};
 pub use crate::engine::{Cluster, Error, ErrorKind};
 pub use admin::Admin;
-pub use config::{Config, KEYS, Key, Role, Value};
+pub use config::{Config, Value};
 pub use consumer::{Change, CommittedOffset, Consumer};
+pub use keys::{KEYS, Key, Kind, Role};
 pub use pending::{Pending, Promise};
 pub use producer::{
     Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, Offsets, Producer, RecordMetadata,
     TopicMetrics,
 };
 pub use share_consumer::ShareConsumer;
+pub use tokens::Tokens;

@@ -1,8 +1,9 @@
 //! The producer as callers see it.
 
-use super::config::{Config, Role as ClientRole};
+use super::config::Config;
 use super::driver::{Serve, Shared};
-use super::{Error, ErrorKind, Pending, Promise};
+use super::keys::Role as ClientRole;
+use super::{Error, ErrorKind, Pending, Promise, Tokens};
 pub use crate::engine::group::GroupMetadata;
 use crate::engine::ops::{OpToken, Ops, Output, Partitions};
 use crate::engine::producer::{self, Event, Packet};
@@ -279,7 +280,7 @@ impl Producer {
         config.expect(ClientRole::Producer)?;
         let failed = Arc::new(AtomicBool::new(false));
         let role = config.producer()?;
-        let network = config.network()?;
+        let connecting = config.connecting()?;
         let machine = Machine {
             ops: Ops::new(role.retry_backoff),
             flushes: Vec::new(),
@@ -290,8 +291,8 @@ impl Producer {
             in_hand: Arc::default(),
             producer: producer::Producer::new(role.clone()),
         };
-        let create_topics = network.allow_auto_topic_creation;
-        let shared = Shared::new(machine, network);
+        let create_topics = connecting.network.allow_auto_topic_creation;
+        let shared = Shared::new(machine, connecting);
         Ok(Self {
             shared,
             failed,
@@ -455,6 +456,11 @@ impl Producer {
         self.shared.role().ops.start(self.shared.now(), op, self.api_timeout, ticket);
         self.shared.wake()?;
         Ok(pending)
+    }
+
+    /// Where tokens to log in with are left, if the client needs some.
+    pub fn tokens(&self) -> Option<&Tokens> {
+        self.shared.tokens()
     }
 
     /// Why no broker was reachable when one was last tried, if that was so.

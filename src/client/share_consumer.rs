@@ -1,8 +1,9 @@
 //! The share consumer as callers see it.
 
-use super::config::{Config, Role as ClientRole};
+use super::config::Config;
 use super::driver::{Serve, Shared};
-use super::{Error, Pending, Promise, Slice};
+use super::keys::Role as ClientRole;
+use super::{Error, Pending, Promise, Slice, Tokens};
 use crate::engine::share::{self, Acknowledgement, Outcomes, Prepared, Token};
 use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish};
 use std::sync::Arc;
@@ -92,7 +93,7 @@ impl ShareConsumer {
         let role = config.share_consumer()?;
         let group = role.member.group.clone();
         let machine = Machine { consumer: share::ShareConsumer::new(role), wakers: Vec::new() };
-        Ok(Self { shared: Shared::new(machine, config.network()?), group })
+        Ok(Self { shared: Shared::new(machine, config.connecting()?), group })
     }
 
     fn change<R>(&self, f: impl FnOnce(Time, &mut share::ShareConsumer<Promise<Outcomes>>) -> R) -> Result<R, Error> {
@@ -192,6 +193,11 @@ impl ShareConsumer {
     pub fn lock(&self) -> Result<Option<Duration>, Error> {
         self.shared.check()?;
         Ok(self.shared.role().consumer.lock())
+    }
+
+    /// Where tokens to log in with are left, if the client needs some.
+    pub fn tokens(&self) -> Option<&Tokens> {
+        self.shared.tokens()
     }
 
     /// Why no broker was reachable when one was last tried, if that was so.

@@ -17,7 +17,7 @@ pub enum ErrorKind {
     Config,
     /// A peer sent something that is not Kafka's protocol, or data that is damaged.
     Decode,
-    /// The broker did not accept who the client says it is.
+    /// Broker and client did not accept each other, by TLS or SASL.
     Authentication,
     /// Another client took over this one's identity.
     Fenced,
@@ -66,7 +66,9 @@ impl Error {
             ErrorCode::PRODUCER_FENCED | ErrorCode::FENCED_INSTANCE_ID | ErrorCode::INVALID_PRODUCER_EPOCH => {
                 ErrorKind::Fenced
             }
-            ErrorCode::SASL_AUTHENTICATION_FAILED => ErrorKind::Authentication,
+            ErrorCode::SASL_AUTHENTICATION_FAILED
+            | ErrorCode::UNSUPPORTED_SASL_MECHANISM
+            | ErrorCode::ILLEGAL_SASL_STATE => ErrorKind::Authentication,
             _ => ErrorKind::Broker,
         };
         let mut error = Self::new(kind, format!("{tried}: {code}"));

@@ -27,7 +27,7 @@ pub mod share;
 
 pub use backoff::Backoff;
 pub use cluster::{Broker, Cluster, Partition, Topic};
-pub use connection::{Call, Connection, Reply};
+pub use connection::{Call, Connection, Proof, Reply};
 pub use error::{Error, ErrorKind};
 pub use network::{Action, ConnectionId, Network, NetworkConfig};
 pub use role::{Answer, Moved, Outgoing, Role, Target, Wish};

@@ -4,10 +4,14 @@
 //! connection: `Idle` → `Connecting` → `Up`, and after a failure `Waiting` until it may be tried again. A request for a
 //! broker waits for that broker's connection and fails with it; a request for any broker waits until one is reached
 //! or its time is over. When no broker of the cluster answers, the bootstrap list is tried again (KIP-899).
+//!
+//! Who is refused, by TLS or SASL, will be refused again: nobody waits for that. Requests fail at once when no broker is
+//! left to try, and for [`REFUSED_WAIT`], after which the next one may find the broker of another mind.
 
 use super::peer::{Link, Peer, PeerId, Token};
+use super::sasl::{self, Credentials, Nonces};
 use super::{
-    Answer, Backoff, Call, Cluster, Connection, Error, ErrorKind, Outgoing, Reply, Target, Time, Wish, earliest,
+    Answer, Backoff, Call, Cluster, Connection, Error, ErrorKind, Outgoing, Proof, Reply, Target, Time, Wish, earliest,
 };
 use crate::api::metadata;
 use crate::wire::Uuid;
@@ -15,6 +19,10 @@ use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How long a peer that refused the client is left alone: a loop over refused calls must not become an attack that locks
+/// the account.
+const REFUSED_WAIT: Duration = Duration::from_secs(5);
 
 /// What a network needs to know.
 #[derive(Clone, Debug)]
@@ -39,6 +47,10 @@ pub struct NetworkConfig {
     pub max_frame: usize,
     /// Seed of the jitter.
     pub seed: u64,
+    /// Who the client says it is, where brokers ask.
+    pub credentials: Option<Arc<Credentials>>,
+    /// What logins are made unique with.
+    pub nonces: Nonces,
 }
 
 /// A connection, from the attempt to its end.
@@ -79,6 +91,8 @@ pub struct Network<T> {
     answers: VecDeque<Answer<T>>,
     cluster_changed: bool,
     unreachable: Option<Error>,
+    /// Why there is no token to log in with.
+    no_token: Option<Error>,
 }
 
 impl<T> Network<T> {
@@ -103,6 +117,7 @@ impl<T> Network<T> {
             answers: VecDeque::new(),
             cluster_changed: false,
             unreachable: None,
+            no_token: None,
             config,
         };
         for (i, (host, port)) in this.config.bootstrap.clone().into_iter().enumerate() {
@@ -195,10 +210,81 @@ impl<T> Network<T> {
             .min_by_key(|(id, p)| (p.backoff.failures(), **id));
         if let Some(id) = next.map(|(id, _)| *id) {
             self.connect(now, id);
+        } else {
+            self.fail_if_refused();
+        }
+    }
+
+    /// If nobody is left who might let the client in, whatever waits for somebody is over.
+    fn fail_if_refused(&mut self) {
+        if !self.peers.values().any(|p| p.error.as_ref().is_some_and(is_refusal)) {
+            return;
+        }
+        self.note_unreachable();
+        if let Some(error) = self.unreachable.clone().filter(is_refusal) {
+            self.fail_waiting(&error);
+        }
+        if self.refresh_at.is_some() {
+            let again = self.peers.values().filter_map(|p| match p.link {
+                Link::Waiting(until) => Some(until),
+                _ => None,
+            });
+            self.refresh_at = again.min();
+        }
+    }
+
+    /// Ends whatever waits for a connection.
+    fn fail_waiting(&mut self, error: &Error) {
+        let queued = self.peers.values_mut().filter(|p| !matches!(p.link, Link::Up(..)));
+        let queued = queued.flat_map(|p| std::mem::take(&mut p.queue));
+        let failed = std::mem::take(&mut self.waiting).into_iter().chain(queued);
+        self.answers.extend(failed.map(|o| Answer { token: o.token, node: -1, result: Err(error.clone()) }));
+    }
+
+    fn is_complete(&self) -> bool {
+        self.config.credentials.as_ref().is_none_or(|c| c.is_complete())
+    }
+
+    /// Takes in a token to log in with from now on, or why there is none.
+    pub fn handle_token(&mut self, now: Time, token: Result<sasl::Token, Error>) {
+        match token {
+            Ok(token) => {
+                let credentials = Arc::new(Credentials::Bearer(Some(Arc::new(token))));
+                self.config.credentials = Some(credentials.clone());
+                self.no_token = None;
+                for peer in self.peers.values_mut() {
+                    if let Link::Up(_, c) = &mut peer.link {
+                        c.set_credentials(&credentials);
+                    }
+                }
+                let wanted = |p: &Peer<T>| matches!(p.link, Link::Idle) && !p.queue.is_empty();
+                let wanted: Vec<PeerId> = self.peers.iter().filter(|(_, p)| wanted(p)).map(|(id, _)| *id).collect();
+                for id in wanted {
+                    self.connect(now, id);
+                }
+                if !self.waiting.is_empty() || self.refresh_at.is_some() {
+                    self.reach_somebody(now);
+                }
+            }
+            // The one before may still do.
+            Err(_) if self.is_complete() => {}
+            Err(error) => {
+                self.fail_waiting(&error);
+                self.unreachable = Some(error.clone());
+                self.no_token = Some(error);
+            }
         }
     }
 
     fn connect(&mut self, now: Time, id: PeerId) {
+        if !self.is_complete() {
+            // Whoever waits goes on when the token is there.
+            if let Some(error) = self.no_token.clone() {
+                self.fail_waiting(&error);
+                self.unreachable = Some(error);
+            }
+            return;
+        }
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
@@ -249,6 +335,10 @@ impl<T> Network<T> {
             let Outgoing { call, token, deadline, max_version, .. } = outgoing;
             return self.send(now, id, call, max_version, deadline, Token::Role(token));
         }
+        if let (Link::Waiting(_), Some(error)) = (&peer.link, peer.error.as_ref().filter(|e| is_refusal(e))) {
+            let result = Err(error.clone());
+            return self.answers.push_back(Answer { token: outgoing.token, node: id.node(), result });
+        }
         peer.queue.push_back(outgoing);
         if matches!(peer.link, Link::Idle) {
             self.connect(now, id);
@@ -283,8 +373,9 @@ impl<T> Network<T> {
             return;
         };
         let timeout = deadline.since(now).max(Duration::from_millis(1));
-        let client_id = self.config.client_id.clone();
-        let mut c = Connection::new(now, peer.address(), client_id, self.config.max_frame, timeout);
+        let (client_id, nonces) = (self.config.client_id.clone(), self.config.nonces.of(connection.0));
+        let proof = self.config.credentials.clone().map(|credentials| Proof { credentials, nonces });
+        let mut c = Connection::new(now, peer.address(), client_id, self.config.max_frame, timeout, proof);
         while let Some(bytes) = c.poll_send() {
             self.actions.push_back(Action::Send(connection, bytes));
         }
@@ -325,7 +416,7 @@ impl<T> Network<T> {
             return;
         };
         let was_ready = c.is_ready();
-        let result = c.handle_received();
+        let result = c.handle_received(now);
         while let Some(bytes) = c.poll_send() {
             self.actions.push_back(Action::Send(connection, bytes));
         }
@@ -364,6 +455,13 @@ impl<T> Network<T> {
         self.refresh_if_due(now);
     }
 
+    /// Takes in that a connection failed for a reason that says all there is to say.
+    pub fn handle_failed(&mut self, now: Time, connection: ConnectionId, error: &Error) {
+        if let Some(id) = self.connections.get(&connection).copied() {
+            self.lose(now, id, error);
+        }
+    }
+
     /// Takes in that a connection attempt failed or a connection ended; `error` is `None` if the peer just closed it.
     pub fn handle_closed(&mut self, now: Time, connection: ConnectionId, error: Option<String>) {
         let Some(id) = self.connections.get(&connection).copied() else {
@@ -394,7 +492,8 @@ impl<T> Network<T> {
             return;
         };
         let error = error.clone().from_broker(peer.address());
-        match std::mem::replace(&mut peer.link, Link::Waiting(now + peer.backoff.next_wait())) {
+        let wait = if is_refusal(&error) { REFUSED_WAIT } else { Duration::ZERO }.max(peer.backoff.next_wait());
+        match std::mem::replace(&mut peer.link, Link::Waiting(now + wait)) {
             Link::Connecting(connection, _) => {
                 self.connections.remove(&connection);
             }
@@ -430,9 +529,17 @@ impl<T> Network<T> {
         }
         let mut errors: Vec<&Error> = self.peers.iter().filter_map(needed).filter_map(|p| p.error.as_ref()).collect();
         errors.dedup_by_key(|e| e.to_string());
-        let Some(first) = errors.first() else { return };
-        let list: Vec<String> =
-            errors.iter().map(|e| format!("{} ({})", e.message(), e.broker().unwrap_or_default())).collect();
+        let Some(first) = errors.iter().find(|e| is_refusal(e)).or(errors.first()) else { return };
+        // Brokers of a cluster mostly fail alike.
+        let mut list: Vec<(&str, Vec<&str>)> = Vec::new();
+        for error in &errors {
+            let broker = error.broker().unwrap_or_default();
+            match list.iter_mut().find(|(message, _)| *message == error.message()) {
+                Some((_, brokers)) => brokers.push(broker),
+                None => list.push((error.message(), vec![broker])),
+            }
+        }
+        let list: Vec<String> = list.iter().map(|(why, brokers)| format!("{why} ({})", brokers.join(", "))).collect();
         let error = Error::new(first.kind(), format!("no broker can be reached: {}", list.join(", ")));
         self.unreachable = Some(match first.hint() {
             Some(hint) => error.with_hint(hint),
@@ -589,7 +696,7 @@ impl<T> Network<T> {
             let Some(peer) = self.peers.get_mut(&id) else {
                 continue;
             };
-            match &peer.link {
+            match &mut peer.link {
                 Link::Waiting(until) if *until <= now => {
                     peer.link = Link::Idle;
                     if !peer.queue.is_empty() {
@@ -603,8 +710,13 @@ impl<T> Network<T> {
                     self.lose(now, id, &error);
                 }
                 Link::Up(connection, c) => {
-                    if let Err(error) = c.handle_timeout(now) {
-                        self.actions.push_back(Action::Close(*connection));
+                    let connection = *connection;
+                    let result = c.handle_timeout(now);
+                    while let Some(bytes) = c.poll_send() {
+                        self.actions.push_back(Action::Send(connection, bytes));
+                    }
+                    if let Err(error) = result {
+                        self.actions.push_back(Action::Close(connection));
                         self.lose(now, id, &error);
                     }
                 }
@@ -633,7 +745,7 @@ impl<T> Network<T> {
     }
 
     fn give_up(&mut self, late: VecDeque<Outgoing<T>>, node: i32) {
-        let why = self.peers.values().find_map(|p| p.error.clone());
+        let why = self.peers.values().find_map(|p| p.error.clone()).or_else(|| self.no_token.clone());
         for outgoing in late {
             let error = why.clone().unwrap_or_else(|| {
                 Error::new(
@@ -644,4 +756,9 @@ impl<T> Network<T> {
             self.answers.push_back(Answer { token: outgoing.token, node, result: Err(error) });
         }
     }
+}
+
+/// Whether the same attempt would only be refused again.
+fn is_refusal(error: &Error) -> bool {
+    error.kind() == ErrorKind::Authentication
 }

@@ -1,4 +1,4 @@
-//! Sockets, readiness and wake-ups: moves bytes, knows no Kafka.
+//! Sockets, TLS, readiness and wake-ups: moves bytes, knows no Kafka.
 //!
 //! One thread waits in a [`Poller`]; others may use the sockets registered with it meanwhile, and reach that thread
 //! through a [`Wake`], which costs a system call only when the thread sleeps or is about to. Names are looked up on a
@@ -6,6 +6,7 @@
 
 mod resolve;
 mod stream;
+pub mod tls;
 
 pub use resolve::resolve;
 pub use stream::{Listener, Received, Stream};

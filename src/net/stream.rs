@@ -1,6 +1,7 @@
-//! A non-blocking TCP stream with its queue of bytes to send, and a listener.
+//! A non-blocking TCP stream with its queue of bytes to send, encrypted if it is secured; and a listener.
 
 use super::Poller;
+use super::tls::{Failure, Session};
 use bytes::{Buf, Bytes, BytesMut};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Token};
@@ -31,6 +32,7 @@ pub struct Stream {
     token: usize,
     queue: VecDeque<Bytes>,
     writing: bool,
+    session: Option<Box<Session>>,
 }
 
 impl Stream {
@@ -43,29 +45,72 @@ impl Stream {
         // A connection attempt that failed at once reports it on the first use.
         let _ = tcp.set_nodelay(true);
         poller.registry.register(&mut tcp, Token(token), Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self { tcp, token, queue: VecDeque::new(), writing: true })
+        Ok(Self { tcp, token, queue: VecDeque::new(), writing: true, session: None })
     }
 
-    /// Whether the connection stands; `false` while it is being made.
-    pub fn connected(&self) -> io::Result<bool> {
+    /// Has everything from now on be encrypted.
+    pub fn secure(&mut self, session: Session) {
+        self.session = Some(Box::new(session));
+    }
+
+    /// Whether the connection stands, after the handshake if it is secured; `false` while it is being made. A failure of
+    /// the handshake is a [`Failure`].
+    pub fn connected(&mut self, scratch: &mut [u8]) -> io::Result<bool> {
         if let Some(e) = self.tcp.take_error()? {
             return Err(e);
         }
         match self.tcp.peer_addr() {
-            Ok(_) => Ok(true),
-            Err(e) if e.kind() == io::ErrorKind::NotConnected => Ok(false),
-            Err(e) => Err(e),
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotConnected => return Ok(false),
+            Err(e) => return Err(e),
+        }
+        if !self.is_handshaking() {
+            return Ok(true);
+        }
+        self.write_handshake()?;
+        // A server says nothing after the handshake before it is asked.
+        let result = self.receive(scratch, &mut BytesMut::new());
+        match (result, self.session.as_ref().filter(|s| s.is_handshaking())) {
+            (Ok(Received::End), Some(session)) => Err(failed(session.cut_short())),
+            (Err(e), Some(session)) if Failure::of(&e).is_none() => Err(failed(session.cut_short())),
+            (Err(e), _) => Err(e),
+            (Ok(_), session) => Ok(session.is_none()),
         }
     }
 
-    /// Appends what has arrived to `buf`; `scratch` is the poller thread's buffer, see [`Stream::scratch`].
+    fn is_handshaking(&self) -> bool {
+        self.session.as_ref().is_some_and(|s| s.is_handshaking())
+    }
+
+    /// Writes what TLS has to say of its own accord, as far as the kernel takes it; the rest goes with what is sent next.
+    fn write_handshake(&mut self) -> io::Result<()> {
+        match &mut self.session {
+            Some(session) => match session.write_to(&mut self.tcp) {
+                Err(e) if e.kind() != io::ErrorKind::WouldBlock => Err(e),
+                _ => Ok(()),
+            },
+            None => Ok(()),
+        }
+    }
+
+    /// Appends what has arrived to `buf`; `scratch` is the poller thread's buffer, see [`Stream::scratch`]. What TLS makes
+    /// impossible is a [`Failure`].
     pub fn receive(&mut self, scratch: &mut [u8], buf: &mut BytesMut) -> io::Result<Received> {
         for _ in 0..4 {
             match self.tcp.read(scratch) {
                 Ok(0) => return Ok(Received::End),
                 Ok(n) => {
                     // Readiness is reported once: a short read may hide the end of the stream behind it.
-                    buf.extend_from_slice(scratch.get(..n).unwrap_or_default());
+                    let arrived = scratch.get(..n).unwrap_or_default();
+                    let Some(session) = &mut self.session else {
+                        buf.extend_from_slice(arrived);
+                        continue;
+                    };
+                    let result = session.receive(arrived, buf);
+                    // The peer learns what went wrong, if it still listens.
+                    let written = self.write_handshake();
+                    result.map_err(failed)?;
+                    written?;
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Received::Drained),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -89,6 +134,40 @@ impl Stream {
 
     /// Sends what is queued as far as the kernel takes it, and asks for a writable event if something is left.
     pub fn flush(&mut self, poller: &Poller) -> io::Result<()> {
+        match self.session.take() {
+            Some(mut session) => {
+                let result = self.seal(&mut session);
+                self.session = Some(session);
+                result?;
+            }
+            None => self.write()?,
+        }
+        let writing = !self.is_flushed();
+        if writing != self.writing {
+            let interest = if writing { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+            poller.registry.reregister(&mut self.tcp, Token(self.token), interest)?;
+            self.writing = writing;
+        }
+        Ok(())
+    }
+
+    /// Encrypts and writes as far as the kernel takes it.
+    fn seal(&mut self, session: &mut Session) -> io::Result<()> {
+        loop {
+            if !session.is_handshaking() {
+                session.take(&mut self.queue)?;
+            }
+            if !session.wants_write() {
+                return Ok(());
+            }
+            match session.write_to(&mut self.tcp) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                result => result?,
+            }
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
         while !self.queue.is_empty() {
             let pieces: Vec<IoSlice<'_>> = self.queue.iter().take(MAX_PIECES).map(|b| IoSlice::new(b)).collect();
             match self.tcp.write_vectored(&pieces) {
@@ -107,30 +186,40 @@ impl Stream {
                 Err(e) => return Err(e),
             }
         }
-        let writing = !self.queue.is_empty();
-        if writing != self.writing {
-            let interest = if writing { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-            poller.registry.reregister(&mut self.tcp, Token(self.token), interest)?;
-            self.writing = writing;
-        }
         Ok(())
     }
 
     /// Whether everything queued was sent.
     pub fn is_flushed(&self) -> bool {
-        self.queue.is_empty()
+        self.queue.is_empty() && self.session.as_ref().is_none_or(|s| !s.wants_write())
     }
 
     /// Says to the peer that nothing more will come; what it sends can still be read.
-    pub fn shutdown(&self) {
+    pub fn shutdown(&mut self) {
+        self.say_goodbye();
         // It fails only if the connection is gone, which the next read tells.
         let _ = self.tcp.shutdown(std::net::Shutdown::Write);
     }
 
     /// Ends the registration and closes the stream.
     pub fn close(mut self, poller: &Poller) {
+        self.say_goodbye();
         let _ = poller.registry.deregister(&mut self.tcp);
     }
+
+    /// A session ends with a word, so that the peer knows that nothing was cut off. It fails only if the connection is gone.
+    fn say_goodbye(&mut self) {
+        if let Some(session) = &mut self.session
+            && !session.is_handshaking()
+        {
+            session.finish();
+            let _ = session.write_to(&mut self.tcp);
+        }
+    }
+}
+
+fn failed(failure: Failure) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, failure)
 }
 
 /// Accepts TCP streams.

@@ -3,6 +3,7 @@
 use super::config;
 use super::error::{no_pickle, raise};
 use super::pending::{Origin, Pending, bounded};
+use super::tokens;
 use crate::client::{self, CommittedOffset, ConfigResource, Error, GroupMember, NewTopic, Role};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -24,8 +25,9 @@ impl AdminCore {
         bootstrap_servers: Option<&Bound<'_, PyAny>>,
         config: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let (config, servers) = config::parse(py, Role::Admin, bootstrap_servers, config)?;
+        let (config, servers, login) = config::parse(py, Role::Admin, bootstrap_servers, config)?;
         let client = client::Admin::new(&config).map_err(|e| raise(py, &e))?;
+        tokens::start(py, client.tokens(), login)?;
         Ok(Self { client: Arc::new(client), servers })
     }
 

@@ -2,8 +2,10 @@
 
 use super::error::exception;
 use crate::api::{self, ErrorCode};
-use crate::broker::{Action, Broker, Control, Fault, Options, Seen};
+use crate::broker::{Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, Seen};
+use crate::net::tls;
 use pyo3::prelude::*;
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,6 +16,9 @@ pub(super) struct DevBrokerCore {
     options: Options,
     running: Mutex<Option<Broker>>,
 }
+
+/// Passwords by user, by mechanism.
+type Users = BTreeMap<String, Option<BTreeMap<String, String>>>;
 
 /// Node, API, version, client id, correlation id and time of a request.
 type Request = (i32, &'static str, i16, Option<String>, i32, f64);
@@ -45,18 +50,38 @@ fn raise(py: Python<'_>, error: io::Error) -> PyErr {
 #[pymethods]
 impl DevBrokerCore {
     #[new]
-    #[pyo3(signature = (brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2))]
+    #[pyo3(signature = (
+        brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2, *,
+        sasl=None, sasl_session=None, tls=None, client_ca=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keywords of the Python class")]
     fn new(
+        py: Python<'_>,
         brokers: usize,
         auto_create_topics: bool,
         default_partitions: i32,
         port: u16,
         transaction_version: i16,
-    ) -> Self {
-        let nodes = brokers;
-        let options =
-            Options { nodes, auto_create_topics, default_partitions, port, transaction_version, ..Options::default() };
-        Self { options, running: Mutex::default() }
+        sasl: Option<Users>,
+        sasl_session: Option<f64>,
+        tls: Option<(String, String)>,
+        client_ca: Option<String>,
+    ) -> PyResult<Self> {
+        let session = sasl_session.map(|seconds| duration(py, seconds)).transpose()?;
+        let sasl = sasl.map(|users| Ok::<_, PyErr>(Sasl { users: mechanisms(py, users)?, session })).transpose()?;
+        let secure = |(certificate, key): (String, String)| tls::Server::new(&certificate, &key, client_ca.as_deref());
+        let tls = tls.map(secure).transpose().map_err(|f| refused(py, &f.message, Some(&f.hint)))?;
+        let options = Options {
+            nodes: brokers,
+            auto_create_topics,
+            default_partitions,
+            port,
+            transaction_version,
+            sasl,
+            tls,
+            ..Options::default()
+        };
+        Ok(Self { options, running: Mutex::default() })
     }
 
     /// Starts the cluster, unless it runs.
@@ -164,6 +189,17 @@ impl DevBrokerCore {
     fn clear_faults(&self, py: Python<'_>) -> PyResult<()> {
         self.steer(py, Control::clear_faults)
     }
+}
+
+fn mechanisms(py: Python<'_>, users: Users) -> PyResult<BTreeMap<String, BTreeMap<String, String>>> {
+    if users.is_empty() {
+        return Err(refused(py, "`sasl` names no mechanism", Some(&MECHANISMS.join(", "))));
+    }
+    let known = |(name, users): (String, Option<BTreeMap<String, String>>)| match MECHANISMS.contains(&name.as_str()) {
+        true => Ok((name, users.unwrap_or_default())),
+        false => Err(refused(py, &format!("there is no mechanism '{name}'"), Some(&MECHANISMS.join(", ")))),
+    };
+    users.into_iter().map(known).collect()
 }
 
 fn parse(py: Python<'_>, action: &str, seconds: Option<f64>, error: Option<&str>) -> PyResult<Action> {

@@ -4,19 +4,29 @@
 //! keyword is looked up here, so that the answer is spelt as the question was.
 
 use super::error::{exception, raise};
-use crate::client::config::Kind;
-use crate::client::{Config, CustomAssignor, KEYS, Key, Role, Value};
+use crate::client::{Config, CustomAssignor, KEYS, Key, Kind, Role, Value};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
 use std::sync::Arc;
 
-/// The configuration of a client.
+/// What Python has to do for a client that logs in with tokens.
+pub(super) struct Login {
+    /// What returns tokens, if that was given, and whether under its name in confluent-kafka.
+    pub provider: Option<(Py<PyAny>, bool)>,
+    /// The keys that say how to fetch tokens otherwise.
+    pub settings: Vec<(&'static str, String)>,
+}
+
+/// The configuration of a client, its servers as text, and its login.
+pub(super) type Parsed = (Config, String, Login);
+
+/// Reads the configuration of a client.
 pub(super) fn parse(
     py: Python<'_>,
     role: Role,
     bootstrap: Option<&Bound<'_, PyAny>>,
     keywords: Option<&Bound<'_, PyDict>>,
-) -> PyResult<(Config, String)> {
+) -> PyResult<Parsed> {
     parse_with(py, role, bootstrap, keywords, Vec::new())
 }
 
@@ -27,14 +37,19 @@ pub(super) fn parse_with(
     bootstrap: Option<&Bound<'_, PyAny>>,
     keywords: Option<&Bound<'_, PyDict>>,
     assignors: Vec<Arc<dyn CustomAssignor>>,
-) -> PyResult<(Config, String)> {
+) -> PyResult<Parsed> {
     let mut pairs: Vec<(String, Value)> = Vec::new();
+    let mut provider = None;
     if let Some(first) = bootstrap.filter(|b| !b.is_none()) {
         match first.cast::<PyMapping>() {
             Ok(dotted) => {
                 for item in dotted.items()?.iter() {
                     let (key, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
                     let key = key.extract::<String>().map_err(|_| key_type(&key))?;
+                    if is_function(&key) && value.is_callable() {
+                        provider = Some((value.unbind(), key != PROVIDER));
+                        continue;
+                    }
                     let value = value_of(&key, &value)?;
                     pairs.push((key, value));
                 }
@@ -48,13 +63,26 @@ pub(super) fn parse_with(
         if !KEYS.iter().any(|k| k.name == key || k.aliases.contains(&key.as_str())) {
             return Err(unknown(py, role, &keyword));
         }
+        if is_function(&key) && value.is_callable() {
+            provider = Some((value.unbind(), false));
+            continue;
+        }
         let value = value_of(&keyword, &value)?;
         pairs.retain(|(earlier, _)| *earlier != key);
         pairs.push((key, value));
     }
     let servers = pairs.iter().find(|(key, _)| key == BOOTSTRAP).map_or_else(String::new, |(_, v)| shown(v));
     let config = Config::parse_with(role, pairs, assignors).map_err(|e| raise(py, &e))?;
-    Ok((config, servers))
+    if config.trusts_any_host() {
+        let category = py.import("klamm.errors")?.getattr("InsecureWarning")?;
+        PyErr::warn(py, &category, UNCHECKED, 2)?;
+    }
+    let settings = config.token_settings().map_err(|e| raise(py, &e))?;
+    Ok((config, servers, Login { provider, settings }))
+}
+
+fn is_function(key: &str) -> bool {
+    KEYS.iter().any(|k| k.kind == Kind::Function && (k.name == key || k.aliases.contains(&key)))
 }
 
 fn shown(value: &Value) -> String {
@@ -112,6 +140,8 @@ fn unknown(py: Python<'_>, role: Role, keyword: &str) -> PyErr {
 pub(super) fn config_keys() -> Vec<KeyFields> {
     let kind = |key: &Key| match key.kind {
         Kind::Text => "text",
+        Kind::Secret => "secret",
+        Kind::Function => "function",
         Kind::List => "list",
         Kind::Int(..) => "int",
         Kind::Bool => "bool",
@@ -128,3 +158,6 @@ pub(super) fn config_keys() -> Vec<KeyFields> {
 type KeyFields = (&'static str, Vec<&'static str>, &'static str, &'static str, String, Vec<&'static str>, &'static str);
 
 const BOOTSTRAP: &str = "bootstrap.servers";
+const PROVIDER: &str = "sasl.oauth.token.provider";
+const UNCHECKED: &std::ffi::CStr = c"ssl.endpoint.identification.algorithm=none: this client takes any broker that has a \
+    certificate of the same authority for the one it connects to, and whoever is in between can read and change everything";

@@ -13,6 +13,7 @@ use super::pending::{Deadline, Origin, Pending, wait_for};
 use super::producer::list;
 use super::record::{Record, Records};
 use super::taken::{Chunk, Taken};
+use super::tokens;
 use crate::client::{self, Assigned, Change, CommittedOffset, CustomAssignor, Role};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
@@ -212,9 +213,11 @@ impl ConsumerCore {
         }
         let assignors = take_assignors(&keywords)?;
         let calls_python = !assignors.is_empty();
-        let (config, servers) = config::parse_with(py, Role::Consumer, bootstrap_servers, Some(&keywords), assignors)?;
+        let (config, servers, login) =
+            config::parse_with(py, Role::Consumer, bootstrap_servers, Some(&keywords), assignors)?;
         let most = config.max_poll_records();
         let client = client::Consumer::new(&config).map_err(|e| raise(py, &e))?;
+        tokens::start(py, client.tokens(), login)?;
         let this = Self {
             client: Arc::new(client),
             servers,

@@ -11,6 +11,8 @@ mod arrow;
 mod assignors;
 mod batches;
 mod broker;
+#[cfg(feature = "tls")]
+mod certificates;
 mod config;
 mod consumer;
 mod error;
@@ -24,6 +26,7 @@ mod record;
 mod scram;
 mod share_consumer;
 mod taken;
+mod tokens;
 
 /// What `import klamm._klamm` finds.
 #[pyo3::pymodule(gil_used = false)]
@@ -41,6 +44,9 @@ mod _klamm {
     use super::batches::{crc32c, decode_records, encode_batch};
     #[pymodule_export]
     use super::broker::DevBrokerCore;
+    #[cfg(feature = "tls")]
+    #[pymodule_export]
+    use super::certificates::CertificateAuthority;
     #[pymodule_export]
     use super::config::config_keys;
     #[pymodule_export]
@@ -63,6 +69,8 @@ mod _klamm {
     use super::scram::ScramClient;
     #[pymodule_export]
     use super::share_consumer::{ShareConsumerCore, ShareRecordIterator};
+    #[pymodule_export]
+    use super::tokens::TokenDesk;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -243,11 +243,14 @@ impl Pending {
 impl Pending {
     #[cold]
     fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyErr {
-        let message = match self.origin.last_network_error() {
+        let last = self.origin.last_network_error();
+        let message = match &last {
             Some(error) => format!("no {} within {seconds} s; the network said last: {}", self.what, error.message()),
             None => format!("no {} within {seconds} s", self.what),
         };
-        exception(py, "KafkaTimeoutError", &message, Some("it may still come; wait longer, or look at the brokers"))
+        let hint = last.as_ref().and_then(|error| error.hint());
+        let hint = hint.unwrap_or("it may still come; wait longer, or look at the brokers");
+        exception(py, "KafkaTimeoutError", &message, Some(hint))
     }
 }
 

@@ -11,6 +11,7 @@ use super::error::{argument, exception, no_pickle, raise};
 use super::event_loop;
 use super::octets::{Header, Headers, Octets, Timestamp, optional_bytes};
 use super::pending::{Deadline, Origin, Pending, wait_for};
+use super::tokens;
 use crate::client::{self, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, Role};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
@@ -100,8 +101,9 @@ impl ProducerCore {
         config: Option<&Bound<'_, PyDict>>,
         py: Python<'_>,
     ) -> PyResult<Self> {
-        let (config, servers) = config::parse(py, Role::Producer, bootstrap_servers, config)?;
+        let (config, servers, login) = config::parse(py, Role::Producer, bootstrap_servers, config)?;
         let client = client::Producer::new(&config).map_err(|e| raise(py, &e))?;
+        tokens::start(py, client.tokens(), login)?;
         Ok(Self { client: Arc::new(client), servers, on_error, failures: Mutex::default() })
     }
 

@@ -8,6 +8,7 @@ use super::error::{exception, no_pickle, raise};
 use super::event_loop::{self, Ready};
 use super::pending::{Deadline, Origin, Pending, wait_for};
 use super::record::{Part, Record, Records};
+use super::tokens;
 use crate::api::ErrorCode;
 use crate::client::{self, Acknowledgement, Error, Outcomes, Role};
 use pyo3::prelude::*;
@@ -192,9 +193,11 @@ impl ShareConsumerCore {
         if let Some(group_id) = group_id {
             keywords.set_item("group_id", group_id)?;
         }
-        let (config, servers) = config::parse(py, Role::ShareConsumer, bootstrap_servers, Some(&keywords))?;
+        let (config, servers, login) = config::parse(py, Role::ShareConsumer, bootstrap_servers, Some(&keywords))?;
+        let client = client::ShareConsumer::new(&config).map_err(|e| raise(py, &e))?;
+        tokens::start(py, client.tokens(), login)?;
         let this = Self {
-            client: Arc::new(client::ShareConsumer::new(&config).map_err(|e| raise(py, &e))?),
+            client: Arc::new(client),
             servers,
             most: config.max_poll_records(),
             explicit: config.acknowledges_explicitly(),

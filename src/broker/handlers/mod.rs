@@ -113,6 +113,7 @@ serve! {
     sync_group
     describe_groups
     list_groups
+    sasl_handshake
     api_versions
     create_topics
     delete_topics
@@ -120,6 +121,7 @@ serve! {
     add_partitions_to_txn
     add_offsets_to_txn
     end_txn
+    sasl_authenticate
     delete_groups
     create_partitions
     describe_configs
@@ -161,6 +163,12 @@ pub(super) fn open(mut context: Context, frame: Bytes) -> Result<Opened, Option<
         return Err(encode(&context, &api_versions::unsupported()).ok());
     }
     Err(None)
+}
+
+/// Whether a connection that has yet to log in may ask this.
+pub(super) fn is_for_all(request: &Opened) -> bool {
+    [api::api_versions::API.key, api::sasl_handshake::API.key, api::sasl_authenticate::API.key]
+        .contains(&request.api.key)
 }
 
 /// Handles a request.

@@ -376,6 +376,13 @@ impl<T: Send> Role for Consumer<T> {
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {
         self.ops.handle_unreachable(now, error);
+        if error.kind() == ErrorKind::Authentication {
+            self.take_done(now);
+            if self.partitions.is_empty() {
+                // Nothing is assigned yet whose reader would hear of it.
+                self.error = Some(error.clone());
+            }
+        }
     }
 
     fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {

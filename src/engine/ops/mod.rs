@@ -275,6 +275,10 @@ impl<T: Send> Role for Ops<T> {
     }
 
     fn handle_unreachable(&mut self, _now: Time, error: &Error) {
+        if error.kind() == ErrorKind::Authentication {
+            // Trying again would end the same way.
+            return self.fail_all(error);
+        }
         self.unreachable = Some(error.clone());
     }
 

@@ -377,6 +377,9 @@ impl<D: Send> Role for Producer<D> {
     }
 
     fn handle_unreachable(&mut self, _now: Time, error: &Error) {
+        if error.kind() == ErrorKind::Authentication {
+            self.be_refused(error);
+        }
         self.unreachable = Some(error.clone());
     }
 

@@ -263,6 +263,31 @@ impl<D> Producer<D> {
         }
     }
 
+    /// Ends whatever waits to be sent: no broker lets the client in, and waiting would not change that.
+    pub(super) fn be_refused(&mut self, error: &Error) {
+        if let Some(transactions) = &mut self.transactions {
+            transactions.be_refused(error);
+            self.take_news();
+        }
+        for topic in 0..self.topics.len() {
+            self.fail_waiting(topic, error);
+        }
+        for (topic, partition) in self.active.clone() {
+            if let Some(p) = self.partition(topic, partition) {
+                p.close_open();
+            }
+            while let Some(batch) = self.partition(topic, partition).and_then(|p| p.queue.pop_front()) {
+                self.fail(topic, partition, batch, error.clone());
+            }
+            if self.partition(topic, partition).is_some_and(|p| p.is_idle()) {
+                self.active.remove(&(topic, partition));
+            }
+        }
+        if self.identity.drained(self.in_flight.values().sum()) {
+            self.restart_sequences();
+        }
+    }
+
     fn timed_out(&self, bound: &str, limit: Duration, why: Option<Error>) -> Error {
         let message = format!("record was not acknowledged within {bound} ({} ms)", limit.as_millis());
         match why.or_else(|| self.unreachable.clone()) {

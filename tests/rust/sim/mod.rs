@@ -13,6 +13,7 @@ use klamm::broker::{Cluster, Connection, Node, Options, Output};
 use klamm::compress::Compression;
 use klamm::engine::consumer::{ConsumerConfig, Reset};
 use klamm::engine::producer::{Partitioner, ProducerConfig};
+use klamm::engine::sasl::Nonces;
 use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time, earliest};
 use klamm::frame::Frames;
 use std::collections::{BTreeMap, VecDeque};
@@ -128,6 +129,8 @@ impl World {
             allow_auto_topic_creation: true,
             max_frame: 1 << 24,
             seed: 1,
+            credentials: None,
+            nonces: Nonces::new([0; 32]),
         };
         Client { network: Network::new(network), role, links: BTreeMap::new() }
     }

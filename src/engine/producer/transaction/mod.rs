@@ -464,6 +464,14 @@ impl Transactions {
         }
     }
 
+    /// No broker lets the client in: who waits for the producer to get ready need not.
+    pub fn be_refused(&mut self, error: &Error) {
+        if matches!(self.state, State::Initializing) && self.call.is_some() {
+            self.state = State::Unready;
+            self.tell(Err(error.clone()));
+        }
+    }
+
     /// When, after now, there is something to do.
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
         let retry = (!self.under_way).then_some(self.retry_at);

@@ -1,0 +1,141 @@
+//! SCRAM's server (RFC 5802): it asks with a salt and a count of rounds, and answers a proof with a signature.
+
+use super::Said;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256, Sha512};
+use std::collections::BTreeMap;
+
+/// As many as Kafka takes by default.
+const ITERATIONS: u32 = 4096;
+
+/// An exchange.
+pub(super) struct Server {
+    is_512: bool,
+    asked: Option<Asked>,
+}
+
+/// What was asked of whom.
+struct Asked {
+    user: String,
+    password: Option<String>,
+    salt: Vec<u8>,
+    nonce: String,
+    /// The client's first message without its header, and the server's.
+    said: String,
+}
+
+impl Server {
+    pub fn new(is_512: bool) -> Self {
+        Self { is_512, asked: None }
+    }
+
+    pub fn mechanism(&self) -> &'static str {
+        if self.is_512 { "SCRAM-SHA-512" } else { "SCRAM-SHA-256" }
+    }
+
+    pub fn take(
+        &mut self,
+        message: &[u8],
+        users: Option<&BTreeMap<String, String>>,
+        chance: impl FnMut() -> u64,
+    ) -> Said {
+        let refused = || {
+            let mechanism = self.mechanism();
+            format!(
+                "Authentication failed during authentication due to invalid credentials with SASL mechanism {mechanism}"
+            )
+        };
+        let Ok(message) = std::str::from_utf8(message) else {
+            return Said::No(refused());
+        };
+        let Some(asked) = &self.asked else {
+            return match ask(message, users, chance) {
+                Some((asked, question)) => {
+                    self.asked = Some(asked);
+                    Said::Next(question.into_bytes())
+                }
+                None => Said::No(refused()),
+            };
+        };
+        match self.check(asked, message) {
+            Some(signature) => Said::Welcome {
+                message: format!("v={}", BASE64_STANDARD.encode(signature)).into_bytes(),
+                user: asked.user.clone(),
+                until_ms: None,
+            },
+            None => Said::No(refused()),
+        }
+    }
+
+    /// The server's signature, if the client's proof is right.
+    fn check(&self, asked: &Asked, message: &str) -> Option<Vec<u8>> {
+        let (without_proof, proof) = message.rsplit_once(",p=")?;
+        let mut fields = without_proof.split(',');
+        // "n,,": no channel binding.
+        if fields.next()? != "c=biws" || fields.next()?.strip_prefix("r=")? != asked.nonce {
+            return None;
+        }
+        let proof = BASE64_STANDARD.decode(proof).ok()?;
+        let password = asked.password.as_ref()?;
+        let said = format!("{},{without_proof}", asked.said);
+        let salted = self.salted(password.as_bytes(), &asked.salt);
+        let stored_key = self.hash(&self.sign(&salted, b"Client Key"));
+        let signature = self.sign(&stored_key, said.as_bytes());
+        if signature.len() != proof.len() {
+            return None;
+        }
+        let key: Vec<u8> = signature.iter().zip(&proof).map(|(sign, proof)| sign ^ proof).collect();
+        (self.hash(&key) == stored_key).then(|| self.sign(&self.sign(&salted, b"Server Key"), said.as_bytes()))
+    }
+
+    fn salted(&self, password: &[u8], salt: &[u8]) -> Vec<u8> {
+        if self.is_512 {
+            pbkdf2::pbkdf2_hmac_array::<Sha512, 64>(password, salt, ITERATIONS).to_vec()
+        } else {
+            pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password, salt, ITERATIONS).to_vec()
+        }
+    }
+
+    fn sign(&self, key: &[u8], data: &[u8]) -> Vec<u8> {
+        if self.is_512 { signed::<Hmac<Sha512>>(key, data) } else { signed::<Hmac<Sha256>>(key, data) }
+    }
+
+    fn hash(&self, data: &[u8]) -> Vec<u8> {
+        if self.is_512 { Sha512::digest(data).to_vec() } else { Sha256::digest(data).to_vec() }
+    }
+}
+
+fn signed<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
+    let Ok(mut mac) = <M as KeyInit>::new_from_slice(key) else {
+        unreachable!("HMAC takes keys of any length");
+    };
+    mac.update(data);
+    mac.finalize().into_bytes().to_vec()
+}
+
+/// The question to a client's first message: `n,[a=...],n=user,r=nonce[,extension=...]`.
+fn ask(
+    message: &str,
+    users: Option<&BTreeMap<String, String>>,
+    mut chance: impl FnMut() -> u64,
+) -> Option<(Asked, String)> {
+    let mut parts = message.splitn(3, ',');
+    let (binding, _act_as, bare) = (parts.next()?, parts.next()?, parts.next()?);
+    if binding != "n" {
+        return None;
+    }
+    let mut fields = bare.split(',');
+    let user = fields.next()?.strip_prefix("n=")?.replace("=2C", ",").replace("=3D", "=");
+    let theirs = fields.next()?.strip_prefix("r=").filter(|nonce| !nonce.is_empty())?;
+    if fields.any(|extension| extension == "tokenauth=true") {
+        return None; // there are no delegation tokens
+    }
+    let nonce = format!("{theirs}{:016x}{:016x}", chance(), chance());
+    let salt = [chance().to_be_bytes(), chance().to_be_bytes()].concat();
+    let question = format!("r={nonce},s={},i={ITERATIONS}", BASE64_STANDARD.encode(&salt));
+    // A user that there is not is asked as well, so as not to tell.
+    let password = users.and_then(|users| users.get(&user)).cloned();
+    Some((Asked { user, password, salt, nonce, said: format!("{bare},{question}") }, question))
+}

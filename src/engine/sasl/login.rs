@@ -1,0 +1,123 @@
+//! The steps of a login on a connection: SaslHandshake names the mechanism, then tokens go back and forth.
+//!
+//! After SaslHandshake v0 (Kafka 0.10) tokens travel bare behind their length, and a broker that does not like one hangs
+//! up without a word; after v1 (Kafka 1.0, KIP-152) they travel in SaslAuthenticate, whose answer gives a reason and, from
+//! v1 on, how long the session lasts (KIP-368).
+
+use super::{Credentials, Exchange, words};
+use crate::api::{ErrorCode, sasl_authenticate, sasl_handshake};
+use crate::engine::{Error, ErrorKind};
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// What to send next.
+#[derive(Debug, PartialEq)]
+pub enum Message {
+    Handshake(sasl_handshake::Request, i16),
+    Authenticate(sasl_authenticate::Request, i16),
+    /// Bytes behind their length, without a header.
+    Bare(Bytes),
+}
+
+/// A login under way.
+pub struct Login {
+    mechanism: &'static str,
+    who: String,
+    exchange: Exchange,
+    /// The client's first message, until the broker has taken the mechanism.
+    first: Option<Vec<u8>>,
+    /// The version of SaslAuthenticate; `None` for bare tokens.
+    version: Option<i16>,
+}
+
+impl Login {
+    /// Begins with SaslHandshake, in a version the broker knows.
+    pub fn start(
+        credentials: &Credentials,
+        nonce: &str,
+        versions: &HashMap<i16, (i16, i16)>,
+    ) -> Result<(Self, Message), Error> {
+        let (first, exchange) = credentials.start(nonce)?;
+        let newest = |api: &crate::api::Info| versions.get(&api.key).map(|(_, high)| (*high).min(api.max_stable));
+        let authenticate = newest(&sasl_authenticate::API);
+        let Some(handshake) = newest(&sasl_handshake::API) else {
+            let error = Error::new(ErrorKind::Authentication, "the broker has no SASL");
+            return Err(error.with_hint("set security.protocol to PLAINTEXT or SSL, or upgrade the broker to 0.10"));
+        };
+        let version = authenticate.filter(|_| handshake > 0);
+        let mechanism = credentials.mechanism();
+        let request = sasl_handshake::Request { mechanism: mechanism.to_owned() };
+        let message = Message::Handshake(request, if version.is_some() { handshake } else { 0 });
+        Ok((Self { mechanism, who: format!("{credentials:?}"), exchange, first: Some(first), version }, message))
+    }
+
+    /// Takes in the answer to SaslHandshake.
+    pub fn handle_handshake(&mut self, response: sasl_handshake::Response) -> Result<Message, Error> {
+        match response.error_code {
+            ErrorCode::NONE => Ok(self.message(self.first.clone().unwrap_or_default())),
+            ErrorCode::UNSUPPORTED_SASL_MECHANISM => {
+                let offered = words(&response.mechanisms.join(", "));
+                let error = Error::refused(response.error_code, format!("SASL handshake for {}", self.mechanism));
+                Err(error.with_hint(format!("set sasl.mechanism to one that the broker has: {offered}")))
+            }
+            ErrorCode::ILLEGAL_SASL_STATE => {
+                let error = Error::refused(response.error_code, "SASL handshake");
+                Err(error.with_hint(
+                    "this listener wants no SASL: set security.protocol to PLAINTEXT or SSL, or another port",
+                ))
+            }
+            code => Err(Error::refused(code, "SASL handshake")),
+        }
+    }
+
+    /// Takes in the answer to a token; gives the next message, or how long the session lasts if it has an end.
+    pub fn handle_authenticate(
+        &mut self,
+        response: sasl_authenticate::Response,
+    ) -> Result<Result<Message, Option<Duration>>, Error> {
+        if response.error_code.is_error() {
+            let said = response.error_message.filter(|m| !m.is_empty()).map(|m| words(&m));
+            let said = [said.as_deref(), self.exchange.refusal()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+            let tried = format!("authentication with {}", self.who);
+            let tried = if said.is_empty() { tried } else { format!("{tried}: {said:?}") };
+            return Err(self.advise(Error::refused(response.error_code, tried)));
+        }
+        let lasts = u64::try_from(response.session_lifetime_ms).ok().filter(|ms| *ms > 0);
+        Ok(self.handle_token(&response.auth_bytes)?.ok_or_else(|| lasts.map(Duration::from_millis)))
+    }
+
+    /// Takes in a bare token; `None` at the end.
+    pub fn handle_token(&mut self, token: &[u8]) -> Result<Option<Message>, Error> {
+        let next = self.exchange.answer(token).map_err(|e| self.advise(e))?;
+        Ok(next.map(|token| self.message(token)))
+    }
+
+    /// What it means that the broker hangs up.
+    pub fn closed_by_peer(&self) -> Error {
+        let message = format!("connection closed by the broker during authentication with {}", self.who);
+        if self.version.is_none() && self.first.is_none() {
+            // Nothing else tells the client that it was refused.
+            return self.advise(Error::new(ErrorKind::Authentication, message));
+        }
+        Error::new(ErrorKind::Network, message).with_hint("the broker's log says why")
+    }
+
+    fn message(&mut self, token: Vec<u8>) -> Message {
+        self.first = None;
+        match self.version {
+            Some(version) => Message::Authenticate(sasl_authenticate::Request { auth_bytes: token.into() }, version),
+            None => Message::Bare(token.into()),
+        }
+    }
+
+    fn advise(&self, error: Error) -> Error {
+        if error.hint().is_some() {
+            return error;
+        }
+        error.with_hint(match self.mechanism {
+            "OAUTHBEARER" => "check the token: issuer, audience, scope, expiry",
+            _ => "check sasl.username, sasl.password and sasl.mechanism",
+        })
+    }
+}

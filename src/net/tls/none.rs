@@ -1,0 +1,63 @@
+//! What stands in for sessions in a build without TLS: types that nobody can make.
+
+use super::{Failure, Settings};
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+use std::io::{self, Write};
+
+/// Makes no sessions.
+#[derive(Debug)]
+pub enum Client {}
+
+impl Client {
+    /// Refuses.
+    pub fn new(_: Settings) -> Result<Self, Failure> {
+        let (message, hint) = ("this build has no TLS", "build klamm with the feature tls");
+        Err(Failure { message: message.to_owned(), hint: hint.to_owned(), is_final: true })
+    }
+
+    /// No session.
+    pub fn session(&self, _: &str) -> Result<Session, Failure> {
+        match *self {}
+    }
+}
+
+/// Makes no sessions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Server {}
+
+impl Server {
+    /// No session.
+    pub fn session(&self) -> Result<Session, Failure> {
+        match *self {}
+    }
+}
+
+/// No session.
+#[derive(Debug)]
+pub enum Session {}
+
+#[allow(missing_docs, reason = "as of the sessions there are")]
+impl Session {
+    pub fn is_handshaking(&self) -> bool {
+        match *self {}
+    }
+    pub fn receive(&mut self, _: &[u8], _: &mut BytesMut) -> Result<(), Failure> {
+        match *self {}
+    }
+    pub fn cut_short(&self) -> Failure {
+        match *self {}
+    }
+    pub fn take(&mut self, _: &mut VecDeque<Bytes>) -> io::Result<()> {
+        match *self {}
+    }
+    pub fn wants_write(&self) -> bool {
+        match *self {}
+    }
+    pub fn write_to(&mut self, _: &mut impl Write) -> io::Result<()> {
+        match *self {}
+    }
+    pub fn finish(&mut self) {
+        match *self {}
+    }
+}

@@ -1,0 +1,334 @@
+//! Sessions over rustls: bytes of the wire in, plaintext out, and the other way round. No socket is touched here.
+
+use super::{Failure, Settings, Version, pem, trust};
+use bytes::{Buf, Bytes, BytesMut};
+use rustls::client::Resumption;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::ServerName;
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::{TLS12, TLS13};
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, Connection, Error, ServerConfig,
+    ServerConnection, SupportedProtocolVersion,
+};
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{self, BufRead, IoSlice, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// Encrypted bytes that may wait for the kernel.
+const MAX_SEALED: usize = 256 << 10;
+/// Pieces that are encrypted together.
+const MAX_PIECES: usize = 64;
+/// Servers whose sessions are remembered, to be resumed with a shorter handshake.
+const REMEMBERED: usize = 256;
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// Makes sessions with servers. Files are looked at for every session, and read again when they have changed; as long as
+/// what is there then makes no sense, what was there before goes on.
+pub struct Client {
+    settings: Settings,
+    loaded: Mutex<Loaded>,
+}
+
+struct Loaded {
+    config: Arc<ClientConfig>,
+    stamps: Vec<Stamp>,
+}
+
+/// When a file was written and how long it is.
+type Stamp = Option<(SystemTime, u64)>;
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("tls::Client")
+    }
+}
+
+impl Client {
+    /// Reads certificates and keys.
+    #[allow(clippy::disallowed_methods, reason = "callers share a client with its I/O thread")]
+    pub fn new(settings: Settings) -> Result<Self, Failure> {
+        let stamps = stamps(&settings);
+        let config = Arc::new(load(&settings)?);
+        Ok(Self { settings, loaded: Mutex::new(Loaded { config, stamps }) })
+    }
+
+    /// A session with a host, about to begin.
+    pub fn session(&self, host: &str) -> Result<Session, Failure> {
+        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host).trim_end_matches('.');
+        let name = ServerName::try_from(bare.to_owned());
+        let name = name.map_err(|_| Failure::new(format!("{host:?} is no host name"), "check the address"))?;
+        let connection = ClientConnection::new(self.config(), name);
+        let connection = connection.map_err(|e| explain(&e))?;
+        Ok(Session::new(connection.into()))
+    }
+
+    fn config(&self) -> Arc<ClientConfig> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamps = stamps(&self.settings);
+        if stamps != loaded.stamps
+            && let Ok(config) = load(&self.settings)
+        {
+            *loaded = Loaded { config: Arc::new(config), stamps };
+        }
+        loaded.config.clone()
+    }
+}
+
+fn stamps(settings: &Settings) -> Vec<Stamp> {
+    let identity = settings.identity.as_ref();
+    let pems =
+        [settings.authorities.as_ref(), identity.map(|i| &i.certificates), identity.and_then(|i| i.key.as_ref())];
+    let stamp = |pem: &super::Pem| match pem {
+        super::Pem::File(path) => fs::metadata(path).and_then(|m| Ok((m.modified()?, m.len()))).ok(),
+        super::Pem::Text(_) => None,
+    };
+    pems.into_iter().flatten().map(stamp).collect()
+}
+
+fn load(settings: &Settings) -> Result<ClientConfig, Failure> {
+    let provider = provider();
+    let verifier = trust::verifier(settings.authorities.as_ref(), settings.check_host, &provider)?;
+    let version = |v: &Version| match v {
+        Version::Tls12 => &TLS12,
+        Version::Tls13 => &TLS13,
+    };
+    let versions: Vec<&'static SupportedProtocolVersion> = settings.versions.iter().map(version).collect();
+    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&versions);
+    let builder = builder.map_err(|e| Failure::new(format!("no TLS: {e}"), "check ssl.enabled.protocols"))?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
+    let mut config = match &settings.identity {
+        None => builder.with_no_client_auth(),
+        Some(identity) => {
+            let text = identity.certificates.read("the client's certificate")?;
+            let certificates = pem::certificates(&text, "the client's certificate")?;
+            let key = identity.key.as_ref().map(|key| key.read("the private key")).transpose()?.unwrap_or(text);
+            let key = pem::key(&key, identity.password.as_deref())?;
+            let builder = builder.with_client_auth_cert(certificates, key);
+            builder.map_err(|e| {
+                let hint = "check that certificate and key belong together";
+                Failure::new(format!("the client's certificate cannot be used: {e}"), hint)
+            })?
+        }
+    };
+    config.resumption = Resumption::in_memory_sessions(REMEMBERED);
+    Ok(config)
+}
+
+/// Makes sessions with clients.
+#[derive(Clone)]
+pub struct Server(Arc<ServerConfig>);
+
+impl PartialEq for Server {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Server {}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("tls::Server")
+    }
+}
+
+impl Server {
+    /// A server with a certificate, its key, and the authority that has to vouch for clients, if they are asked: PEM texts.
+    pub fn new(certificates: &str, key: &str, clients: Option<&str>) -> Result<Self, Failure> {
+        let provider = provider();
+        let failed = |e: &dyn std::fmt::Display| Failure::new(format!("no TLS server: {e}"), "check the certificates");
+        let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|e| failed(&e))?;
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(text) => {
+                let roots = Arc::new(trust::roots(text)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
+                builder.with_client_cert_verifier(verifier.map_err(|e| failed(&e))?)
+            }
+        };
+        let certificates = pem::certificates(certificates, "the server's certificate")?;
+        let config = builder.with_single_cert(certificates, pem::key(key, None)?);
+        Ok(Self(Arc::new(config.map_err(|e| failed(&e))?)))
+    }
+
+    /// A session with a client, about to begin.
+    pub fn session(&self) -> Result<Session, Failure> {
+        ServerConnection::new(self.0.clone()).map(|c| Session::new(c.into())).map_err(|e| explain(&e))
+    }
+}
+
+/// One end of a session.
+#[derive(Debug)]
+pub struct Session {
+    connection: Connection,
+}
+
+impl Session {
+    fn new(mut connection: Connection) -> Self {
+        connection.set_buffer_limit(Some(MAX_SEALED));
+        Self { connection }
+    }
+
+    /// Whether the handshake is not over yet.
+    pub fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// Takes in bytes of the wire and appends what they decrypt to. After a failure there is an alert to write.
+    pub fn receive(&mut self, mut sealed: &[u8], out: &mut BytesMut) -> Result<(), Failure> {
+        while !sealed.is_empty() {
+            // It fails only for a buffer that is full, which is emptied below.
+            if self.connection.read_tls(&mut sealed).is_err() {
+                return Err(Failure::new("the peer's TLS records are too large", "check host and port"));
+            }
+            self.connection.process_new_packets().map_err(|e| explain(&e))?;
+            let mut reader = self.connection.reader();
+            while let Ok(plain @ [_, ..]) = reader.fill_buf() {
+                let length = plain.len();
+                out.extend_from_slice(plain);
+                reader.consume(length);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the end of the stream means in the middle of the handshake.
+    pub fn cut_short(&self) -> Failure {
+        Failure {
+            is_final: false,
+            ..Failure::new(
+                "TLS handshake failed: the peer closed the connection",
+                "is this a plaintext port (security.protocol=PLAINTEXT or SASL_PLAINTEXT)? the broker's log says why",
+            )
+        }
+    }
+
+    /// Encrypts what is queued, as far as there is room.
+    pub fn take(&mut self, queue: &mut VecDeque<Bytes>) -> io::Result<()> {
+        while !queue.is_empty() {
+            let pieces: Vec<IoSlice<'_>> = queue.iter().take(MAX_PIECES).map(|b| IoSlice::new(b)).collect();
+            let mut taken = self.connection.writer().write_vectored(&pieces)?;
+            if taken == 0 {
+                break;
+            }
+            while let Some(first) = queue.front_mut() {
+                if taken < first.len() {
+                    first.advance(taken);
+                    break;
+                }
+                taken -= first.len();
+                queue.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is something for the wire.
+    pub fn wants_write(&self) -> bool {
+        self.connection.wants_write()
+    }
+
+    /// Writes what there is for the wire.
+    pub fn write_to(&mut self, wire: &mut impl Write) -> io::Result<()> {
+        while self.connection.wants_write() {
+            match self.connection.write_tls(wire) {
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says to the peer that nothing more will come.
+    pub fn finish(&mut self) {
+        self.connection.send_close_notify();
+    }
+}
+
+/// What went wrong, and what to check.
+fn explain(error: &Error) -> Failure {
+    use CertificateError as C;
+    let failed = |hint: &str| Failure::new(format!("TLS handshake failed: {}", words(error)), hint);
+    match error {
+        Error::InvalidCertificate(why) => failed(match why {
+            C::Expired | C::ExpiredContext { .. } => "renew the broker's certificate, or check this machine's clock",
+            C::NotValidYet | C::NotValidYetContext { .. } => "check this machine's clock",
+            C::UnknownIssuer | C::BadSignature => {
+                "set ssl.ca.location to the PEM certificate of the authority that signed the broker's; a self-signed \
+                 certificate is its own"
+            }
+            C::NotValidForName | C::NotValidForNameContext { .. } => {
+                "connect by a name that the certificate has, or have the brokers advertise one; \
+                 ssl.endpoint.identification.algorithm=none gives up this check and most of the protection with it"
+            }
+            _ => "have a certificate made that is for a server and signed by an authority",
+        }),
+        Error::AlertReceived(alert) => {
+            use AlertDescription as A;
+            let certificates = "the broker asks for a client certificate that its authority vouches for: check \
+                                ssl.certificate.location and ssl.key.location";
+            let hint = match alert {
+                A::CertificateRequired
+                | A::BadCertificate
+                | A::CertificateUnknown
+                | A::CertificateExpired
+                | A::CertificateRevoked
+                | A::UnsupportedCertificate
+                | A::UnknownCA
+                | A::AccessDenied
+                | A::DecryptError => certificates,
+                A::HandshakeFailure => "the two have no cipher in common, or the broker asks for a client certificate",
+                A::ProtocolVersion => "the two have no version of TLS in common: check ssl.enabled.protocols",
+                _ => "the broker's log says more",
+            };
+            let is_final = !matches!(alert, A::InternalError | A::UserCanceled | A::CloseNotify);
+            Failure { is_final, ..Failure::new(format!("the broker refused TLS: {}", name(*alert)), hint) }
+        }
+        Error::InvalidMessage(_) => failed("the peer does not speak TLS: check the port and security.protocol"),
+        Error::PeerIncompatible(_) => failed("the two have no version or cipher of TLS in common"),
+        Error::DecryptError => Failure { is_final: false, ..failed("what arrived was damaged on the way") },
+        _ => failed("the broker's log says more"),
+    }
+}
+
+fn words(error: &Error) -> String {
+    use CertificateError as C;
+    match error {
+        Error::InvalidCertificate(C::Expired | C::ExpiredContext { .. }) => {
+            "the broker's certificate has expired".into()
+        }
+        Error::InvalidCertificate(C::NotValidYet | C::NotValidYetContext { .. }) => {
+            "the broker's certificate is not valid yet".into()
+        }
+        // A bad signature is mostly that of another authority of the same name.
+        Error::InvalidCertificate(C::UnknownIssuer | C::BadSignature) => {
+            "no trusted authority vouches for the broker's certificate".into()
+        }
+        Error::InvalidCertificate(C::NotValidForNameContext { expected, presented }) => {
+            // `DnsName("host")`, as webpki prints them.
+            let names = presented.iter().map(|name| name.split('"').nth(1).unwrap_or(name)).collect::<Vec<_>>();
+            format!("the broker's certificate is not for {}, but for {}", expected.to_str(), names.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// An alert as OpenSSL spells it: `certificate required`.
+fn name(alert: AlertDescription) -> String {
+    let mut name = String::new();
+    for letter in format!("{alert:?}").chars() {
+        if letter.is_uppercase() && name.chars().next_back().is_some_and(char::is_lowercase) {
+            name.push(' ');
+        }
+        name.push(letter);
+    }
+    name.to_lowercase()
+}

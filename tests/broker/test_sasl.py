@@ -1,0 +1,271 @@
+"""Logging in: every mechanism, every client, both brokers; and what is said when it fails."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+import time
+
+import pytest
+
+import klamm
+from klamm.errors import AuthenticationError, BrokerError, ConfigError, KafkaError, NetworkError
+from klamm.oauth import Token
+from klamm.testing import DevBroker
+from secured import PASSWORD, PASSWORDS, USER, unsecured_token
+
+
+def tokens():
+    return Token(unsecured_token(), time.time() + 3600)
+
+
+def round_trip(config, topic):
+    """Sends a record and reads it again, in a group."""
+    with klamm.Producer(config) as producer:
+        producer.send(topic, b"v" * 100_000).result(20)
+    with klamm.Consumer(config, "g-" + topic, [topic], auto_offset_reset="earliest") as consumer:
+        assert [len(record.value) for record in consumer.poll(timeout=20, max_records=1)] == [100_000]
+
+
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+@pytest.mark.parametrize("door", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_password_opens_the_door(secured, topic, door, mechanism):
+    round_trip(secured.config(door, mechanism), topic)
+
+
+@pytest.mark.parametrize("door", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_a_token_opens_the_door(secured, topic, door):
+    round_trip(secured.config(door, "OAUTHBEARER", sasl_oauth_token_provider=tokens), topic)
+
+
+def test_a_provider_may_be_one_for_confluent_kafka(secured, topic):
+    asked = []
+
+    def provider(config):
+        asked.append(config)
+        return unsecured_token(), time.time() + 3600
+
+    round_trip(secured.config("SASL_PLAINTEXT", "OAUTHBEARER") | {"oauth_cb": provider}, topic)
+    assert asked[0] == ""
+
+
+def test_java_says_the_same_in_its_own_way(secured, topic):
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    jaas = f'{module} required username="{USER}" password="{PASSWORD}";'
+    config = secured.config("SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-512", sasl_jaas_config=jaas)
+    round_trip(config, topic)
+
+
+async def _async_round_trip(config, topic):
+    async with klamm.AsyncProducer(config) as producer:
+        await producer.send(topic, b"v")
+    async with klamm.AsyncAdmin(config) as admin:
+        return topic in await admin.list_topics()
+
+
+def test_asyncio_logs_in_as_well(secured, topic):
+    import asyncio
+
+    assert asyncio.run(_async_round_trip(secured.config("SASL_SSL", "SCRAM-SHA-256"), topic))
+
+
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+def test_a_wrong_password_is_refused_at_once_and_never_shown(secured, topic, mechanism):
+    config = secured.config("SASL_PLAINTEXT", mechanism, sasl_password="wr0ng")
+    began = time.monotonic()
+    with klamm.Producer(config) as producer, pytest.raises(AuthenticationError) as caught:
+        producer.send(topic, b"v").result(20)
+    with klamm.Consumer(config, topics=[topic]) as consumer, pytest.raises(AuthenticationError):
+        consumer.poll(timeout=20)
+    with klamm.Admin(config) as admin, pytest.raises(AuthenticationError):
+        admin.list_topics()
+    assert time.monotonic() - began < 10
+    said = str(caught.value)
+    assert f'authentication with {mechanism} as "{USER}"' in said
+    assert "invalid" in said.lower()  # the broker's own word
+    assert "check sasl.username, sasl.password" in said
+    for shown in (
+        said,
+        repr(caught.value),
+        repr(producer),
+        str(pickle.dumps(caught.value)),
+        str(caught.value.__dict__),
+    ):
+        assert "wr0ng" not in shown
+
+
+def test_a_refused_client_says_so_again_without_asking_again():
+    with DevBroker(sasl={"PLAIN": {USER: PASSWORD}}) as broker:
+        config = broker.client_config(USER) | {"sasl.password": "wrong"}
+        with klamm.Admin(config) as admin:
+            for _ in range(20):
+                with pytest.raises(AuthenticationError):
+                    admin.list_topics(timeout=20)
+        assert len(broker.requests("SaslAuthenticate")) == 1
+
+
+def test_a_mechanism_that_the_broker_lacks_is_named_with_those_it_has(topic):
+    with DevBroker(sasl={"SCRAM-SHA-512": {USER: PASSWORD}}) as broker:
+        config = broker.client_config(USER) | {"sasl.mechanism": "PLAIN"}
+        with klamm.Producer(config) as producer, pytest.raises(AuthenticationError) as caught:
+            producer.send(topic, b"v").result(20)
+    assert "SASL handshake for PLAIN: UNSUPPORTED_SASL_MECHANISM" in str(caught.value)
+    assert "set sasl.mechanism to one that the broker has: SCRAM-SHA-512" in str(caught.value)
+
+
+def test_a_listener_without_sasl_says_so(broker, topic):
+    config = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "a",
+        "sasl.password": "b",
+    }
+    with klamm.Producer({"bootstrap.servers": broker.bootstrap_servers, **config}) as producer:
+        with pytest.raises(AuthenticationError, match="this listener wants no SASL"):
+            producer.send(topic, b"v").result(20)
+
+
+def test_a_client_without_sasl_is_told_what_may_be_missing(secured):
+    servers = secured.doors["SASL_PLAINTEXT"]
+    with klamm.Admin(servers) as admin, pytest.raises(NetworkError) as caught:
+        admin.list_topics(timeout=1)
+    assert "does this listener want SASL (security.protocol=SASL_PLAINTEXT or SASL_SSL)?" in str(caught.value)
+
+
+def test_a_session_is_renewed_before_it_ends(secured, topic):
+    config = secured.config("SHORT", "SCRAM-SHA-256", acks="all", reconnect_backoff_ms=60_000)
+    end = time.monotonic() + 5
+    with klamm.Producer(config) as producer:
+        while time.monotonic() < end:
+            # A connection that the broker ended would not be made again for a minute.
+            producer.send(topic, b"v").result(10)
+
+
+def test_a_session_is_renewed_with_the_token_of_the_time():
+    given = []
+
+    def provider():
+        given.append(unsecured_token(lasts=2.0))
+        return Token(given[-1], time.time() + 2.0)
+
+    with DevBroker(sasl={"OAUTHBEARER": None}, sasl_session=60) as broker:
+        config = broker.client_config(mechanism="OAUTHBEARER")
+        config |= {"sasl.oauth.token.provider": provider, "reconnect.backoff.ms": 60_000}
+        with klamm.Producer(config) as producer:
+            end = time.monotonic() + 4
+            while time.monotonic() < end:
+                producer.send("t", b"v").result(10)
+        assert len(broker.requests("SaslHandshake")) >= 3
+    assert len(given) >= 3
+
+
+def test_a_token_that_the_broker_refuses(secured, topic):
+    def provider():
+        return unsecured_token(lasts=-60), time.time() + 60
+
+    config = secured.config("SASL_PLAINTEXT", "OAUTHBEARER", sasl_oauth_token_provider=provider)
+    with klamm.Producer(config) as producer, pytest.raises(AuthenticationError) as caught:
+        producer.send(topic, b"v").result(20)
+    assert "authentication with OAUTHBEARER" in str(caught.value)
+    assert "invalid_token" in str(caught.value)
+    assert "eyJ" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("provider", "says"),
+    [
+        (lambda: 1 / 0, "the provider raised ZeroDivisionError"),
+        (lambda: ("token", time.time() - 1), "returned one that has expired"),
+        (lambda: None, "returned a value of type NoneType"),
+        (lambda: ("to ken", time.time() + 60), "printable ASCII"),
+    ],
+)
+def test_a_provider_that_gives_no_token_is_told_at_once(provider, says):
+    with DevBroker(sasl={"OAUTHBEARER": None}) as broker:
+        config = broker.client_config(mechanism="OAUTHBEARER") | {"sasl.oauth.token.provider": provider}
+        with klamm.Admin(config) as admin, pytest.raises(AuthenticationError, match=says):
+            admin.list_topics(timeout=20)
+
+
+def test_who_waits_for_the_first_token_gets_it():
+    ready = threading.Event()
+
+    def provider():
+        ready.wait(20)
+        return tokens()
+
+    with DevBroker(sasl={"OAUTHBEARER": None}) as broker:
+        config = broker.client_config(mechanism="OAUTHBEARER") | {"sasl.oauth.token.provider": provider}
+        with klamm.Producer(config) as producer:
+            delivery = producer.send("t", b"v")
+            ready.set()
+            assert delivery.result(20).offset == 0
+
+
+def test_the_thread_for_tokens_ends_with_its_client():
+    before = threading.active_count()
+    with DevBroker(sasl={"OAUTHBEARER": None}) as broker:
+        config = broker.client_config(mechanism="OAUTHBEARER") | {"sasl.oauth.token.provider": tokens}
+        with klamm.Producer(config) as producer:
+            producer.send("t", b"v").result(20)
+    deadline = time.monotonic() + 10
+    while threading.active_count() > before and time.monotonic() < deadline:
+        threading.Event().wait(0.01)
+    assert threading.active_count() == before
+
+
+def test_tokens_have_to_come_from_somewhere():
+    with pytest.raises(ConfigError, match="needs to know where tokens come from"):
+        klamm.Producer("127.0.0.1:1", security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER")
+
+
+def test_a_token_is_not_in_its_repr():
+    assert "secret" not in repr(Token("secret", 1.0))
+    with pytest.raises(TypeError):
+        copy.copy(
+            klamm.Admin(
+                "127.0.0.1:1",
+                security_protocol="SASL_PLAINTEXT",
+                sasl_mechanism="PLAIN",
+                sasl_username="a",
+                sasl_password="b",
+            )
+        )
+
+
+@pytest.mark.parametrize("mechanism", [*PASSWORDS, "OAUTHBEARER"])
+def test_librdkafka_logs_in(secured, topic, mechanism):
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    config = secured.config("SASL_SSL", mechanism)
+    if mechanism == "OAUTHBEARER":
+        config["oauth_cb"] = lambda _: (unsecured_token(), time.time() + 3600)
+    outcomes = []
+    producer = confluent_kafka.Producer(config)
+    producer.produce(topic, b"v", on_delivery=lambda error, _: outcomes.append(error))
+    producer.flush(20)
+    assert outcomes == [None]
+
+
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+def test_kafka_python_logs_in(secured, topic, mechanism):
+    kafka = pytest.importorskip("kafka")
+    producer = kafka.KafkaProducer(
+        bootstrap_servers=secured.doors["SASL_PLAINTEXT"],
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism=mechanism,
+        sasl_plain_username=USER,
+        sasl_plain_password=PASSWORD,
+    )
+    try:
+        assert producer.send(topic, b"v").get(20).partition == 0
+    finally:
+        producer.close()
+
+
+def test_errors_of_sasl_are_authentication_errors():
+    for name in ("SaslAuthenticationFailedError", "UnsupportedSaslMechanismError", "IllegalSaslStateError"):
+        kind = getattr(klamm.errors, name)
+        assert issubclass(kind, AuthenticationError)
+        assert issubclass(kind, BrokerError)
+        assert issubclass(kind, KafkaError)

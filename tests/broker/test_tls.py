@@ -1,0 +1,355 @@
+"""Encrypted connections: whom the client trusts, who it shows itself as, and what is said when a handshake fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+import klamm
+from klamm.errors import AuthenticationError, ConfigError, InsecureWarning, KafkaError, NetworkError
+from klamm.testing import CertificateAuthority, DevBroker
+from secured import HOSTS
+
+
+def round_trip(config, topic):
+    with klamm.Producer(config) as producer:
+        producer.send_many(topic, [b"v" * 100_000] * 30)
+        producer.flush(20)
+    with klamm.Consumer(config, topics=[topic], auto_offset_reset="earliest") as consumer:
+        read = []
+        while len(read) < 30:
+            read += consumer.poll(timeout=20)
+        assert {len(record.value) for record in read} == {100_000}
+
+
+def refusal(config, kind=AuthenticationError, timeout=20.0):
+    began = time.monotonic()
+    with klamm.Admin(config) as admin, pytest.raises(kind) as caught:
+        admin.list_topics(timeout=timeout)
+    assert time.monotonic() - began < timeout + 5
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+@pytest.mark.parametrize("door", ["SSL", "MTLS"])
+def test_records_go_there_and_back(secured, topic, door, version):
+    round_trip(secured.config(door, ssl_enabled_protocols=version), topic)
+
+
+def test_java_says_the_same_in_its_own_way(secured, topic):
+    # As Java has it in a properties file: one file with key and certificate, or all in one line.
+    both = secured.home / "client.both.pem"
+    files = {"ssl.truststore.location": secured.home / "ca.pem", "ssl.keystore.location": both}
+    one_line = " ".join(both.read_text().split("\n")).split("-----BEGIN CERTIFICATE-----")
+    texts = {
+        "ssl.truststore.certificates": (secured.home / "ca.pem").read_text().replace("\n", "\\n"),
+        "ssl.keystore.certificate.chain": "-----BEGIN CERTIFICATE-----" + one_line[1],
+        "ssl.keystore.key": one_line[0],
+    }
+    for stores in (files, texts):
+        base = {"bootstrap.servers": secured.doors["MTLS"], "security.protocol": "SSL"}
+        types = {"ssl.truststore.type": "PEM", "ssl.keystore.type": "PEM"}
+        round_trip({**base, **types, **{key: str(value) for key, value in stores.items()}}, topic)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_a_key_may_be_encrypted(secured, topic, tmp_path):
+    sealed = tmp_path / "sealed.key"
+    command = ["openssl", "pkcs8", "-topk8", "-v2", "aes-256-cbc", "-passout", "pass:op3n"]
+    subprocess.run([*command, "-in", secured.home / "client.key", "-out", sealed], check=True)
+    config = secured.config("MTLS", ssl_key_location=str(sealed))
+    round_trip({**config, "ssl.key.password": "op3n"}, topic)
+    with pytest.raises(ConfigError, match="the private key is encrypted; hint: set ssl.key.password"):
+        klamm.Admin(config)
+    with pytest.raises(ConfigError, match=r"cannot be decrypted; hint: check ssl\.key\.password") as caught:
+        klamm.Admin({**config, "ssl.key.password": "wr0ng"})
+    assert "wr0ng" not in str(caught.value)
+
+
+def test_the_system_is_trusted_by_default(secured, topic):
+    program = (
+        "import sys, klamm; klamm.Producer(sys.argv[1], security_protocol='SSL').send(sys.argv[2], b'v').result(20)"
+    )
+    command = [sys.executable, "-c", program, secured.doors["SSL"], topic]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    mine = {**environment, "SSL_CERT_FILE": str(secured.home / "ca.pem")}
+    subprocess.run(command, env=mine, check=True, timeout=60)
+    without = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert "no trusted authority vouches for the broker's certificate" in without.stderr
+
+
+def test_an_authority_that_is_not_trusted(secured, tmp_path):
+    other = tmp_path / "other.pem"
+    other.write_text(CertificateAuthority().pem)
+    said = refusal(secured.config("SSL", ssl_ca_location=str(other)))
+    assert "TLS handshake failed: no trusted authority vouches for the broker's certificate" in said
+    assert "set ssl.ca.location" in said
+
+
+def test_a_certificate_that_has_expired(tmp_path):
+    authority = CertificateAuthority()
+    with DevBroker(tls=authority.issue("late", HOSTS, expired=True)) as broker:
+        said = refusal(
+            {"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SSL", "ssl.ca.pem": authority.pem}
+        )
+    assert "the broker's certificate has expired" in said
+    assert "renew the broker's certificate" in said
+
+
+def test_a_certificate_for_another_host_and_the_switch_for_it(topic):
+    authority = CertificateAuthority()
+    with DevBroker(tls=authority.issue("other", ["kafka.example"])) as broker:
+        config = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SSL",
+            "ssl.ca.pem": authority.pem,
+        }
+        said = refusal(config)
+        assert "the broker's certificate is not for 127.0.0.1, but for kafka.example" in said
+        for nothing in ("none", ""):
+            with pytest.warns(InsecureWarning, match="takes any broker"):
+                producer = klamm.Producer({**config, "ssl.endpoint.identification.algorithm": nothing})
+            with producer:
+                producer.send(topic, b"v").result(20)
+        # Nothing else is given up.
+        with pytest.warns(InsecureWarning):
+            admin = klamm.Admin(
+                {**config, "ssl.endpoint.identification.algorithm": "none", "ssl.ca.pem": CertificateAuthority().pem}
+            )
+        with admin, pytest.raises(AuthenticationError, match="no trusted authority"):
+            admin.list_topics(timeout=20)
+
+
+def test_nobody_is_warned_of_what_is_safe(secured):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        klamm.Admin(secured.config("SSL", ssl_endpoint_identification_algorithm="https")).close()
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_a_broker_that_asks_for_a_certificate(secured, version):
+    config = secured.config("MTLS", ssl_enabled_protocols=version)
+    del config["ssl.certificate.location"], config["ssl.key.location"]
+    said = refusal(config)
+    assert "the broker refused TLS" in said
+    assert "check ssl.certificate.location" in said or "asks for a client certificate" in said
+
+
+def test_a_client_certificate_of_another_authority(secured, tmp_path):
+    certificate, key = CertificateAuthority().issue("mallory")
+    config = secured.config("MTLS", ssl_certificate_pem=certificate, ssl_key_pem=key)
+    del config["ssl.certificate.location"], config["ssl.key.location"]
+    assert "the broker refused TLS" in refusal(config)
+
+
+def test_a_plaintext_client_at_a_tls_port(secured):
+    said = refusal(secured.doors["SSL"], KafkaError, timeout=1)
+    assert "security.protocol" in said
+    assert "TLS" in said
+
+
+def test_a_tls_client_at_a_plaintext_port(broker):
+    config = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "security.protocol": "SSL",
+        "ssl.ca.pem": CertificateAuthority().pem,
+    }
+    said = refusal(config, NetworkError, timeout=1)
+    assert "TLS handshake failed: the peer closed the connection" in said
+    assert "is this a plaintext port (security.protocol=PLAINTEXT or SASL_PLAINTEXT)?" in said
+
+
+@contextlib.contextmanager
+def server(serve):
+    """Runs `serve` with every connection that a port gets."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with contextlib.suppress(OSError), connection:
+                        connection.settimeout(10)
+                        serve(connection)
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join(20)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the peer does not speak TLS"),
+        (b"\x16\x03\x03\xff\xff" + bytes(100), "TLS handshake failed"),
+        (b"\x15\x03\x03\x00\x02\x02\x28", "the broker refused TLS: handshake failure"),
+    ],
+)
+def test_an_answer_that_is_no_handshake(words, says):
+    with server(
+        lambda connection: (connection.sendall(words), connection.recv(1 << 16), connection.recv(1))
+    ) as address:
+        config = {"bootstrap.servers": address, "security.protocol": "SSL", "ssl.ca.pem": CertificateAuthority().pem}
+        assert says in refusal(config)
+
+
+def test_a_handshake_that_drips_ends_in_time():
+    def drip(connection):
+        for byte in b"\x16\x03\x03\x40\x00" + bytes(1000):
+            connection.sendall(bytes([byte]))
+            threading.Event().wait(0.05)
+
+    with server(drip) as address:
+        config = {"bootstrap.servers": address, "security.protocol": "SSL", "ssl.ca.pem": CertificateAuthority().pem}
+        said = refusal({**config, "socket.connection.setup.timeout.ms": 500}, NetworkError, timeout=1)
+    assert "connection was not made in time" in said
+
+
+def own_context(authority, directory):
+    certificate, key = authority.issue("server", HOSTS)
+    for name, text in (("server.pem", certificate), ("server.key", key)):
+        (directory / name).write_text(text)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(directory / "server.pem", directory / "server.key")
+    context.set_alpn_protocols(["kafka", "http/1.1"])
+    return context
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_the_client_names_the_host_and_resumes_sessions(tmp_path, version):
+    authority = CertificateAuthority()
+    context = own_context(authority, tmp_path)
+    names, seen, enough = [], [], threading.Event()
+    context.sni_callback = lambda _session, name, _context: names.append(name)
+
+    def look(connection):
+        with context.wrap_socket(connection, server_side=True) as wrapped:
+            wrapped.recv(1 << 16)
+            seen.append((wrapped.session_reused, wrapped.selected_alpn_protocol(), wrapped.version()))
+        if len(seen) > 1:
+            enough.set()
+
+    with server(look) as address:
+        config = {"bootstrap.servers": address.replace("127.0.0.1", "localhost"), "security.protocol": "SSL"}
+        config |= {"ssl.ca.pem": authority.pem, "ssl.enabled.protocols": version}
+        with klamm.Admin(config) as admin:
+            with pytest.raises(NetworkError):
+                admin.list_topics(timeout=2)
+            assert enough.wait(10)
+    assert seen[:2] == [(False, None, version), (True, None, version)]
+    assert set(names) == {"localhost"}
+
+
+def test_files_are_read_again_when_they_change(tmp_path, topic):
+    authority = CertificateAuthority()
+    with DevBroker(tls=authority, client_auth=True) as broker:
+        files = {name: tmp_path / name for name in ("ca", "certificate", "key")}
+
+        def write(of):
+            certificate, key = of.issue("client")
+            for name, text in (("ca", authority.pem), ("certificate", certificate), ("key", key)):
+                files[name].write_text(text)
+                os.utime(files[name], ns=(time.time_ns(), time.time_ns() + len(writes) * 10**9))
+            writes.append(of)
+
+        writes = []
+        write(CertificateAuthority())
+        config = {"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SSL"}
+        config |= {"ssl.ca.location": str(files["ca"]), "ssl.certificate.location": str(files["certificate"])}
+        config |= {"ssl.key.location": str(files["key"])}
+        with klamm.Admin(config) as admin:
+            with pytest.raises(AuthenticationError):
+                admin.list_topics(timeout=20)
+            write(authority)
+            deadline = time.monotonic() + 30
+            while True:
+                try:
+                    admin.list_topics(timeout=20)
+                    break
+                except AuthenticationError:
+                    assert time.monotonic() < deadline
+                    threading.Event().wait(0.2)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "cannot read the authorities' certificates from .*: No such file"),
+        (b"\xfe\xed\xfe\xed\0\0\0\2", "it is a Java key store"),
+        (b"0\x82\x04\x00", "it is binary"),
+        (b"hello", "there is no certificate in the authorities' certificates"),
+        (b"-----BEGIN CERTIFICATE-----\nAAAA", "damaged PEM"),
+        (b"-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----", "damaged PEM"),
+        (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "cannot be used"),
+    ],
+)
+def test_what_is_no_certificate_is_said_at_once(tmp_path, text, says):
+    path = tmp_path / "ca"
+    if text is not None:
+        path.write_bytes(text)
+    with pytest.raises(ConfigError, match=says):
+        klamm.Admin("127.0.0.1:1", security_protocol="SSL", ssl_ca_location=str(path))
+
+
+def test_a_certificate_needs_its_own_key():
+    authority = CertificateAuthority()
+    (certificate, _), (_, other) = authority.issue("a"), authority.issue("b")
+    common = {"security_protocol": "SSL", "ssl_ca_pem": authority.pem, "ssl_certificate_pem": certificate}
+    with pytest.raises(ConfigError, match="check that certificate and key belong together"):
+        klamm.Admin("127.0.0.1:1", ssl_key_pem=other, **common)
+    with pytest.raises(ConfigError, match="there is no private key beside the client's certificate"):
+        klamm.Admin("127.0.0.1:1", **common)
+    old = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----"
+    with pytest.raises(ConfigError, match="openssl pkcs8 -topk8"):
+        klamm.Admin("127.0.0.1:1", ssl_key_pem=old, **common)
+
+
+def test_what_can_be_wrong_with_the_keys_themselves():
+    with pytest.raises(ConfigError, match=r"ssl\.ca\.location and ssl\.ca\.pem say the same thing twice"):
+        klamm.Admin("127.0.0.1:1", security_protocol="SSL", ssl_ca_pem="x", ssl_ca_location="y")
+    with pytest.raises(ConfigError, match=r"allowed are TLSv1\.2, TLSv1\.3"):
+        klamm.Admin("127.0.0.1:1", security_protocol="SSL", ssl_enabled_protocols="TLSv1.1")
+    with pytest.raises(ConfigError, match=r"ssl\.keystore\.type cannot be .JKS"):
+        klamm.Admin({"bootstrap.servers": "127.0.0.1:1", "ssl.keystore.type": "JKS"})
+    with pytest.raises(ConfigError) as caught:
+        klamm.Admin({"bootstrap.servers": "127.0.0.1:1", "ssl.key.password": 4711})
+    assert "4711" not in str(caught.value)
+
+
+def test_librdkafka_comes_in(secured, topic):
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    for door in ("SSL", "MTLS"):
+        outcomes = []
+        producer = confluent_kafka.Producer(secured.config(door))
+        producer.produce(topic, b"v", on_delivery=lambda error, _, outcomes=outcomes: outcomes.append(error))
+        producer.flush(20)
+        assert outcomes == [None]
+
+
+def test_kafka_python_comes_in(secured, topic):
+    kafka = pytest.importorskip("kafka")
+    home = Path(secured.home)
+    producer = kafka.KafkaProducer(
+        bootstrap_servers=secured.doors["MTLS"],
+        security_protocol="SSL",
+        ssl_cafile=str(home / "ca.pem"),
+        ssl_certfile=str(home / "client.pem"),
+        ssl_keyfile=str(home / "client.key"),
+    )
+    try:
+        assert producer.send(topic, b"v").get(20).partition == 0
+    finally:
+        producer.close()
