@@ -47,27 +47,41 @@ STEPS = {
 DIED = -signal.SIGKILL
 
 
-def run(scratch, bootstrap, source, result, *options, dooms, seconds=110):
-    """Run a driver with its checkpoint in `scratch`; return its exit code and the end of what it said."""
-    # A file, since a pipe would stay open as long as any process that the driver left behind.
-    with (scratch / "driver.log").open("wb") as log:
-        driver = subprocess.Popen(
-            [
-                *(sys.executable, __file__, bootstrap, source, result, scratch / "checkpoint", *options),
-                *(f"--doom={doom}" for doom in dooms),
-            ],
-            start_new_session=True,  # what it kills is its own
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        code = driver.wait(timeout=seconds)
-    finally:
+class Driver:
+    """A driver with its checkpoint in `scratch`. It gets ready at once, which takes long, and runs its query in `end()`."""
+
+    def __init__(self, scratch, bootstrap, source, result, *options, dooms=()):
+        self._log = scratch / f"driver-{next(_drivers)}.log"
+        # A file, since a pipe would stay open as long as any process that the driver left behind.
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, __file__, bootstrap, source, result, scratch / "checkpoint", *options),
+                    *(f"--doom={doom}" for doom in dooms),
+                ],
+                start_new_session=True,  # what it kills is its own
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+
+    def end(self, seconds=110):
+        """Let it run its query; return its exit code and the end of what it said."""
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        code = self._process.wait(timeout=seconds)
+        return code, self._log.read_text()[-3000:]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(driver.pid, signal.SIGKILL)
-        driver.wait()
-    return code, (scratch / "driver.log").read_text()[-3000:]
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+_drivers = itertools.count(1)
 
 
 def reached(step):
@@ -179,14 +193,14 @@ def main():
         .options(**options, subscribe=given.source, startingOffsets="earliest", maxOffsetsPerTrigger="40")
         .load()
     )
-    query = (
+    copy = (
         rows.select("value")
         .writeStream.format("doomed")
         .options(**options, topic=given.result, delivery="exactly-once", checkpointLocation=str(given.checkpoint))
         .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination()
+    sys.stdin.read()
+    copy.start().awaitTermination()
     spark.stop()
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import random
+from contextlib import ExitStack
 
 import pytest
 
-from doomed_driver import DIED, STEPS, run
+from doomed_driver import DIED, STEPS, Driver
 
 pytestmark = pytest.mark.spark
 
@@ -35,10 +36,15 @@ def test_every_record_lands_once_wherever_the_driver_dies(real, topic, tmp_path,
     real.create(result, partitions=2)
     for partition in range(2):
         real.numbers(source, range(partition * 60, partition * 60 + 60), partition)
-    for number, (step, at) in enumerate(deaths(seed)):
-        code, said = run(tmp_path, real.bootstrap, source, result, dooms=[f"{step}:{at}:driver"])
-        # Later ones may find too little left to do to come that far.
-        assert code == DIED or (number and seed and code == 0), said
+    with ExitStack() as running:
+        drivers = [
+            running.enter_context(Driver(tmp_path, real.bootstrap, source, result, dooms=[f"{step}:{at}:driver"]))
+            for step, at in deaths(seed)
+        ]
+        for number, driver in enumerate(drivers):
+            code, said = driver.end()
+            # Later ones may find too little left to do to come that far.
+            assert code == DIED or (number and seed and code == 0), said
     rows = real.stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="40")
     real.run(rows.select("value"), tmp_path / "checkpoint", topic=result, delivery="exactly-once")
     seen = real.records(result, isolation_level="read_committed")
