@@ -51,6 +51,7 @@ class Driver:
     """A driver with its checkpoint in `scratch`. It gets ready at once, which takes long, and runs its query in `end()`."""
 
     def __init__(self, scratch, bootstrap, source, result, *options, dooms=()):
+        self._scratch = scratch
         self._log = scratch / f"driver-{next(_drivers)}.log"
         # A file, since a pipe would stay open as long as any process that the driver left behind.
         with self._log.open("wb") as log:
@@ -71,6 +72,10 @@ class Driver:
             self._process.stdin.close()
         code = self._process.wait(timeout=seconds)
         return code, self._log.read_text()[-3000:]
+
+    def passes(self, step):
+        """Count how often a step was reached."""
+        return len(list(self._scratch.glob(f"passes-{self._process.pid}/{step}.*")))
 
     def __enter__(self):
         return self

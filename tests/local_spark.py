@@ -41,6 +41,7 @@ def builder(
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", memory)
         .config("spark.driver.extraJavaOptions", jvm)
+        .config("spark.executor.extraJavaOptions", jvm)
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.local.dir", str(scratch / "local"))

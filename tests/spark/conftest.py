@@ -12,7 +12,7 @@ from kafka_broker import KafkaUnavailable, RealKafka
 from local_spark import builder, connector_jars
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -134,6 +134,12 @@ def kafka(spark: SparkSession, broker: Broker) -> Kafka:
 @pytest.fixture
 def cluster(broker: Broker) -> Cluster:
     return Cluster(broker.bootstrap_servers)
+
+
+@pytest.fixture
+def kafka_at(spark: SparkSession) -> Callable[[str], Kafka]:
+    """Spark and a broker of the test's own, by its address."""
+    return lambda bootstrap: Kafka(bootstrap, spark)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 import pytest
 
 from doomed_driver import DIED, STEPS, Driver
+from settled import wait_until_settled
 
 pytestmark = pytest.mark.spark
 
@@ -47,5 +48,6 @@ def test_every_record_lands_once_wherever_the_driver_dies(real, topic, tmp_path,
             assert code == DIED or (number and seed and code == 0), said
     rows = real.stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="40")
     real.run(rows.select("value"), tmp_path / "checkpoint", topic=result, delivery="exactly-once")
+    wait_until_settled(real.bootstrap, result)
     seen = real.records(result, isolation_level="read_committed")
     assert sorted(int(record.value) for record in seen) == list(range(120))
