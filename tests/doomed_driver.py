@@ -39,7 +39,12 @@ STEPS = {
     "noted": ("klamm.transaction", "Transaction", "commit", BEFORE),
     "committed": ("klamm.transaction", "Transaction", "commit", AFTER),
     "landed": ("klamm.spark.write", "KlammStreamWriter", "write", AFTER),  # Spark does not know
-    "done": ("klamm.spark.write", "KlammStreamWriter", "commit", BEFORE),  # all tasks landed, the batch is not noted as done
+    "done": (
+        "klamm.spark.write",
+        "KlammStreamWriter",
+        "commit",
+        BEFORE,
+    ),  # all tasks landed, the batch is not noted as done
     "told": ("klamm.spark.stream", "KlammStreamReader", "commit", BEFORE),  # it is noted, and the next one planned
 }
 
