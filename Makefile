@@ -31,7 +31,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python check check-format check-clippy check-python check-docs fmt \
-	fuzz soak bench-peers bench-spark bench-codec dev-broker clean needs-build needs-rust needs-everything
+	fuzz soak soak-spark bench-peers bench-spark bench-codec dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
 	@echo 'make <target>'
@@ -95,6 +95,11 @@ fuzz: needs-rust $(FUZZ) ## each fuzz target for SECONDS=60; TARGETS= names some
 soak: needs-everything build ## what takes long: SEEDS=5000 simulated scenarios of each kind, ROUNDS=10 of the tests in which nodes die
 	@KLAMM_SIM_SEEDS=$(SEEDS) cargo test $(CARGO_FLAGS) --release --features arrow --test klamm sim
 	@for round in $$(seq $(ROUNDS)); do $(BIN)/pytest -q tests/broker/test_cluster.py tests/broker/test_exactly_once.py || exit 1; done
+
+soak-spark: SEEDS = 100
+soak-spark: needs-everything build ## Spark's driver, executors and nodes of Kafka die in SEEDS=100 runs; CI has one run of the first two
+	@KLAMM_SPARK_SEEDS=$(SEEDS) $(BIN)/pytest -q tests/spark/test_killed_driver.py tests/spark/test_killed_executor.py \
+		tests/spark/test_killed_node.py tests/spark/test_pipeline.py
 
 bench-peers: needs-everything build ## klamm beside other clients, against Apache Kafka; ARGS= goes to benches/peers/run.py
 	@$(BIN)/python benches/peers/run.py $(ARGS)

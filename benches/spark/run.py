@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import klamm
@@ -28,8 +27,11 @@ import klamm
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyspark.sql import SparkSession
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-from kafka_broker import KafkaUnavailable, RealKafka, spark_connector_jars
+from kafka_broker import RealKafka
+from local_spark import builder, connector_jars
 
 # What Kafka's own start script gives its JVM, as in benches/peers.
 JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
@@ -42,14 +44,15 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=2_000_000, help="records to read; half as many are written")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    try:
-        jars, sources = spark_connector_jars(), ["kafka", "klamm"]
-    except KafkaUnavailable as reason:
+    jars, reason = connector_jars()
+    sources = ["klamm"] if reason else ["kafka", "klamm"]
+    if reason:
         print(f"SKIPPED kafka: {reason}")
-        jars, sources = [], ["klamm"]
     with RealKafka(jvm_options=JVM) as kafka, tempfile.TemporaryDirectory() as scratch:
         fill(kafka.bootstrap_servers, options.records)
-        spark = session(jars, Path(scratch))
+        # As many tasks at a time as partitions are read in two rounds.
+        spark = builder(Path(scratch), memory="3g", jvm="", jars=jars).getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
         cases = measured(spark, kafka.bootstrap_servers, options.records, Path(scratch), sources)
         seconds: dict[tuple[str, str], list[float]] = {(case, who): [] for case, who, _ in cases}
         for turn in range(options.rounds + 1):
@@ -73,26 +76,6 @@ def fill(bootstrap: str, records: int) -> None:
             values = pa.array([os.urandom(50).hex().encode() for _ in numbers])
             producer.send_arrow("full", pa.record_batch({"key": keys, "value": values}))
         producer.flush()
-
-
-def session(jars: list[Path], scratch: Path) -> SparkSession:
-    """One session, with as many tasks at a time as partitions are read in two rounds."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "3g")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.local.dir", str(scratch / "local"))
-        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .config("spark.jars", ",".join(map(str, jars)))
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
 
 
 def measured(

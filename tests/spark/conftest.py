@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import klamm
-from kafka_broker import KafkaUnavailable, RealKafka, spark_connector_jars
+from kafka_broker import KafkaUnavailable, RealKafka
+from local_spark import builder, connector_jars
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -21,34 +22,19 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def connector() -> list[Path] | str:
-    """The jars of Spark's own Kafka connector, or why there are none."""
-    try:
-        return spark_connector_jars()
-    except KafkaUnavailable as reason:
-        return str(reason)
+def connector() -> tuple[list[Path], str | None]:
+    """The jars of Spark's own Kafka connector, or none and why."""
+    return connector_jars()
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, connector: list[Path] | str) -> Iterator[SparkSession]:
-    """A session that knows nothing of klamm but that it is installed; Spark's own connector is there if it can be had."""
-    from pyspark.sql import SparkSession
-
-    jars = [] if isinstance(connector, str) else connector
-    scratch = tmp_path_factory.mktemp("spark")
+def spark(tmp_path_factory: pytest.TempPathFactory, connector: tuple[list[Path], str | None]) -> Iterator[SparkSession]:
+    """The session of the whole run; Spark's own connector is there if it can be had."""
+    jars, _ = connector
     session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
+        builder(tmp_path_factory.mktemp("spark"), jars=jars)
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-        .config("spark.local.dir", str(scratch / "local"))
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .config("spark.jars", ",".join(map(str, jars)))
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
@@ -148,6 +134,12 @@ def kafka(spark: SparkSession, broker: Broker) -> Kafka:
 @pytest.fixture
 def cluster(broker: Broker) -> Cluster:
     return Cluster(broker.bootstrap_servers)
+
+
+@pytest.fixture
+def kafka_at(spark: SparkSession) -> Callable[[str], Kafka]:
+    """Spark and a broker of the test's own, by its address."""
+    return lambda bootstrap: Kafka(bootstrap, spark)
 
 
 @pytest.fixture

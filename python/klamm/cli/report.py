@@ -1,0 +1,245 @@
+"""`klamm report`: throughput and lag of streams over time, as a page to look at.
+
+It draws what `klamm.spark.progress.ProgressLog` (and `python -m klamm.pipeline --progress`) wrote: a line of JSON for each batch. The page
+is one file without scripts or anything to load. A PNG of the same is drawn by matplotlib, where that is installed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from klamm.cli.options import add_json
+from klamm.cli.output import CommandError, show
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from klamm.cli.options import Commands
+    from klamm.cli.output import Output
+
+
+def add(commands: Commands) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "report",
+        help="draw throughput and lag of Spark streams over time",
+        description="Draw throughput and lag of Spark streams over time, from what klamm.spark.progress.ProgressLog wrote.",
+    )
+    parser.add_argument("progress", metavar="PROGRESS", type=Path, help="a file with a line of JSON for each batch")
+    parser.add_argument(
+        "-o", "--output", metavar="HTML", type=Path, default=Path("report.html"), help="(default: %(default)s)"
+    )
+    parser.add_argument("--png", metavar="PNG", type=Path, help="the same as a picture; needs klamm[report]")
+    add_json(parser, "print one object: queries and their sums, html, png")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace, output: Output) -> int:
+    """Write the report, and print its table."""
+    batches = read(args.progress)
+    sums = [summary(query, [batch for batch in batches if batch.query == query]) for query in queries(batches)]
+    args.output.write_text(page(batches, sums), encoding="utf-8")
+    if args.png is not None:
+        picture(batches, args.png)
+    if output.json:
+        output.result({"queries": sums, "html": str(args.output), "png": args.png and str(args.png)})
+    else:
+        output.table(list(sums[0]), [list(row.values()) for row in sums])
+        for path in filter(None, (args.output, args.png)):
+            output.say(f"written to {path}")
+    return 0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one batch did."""
+
+    query: str
+    number: int
+    begin: float
+    seconds: float
+    records: int
+    bytes: int | None
+    lag: int | None
+    late: int
+
+    @property
+    def end(self) -> float:
+        """When it was done."""
+        return self.begin + self.seconds
+
+
+def read(path: Path) -> list[Batch]:
+    """Read a file of progress. A batch that was repeated counts as the last time; a program that was killed leaves half a line."""
+    found: dict[tuple[str, int], Batch] = {}
+    lines = path.read_text(encoding="utf-8").split("\n")
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            batch = _batch(json.loads(line))
+        except (ValueError, KeyError, TypeError) as error:
+            if number == len(lines):
+                continue
+            raise CommandError(
+                f"{path}, line {number}: no progress of a stream ({type(error).__name__}: {error})",
+                hint="klamm.spark.progress.ProgressLog writes such files",
+            ) from None
+        found[batch.query, batch.number] = batch
+    if not found:
+        raise CommandError(f"{path}: nothing in it", hint="the first batch has not ended yet, or none had data")
+    return sorted(found.values(), key=lambda batch: batch.begin)
+
+
+def _batch(row: dict[str, Any]) -> Batch:
+    return Batch(
+        query=str(row["query"]),
+        number=int(row["batch"]),
+        begin=datetime.fromisoformat(row["time"].replace("Z", "+00:00")).timestamp(),
+        seconds=float(row["seconds"]),
+        records=int(row["records"]),
+        bytes=None if row["bytes"] is None else int(row["bytes"]),
+        lag=None if row["lag"] is None else int(row["lag"]),
+        late=int(row["late"]),
+    )
+
+
+def queries(batches: Iterable[Batch]) -> list[str]:
+    """Name the queries, in a fixed order."""
+    return sorted({batch.query for batch in batches})
+
+
+def summary(query: str, batches: list[Batch]) -> dict[str, Any]:
+    """Sum up one query."""
+    rates = [batch.records / batch.seconds for batch in batches if batch.records and batch.seconds]
+    sizes = [batch.bytes for batch in batches if batch.bytes is not None]
+    lags = [batch.lag for batch in batches if batch.lag is not None]
+    return {
+        "query": query,
+        "batches": len(batches),
+        "records": sum(batch.records for batch in batches),
+        "MB": sum(sizes) / 1e6 if sizes else None,
+        "seconds": sum(batch.seconds for batch in batches),
+        "records/s (median)": statistics.median(rates) if rates else None,
+        "largest lag": max(lags, default=None),
+        "last lag": lags[-1] if lags else None,
+        "too late": sum(batch.late for batch in batches),
+    }
+
+
+Series = dict[str, list[tuple[float, float]]]
+
+
+def series(batches: list[Batch]) -> dict[str, Series]:
+    """Choose what is drawn: for each chart and query its points, at the seconds at which batches ended."""
+    first = batches[0].begin
+    charts: dict[str, Series] = {"records a second": {}, "MB a second": {}, "lag in records": {}}
+    for batch in sorted(batches, key=lambda batch: batch.end):
+        values: dict[str, float | None] = {"lag in records": batch.lag}
+        if batch.seconds:
+            values["records a second"] = batch.records / batch.seconds
+            values["MB a second"] = None if batch.bytes is None else batch.bytes / batch.seconds / 1e6
+        for chart, value in values.items():
+            if value is not None:
+                charts[chart].setdefault(batch.query, []).append((batch.end - first, value))
+    return {chart: lines for chart, lines in charts.items() if lines}
+
+
+def page(batches: list[Batch], sums: list[dict[str, Any]]) -> str:
+    """Write the page."""
+    names = queries(batches)
+    legend = "".join(f'<span class="q{at % COLOURS}">● {escape(name)}</span> ' for at, name in enumerate(names))
+    charts = "".join(f"<h2>{escape(title)}</h2>\n{drawing(lines, names)}\n" for title, lines in series(batches).items())
+    head = "".join(f"<th>{escape(name)}</th>" for name in sums[0])
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{escape(show(cell))}</td>" for cell in row.values()) + "</tr>\n" for row in sums
+    )
+    begin = datetime.fromtimestamp(batches[0].begin).astimezone()
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>klamm report</title>\n<style>{STYLE}</style>'
+        f"</head>\n<body><h1>Streams from {begin:%Y-%m-%d %H:%M:%S %Z}</h1>\n<p>{legend}</p>\n"
+        f"{charts}<table><tr>{head}</tr>\n{rows}</table></body></html>\n"
+    )
+
+
+def drawing(lines: Series, names: list[str]) -> str:
+    """Draw one chart as SVG: a line a query, and a dot a batch that says what it is when pointed at."""
+    points = [point for line in lines.values() for point in line]
+    x_step, y_step = (nice_step(max(point[axis] for point in points)) for axis in (0, 1))
+    x_end, y_end = (
+        max(1, math.ceil(max(point[axis] for point in points) / step)) * step
+        for axis, step in ((0, x_step), (1, y_step))
+    )
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return LEFT + (WIDTH - LEFT) * x / x_end, HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * y / y_end
+
+    parts = [f'<svg viewBox="0 0 {WIDTH + TOP} {HEIGHT}" role="img">']
+    for tick in range(round(y_end / y_step) + 1):
+        x, y = place(0, tick * y_step)
+        parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{WIDTH}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{x - 6:.1f}" y="{y + 4:.1f}" class="left">{tick * y_step:,g}</text>')
+    for tick in range(round(x_end / x_step) + 1):
+        x, y = place(tick * x_step, 0)
+        parts.append(f'<text x="{x:.1f}" y="{y + 18:.1f}">{tick * x_step:,g} s</text>')
+    for name, line in lines.items():
+        colour = f"q{names.index(name) % COLOURS}"
+        track = " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in line)
+        parts.append(f'<polyline class="{colour}" points="{track}"/>')
+        for point in line:
+            x, y = place(*point)
+            said = escape(f"{name}: {show(round(point[1], 2))} at {point[0]:.1f} s")
+            parts.append(f'<circle class="{colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{said}</title></circle>')
+    return "\n".join([*parts, "</svg>"])
+
+
+def nice_step(largest: float) -> float:
+    """Choose a round number that goes into the largest value about five times."""
+    if largest <= 0:
+        return 1.0
+    magnitude: float = 10.0 ** math.floor(math.log10(largest / 5))
+    return next(magnitude * factor for factor in (1, 2, 5, 10) if largest / (magnitude * factor) <= 5)  # noqa: PLR2004
+
+
+def picture(batches: list[Batch], path: Path) -> None:
+    """Draw the charts as a PNG."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise CommandError(
+            "a PNG is drawn by matplotlib, which is not installed", hint="pip install 'klamm[report]'"
+        ) from None
+    charts = series(batches)
+    figure = Figure(figsize=(9, 3 * len(charts)), layout="constrained")
+    for axes, (title, lines) in zip(figure.subplots(len(charts), squeeze=False).flat, charts.items(), strict=True):
+        for name, line in lines.items():
+            axes.plot(*zip(*line, strict=True), marker=".", label=name)
+        axes.set(title=title, xlabel="seconds", ylim=(0, None))
+        axes.grid(alpha=0.3)
+        axes.legend()
+    figure.savefig(path, format="png")
+
+
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 900, 240, 80, 30, 30
+
+# Colours that people with any kind of sight tell apart (Okabe and Ito).
+COLOURS = 6
+STYLE = """
+body { font: 15px system-ui, sans-serif; max-width: 960px; margin: 2em auto; padding: 0 1em; color-scheme: light dark; }
+h1 { font-size: 1.4em; } h2 { font-size: 1.1em; margin-bottom: 0; }
+svg { width: 100%; } svg line { stroke: currentColor; opacity: .15; }
+svg text { font-size: 12px; fill: currentColor; text-anchor: middle; } svg text.left { text-anchor: end; }
+polyline { fill: none; stroke: currentColor; stroke-width: 2; } circle { fill: currentColor; }
+.q0 { color: #0072b2; } .q1 { color: #d55e00; } .q2 { color: #009e73; }
+.q3 { color: #cc79a7; } .q4 { color: #e69f00; } .q5 { color: #56b4e9; }
+table { border-collapse: collapse; } th, td { padding: .3em .8em; text-align: right; border-bottom: 1px solid #8884; }
+th:first-child, td:first-child { text-align: left; }
+"""

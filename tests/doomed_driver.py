@@ -1,0 +1,218 @@
+"""A driver that copies a topic exactly once, in several micro-batches, and in which something dies at a chosen step.
+
+    python doomed_driver.py BOOTSTRAP SOURCE RESULT CHECKPOINT [--doom STEP:PASS:VICTIM ...] [--master local[2]]
+
+A step is a name of STEPS, a pass says which time it is reached (from 1 on, in whatever process), and a victim is `driver` (with
+the JVM and what answers for the query), `worker` (the Python process of a task), `executor` (its JVM), or `nobody`: then that attempt
+of a task stands still until the same step was passed by another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import wraps
+from pathlib import Path
+
+from local_spark import builder
+
+BEFORE, AFTER = "before", "after"
+
+# In the order of a micro-batch. On the driver: first position to divided, and done, told; on executors the others.
+STEPS = {
+    "first position": ("klamm.spark.stream", "KlammStreamReader", "initialOffset", AFTER),
+    "end chosen": ("klamm.spark.stream", "KlammStreamReader", "latestOffset", AFTER),
+    "planned": ("klamm.spark.stream", "KlammStreamReader", "partitions", BEFORE),  # Spark noted what the batch is
+    "divided": ("klamm.spark.stream", "KlammStreamReader", "partitions", AFTER),
+    "reading": ("klamm.spark.stream", "KlammStreamReader", "read", BEFORE),
+    "writing": ("klamm.spark.write", "KlammStreamWriter", "write", BEFORE),
+    "took over": ("klamm", "Producer", "init_transactions", AFTER),  # predecessors are fenced off
+    "asked": ("klamm", "Consumer", "committed", AFTER),  # it is known whether the task landed before
+    "sent": ("klamm", "Producer", "send_arrow", AFTER),
+    "noted": ("klamm.transaction", "Transaction", "commit", BEFORE),
+    "committed": ("klamm.transaction", "Transaction", "commit", AFTER),
+    "landed": ("klamm.spark.write", "KlammStreamWriter", "write", AFTER),  # Spark does not know
+    "done": (
+        "klamm.spark.write",
+        "KlammStreamWriter",
+        "commit",
+        BEFORE,
+    ),  # all tasks landed, the batch is not noted as done
+    "told": ("klamm.spark.stream", "KlammStreamReader", "commit", BEFORE),  # it is noted, and the next one planned
+}
+
+
+DIED = -signal.SIGKILL
+
+
+class Driver:
+    """A driver with its checkpoint in `scratch`. It gets ready at once, which takes long, and runs its query in `end()`."""
+
+    def __init__(self, scratch, bootstrap, source, result, *options, dooms=()):
+        self._scratch = scratch
+        self._log = scratch / f"driver-{next(_drivers)}.log"
+        # A file, since a pipe would stay open as long as any process that the driver left behind.
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, __file__, bootstrap, source, result, scratch / "checkpoint", *options),
+                    *(f"--doom={doom}" for doom in dooms),
+                ],
+                start_new_session=True,  # what it kills is its own
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+
+    def end(self, seconds=110):
+        """Let it run its query; return its exit code and the end of what it said."""
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        code = self._process.wait(timeout=seconds)
+        return code, self._log.read_text()[-3000:]
+
+    def passes(self, step):
+        """Count how often a step was reached."""
+        return len(list(self._scratch.glob(f"passes-{self._process.pid}/{step}.*")))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+_drivers = itertools.count(1)
+
+
+def reached(step):
+    """Note that a step is reached, and die or wait if that is its doom."""
+    folder = Path(os.environ["PASSES"])
+    for number in itertools.count(1):
+        try:
+            (folder / f"{step}.{number}").touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        break
+    dooms = [doom.split(":") for doom in os.environ["DOOMS"].split(",") if doom]
+    for _, _, victim in (doom for doom in dooms if doom[:2] == [step, str(number)]):
+        if victim == "nobody":
+            while not (folder / f"{step}.{number + 1}").exists():
+                time.sleep(0.1)
+        elif victim == "driver":
+            os.killpg(int(os.environ["DRIVER"]), signal.SIGKILL)
+        elif victim == "worker":
+            os.kill(os.getpid(), signal.SIGKILL)
+        else:  # a worker was forked by a daemon, which the executor started
+            daemon = Path(f"/proc/{os.getppid()}/stat").read_text()
+            os.kill(int(daemon.rpartition(")")[2].split()[1]), signal.SIGKILL)
+            time.sleep(60)
+
+
+class Doom:
+    """Rides on what Spark pickles, so that its steps are watched wherever it arrives."""
+
+    def __reduce__(self):
+        return armed, ()
+
+
+def armed():
+    """Watch the steps in this process."""
+    import klamm
+
+    if not hasattr(klamm, "armed"):  # a reused worker is
+        klamm.armed = True
+        for step, (module, owner, name, when) in STEPS.items():
+            watch(step, getattr(importlib.import_module(module), owner), name, when)
+    return Doom()
+
+
+def watch(step, owner, name, when):
+    original = getattr(owner, name)
+
+    @wraps(original)  # Spark looks at signatures
+    def watched(*args, **kwargs):
+        if when == BEFORE:
+            reached(step)
+        result = original(*args, **kwargs)
+        if when == AFTER:
+            reached(step)
+        return result
+
+    setattr(owner, name, watched)
+
+
+def doomed_source():
+    """The source of klamm under another name, since Spark would find the real one by itself."""
+    from klamm.spark import KlammDataSource
+
+    class Doomed(KlammDataSource):
+        @classmethod
+        def name(cls):
+            return "doomed"
+
+        def streamReader(self, schema):  # noqa: N802 - Spark's name
+            doom = armed()
+            reader = super().streamReader(schema)
+            reader.doom = doom
+            return reader
+
+        def streamWriter(self, schema, overwrite):  # noqa: N802 - Spark's name
+            doom = armed()
+            writer = super().streamWriter(schema, overwrite)
+            writer.doom = doom
+            return writer
+
+    return Doomed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bootstrap")
+    parser.add_argument("source")
+    parser.add_argument("result")
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("--doom", action="append", default=[], help="STEP:PASS:VICTIM")
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--set", action="append", default=[], help="KEY=VALUE of Spark")
+    given = parser.parse_args()
+
+    scratch = given.checkpoint.parent
+    passes = scratch / f"passes-{os.getpid()}"
+    passes.mkdir()
+    # The JVM and its workers inherit these.
+    os.environ.update(DOOMS=",".join(given.doom), PASSES=str(passes), DRIVER=str(os.getpgid(0)))
+    described = builder(scratch, master=given.master, memory="512m")
+    for setting in given.set:
+        described = described.config(*setting.split("=", 1))
+    spark = described.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(doomed_source())
+    options = {"kafka.bootstrap.servers": given.bootstrap}
+    rows = (
+        spark.readStream.format("doomed")
+        .options(**options, subscribe=given.source, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+        .load()
+    )
+    copy = (
+        rows.select("value")
+        .writeStream.format("doomed")
+        .options(**options, topic=given.result, delivery="exactly-once", checkpointLocation=str(given.checkpoint))
+        .trigger(availableNow=True)
+    )
+    sys.stdin.read()
+    copy.start().awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

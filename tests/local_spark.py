@@ -1,0 +1,51 @@
+"""A small Spark on this machine, for tests and benches, and Spark's own Kafka connector where it can be had."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from kafka_broker import KafkaUnavailable, spark_connector_jars
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+# A session of tests is short: C1 alone starts it in two thirds of the time.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def connector_jars() -> tuple[list[Path], str | None]:
+    """The jars of Spark's own Kafka connector, or none and why."""
+    try:
+        return spark_connector_jars(), None
+    except KafkaUnavailable as reason:
+        return [], str(reason)
+
+
+def builder(
+    scratch: Path, *, master: str = "local[2]", memory: str = "1g", jvm: str = SHORT_LIVED, jars: Sequence[Path] = ()
+) -> SparkSession.Builder:
+    """Describe a session that knows nothing of klamm but that it is installed, and leaves its files in `scratch`."""
+    from pyspark.sql import SparkSession
+
+    # Spark would start its workers with the first `python3` it finds, which has no klamm.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder: SparkSession.Builder = SparkSession.builder
+    return (
+        builder.master(master)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", memory)
+        .config("spark.driver.extraJavaOptions", jvm)
+        .config("spark.executor.extraJavaOptions", jvm)
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.local.dir", str(scratch / "local"))
+        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+        .config("spark.python.unix.domain.socket.enabled", "true")
+        .config("spark.jars", ",".join(map(str, jars)))
+    )

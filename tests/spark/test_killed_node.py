@@ -1,0 +1,89 @@
+"""A node of Kafka dies in the middle of a task, in an open transaction: the stream goes on, counts are exact.
+
+Three nodes and Spark at once are for `make soak-spark`: seed 0 kills the node that leads a partition being written, the others another.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from pyspark.sql import functions as F
+
+import klamm
+from kafka_broker import KafkaUnavailable
+from kafka_cluster import KafkaCluster
+from settled import wait_until_settled
+
+SEEDS = int(os.environ.get("KLAMM_SPARK_SEEDS", "0"))
+ROWS = 30_000
+LATE = 25_000  # Spark hands over 10,000 rows at a time
+
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(SEEDS == 0, reason="three nodes and Spark at once: make soak-spark"),
+]
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    try:
+        with KafkaCluster() as running:
+            yield running
+    except KafkaUnavailable as reason:
+        pytest.skip(f"real Kafka: {reason}")
+
+
+def paused(resumed):
+    """Make a function of a value that waits at a late row, so that those before it are written by then."""
+
+    def pause(value):
+        import time
+
+        while int(value) % ROWS == LATE and not resumed.exists():
+            time.sleep(0.05)
+        return value
+
+    return F.udf(pause, "binary", useArrow=False)  # which would need pandas
+
+
+@pytest.mark.timeout(240)  # three nodes to begin with
+@pytest.mark.parametrize("seed", range(max(SEEDS, 1)))
+def test_every_record_lands_once_though_a_node_dies_under_a_task(kafka_at, nodes, topic, tmp_path, seed):
+    kafka = kafka_at(nodes.bootstrap_servers)
+    source, result = f"{topic}-in", f"{topic}-out"
+    with klamm.Admin(kafka.bootstrap) as admin:
+        three = klamm.NewTopic(partitions=2, replication_factor=3)
+        admin.create_topics({source: three, result: three})
+        first = admin.describe_topics([result])[result].partitions[0].leader
+    with klamm.Producer(kafka.bootstrap) as producer:
+        for partition in range(2):
+            numbers = range(partition * ROWS, partition * ROWS + ROWS)
+            producer.send_many(source, [b"%0100d" % number for number in numbers], partition=partition)
+        producer.flush(timeout=60)
+    resumed = tmp_path / "resumed"
+    query = (
+        kafka.stream(subscribe=source, startingOffsets="earliest")
+        .select(paused(resumed)("value").alias("value"))
+        .writeStream.format("klamm")
+        .options(**{"kafka.bootstrap.servers": kafka.bootstrap}, topic=result, delivery="exactly-once")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    node = (first - 1 + seed) % 3 + 1
+    try:
+        while not kafka.records(result):
+            assert query.isActive
+        nodes.kill(node)
+        resumed.touch()
+        query.awaitTermination()
+    finally:
+        resumed.touch()
+        query.stop()
+        nodes.start_node(node)
+    nodes.wait_for(node, 3)
+    wait_until_settled(kafka.bootstrap, result)
+    seen = kafka.records(result, isolation_level="read_committed")
+    assert sorted(int(record.value) for record in seen) == list(range(2 * ROWS))
