@@ -5,6 +5,7 @@
 //! listener   sockets, one port a node, one thread for all        (the only file with I/O or a clock)
 //! cluster    frames and time in, replies out; parked requests    (sans-I/O, see its verbs)
 //! fault      what goes wrong on purpose      control  how a program steers a cluster that runs
+//! old/       brokers of Kafka 0.6 and 0.7 in its place      machine  one or the other      version  which
 //! handlers/  one file per API, under the name of its `api/` file: versions served and what is left out
 //! state      what the nodes know in common: topics, logs, groups, producer ids
 //! ```
@@ -22,11 +23,14 @@ mod handlers;
 mod idempotence;
 mod listener;
 mod log;
+mod machine;
+pub mod old;
 mod pattern;
 mod requests;
 mod state;
 mod topics;
 mod transactions;
+mod version;
 
 pub use cluster::{Cluster, Connection, Output};
 pub use control::Control;
@@ -34,6 +38,7 @@ pub use fault::{Action, Fault};
 pub use listener::Broker;
 pub use requests::Seen;
 pub use state::Node;
+pub use version::{Old, Version};
 
 use std::time::Duration;
 
@@ -58,6 +63,10 @@ pub struct Options {
     /// How long a new group waits for more members before its first generation: Kafka's
     /// `group.initial.rebalance.delay.ms`, 3 s there; none here, so that a test's only consumer starts at once.
     pub group_initial_rebalance_delay: Duration,
+    /// The release that clients meet.
+    pub as_version: Version,
+    /// Where that has byte offsets: what its configuration file would say.
+    pub old: old::Settings,
 }
 
 impl Default for Options {
@@ -70,6 +79,8 @@ impl Default for Options {
             max_bytes: 1 << 30,
             transaction_version: 2,
             group_initial_rebalance_delay: Duration::ZERO,
+            as_version: Version::default(),
+            old: old::Settings::default(),
         }
     }
 }

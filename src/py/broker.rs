@@ -2,8 +2,9 @@
 
 use super::error::exception;
 use crate::api::{self, ErrorCode};
-use crate::broker::{Action, Broker, Control, Fault, Options, Seen};
+use crate::broker::{Action, Broker, Control, Fault, Options, Seen, Version, old};
 use pyo3::prelude::*;
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -45,18 +46,44 @@ fn raise(py: Python<'_>, error: io::Error) -> PyErr {
 #[pymethods]
 impl DevBrokerCore {
     #[new]
-    #[pyo3(signature = (brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2))]
+    #[pyo3(signature = (
+        brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2, as_version=None,
+        config=None, zookeeper=None
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "keywords of the Python class")]
     fn new(
+        py: Python<'_>,
         brokers: usize,
         auto_create_topics: bool,
         default_partitions: i32,
         port: u16,
         transaction_version: i16,
-    ) -> Self {
-        let nodes = brokers;
-        let options =
-            Options { nodes, auto_create_topics, default_partitions, port, transaction_version, ..Options::default() };
-        Self { options, running: Mutex::default() }
+        as_version: Option<&str>,
+        config: Option<BTreeMap<String, Bound<'_, PyAny>>>,
+        zookeeper: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let as_version = as_version.map_or(Ok(Version::default()), Version::parse);
+        let as_version = as_version.map_err(|why| refused(py, &why, None))?;
+        let mut old = old::Settings::default();
+        let is_old = matches!(as_version, Version::Old(_));
+        if !is_old && (config.is_some() || zookeeper.is_some()) {
+            return Err(refused(py, "`config` and `zookeeper` are for brokers of Kafka 0.6 and 0.7", None));
+        }
+        for (name, value) in config.into_iter().flatten() {
+            let value = value.str()?.to_string();
+            old.set(&name, &value).map_err(|why| refused(py, &why, None))?;
+        }
+        let options = Options {
+            nodes: brokers,
+            auto_create_topics,
+            default_partitions,
+            port,
+            transaction_version,
+            as_version,
+            old,
+            ..Options::default()
+        };
+        Ok(Self { options, running: Mutex::default() })
     }
 
     /// Starts the cluster, unless it runs.
@@ -125,6 +152,12 @@ impl DevBrokerCore {
             (node, api, version, client_id, correlation_id, time.as_secs_f64())
         };
         Ok(seen.into_iter().map(request).collect())
+    }
+
+    /// The topics that each node of Kafka 0.7 registers in ZooKeeper, and how many partitions they have.
+    #[pyo3(name = "_registered")]
+    fn registered(&self, py: Python<'_>) -> PyResult<Vec<(i32, String, i32)>> {
+        self.steer(py, Control::registered)
     }
 
     #[pyo3(name = "_fault", signature = (action, *, api, seconds, error, times, node, topic, probability, seed))]
