@@ -12,6 +12,7 @@ from typing_extensions import Self, TypeVar, Unpack, disjoint_base
 
 from klamm.admin import ClusterTuple, GroupTuple
 from klamm.config import AdminConfig, Bootstrap, ConsumerConfig, ProducerConfig
+from klamm.errors import DecodeError
 from klamm.legacy import FetchResponse, MultiFetchResponse, OffsetsResponse, Request
 from klamm.rebalance import RebalanceListener
 from klamm.record import HeadersLike, TopicPartition
@@ -524,6 +525,23 @@ def crc32c(data: Buffer) -> int:
     """The checksum of magic 2 (Castagnoli)."""
 
 @final
+class LegacyConnection:
+    """A connection to a broker; one thread at a time."""
+
+    def __new__(cls, host: str, port: int, max_frame: int) -> Self: ...
+    def send(self, frame: Buffer, timeout: float | None) -> None:
+        """Writes a frame; returns when the system has taken all of it."""
+
+    def receive(self, timeout: float | None) -> bytes:
+        """The body of the next answer."""
+
+    def is_open(self) -> bool:
+        """Whether there is a connection that the broker has not closed, as far as is known here."""
+
+    def close(self) -> None:
+        """Ends the connection; using it again makes a new one."""
+
+@final
 class Message07:
     """A message of Kafka 0.6 or 0.7, and where it was found.
 
@@ -594,6 +612,14 @@ def encode_response(
     response: FetchResponse | MultiFetchResponse | OffsetsResponse,
 ) -> bytes:
     """The frame of the response to a request of a type; it begins with its length."""
+
+def decode_fetched(
+    body: Buffer, multi: bool, offsets: Sequence[int]
+) -> list[tuple[int, list[Message07], int, int, DecodeError | None]]:
+    """The messages of each part of the answer to a fetch, or to a multifetch of more than one offset, by where they begin.
+
+    As many as come before damage; what is damaged is an exception that nobody has raised.
+    """
 
 def decode_messages(data: Buffer, offset: int = 0) -> list[Message07]:
     """The messages in a message set that begins at a byte offset; those of compressed ones in their place.

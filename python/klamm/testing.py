@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Literal
 from klamm._klamm import DevBrokerCore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
     from typing_extensions import Self
+
+    from klamm.legacy.registration import Registration
 
 __all__ = ["Action", "DevBroker", "Request"]
 
@@ -51,6 +53,10 @@ class DevBroker(DevBrokerCore):
     It runs while the `with` lasts, or from `start()` to `stop()`. `port` is that of the first node; 0 takes a free one.
     Nodes are numbered from 1. `transaction_version` is the protocol of transactions: 2 as of Kafka 4.0 (KIP-890), 1 as before.
 
+    With `as_version` it is an older Kafka: "0.6.1", "0.7.0", "0.7.1" or "0.7.2", as their brokers were seen to behave
+    (`docs/legacy.md`). Each node is then a broker of its own; `config` has properties of its configuration file, such as
+    {"log.file.size": 1000}, and `zookeeper` says where the nodes register themselves and their topics.
+
     A program's bad days can be had at will: nodes die and come back, leaders and coordinators move, requests go wrong,
     time passes.
 
@@ -60,6 +66,20 @@ class DevBroker(DevBrokerCore):
         broker.advance(60)
         assert any(request.api == "InitProducerId" for request in broker.requests())
     """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        auto_create_topics: bool = True,
+        default_partitions: int = 1,
+        port: int = 0,
+        transaction_version: int = 2,
+        as_version: str | None = None,
+        config: Mapping[str, object] | None = None,
+        zookeeper: str | None = None,
+    ) -> None:
+        self._zookeeper = zookeeper
+        self._registration: Registration | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -78,6 +98,12 @@ class DevBroker(DevBrokerCore):
             self._start()
         else:
             self._start_node(node)
+        if self._registration is not None:
+            self._registration.add(node)
+        elif self._zookeeper is not None:
+            from klamm.legacy.registration import Registration
+
+            self._registration = Registration(self, self._zookeeper)
         return self
 
     def kill(self, node: int) -> None:
@@ -87,10 +113,15 @@ class DevBroker(DevBrokerCore):
         node is back.
         """
         self._kill(node)
+        if self._registration is not None:
+            self._registration.remove(node)
 
     def add_node(self) -> int:
         """Start one node more, and return its number. New topics use it; existing ones stay where they are."""
-        return self._add_node()
+        node = self._add_node()
+        if self._registration is not None:
+            self._registration.add(node)
+        return node
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
         """Have a partition led by another node. One without a replica takes the place of the leader so far."""
@@ -167,6 +198,9 @@ class DevBroker(DevBrokerCore):
 
     def stop(self) -> None:
         """End the cluster and everything in it."""
+        if self._registration is not None:
+            self._registration.close()
+            self._registration = None
         self._stop()
 
     def __enter__(self) -> Self:

@@ -11,6 +11,7 @@ pub mod config;
 mod consumer;
 mod driver;
 pub mod fork;
+mod legacy;
 mod pending;
 mod producer;
 
@@ -23,6 +24,7 @@ pub use crate::engine::{Cluster, Error, ErrorKind};
 pub use admin::Admin;
 pub use config::{Config, KEYS, Key, Role, Value};
 pub use consumer::{Change, CommittedOffset, Consumer};
+pub use legacy::LegacyConnection;
 pub use pending::{Pending, Promise};
 pub use producer::{
     Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, Offsets, Producer, RecordMetadata,

@@ -48,7 +48,8 @@ mod _klamm {
     use super::error::error_codes;
     #[pymodule_export]
     use super::legacy::{
-        Message07, decode_messages, decode_request, decode_response, encode_messages, encode_request, encode_response,
+        LegacyConnection, Message07, decode_fetched, decode_messages, decode_request, decode_response, encode_messages,
+        encode_request, encode_response,
     };
     #[pymodule_export]
     use super::pending::Pending;
