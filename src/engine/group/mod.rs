@@ -9,6 +9,7 @@ pub mod assignor;
 mod classic;
 mod contact;
 mod next_gen;
+pub mod zookeeper;
 
 use super::{Answer, Cluster, Error, ErrorKind, Outgoing, Time, Wish};
 use crate::api::data::consumer_protocol;
