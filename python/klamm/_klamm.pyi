@@ -542,6 +542,48 @@ class LegacyConnection:
         """Ends the connection; using it again makes a new one."""
 
 @final
+class ZooKeeperMember:
+    """The machine; times are seconds of any one clock."""
+
+    def __new__(
+        cls,
+        group: str,
+        member: str,
+        topics: Mapping[str, int],
+        pattern: tuple[bool, int, str] | None,
+        backoff: float,
+        session_timeout: float,
+    ) -> Self: ...
+    def connected(self, now: float, is_new: bool) -> None: ...
+    def suspended(self, now: float) -> None: ...
+    def expired(self, now: float) -> None: ...
+    def changed(self, now: float, path: str) -> None: ...
+    def answered(
+        self, now: float, number: int, what: str, names: Sequence[str] | None = None, data: str | None = None
+    ) -> None:
+        """The answer to an operation: `done`, `missing`, `exists` or `failed`, `names` with them, `data` with that."""
+
+    def stopped(self, now: float, offsets: Sequence[tuple[tuple[str, int, int], int]]) -> None: ...
+    def commit(self, now: float, offsets: Sequence[tuple[tuple[str, int, int], int]]) -> None: ...
+    def tick(self, now: float) -> None:
+        """Does what is due."""
+
+    def due(self) -> float | None:
+        """When something is due."""
+
+    def operation(self) -> tuple[int, str, str, str, list[str]] | None:
+        """What to do with the tree next."""
+
+    def event(self) -> tuple[str, list[tuple[tuple[str, int, int], int, int | None]]] | None:
+        """What to say to readers next: `start`, `stop` or `lost`."""
+
+    def is_committing(self) -> bool:
+        """Whether offsets are still to be written."""
+
+    def is_settled(self) -> bool:
+        """Whether it owns all that it should."""
+
+@final
 class Message07:
     """A message of Kafka 0.6 or 0.7, and where it was found.
 

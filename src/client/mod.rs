@@ -16,11 +16,11 @@ mod pending;
 mod producer;
 
 pub use crate::engine::consumer::{Assigned, Slice};
-pub use crate::engine::group::{CustomAssignor, assignor};
+pub use crate::engine::group::{CustomAssignor, assignor, zookeeper};
 pub use crate::engine::ops::{GroupDescription, GroupListing, GroupMember, NewTopic};
 pub use crate::engine::producer::murmur2;
 pub use crate::engine::sasl::scram;
-pub use crate::engine::{Cluster, Error, ErrorKind};
+pub use crate::engine::{Cluster, Error, ErrorKind, Time};
 pub use admin::Admin;
 pub use config::{Config, KEYS, Key, Role, Value};
 pub use consumer::{Change, CommittedOffset, Consumer};

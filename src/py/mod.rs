@@ -23,6 +23,7 @@ mod protocol;
 mod record;
 mod scram;
 mod taken;
+mod zookeeper;
 
 /// What `import klamm._klamm` finds.
 #[pyo3::pymodule(gil_used = false)]
@@ -61,6 +62,8 @@ mod _klamm {
     use super::record::{Deserializers, Record, RecordMetadata, Records};
     #[pymodule_export]
     use super::scram::ScramClient;
+    #[pymodule_export]
+    use super::zookeeper::ZooKeeperMember;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

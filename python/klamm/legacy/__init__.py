@@ -41,12 +41,15 @@ from klamm._klamm import (
     encode_response,
 )
 from klamm.legacy.consumer import Consumer07, Fetched
+from klamm.legacy.group import GroupConsumer07, GroupMessage
 from klamm.legacy.producer import Producer07
 
 __all__ = [
     "Consumer07",
     "FetchResponse",
     "Fetched",
+    "GroupConsumer07",
+    "GroupMessage",
     "Message07",
     "MultiFetchResponse",
     "OffsetsResponse",
