@@ -122,7 +122,10 @@ class GroupConsumer07:
         self.member_id = f"{group}_{made_up if consumer_id is None else consumer_id}"
         self._timeout = seconds("timeout", timeout)
         self._reader_options: dict[str, Any] = {
-            "fetch_size": fetch_size, "max_fetch_size": max_fetch_size, "magic": magic, "timeout": timeout
+            "fetch_size": fetch_size,
+            "max_fetch_size": max_fetch_size,
+            "magic": magic,
+            "timeout": timeout,
         }
         Consumer07("unused:1", **self._reader_options)  # refuses what cannot work
         self._reset = _RESETS[auto_offset_reset]
@@ -374,7 +377,9 @@ class GroupConsumer07:
 
         if number not in self._brokers:
             try:
-                host, port = parse_broker(self._client.get_async(f"/brokers/ids/{number}").get(timeout=self._timeout)[0])
+                host, port = parse_broker(
+                    self._client.get_async(f"/brokers/ids/{number}").get(timeout=self._timeout)[0]
+                )
             except (KazooException, TimeoutError, self._client.handler.timeout_exception) as error:
                 raise NetworkError(f"ZooKeeper did not tell the address of broker {number}: {error!r}") from error
             self._brokers[number] = Consumer07(f"{host}:{port}", **self._reader_options)
