@@ -12,7 +12,7 @@ from typing_extensions import Self, TypeVar, Unpack, disjoint_base
 
 from klamm.admin import ClusterTuple, GroupTuple
 from klamm.config import AdminConfig, Bootstrap, ConsumerConfig, ProducerConfig, ShareConsumerConfig
-from klamm.errors import KafkaError
+from klamm.errors import DecodeError, KafkaError
 from klamm.legacy import FetchResponse, MultiFetchResponse, OffsetsResponse, Request
 from klamm.rebalance import RebalanceListener
 from klamm.record import HeadersLike, TopicPartition
@@ -22,9 +22,9 @@ __all__ = [
     "ArrowBatch",
     "ArrowColumns",
     "ArrowRows",
+    "CertificateAuthority",
     "ConsumerCore",
     "Deserializers",
-    "CertificateAuthority",
     "DevBrokerCore",
     "Message07",
     "Pending",
@@ -460,6 +460,9 @@ class DevBrokerCore:
         default_partitions: int = 1,
         port: int = 0,
         transaction_version: int = 2,
+        as_version: str | None = None,
+        config: Mapping[str, object] | None = None,
+        zookeeper: str | None = None,
         *,
         sasl: Mapping[str, Mapping[str, str] | None] | None = None,
         sasl_session: float | None = None,
@@ -477,6 +480,7 @@ class DevBrokerCore:
     def _move_coordinator(self, key: str, node: int) -> None: ...
     def _advance(self, seconds: float) -> None: ...
     def _requests(self) -> list[tuple[int, str, int, str | None, int, float]]: ...
+    def _registered(self) -> list[tuple[int, str, int]]: ...
     def _fault(
         self,
         action: str,
@@ -607,6 +611,65 @@ def crc32c(data: Buffer) -> int:
     """The checksum of magic 2 (Castagnoli)."""
 
 @final
+class LegacyConnection:
+    """A connection to a broker; one thread at a time."""
+
+    def __new__(cls, host: str, port: int, max_frame: int) -> Self: ...
+    def send(self, frame: Buffer, timeout: float | None) -> None:
+        """Writes a frame; returns when the system has taken all of it."""
+
+    def receive(self, timeout: float | None) -> bytes:
+        """The body of the next answer."""
+
+    def is_open(self) -> bool:
+        """Whether there is a connection that the broker has not closed, as far as is known here."""
+
+    def close(self) -> None:
+        """Ends the connection; using it again makes a new one."""
+
+@final
+class ZooKeeperMember:
+    """The machine; times are seconds of any one clock."""
+
+    def __new__(
+        cls,
+        group: str,
+        member: str,
+        topics: Mapping[str, int],
+        pattern: tuple[bool, int, str] | None,
+        backoff: float,
+        session_timeout: float,
+    ) -> Self: ...
+    def connected(self, now: float, is_new: bool) -> None: ...
+    def suspended(self, now: float) -> None: ...
+    def expired(self, now: float) -> None: ...
+    def changed(self, now: float, path: str) -> None: ...
+    def answered(
+        self, now: float, number: int, what: str, names: Sequence[str] | None = None, data: str | None = None
+    ) -> None:
+        """The answer to an operation: `done`, `missing`, `exists` or `failed`, `names` with them, `data` with that."""
+
+    def stopped(self, now: float, offsets: Sequence[tuple[tuple[str, int, int], int]]) -> None: ...
+    def commit(self, now: float, offsets: Sequence[tuple[tuple[str, int, int], int]]) -> None: ...
+    def tick(self, now: float) -> None:
+        """Does what is due."""
+
+    def due(self) -> float | None:
+        """When something is due."""
+
+    def operation(self) -> tuple[int, str, str, str, list[str]] | None:
+        """What to do with the tree next."""
+
+    def event(self) -> tuple[str, list[tuple[tuple[str, int, int], int, int | None]]] | None:
+        """What to say to readers next: `start`, `stop` or `lost`."""
+
+    def is_committing(self) -> bool:
+        """Whether offsets are still to be written."""
+
+    def is_settled(self) -> bool:
+        """Whether it owns all that it should."""
+
+@final
 class Message07:
     """A message of Kafka 0.6 or 0.7, and where it was found.
 
@@ -677,6 +740,14 @@ def encode_response(
     response: FetchResponse | MultiFetchResponse | OffsetsResponse,
 ) -> bytes:
     """The frame of the response to a request of a type; it begins with its length."""
+
+def decode_fetched(
+    body: Buffer, multi: bool, offsets: Sequence[int]
+) -> list[tuple[int, list[Message07], int, int, DecodeError | None]]:
+    """The messages of each part of the answer to a fetch, or to a multifetch of more than one offset, by where they begin.
+
+    As many as come before damage; what is damaged is an exception that nobody has raised.
+    """
 
 def decode_messages(data: Buffer, offset: int = 0) -> list[Message07]:
     """The messages in a message set that begins at a byte offset; those of compressed ones in their place.

@@ -10,7 +10,8 @@
     ├── ConfigError                 a configuration that cannot work; also a ValueError
     ├── ArgumentError               an argument of a type that cannot be used; also a TypeError
     ├── DecodeError                 data that is damaged, or not Kafka's: .path .offset
-    │   └── DeserializationError    a deserializer failed: .record
+    │   ├── DeserializationError    a deserializer failed: .record
+    │   └── OffsetInMessageError    no message of Kafka 0.7 begins at the byte offset that was asked for
     ├── AuthenticationError         broker and client do not accept each other, by TLS or SASL (also some codes)
     ├── FencedError                 another client took over our identity (also some codes)
     ├── TransactionAbortedError     a transaction ended without effect
@@ -130,6 +131,10 @@ class DeserializationError(DecodeError):
         self.topic = record.topic
         self.partition = record.partition
         self.offset = record.offset
+
+
+class OffsetInMessageError(DecodeError):
+    """No message of Kafka 0.6 or 0.7 begins at the byte offset that was asked for: it is inside of one."""
 
 
 class AuthenticationError(KafkaError):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from klamm.legacy.registration import Registration
+
 __all__ = ["Action", "CertificateAuthority", "DevBroker", "Mechanism", "Request"]
 
 Action = Literal["delay", "drop", "lose_answer", "cut", "error", "throttle", "corrupt", "drip"]
@@ -59,6 +61,10 @@ class DevBroker(DevBrokerCore):
     It runs while the `with` lasts, or from `start()` to `stop()`. `port` is that of the first node; 0 takes a free one.
     Nodes are numbered from 1. `transaction_version` is the protocol of transactions: 2 as of Kafka 4.0 (KIP-890), 1 as before.
 
+    With `as_version` it is an older Kafka: "0.6.1", "0.7.0", "0.7.1" or "0.7.2", as their brokers were seen to behave
+    (`docs/legacy.md`). Each node is then a broker of its own; `config` has properties of its configuration file, such as
+    {"log.file.size": 1000}, and `zookeeper` says where the nodes register themselves and their topics.
+
     A program's bad days can be had at will: nodes die and come back, leaders and coordinators move, requests go wrong,
     time passes.
 
@@ -80,6 +86,10 @@ class DevBroker(DevBrokerCore):
 
     _authority: CertificateAuthority | None
     _files: TemporaryDirectory[str] | None
+    _sasl: Mapping[Mechanism, Mapping[str, str] | None] | None
+    _client_auth: bool
+    _zookeeper: str | None
+    _registration: Registration | None
 
     def __new__(
         cls,
@@ -88,6 +98,9 @@ class DevBroker(DevBrokerCore):
         default_partitions: int = 1,
         port: int = 0,
         transaction_version: int = 2,
+        as_version: str | None = None,
+        config: Mapping[str, object] | None = None,
+        zookeeper: str | None = None,
         *,
         sasl: Mapping[Mechanism, Mapping[str, str] | None] | None = None,
         sasl_session: float | None = None,
@@ -107,6 +120,9 @@ class DevBroker(DevBrokerCore):
             default_partitions,
             port,
             transaction_version,
+            as_version,
+            config,
+            zookeeper,
             sasl=None
             if sasl is None
             else {name: None if users is None else dict(users) for name, users in sasl.items()},
@@ -116,6 +132,7 @@ class DevBroker(DevBrokerCore):
         )
         self._authority, self._files = authority, None
         self._sasl, self._client_auth = sasl, client_auth
+        self._zookeeper, self._registration = zookeeper, None
         return self
 
     @property
@@ -184,6 +201,12 @@ class DevBroker(DevBrokerCore):
             self._start()
         else:
             self._start_node(node)
+        if self._registration is not None:
+            self._registration.add(node)
+        elif self._zookeeper is not None:
+            from klamm.legacy.registration import Registration
+
+            self._registration = Registration(self, self._zookeeper)
         return self
 
     def kill(self, node: int) -> None:
@@ -193,10 +216,15 @@ class DevBroker(DevBrokerCore):
         node is back.
         """
         self._kill(node)
+        if self._registration is not None:
+            self._registration.remove(node)
 
     def add_node(self) -> int:
         """Start one node more, and return its number. New topics use it; existing ones stay where they are."""
-        return self._add_node()
+        node = self._add_node()
+        if self._registration is not None:
+            self._registration.add(node)
+        return node
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
         """Have a partition led by another node. One without a replica takes the place of the leader so far."""
@@ -280,6 +308,9 @@ class DevBroker(DevBrokerCore):
 
     def stop(self) -> None:
         """End the cluster and everything in it."""
+        if self._registration is not None:
+            self._registration.close()
+            self._registration = None
         self._stop()
 
     def __enter__(self) -> Self:

@@ -55,35 +55,40 @@ impl Control {
 
     /// Has a partition led by a node.
     pub fn move_leader(&self, topic: String, partition: i32, node: i32) -> io::Result<()> {
-        self.ask(move |server| server.with_cluster(|cluster, now| cluster.move_leader(now, &topic, partition, node)))?
+        self.ask(move |server| server.with_cluster(|cluster, now| cluster.move_leader(now, &topic, partition, node)))??
             .map_err(invalid)
     }
 
     /// Cuts a log at an offset, as the election of a replica that lagged behind does.
     pub fn truncate(&self, topic: String, partition: i32, offset: i64) -> io::Result<()> {
-        self.ask(move |server| server.with_cluster(|cluster, now| cluster.truncate(now, &topic, partition, offset)))?
+        self.ask(move |server| server.with_cluster(|cluster, now| cluster.truncate(now, &topic, partition, offset)))??
             .map_err(invalid)
     }
 
     /// Has a group or transactional id coordinated by a node.
     pub fn move_coordinator(&self, key: String, node: i32) -> io::Result<()> {
-        self.ask(move |server| server.with_cluster(|cluster, now| cluster.move_coordinator(now, &key, node)))?
+        self.ask(move |server| server.with_cluster(|cluster, now| cluster.move_coordinator(now, &key, node)))??
             .map_err(invalid)
     }
 
     /// Has something go wrong from now on.
     pub fn fault(&self, fault: Fault) -> io::Result<()> {
-        self.ask(move |server| server.with_cluster(|cluster, _| cluster.fault(fault)))
+        self.ask(move |server| server.with_cluster(|cluster, _| cluster.fault(fault)))?
     }
 
     /// Has nothing go wrong any more.
     pub fn clear_faults(&self) -> io::Result<()> {
-        self.ask(|server| server.with_cluster(|cluster, _| cluster.clear_faults()))
+        self.ask(|server| server.with_cluster(|cluster, _| cluster.clear_faults()))?
     }
 
     /// The last requests, the oldest first.
     pub fn requests(&self) -> io::Result<Vec<Seen>> {
-        self.ask(|server| server.with_cluster(|cluster, _| cluster.requests().cloned().collect()))
+        self.ask(|server| server.machine().requests())
+    }
+
+    /// The topics that each node of Kafka 0.7 registers in ZooKeeper, and how many partitions they have.
+    pub fn registered(&self) -> io::Result<Vec<(i32, String, i32)>> {
+        self.ask(|server| server.machine().registered())
     }
 
     /// Moves the cluster's clock on, and does what is due by then.

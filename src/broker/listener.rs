@@ -7,8 +7,9 @@
 #![allow(clippy::disallowed_methods, reason = "this is where the cluster gets its clock and its thread")]
 
 use super::control::{Commands, Control};
+use super::machine::Machine;
 use super::{Cluster, Connection, Node, Options, Output, Time};
-use crate::frame::{DEFAULT_MAX_FRAME, Frames};
+use crate::frame::Frames;
 use crate::net::{Event, Listener, Poller, Received, Stream, Wake, tls};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -61,7 +62,7 @@ impl Broker {
         let next_token = addresses.len();
         let addresses = Addresses(Arc::new(Mutex::new(addresses)));
         let server = Server {
-            cluster: Cluster::new(&options, nodes, start_ms, seed),
+            machine: Machine::new(&options, nodes, start_ms, seed),
             start: Instant::now(),
             skipped: Duration::ZERO,
             stopping: stopping.clone(),
@@ -148,7 +149,7 @@ struct Peer {
 
 /// The thread's state.
 pub(super) struct Server {
-    cluster: Cluster,
+    machine: Machine,
     start: Instant,
     /// How much the cluster's clock was moved on.
     skipped: Duration,
@@ -192,7 +193,7 @@ impl Server {
             for event in events.drain(..) {
                 self.note(event);
             }
-            self.cluster.handle_timeout(self.now());
+            self.machine.handle_timeout(self.now());
             self.deliver(None);
             self.ready.append(&mut self.again);
             while let Some(token) = self.ready.pop_first() {
@@ -208,16 +209,20 @@ impl Server {
     }
 
     /// Has the cluster do something that was asked for from outside.
-    pub fn with_cluster<T>(&mut self, what: impl FnOnce(&mut Cluster, Time) -> T) -> T {
+    pub fn with_cluster<T>(&mut self, what: impl FnOnce(&mut Cluster, Time) -> T) -> io::Result<T> {
         let now = self.now();
-        let result = what(&mut self.cluster, now);
+        let result = what(self.machine.cluster()?, now);
         self.deliver(None);
-        result
+        Ok(result)
+    }
+
+    pub fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     pub fn kill(&mut self, node: i32) -> io::Result<()> {
         let now = self.now();
-        self.cluster.kill(now, node).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+        self.machine.kill(now, node).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         for (_, door) in self.doors.extract_if(.., |_, door| door.node == node) {
             door.listener.close(&self.poller);
         }
@@ -253,7 +258,7 @@ impl Server {
         self.next_token += 1;
         self.doors.insert(token, Door { node: id, listener });
         let now = self.now();
-        self.cluster.start_node(now, node(id, address));
+        self.machine.start_node(now, node(id, address));
         self.deliver(None);
         Ok(address)
     }
@@ -261,7 +266,7 @@ impl Server {
     pub fn advance(&mut self, by: Duration) -> Time {
         self.skipped = self.skipped.saturating_add(by);
         let now = self.now();
-        self.cluster.handle_timeout(now);
+        self.machine.handle_timeout(now);
         self.deliver(None);
         now
     }
@@ -270,7 +275,7 @@ impl Server {
         if !self.again.is_empty() || !self.ready.is_empty() {
             return Some(Duration::ZERO);
         }
-        let parked = self.cluster.next_timeout().map(|at| at.saturating_sub(self.now()));
+        let parked = self.machine.next_timeout().map(|at| at.saturating_sub(self.now()));
         let refused = (!self.refused.is_empty()).then_some(ACCEPT_AGAIN);
         parked.into_iter().chain(refused).min()
     }
@@ -303,11 +308,11 @@ impl Server {
                             continue;
                         }
                     }
-                    let frames = Frames::new(DEFAULT_MAX_FRAME);
+                    let frames = Frames::new(self.machine.max_frame());
                     let peer =
                         Peer { node: *node, stream, frames, unread: false, ended: false, closing: false, queued: 0 };
                     self.peers.insert(token, peer);
-                    self.cluster.connect(*node, Connection(token as u64));
+                    self.machine.connect(*node, Connection(token as u64));
                 }
                 Ok(None) => return,
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -337,7 +342,7 @@ impl Server {
             if peer.closing {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
-            if self.cluster.is_parked(connection) {
+            if self.machine.is_parked(connection) {
                 // The answer brings us back, but not for a client that is gone.
                 return if peer.ended { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) };
             }
@@ -369,12 +374,12 @@ impl Server {
     fn handle_frames(&mut self, token: usize) {
         let connection = Connection(token as u64);
         while let Some(peer) = self.peers.get_mut(&token) {
-            if peer.closing || peer.queued > MAX_QUEUED || self.cluster.is_parked(connection) {
+            if peer.closing || peer.queued > MAX_QUEUED || self.machine.is_parked(connection) {
                 return;
             }
             match peer.frames.next_frame() {
                 Ok(Some(frame)) => {
-                    self.cluster.handle(self.now(), connection, frame);
+                    self.machine.handle(self.now(), connection, frame);
                     self.deliver(Some(token));
                 }
                 Ok(None) => return,
@@ -385,7 +390,7 @@ impl Server {
 
     /// Queues what the cluster has to say. `serving` is written by whoever serves it, others get their turn.
     fn deliver(&mut self, serving: Option<usize>) {
-        while let Some(output) = self.cluster.poll_send() {
+        while let Some(output) = self.machine.poll_send() {
             let (Output::Reply { connection, .. } | Output::Close { connection }) = output;
             let token = connection.0 as usize;
             let Some(peer) = self.peers.get_mut(&token) else {
@@ -408,7 +413,7 @@ impl Server {
 
     fn close(&mut self, token: usize) {
         let now = self.now();
-        self.cluster.disconnect(now, Connection(token as u64));
+        self.machine.disconnect(now, Connection(token as u64));
         self.deliver(None);
         if let Some(peer) = self.peers.remove(&token) {
             peer.stream.close(&self.poller);

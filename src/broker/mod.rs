@@ -5,6 +5,7 @@
 //! listener   sockets, one port a node, one thread for all        (the only file with I/O or a clock)
 //! cluster    frames and time in, replies out; parked requests    (sans-I/O, see its verbs)
 //! fault      what goes wrong on purpose      control  how a program steers a cluster that runs
+//! old/       brokers of Kafka 0.6 and 0.7 in its place      machine  one or the other      version  which
 //! handlers/  one file per API, under the name of its `api/` file: versions served and what is left out
 //! sasl       who may come in: users, and what is known of each connection that has to log in
 //! certificates  a throw-away authority for TLS
@@ -26,12 +27,15 @@ mod handlers;
 mod idempotence;
 mod listener;
 mod log;
+mod machine;
+pub mod old;
 mod pattern;
 mod requests;
 mod sasl;
 mod state;
 mod topics;
 mod transactions;
+mod version;
 
 #[cfg(feature = "tls")]
 pub use certificates::{Authority, Certificate};
@@ -42,6 +46,7 @@ pub use listener::Broker;
 pub use requests::Seen;
 pub use sasl::{MECHANISMS, Sasl};
 pub use state::Node;
+pub use version::{Old, Version};
 
 use crate::net::tls;
 use std::time::Duration;
@@ -71,6 +76,10 @@ pub struct Options {
     pub sasl: Option<Sasl>,
     /// Whether connections are encrypted.
     pub tls: Option<tls::Server>,
+    /// The release that clients meet.
+    pub as_version: Version,
+    /// Where that has byte offsets: what its configuration file would say.
+    pub old: old::Settings,
 }
 
 impl Default for Options {
@@ -85,6 +94,8 @@ impl Default for Options {
             group_initial_rebalance_delay: Duration::ZERO,
             sasl: None,
             tls: None,
+            as_version: Version::default(),
+            old: old::Settings::default(),
         }
     }
 }

@@ -12,6 +12,7 @@ mod consumer;
 mod driver;
 pub mod fork;
 mod keys;
+mod legacy;
 mod pending;
 mod producer;
 mod security;
@@ -19,16 +20,17 @@ mod share_consumer;
 mod tokens;
 
 pub use crate::engine::consumer::{Assigned, Slice};
-pub use crate::engine::group::{CustomAssignor, assignor};
+pub use crate::engine::group::{CustomAssignor, assignor, zookeeper};
 pub use crate::engine::ops::{ConfigEntry, ConfigResource, GroupDescription, GroupListing, GroupMember, NewTopic};
 pub use crate::engine::producer::murmur2;
 pub use crate::engine::sasl::{Token, scram};
 pub use crate::engine::share::{Acknowledgement, Outcomes};
-pub use crate::engine::{Cluster, Error, ErrorKind};
+pub use crate::engine::{Cluster, Error, ErrorKind, Time};
 pub use admin::Admin;
 pub use config::{Config, Value};
 pub use consumer::{Change, CommittedOffset, Consumer};
 pub use keys::{KEYS, Key, Kind, Role};
+pub use legacy::LegacyConnection;
 pub use pending::{Pending, Promise};
 pub use producer::{
     Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, Offsets, Producer, RecordMetadata,

@@ -129,20 +129,29 @@ impl Request {
         Self::read(frame_reader(frame)?)
     }
 
+    /// As [`Self::decode`] for a broker: none of them looks at what is behind a request.
+    pub fn decode_lenient(body: Bytes) -> Result<Self, Error> {
+        Self::take(&mut reader(body))
+    }
+
     fn read(mut r: Reader) -> Result<Self, Error> {
+        let request = Self::take(&mut r)?;
+        r.finish().map(|()| request)
+    }
+
+    fn take(r: &mut Reader) -> Result<Self, Error> {
         let at = r.offset();
-        let number = i16::get(&mut r).map_err(|e| e.in_field("type"))?;
+        let number = i16::get(r).map_err(|e| e.in_field("type"))?;
         let Some(kind) = RequestType::from_number(number) else {
             return Err(Error::new(Reason::Invalid("there are the types 0 to 4 only"), at).in_field("type"));
         };
-        let request = match kind {
-            RequestType::Produce => Self::Produce(Produce::read(&mut r)?),
-            RequestType::Fetch => Self::Fetch(Fetch::read(&mut r)?),
-            RequestType::MultiFetch => Self::MultiFetch(counted(&mut r, Fetch::MIN_SIZE, Fetch::read)?),
-            RequestType::MultiProduce => Self::MultiProduce(counted(&mut r, Produce::MIN_SIZE, Produce::read)?),
-            RequestType::Offsets => Self::Offsets(Offsets::read(&mut r)?),
-        };
-        r.finish().map(|()| request)
+        Ok(match kind {
+            RequestType::Produce => Self::Produce(Produce::read(r)?),
+            RequestType::Fetch => Self::Fetch(Fetch::read(r)?),
+            RequestType::MultiFetch => Self::MultiFetch(counted(r, Fetch::MIN_SIZE, Fetch::read)?),
+            RequestType::MultiProduce => Self::MultiProduce(counted(r, Produce::MIN_SIZE, Produce::read)?),
+            RequestType::Offsets => Self::Offsets(Offsets::read(r)?),
+        })
     }
 
     /// Writes a whole frame, which begins with its length.

@@ -2,7 +2,7 @@
 
 use super::error::exception;
 use crate::api::{self, ErrorCode};
-use crate::broker::{Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, Seen};
+use crate::broker::{Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, Seen, Version, old};
 use crate::net::tls;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -51,8 +51,8 @@ fn raise(py: Python<'_>, error: io::Error) -> PyErr {
 impl DevBrokerCore {
     #[new]
     #[pyo3(signature = (
-        brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2, *,
-        sasl=None, sasl_session=None, tls=None, client_ca=None
+        brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2, as_version=None,
+        config=None, zookeeper=None, *, sasl=None, sasl_session=None, tls=None, client_ca=None
     ))]
     #[allow(clippy::too_many_arguments, reason = "keywords of the Python class")]
     fn new(
@@ -62,11 +62,25 @@ impl DevBrokerCore {
         default_partitions: i32,
         port: u16,
         transaction_version: i16,
+        as_version: Option<&str>,
+        config: Option<BTreeMap<String, Bound<'_, PyAny>>>,
+        zookeeper: Option<Bound<'_, PyAny>>,
         sasl: Option<Users>,
         sasl_session: Option<f64>,
         tls: Option<(String, String)>,
         client_ca: Option<String>,
     ) -> PyResult<Self> {
+        let as_version = as_version.map_or(Ok(Version::default()), Version::parse);
+        let as_version = as_version.map_err(|why| refused(py, &why, None))?;
+        let mut old = old::Settings::default();
+        let is_old = matches!(as_version, Version::Old(_));
+        if !is_old && (config.is_some() || zookeeper.is_some()) {
+            return Err(refused(py, "`config` and `zookeeper` are for brokers of Kafka 0.6 and 0.7", None));
+        }
+        for (name, value) in config.into_iter().flatten() {
+            let value = value.str()?.to_string();
+            old.set(&name, &value).map_err(|why| refused(py, &why, None))?;
+        }
         let session = sasl_session.map(|seconds| duration(py, seconds)).transpose()?;
         let sasl = sasl.map(|users| Ok::<_, PyErr>(Sasl { users: mechanisms(py, users)?, session })).transpose()?;
         let secure = |(certificate, key): (String, String)| tls::Server::new(&certificate, &key, client_ca.as_deref());
@@ -79,6 +93,8 @@ impl DevBrokerCore {
             transaction_version,
             sasl,
             tls,
+            as_version,
+            old,
             ..Options::default()
         };
         Ok(Self { options, running: Mutex::default() })
@@ -155,6 +171,12 @@ impl DevBrokerCore {
             (node, api, version, client_id, correlation_id, time.as_secs_f64())
         };
         Ok(seen.into_iter().map(request).collect())
+    }
+
+    /// The topics that each node of Kafka 0.7 registers in ZooKeeper, and how many partitions they have.
+    #[pyo3(name = "_registered")]
+    fn registered(&self, py: Python<'_>) -> PyResult<Vec<(i32, String, i32)>> {
+        self.steer(py, Control::registered)
     }
 
     #[pyo3(name = "_fault", signature = (action, *, api, seconds, error, times, node, topic, probability, seed))]

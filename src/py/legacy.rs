@@ -1,9 +1,10 @@
 //! `klamm.legacy`: the codec of Kafka 0.6 and 0.7. Frames are dicts, messages are objects of their own.
 
-use super::error::{argument, decode as decode_error, exception};
+use super::error::{argument, decode as decode_error, exception, raise};
 use super::octets::Octets;
 use super::protocol::octets;
 use super::record::shortened;
+use crate::client;
 use crate::compress::{Compression, DEFAULT_LIMIT};
 use crate::legacy::{
     ErrorCode, Fetch, Fetched, Magic, Message, MessageSetBuilder, Messages, Offsets, Produce, Request, RequestType,
@@ -15,6 +16,8 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The fields of a request, whose frame begins with its length.
 #[pyfunction]
@@ -131,6 +134,125 @@ pub(super) fn encode_messages<'py>(
     }
     let set = set.seal(compression_of(py, compression)?).map_err(|e| refused(py, &e))?;
     Ok(PyBytes::new(py, &set))
+}
+
+/// What one fetch gave: its error, the messages, the offset behind the last of them, bytes left over, and the error of the
+/// first that is damaged.
+type Fetch07 = (i16, Vec<Message07>, i64, usize, Option<Py<PyAny>>);
+
+/// The messages of each part of the answer to a fetch, or to a multifetch of more than one offset, by where they begin.
+///
+/// As many as come before damage; what is damaged is an exception that nobody has raised.
+#[pyfunction]
+pub(super) fn decode_fetched(
+    py: Python<'_>,
+    body: &Bound<'_, PyAny>,
+    multi: bool,
+    offsets: Vec<i64>,
+) -> PyResult<Vec<Fetch07>> {
+    let kind = if multi { RequestType::MultiFetch } else { RequestType::Fetch };
+    let body = Bytes::from_owner(octets(body)?);
+    let parts = match Response::decode(kind, body).map_err(|e| decode_error(py, &e))? {
+        Response::Fetch(part) => vec![part],
+        Response::MultiFetch { error: ErrorCode::NONE, parts } => parts,
+        Response::MultiFetch { error, .. } => vec![Fetched { error, message_set: Bytes::new() }; offsets.len()],
+        Response::Offsets { .. } => Vec::new(),
+    };
+    if parts.len() != offsets.len() {
+        let message = format!("{} parts were asked for, and {} came", offsets.len(), parts.len());
+        return Err(exception(py, "DecodeError", &message, None));
+    }
+    let read = |(part, offset): (Fetched, i64)| -> PyResult<Fetch07> {
+        let limit = memory_limit(part.message_set.len()).max(DEFAULT_LIMIT);
+        let mut walk = Messages::new(part.message_set, offset, DEFAULT_LIMIT);
+        let (mut found, mut held, mut end, mut damage) = (Vec::new(), 0, offset, None);
+        while let Some(message) = walk.next() {
+            match message {
+                Ok(message) => {
+                    held += OF_ONE + message.payload.len();
+                    if held > limit {
+                        let too_many = wire::Error::new(Reason::Budget { limit }, 0).within(Step::Index(found.len()));
+                        return Err(decode_error(py, &too_many));
+                    }
+                    end = message.next_offset;
+                    found.push(Message07::of(py, &message));
+                }
+                Err(e) => damage = Some(decode_error(py, &e).into_value(py).into_any()),
+            }
+        }
+        // A wrapper without messages counts too.
+        let end = if damage.is_none() { walk.offset() } else { end };
+        Ok((part.error.0, found, end, walk.left(), damage))
+    };
+    parts.into_iter().zip(offsets).map(read).collect()
+}
+
+/// A connection to a broker; one thread at a time.
+#[pyclass(frozen, module = "klamm._klamm")]
+pub(super) struct LegacyConnection(Mutex<client::LegacyConnection>);
+
+impl LegacyConnection {
+    /// Lets the connection work until it is done; whatever ends that in the middle ends the connection.
+    fn work<T: Send>(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        mut step: impl FnMut(&mut client::LegacyConnection, Duration) -> Result<Option<T>, client::Error> + Send,
+    ) -> PyResult<T> {
+        let wait = timeout.map(|t| Duration::try_from_secs_f64(t.max(0.0)).unwrap_or(Duration::MAX));
+        let deadline = wait.and_then(|wait| Instant::now().checked_add(wait));
+        loop {
+            let left = deadline.map_or(SLICE, |at| at.saturating_duration_since(Instant::now()));
+            let slice = left.min(SLICE);
+            let ended = match py.detach(|| step(&mut self.lock(), slice)).map_err(|e| raise(py, &e))? {
+                Some(done) => return Ok(done),
+                None => py.check_signals().err(),
+            };
+            let ended = ended.or_else(|| {
+                let late = || exception(py, "KafkaTimeoutError", "the broker did not answer in time", None);
+                left.is_zero().then(late)
+            });
+            if let Some(error) = ended {
+                self.lock().close();
+                return Err(error);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, client::LegacyConnection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl LegacyConnection {
+    #[new]
+    fn new(host: &str, port: u16, max_frame: usize) -> Self {
+        Self(Mutex::new(client::LegacyConnection::new(host, port, max_frame)))
+    }
+
+    /// Writes a frame; returns when the system has taken all of it.
+    fn send(&self, py: Python<'_>, frame: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
+        let frame = Bytes::from_owner(octets(frame)?);
+        self.lock().queue(frame).map_err(|e| raise(py, &e))?;
+        self.work(py, timeout, |connection, slice| connection.write(slice).map(|done| done.then_some(())))
+    }
+
+    /// The body of the next answer.
+    fn receive<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyBytes>> {
+        let body = self.work(py, timeout, client::LegacyConnection::read)?;
+        Ok(PyBytes::new(py, &body))
+    }
+
+    /// Whether there is a connection that the broker has not closed, as far as is known here.
+    fn is_open(&self) -> bool {
+        self.lock().is_open()
+    }
+
+    /// Ends the connection; using it again makes a new one.
+    fn close(&self) {
+        self.lock().close();
+    }
 }
 
 /// A message of Kafka 0.6 or 0.7, and where it was found.
@@ -375,3 +497,6 @@ fn refused(py: Python<'_>, error: &wire::Error) -> PyErr {
 
 /// Bytes that a message takes in Python beside its payload, about.
 const OF_ONE: usize = 160;
+
+/// How long a wait goes on before it looks for signals.
+const SLICE: Duration = Duration::from_millis(100);

@@ -27,6 +27,7 @@ mod scram;
 mod share_consumer;
 mod taken;
 mod tokens;
+mod zookeeper;
 
 /// What `import klamm._klamm` finds.
 #[pyo3::pymodule(gil_used = false)]
@@ -55,7 +56,8 @@ mod _klamm {
     use super::error::error_codes;
     #[pymodule_export]
     use super::legacy::{
-        Message07, decode_messages, decode_request, decode_response, encode_messages, encode_request, encode_response,
+        LegacyConnection, Message07, decode_fetched, decode_messages, decode_request, decode_response, encode_messages,
+        encode_request, encode_response,
     };
     #[pymodule_export]
     use super::pending::Pending;
@@ -71,6 +73,8 @@ mod _klamm {
     use super::share_consumer::{ShareConsumerCore, ShareRecordIterator};
     #[pymodule_export]
     use super::tokens::TokenDesk;
+    #[pymodule_export]
+    use super::zookeeper::ZooKeeperMember;
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

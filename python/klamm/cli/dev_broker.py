@@ -32,6 +32,8 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--port", metavar="PORT", type=natural, default=0, help="port of the first node (default: a free one)"
     )
+    parser.add_argument("--as-version", metavar="VERSION", help="be an older Kafka: 0.6.1, 0.7.0, 0.7.1 or 0.7.2")
+    parser.add_argument("--zookeeper", metavar="HOSTS", help="where brokers of Kafka 0.7 register themselves")
     add_json(parser, "print one object: bootstrap_servers, brokers")
     parser.set_defaults(run=run)
 
@@ -49,6 +51,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
             auto_create_topics=not args.no_auto_create,
             default_partitions=args.partitions,
             port=args.port,
+            as_version=args.as_version,
+            zookeeper=args.zookeeper,
         ) as broker:
             if args.json:
                 output.result({"bootstrap_servers": broker.bootstrap_servers, "brokers": args.brokers})

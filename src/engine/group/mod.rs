@@ -10,6 +10,7 @@ mod classic;
 mod contact;
 mod next_gen;
 mod share;
+pub mod zookeeper;
 
 use super::{Answer, Cluster, Error, ErrorKind, Outgoing, Time, Wish};
 use crate::api::data::consumer_protocol;

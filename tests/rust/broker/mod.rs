@@ -5,6 +5,7 @@ mod failover;
 mod faults;
 mod groups;
 mod nodes;
+mod old;
 mod protocol;
 mod reading;
 mod share_groups;

@@ -7,6 +7,7 @@
 mod groups;
 mod producing;
 mod transactions;
+mod zookeeper;
 
 use bytes::Bytes;
 use klamm::broker::{Cluster, Connection, Node, Options, Output};

@@ -1,4 +1,10 @@
-"""What Kafka 0.6 and 0.7 speak: the codec of brokers whose archives are still there.
+"""What Kafka 0.6 and 0.7 speak: a codec and clients for brokers whose archives are still there.
+
+    with klamm.legacy.Consumer07("old:9092") as consumer:
+        for message in consumer.messages("words", 0, consumer.earliest("words", 0)):
+            print(message.offset, message.payload)
+
+`Consumer07`, `Producer07` and `GroupConsumer07` are the clients; below them is the codec:
 
     frame = klamm.legacy.encode_request(
         {"type": "fetch", "parts": [{"topic": "words", "partition": 0, "offset": 0, "max_size": 1 << 20}]}
@@ -34,13 +40,21 @@ from klamm._klamm import (
     encode_request,
     encode_response,
 )
+from klamm.legacy.consumer import Consumer07, Fetched
+from klamm.legacy.group import GroupConsumer07, GroupMessage
+from klamm.legacy.producer import Producer07
 
 __all__ = [
+    "Consumer07",
     "FetchResponse",
+    "Fetched",
+    "GroupConsumer07",
+    "GroupMessage",
     "Message07",
     "MultiFetchResponse",
     "OffsetsResponse",
     "Part",
+    "Producer07",
     "Request",
     "decode_messages",
     "decode_request",

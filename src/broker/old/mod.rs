@@ -1,0 +1,292 @@
+//! Brokers of Kafka 0.6 and 0.7, as a machine without I/O: the verbs are those of [`super::Cluster`].
+//!
+//! ```text
+//! accept   what is stored of what producers send, and which topics there can be      log   segments, flushing, offsets
+//! ```
+//!
+//! Nodes know nothing of each other: each has its own topics, all with the same number of partitions. What they answer is
+//! what brokers 0.6.1, 0.7.0, 0.7.1 and 0.7.2 were seen to answer, of which `tests/vectors/legacy.jsonl.gz` has captures;
+//! `docs/legacy.md` says what that is. Requests that bring no answer, and those that are refused by closing the
+//! connection, are most of them. Left out: the JVM that halts when 0.7.0 meets a payload that is not gzip (the connection is
+//! closed), and ZooKeeper, where the Python package registers the nodes.
+
+mod accept;
+mod log;
+
+use super::cluster::{Connection, Output};
+use super::requests::{Requests, Seen};
+use super::version::Old;
+use super::{Node, Options, Time};
+use crate::legacy::{ErrorCode, Fetch, Offsets, Produce, Request, RequestType, Response};
+use accept::Verdict;
+use bytes::Bytes;
+use log::{EARLIEST, LATEST, Log, Slice};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+pub use log::Settings;
+
+/// See the top of this file.
+#[derive(Debug)]
+pub struct Brokers {
+    release: Old,
+    settings: Settings,
+    nodes: i32,
+    partitions: i32,
+    max_bytes: usize,
+    start_ms: i64,
+    /// Random numbers, for partition -1.
+    random: u64,
+    /// Bytes in all logs.
+    held: usize,
+    clients: HashMap<Connection, i32>,
+    /// By node, topic and partition.
+    logs: BTreeMap<(i32, String, i32), Log>,
+    outputs: VecDeque<Output>,
+    requests: Requests,
+}
+
+/// The connection has to be closed.
+struct Close;
+
+/// The error of a fetch.
+type Answer = Result<Slice, ErrorCode>;
+
+impl Brokers {
+    /// Nodes without topics. `start_ms` is the wall clock at time zero, milliseconds since 1970.
+    pub fn new(options: &Options, release: Old, start_ms: i64, seed: u64) -> Self {
+        Self {
+            release,
+            settings: options.old.clone(),
+            nodes: i32::try_from(options.nodes).unwrap_or(i32::MAX),
+            partitions: options.default_partitions,
+            max_bytes: options.max_bytes,
+            start_ms,
+            random: seed | 1,
+            held: 0,
+            clients: HashMap::new(),
+            logs: BTreeMap::new(),
+            outputs: VecDeque::new(),
+            requests: Requests::default(),
+        }
+    }
+
+    /// Frames larger than this close a connection.
+    pub fn max_frame(&self) -> usize {
+        // 0.6.1 was seen to wait for more.
+        if self.release == Old::V0_6_1 { i32::MAX as usize } else { crate::frame::DEFAULT_MAX_FRAME }
+    }
+
+    /// A client connected to a node.
+    pub fn connect(&mut self, node: i32, connection: Connection) {
+        self.clients.insert(connection, node);
+    }
+
+    /// A client is gone.
+    pub fn disconnect(&mut self, connection: Connection) {
+        self.clients.remove(&connection);
+    }
+
+    /// A frame arrived, without its length.
+    pub fn handle(&mut self, now: Time, connection: Connection, frame: Bytes) {
+        let Some(&node) = self.clients.get(&connection) else {
+            return;
+        };
+        match self.serve(now, node, frame) {
+            Ok(Some(parts)) => self.outputs.push_back(Output::Reply { connection, parts }),
+            Ok(None) => {}
+            Err(Close) => self.close(connection),
+        }
+    }
+
+    /// What to write or close next.
+    pub fn poll_send(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] has something to do.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let at = self.logs.values().filter_map(|log| log.next_tick_ms(&self.settings)).min()?;
+        Some(Time::from_millis(u64::try_from(at - self.start_ms).unwrap_or(0)))
+    }
+
+    /// Flushes and deletes what is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let now_ms = self.clock(now);
+        let gone: usize = self.logs.values_mut().map(|log| log.tick(&self.settings, now_ms)).sum();
+        self.held = self.held.saturating_sub(gone);
+    }
+
+    /// Takes a node down and its connections with it; its logs stay.
+    pub fn kill(&mut self, node: i32) -> Result<(), String> {
+        if !(1..=self.nodes).contains(&node) {
+            return Err(format!("there is no node {node}"));
+        }
+        let its: Vec<_> =
+            self.clients.iter().filter(|(_, at)| **at == node).map(|(connection, _)| *connection).collect();
+        for connection in its {
+            self.close(connection);
+        }
+        Ok(())
+    }
+
+    /// Brings a node up again, which looks through its logs: whatever was written shows.
+    pub fn start_node(&mut self, now: Time, node: &Node) {
+        self.nodes = self.nodes.max(node.id);
+        let now_ms = self.clock(now);
+        for (_, log) in self.logs.iter_mut().filter(|((at, ..), _)| *at == node.id) {
+            log.flush(now_ms);
+        }
+    }
+
+    /// The last requests of all nodes, the oldest first.
+    pub fn requests(&self) -> impl Iterator<Item = &Seen> {
+        self.requests.all()
+    }
+
+    /// The topics of each node, as it registers them, and how many partitions they have.
+    pub fn topics(&self) -> impl Iterator<Item = (i32, &str, i32)> {
+        let places = self.logs.keys().map(|(node, topic, _)| (*node, topic.as_str()));
+        places.collect::<BTreeSet<_>>().into_iter().map(|(node, topic)| (node, topic, self.partitions))
+    }
+
+    fn clock(&self, now: Time) -> i64 {
+        self.start_ms.saturating_add(i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn close(&mut self, connection: Connection) {
+        self.disconnect(connection);
+        self.outputs.push_back(Output::Close { connection });
+    }
+
+    /// The pieces of the answer, if there is one.
+    fn serve(&mut self, now: Time, node: i32, frame: Bytes) -> Result<Option<Vec<Bytes>>, Close> {
+        let request = Request::decode_lenient(frame).map_err(|_| Close)?;
+        let api = match request.request_type() {
+            RequestType::Produce => "Produce",
+            RequestType::Fetch => "Fetch",
+            RequestType::MultiFetch => "MultiFetch",
+            RequestType::MultiProduce => "MultiProduce",
+            RequestType::Offsets => "Offsets",
+        };
+        self.requests.note(Seen { time: now, node, api, version: 0, client_id: None, correlation_id: 0 });
+        let now_ms = self.clock(now);
+        match request {
+            Request::Produce(part) => self.produce(node, now_ms, &part).map(|()| None),
+            // What came before a part that is refused is stored.
+            Request::MultiProduce(parts) => {
+                parts.iter().try_for_each(|part| self.produce(node, now_ms, part)).map(|()| None)
+            }
+            Request::Fetch(part) => {
+                let answer = self.fetch(node, now_ms, &part);
+                let mut out = Vec::new();
+                put(&mut out, answer);
+                Ok(Some(out))
+            }
+            Request::MultiFetch(parts) => {
+                let answers: Vec<_> = parts.iter().map(|part| self.fetch(node, now_ms, part)).collect();
+                let size = |answer: &Answer| 6 + answer.as_ref().map_or(0, |slice| slice.size);
+                let mut out = vec![head(answers.iter().map(size).sum(), ErrorCode::NONE)];
+                answers.into_iter().for_each(|answer| put(&mut out, answer));
+                Ok(Some(out))
+            }
+            Request::Offsets(part) => self.offsets(node, now_ms, &part).map(Some),
+        }
+    }
+
+    fn produce(&mut self, node: i32, now_ms: i64, part: &Produce) -> Result<(), Close> {
+        let partition = match part.partition {
+            -1 => self.any_partition(),
+            partition => partition,
+        };
+        self.check(&part.topic, partition).map_err(|_| Close)?;
+        let (release, max) = (self.release, self.settings.max_message_bytes);
+        // The log comes into being whatever becomes of the set.
+        self.log(node, now_ms, &part.topic, partition).ok_or(Close)?;
+        let (bytes, messages) = match accept::judge(release, &part.message_set, max) {
+            Verdict::Store { bytes, messages } => (bytes, messages),
+            Verdict::Drop => return Ok(()),
+            Verdict::Close => return Err(Close),
+        };
+        if bytes > self.max_bytes.saturating_sub(self.held) {
+            return Err(Close);
+        }
+        self.held += bytes;
+        // A copy: the frame may be much larger than what is kept of it.
+        let set = Bytes::copy_from_slice(part.message_set.get(..bytes).unwrap_or_default());
+        let settings = self.settings.clone();
+        if let Some(log) = self.log(node, now_ms, &part.topic, partition) {
+            log.append(release, &settings, now_ms, set, messages);
+        }
+        Ok(())
+    }
+
+    fn fetch(&mut self, node: i32, now_ms: i64, part: &Fetch) -> Answer {
+        self.check(&part.topic, part.partition)?;
+        let max_size = part.max_size.into();
+        match self.existing(node, now_ms, &part.topic, part.partition) {
+            Ok(Some(log)) => log.read(part.offset, max_size).map_err(|_| ErrorCode::OFFSET_OUT_OF_RANGE),
+            Ok(None) => Ok(Slice::default()),
+            Err(Close) => Err(ErrorCode::UNKNOWN),
+        }
+    }
+
+    fn offsets(&mut self, node: i32, now_ms: i64, part: &Offsets) -> Result<Vec<Bytes>, Close> {
+        self.check(&part.topic, part.partition).map_err(|_| Close)?;
+        let offsets = match self.existing(node, now_ms, &part.topic, part.partition)? {
+            Some(log) => log.offsets_before(part.time, now_ms, usize::try_from(part.max_number).map_err(|_| Close)?),
+            None if matches!(part.time, LATEST | EARLIEST) => vec![0],
+            None => Vec::new(),
+        };
+        let response = Response::Offsets { error: ErrorCode::NONE, offsets };
+        response.encode().map(|frame| vec![frame.into()]).map_err(|_| Close)
+    }
+
+    fn check(&self, topic: &str, partition: i32) -> Result<(), ErrorCode> {
+        if !accept::is_topic(self.release, topic) {
+            return Err(ErrorCode::UNKNOWN);
+        }
+        let exists = (0..self.partitions).contains(&partition);
+        if exists { Ok(()) } else { Err(ErrorCode::WRONG_PARTITION) }
+    }
+
+    /// A log that somebody asks about: until 0.7.0 it comes into being by that.
+    fn existing(&mut self, node: i32, now_ms: i64, topic: &str, partition: i32) -> Result<Option<&Log>, Close> {
+        if self.release <= Old::V0_7_0 {
+            return self.log(node, now_ms, topic, partition).map(|log| Some(&*log)).ok_or(Close);
+        }
+        Ok(self.logs.get(&(node, topic.to_owned(), partition)))
+    }
+
+    /// A log, made if need be and if there can be one.
+    fn log(&mut self, node: i32, now_ms: i64, topic: &str, partition: i32) -> Option<&mut Log> {
+        if !accept::fits_a_file(topic, partition) {
+            return None;
+        }
+        Some(self.logs.entry((node, topic.to_owned(), partition)).or_insert_with(|| Log::new(now_ms)))
+    }
+
+    fn any_partition(&mut self) -> i32 {
+        // xorshift64: any sequence will do.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let count = u64::try_from(self.partitions).unwrap_or(1).max(1);
+        i32::try_from(self.random % count).unwrap_or(0)
+    }
+}
+
+/// A response's length and error. The length of one that was asked for with a negative size is as wrong as that.
+fn head(size: i64, error: ErrorCode) -> Bytes {
+    let length = i32::try_from(2 + size).unwrap_or(i32::MAX);
+    [length.to_be_bytes().as_slice(), &error.0.to_be_bytes()].concat().into()
+}
+
+fn put(out: &mut Vec<Bytes>, answer: Answer) {
+    match answer {
+        Ok(slice) => {
+            out.push(head(slice.size, ErrorCode::NONE));
+            out.extend(slice.parts);
+        }
+        Err(error) => out.push(head(0, error)),
+    }
+}

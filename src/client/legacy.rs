@@ -1,0 +1,205 @@
+//! A connection to a broker of Kafka 0.6 or 0.7: frames out, and answers in the order they were asked for.
+//!
+//! Nothing in an answer says what it is the answer to, and most requests have none. So whoever uses a connection moves its
+//! bytes himself, in slices of time between which he may look after other things, and has to drop it whenever he gives
+//! up in the middle of an exchange. No thread is involved but for looking up names.
+
+use super::fork::Birth;
+use super::{Error, ErrorKind};
+use crate::frame::Frames;
+use crate::net::{Poller, Received, Stream, resolve};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+
+/// See the top of this file.
+#[derive(Debug)]
+pub struct LegacyConnection {
+    host: String,
+    port: u16,
+    max_frame: usize,
+    birth: Birth,
+    poller: Option<Poller>,
+    state: State,
+    /// Frames that have to be written once there is a connection.
+    waiting: VecDeque<Bytes>,
+    scratch: Box<[u8]>,
+}
+
+#[derive(Debug)]
+enum State {
+    Closed,
+    Resolving(Receiver<io::Result<Vec<SocketAddr>>>),
+    Connecting { stream: Stream, others: VecDeque<SocketAddr> },
+    Open { stream: Stream, frames: Frames },
+}
+
+impl LegacyConnection {
+    /// A connection that is made when it is first used; answers may have `max_frame` bytes.
+    pub fn new(host: &str, port: u16, max_frame: usize) -> Self {
+        Self {
+            host: host.to_owned(),
+            port,
+            max_frame,
+            birth: Birth::now(),
+            poller: None,
+            state: State::Closed,
+            waiting: VecDeque::new(),
+            scratch: Stream::scratch(),
+        }
+    }
+
+    /// Queues a frame, with its length, and starts to connect if need be.
+    pub fn queue(&mut self, frame: Bytes) -> Result<(), Error> {
+        self.birth.check()?;
+        if matches!(self.state, State::Closed) {
+            let (tell, told) = channel();
+            resolve(&self.host, self.port, move |found| drop(tell.send(found)));
+            self.state = State::Resolving(told);
+        }
+        match &mut self.state {
+            State::Open { stream, .. } => stream.queue(frame),
+            _ => self.waiting.push_back(frame),
+        }
+        Ok(())
+    }
+
+    /// Writes what is queued for at most so long. `true` once the system has taken all of it.
+    pub fn write(&mut self, slice: Duration) -> Result<bool, Error> {
+        self.birth.check()?;
+        let done = self.turn(slice, |stream, _, ended| Ok((stream.is_flushed() && !ended).then_some(())));
+        done.map(|done| done.is_some()).map_err(|e| self.broken(&e, "send to"))
+    }
+
+    /// Waits for the next answer for at most so long; without its length.
+    pub fn read(&mut self, slice: Duration) -> Result<Option<Bytes>, Error> {
+        self.birth.check()?;
+        let next = |_: &mut Stream, frames: &mut Frames, _| {
+            frames.next_frame().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.to_string()))
+        };
+        self.turn(slice, next).map_err(|e| self.broken(&e, "hear from"))
+    }
+
+    /// Whether there is a connection and the broker has not closed it, as far as this side has heard.
+    pub fn is_open(&mut self) -> bool {
+        if matches!(self.state, State::Closed) || self.birth.check().is_err() {
+            return false;
+        }
+        match self.turn(Duration::ZERO, |_, _, _| Ok(None::<()>)) {
+            Ok(_) => true,
+            Err(_) => {
+                self.close();
+                false
+            }
+        }
+    }
+
+    /// Ends the connection; using it again makes a new one.
+    pub fn close(&mut self) {
+        self.waiting.clear();
+        let state = std::mem::replace(&mut self.state, State::Closed);
+        if let (State::Connecting { stream, .. } | State::Open { stream, .. }, Some(poller)) = (state, &self.poller) {
+            stream.close(poller);
+        }
+    }
+
+    fn broken(&mut self, why: &io::Error, tried: &str) -> Error {
+        self.close();
+        let address = format!("{}:{}", self.host, self.port);
+        let (kind, hint) = match why.kind() {
+            io::ErrorKind::InvalidData => (ErrorKind::Decode, "is this a broker of Kafka 0.6 or 0.7?"),
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => (
+                ErrorKind::Network,
+                "brokers of Kafka 0.7 refuse a request by closing the connection: their log says why",
+            ),
+            _ => (ErrorKind::Network, "is the address right, and does the broker run?"),
+        };
+        Error::new(kind, format!("could not {tried} {address}: {why}")).with_hint(hint).from_broker(address)
+    }
+
+    /// Moves bytes until `done` has something, the connection ends, or the time is over.
+    fn turn<T>(
+        &mut self,
+        slice: Duration,
+        mut done: impl FnMut(&mut Stream, &mut Frames, bool) -> io::Result<Option<T>>,
+    ) -> io::Result<Option<T>> {
+        let mut is_over = false;
+        loop {
+            self.connect(slice)?;
+            let Some(poller) = &self.poller else { return Ok(None) };
+            let mut has_ended = false;
+            if let State::Open { stream, frames } = &mut self.state {
+                stream.flush(poller)?;
+                loop {
+                    match stream.receive(&mut self.scratch, frames.buffer())? {
+                        Received::Drained => break,
+                        Received::More => {}
+                        Received::End => {
+                            has_ended = true;
+                            break;
+                        }
+                    }
+                }
+                // What came before the end still counts.
+                if let Some(found) = done(stream, frames, has_ended)? {
+                    return Ok(Some(found));
+                }
+            }
+            if has_ended {
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the broker closed the connection"));
+            }
+            if is_over || slice.is_zero() {
+                return Ok(None);
+            }
+            poller.wait(Some(slice), &mut Vec::new())?;
+            // Whatever came is looked at once more; a caller that wants to go on calls again.
+            is_over = true;
+        }
+    }
+
+    /// Gets on with connecting.
+    fn connect(&mut self, slice: Duration) -> io::Result<()> {
+        if self.poller.is_none() {
+            self.poller = Some(Poller::new()?);
+        }
+        let Some(poller) = &self.poller else { return Ok(()) };
+        let mut addresses = match &mut self.state {
+            State::Resolving(told) => {
+                let found = if slice.is_zero() {
+                    told.try_recv().map_err(|e| e == TryRecvError::Empty)
+                } else {
+                    told.recv_timeout(slice).map_err(|e| e == std::sync::mpsc::RecvTimeoutError::Timeout)
+                };
+                match found {
+                    Ok(found) => VecDeque::from(found?),
+                    Err(true) => return Ok(()),
+                    Err(false) => return Err(io::Error::other("the name could not be looked up")),
+                }
+            }
+            // Without TLS nothing is read before the connection stands.
+            State::Connecting { stream, others } => match stream.connected(&mut []) {
+                Ok(false) => return Ok(()),
+                Ok(true) => {
+                    let State::Connecting { mut stream, .. } = std::mem::replace(&mut self.state, State::Closed) else {
+                        return Ok(());
+                    };
+                    self.waiting.drain(..).for_each(|frame| stream.queue(frame));
+                    self.state = State::Open { stream, frames: Frames::new(self.max_frame) };
+                    return Ok(());
+                }
+                Err(e) if others.is_empty() => return Err(e),
+                Err(_) => std::mem::take(others),
+            },
+            State::Closed => return Err(io::Error::new(io::ErrorKind::NotConnected, "there is no connection")),
+            State::Open { .. } => return Ok(()),
+        };
+        let Some(next) = addresses.pop_front() else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+        };
+        self.state = State::Connecting { stream: Stream::connect(poller, 0, next)?, others: addresses };
+        Ok(())
+    }
+}

@@ -1,0 +1,283 @@
+"""Groups and producers of Kafka 0.7 with a real ZooKeeper, and the dev broker in place of brokers of 0.7.2."""
+
+from __future__ import annotations
+
+import sys
+import time
+from itertools import count
+
+import pytest
+
+from kafka_broker import KafkaUnavailable
+from klamm import legacy
+from klamm.errors import ClosedError, ConfigError, NetworkError
+from klamm.testing import DevBroker
+from settled import until
+from zookeeper_server import VERSIONS, RealZooKeeper
+
+kazoo_client = pytest.importorskip("kazoo.client")
+
+# kazoo forgets to close the pipe of a connection whose session has ended.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+SESSION = 2.0
+_names = count(1)
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def zookeeper(request):
+    try:
+        running = RealZooKeeper(request.param).start()
+    except KafkaUnavailable as why:
+        pytest.skip(f"no ZooKeeper {request.param}: {why}")
+    yield running
+    running.__exit__()
+
+
+@pytest.fixture(scope="module")
+def broker(zookeeper):
+    with DevBroker(brokers=2, as_version="0.7.2", default_partitions=2, zookeeper=zookeeper.hosts) as running:
+        yield running
+
+
+@pytest.fixture
+def tree(zookeeper):
+    client = kazoo_client.KazooClient(zookeeper.hosts)
+    client.start(30)
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def topic():
+    return f"t{next(_names)}"
+
+
+@pytest.fixture
+def group():
+    return f"g{next(_names)}"
+
+
+def eventually(condition):
+    until(lambda: condition() or time.sleep(0.02))
+
+
+def member(zookeeper, group, *topics, **options):
+    options = {"session_timeout": SESSION, "auto_commit_interval": None, **options}
+    return legacy.GroupConsumer07(zookeeper.hosts, group, list(topics) or None, **options)
+
+
+def fill(zookeeper, tree, topic, n=40):
+    """Produce to all four partitions: the first message goes to each broker's partition 0, the topic being new."""
+    with legacy.Producer07(zookeeper=zookeeper.hosts) as producer:
+        for index in range(2):
+            producer.send(topic, b"first%d" % index, partition=index)
+        eventually(lambda: len(producer._registry.partitions(topic)) == 4)
+        for number in range(n - 2):
+            producer.send(topic, b"%d" % number, partition=number % 4)
+        producer.flush(confirm=True)
+    return sorted([b"first0", b"first1", *(b"%d" % number for number in range(n - 2))])
+
+
+def read(consumers, n, timeout=20.0):
+    found = []
+    deadline = time.monotonic() + timeout
+    while len(found) < n and time.monotonic() < deadline:
+        for consumer in consumers:
+            found += consumer.poll(0.05)
+    return found
+
+
+def payloads(found):
+    return sorted(message.payload for message in found)
+
+
+def owners(tree, group, topic):
+    path = f"/consumers/{group}/owners/{topic}"
+    if tree.exists(path) is None:
+        return {}
+    return {name: tree.get(f"{path}/{name}")[0].decode() for name in sorted(tree.get_children(path))}
+
+
+def kind(tree, path):
+    data, stat = tree.get(path)
+    return "E" if stat.ephemeralOwner else "P", data or None
+
+
+def expire(client):
+    """End a session as the server would: another connection takes it over and closes it."""
+    other = kazoo_client.KazooClient(
+        client.hosts and ",".join(f"{h}:{p}" for h, p in client.hosts), client_id=client.client_id
+    )
+    other.start(30)
+    other.stop()
+    other.close()
+
+
+def test_brokers_and_members_write_what_those_of_0_7_2_write(zookeeper, broker, tree, topic, group):
+    fill(zookeeper, tree, topic)
+    host, port = broker.bootstrap_servers.split(",")[0].split(":")
+    state, data = kind(tree, "/brokers/ids/1")
+    assert state == "E"
+    assert data.decode().rsplit(":", 2)[1:] == [host, port]
+    assert kind(tree, "/brokers/ids") == ("P", None)
+    assert kind(tree, f"/brokers/topics/{topic}") == ("P", None)
+    assert kind(tree, f"/brokers/topics/{topic}/2") == ("E", b"2")
+    with member(zookeeper, group, topic, streams=2, consumer_id="cB") as consumer:
+        assert len(read([consumer], 40)) == 40
+        consumer.commit()
+        base = f"/consumers/{group}"
+        assert kind(tree, f"{base}/ids/{group}_cB") == ("E", b'{ "%s": 2 }' % topic.encode())
+        mine = f"{group}_cB"
+        assert owners(tree, group, topic) == {
+            "1-0": f"{mine}-0",
+            "1-1": f"{mine}-0",
+            "2-0": f"{mine}-1",
+            "2-1": f"{mine}-1",
+        }
+        assert kind(tree, f"{base}/owners/{topic}/1-0")[0] == "E"
+        for place, offset in [("1-0", 0), ("2-1", 0)]:
+            with legacy.Consumer07(broker.bootstrap_servers.split(",")[int(place[0]) - 1]) as simple:
+                offset = simple.latest(topic, int(place[2]))
+            assert kind(tree, f"{base}/offsets/{topic}/{place}") == ("P", b"%d" % offset)
+        for path in ("", "/ids", "/owners", f"/owners/{topic}", "/offsets", f"/offsets/{topic}"):
+            assert kind(tree, base + path) == ("P", None)
+    assert tree.get_children(f"{base}/ids") == []
+    assert owners(tree, group, topic) == {}
+    assert consumer.member_id == mine
+    with pytest.raises(ClosedError):
+        consumer.poll()
+
+
+def test_members_share_what_there_is_and_take_over_where_others_left_off(zookeeper, broker, tree, topic, group):
+    sent = fill(zookeeper, tree, topic)
+    first = member(zookeeper, group, topic, consumer_id="a")
+    eventually(lambda: len(first.assignment()) == 4)
+    second = member(zookeeper, group, topic, consumer_id="b")
+    eventually(lambda: len(first.assignment()) == len(second.assignment()) == 2)
+    assert set(owners(tree, group, topic).values()) == {f"{group}_a-0", f"{group}_b-0"}
+    found = read([first, second], 40)
+    assert payloads(found) == sent
+    first.poll(0)
+    first.close()
+    eventually(lambda: len(second.assignment()) == 4)
+    assert second.poll(0.3) == []
+    more = fill(zookeeper, tree, topic, 10)
+    assert payloads(read([second], 10)) == more
+    second.close()
+
+
+def test_a_member_that_dies_is_replaced_after_its_session(zookeeper, broker, tree, topic, group):
+    sent = fill(zookeeper, tree, topic)
+    dies = member(zookeeper, group, topic, consumer_id="a")
+    lives = member(zookeeper, group, topic, consumer_id="b")
+    eventually(lambda: len(dies.assignment()) == len(lives.assignment()) == 2)
+    lost = len(dies.poll(5))
+    assert lost > 0
+    dies._stopped = True  # its thread ends, and its connection says nothing more
+    dies._client._connection.ping_outstanding = None
+    expire(dies._client)
+    eventually(lambda: len(lives.assignment()) == 4)
+    # What it had not committed is read again.
+    assert set(payloads(read([lives], 40))) == set(sent)
+    lives.close()
+    dies._client.stop()
+
+
+def test_a_member_without_its_session_gives_up_and_comes_back(zookeeper, broker, tree, topic, group):
+    sent = fill(zookeeper, tree, topic)
+    with member(zookeeper, group, topic, consumer_id="a") as consumer:
+        assert len(read([consumer], 40)) == 40
+        consumer.commit()
+        before = consumer._session
+        expire(consumer._client)
+        eventually(lambda: consumer._session not in (None, before))
+        eventually(lambda: len(consumer.assignment()) == 4)
+        assert len(owners(tree, group, topic)) == 4
+        more = fill(zookeeper, tree, topic, 6)
+        assert payloads(read([consumer], 6)) == more
+    assert len(sent) == 40
+
+
+def test_patterns_take_the_topics_that_match_and_those_that_come(zookeeper, broker, tree, topic, group):
+    fill(zookeeper, tree, f"{topic}-logs-a", 4)
+    with (
+        member(zookeeper, group, whitelist=f"{topic}-logs-[ab]", consumer_id="w") as white,
+        member(zookeeper, f"{group}x", blacklist=r"(?!%s-).*|.*-logs-b" % topic, streams=2, consumer_id="x") as black,
+    ):
+        eventually(lambda: len(white.assignment()) == 4)
+        assert tree.get(f"/consumers/{group}/ids/{group}_w")[0] == b"*1*%s-logs-[ab]" % topic.encode()
+        fill(zookeeper, tree, f"{topic}-logs-b", 4)
+        fill(zookeeper, tree, f"{topic}-c", 4)
+        eventually(lambda: len(white.assignment()) == 8)
+        eventually(lambda: len(black.assignment()) == 8)
+        assert {place[0] for place in black.assignment()} == {f"{topic}-logs-a", f"{topic}-c"}
+        assert set(black.assignment().values()) == {0, 1}
+
+
+def test_an_offset_that_is_gone_is_reset_and_written(zookeeper, broker, tree, topic, group):
+    fill(zookeeper, tree, topic, 8)
+    for place in ("1-0", "1-1", "2-0", "2-1"):
+        tree.create(f"/consumers/{group}/offsets/{topic}/{place}", b"1000000", makepath=True)
+    with member(zookeeper, group, topic, auto_offset_reset="latest") as consumer:
+        eventually(lambda: len(consumer.assignment()) == 4)
+        assert consumer.poll(1) == []
+        eventually(lambda: int(tree.get(f"/consumers/{group}/offsets/{topic}/1-0")[0]) < 1000)
+
+
+def test_a_producer_hears_of_new_partitions_and_brokers_that_are_gone(zookeeper, topic, tree):
+    hosts = f"{zookeeper.hosts}/{topic}"
+    tree.ensure_path(f"/{topic}")
+    with pytest.raises(NetworkError, match="no broker"), legacy.Producer07(zookeeper=hosts) as producer:
+        producer.send("t", b"v")
+    with (
+        DevBroker(brokers=2, as_version="0.7.0", default_partitions=3, zookeeper=hosts) as broker,
+        legacy.Producer07(zookeeper=hosts, partitioner=lambda key, count: key % count) as producer,
+    ):
+        assert producer._registry.partitions("t") == [(1, 0), (2, 0)]
+        producer.send("t", b"v", key=0)
+        eventually(lambda: producer._registry.partitions("t") == [(1, 0), (1, 1), (1, 2)])
+        producer.send("t", b"w", key=5)
+        producer.flush(confirm=True)
+        with legacy.Consumer07(broker.bootstrap_servers.split(",")[0]) as consumer:
+            assert [m.payload for m in consumer.messages("t", 2, 0)] == [b"w"]
+        broker.kill(1)
+        eventually(lambda: producer._registry.partitions("t") == [(2, 0)])
+        broker.start(1)
+        eventually(lambda: producer._registry.partitions("t") == [(1, 0), (1, 1), (1, 2)])
+
+
+def test_a_group_goes_on_when_zookeeper_restarts_in_the_middle_of_a_rebalance():
+    try:
+        zookeeper = RealZooKeeper().start()
+    except KafkaUnavailable as why:
+        pytest.skip(f"no ZooKeeper: {why}")
+    with zookeeper, DevBroker(as_version="0.7.2", default_partitions=8, zookeeper=zookeeper.hosts) as broker:
+        with legacy.Producer07(zookeeper=zookeeper.hosts) as producer:
+            producer.send("t", b"first")
+            eventually(lambda: len(producer._registry.partitions("t")) == 8)
+            for number in range(80):
+                producer.send("t", b"%d" % number, partition=number % 8)
+        members = [member(zookeeper, "g", "t", session_timeout=4.0) for _ in range(2)]
+        eventually(lambda: all(len(one.assignment()) == 4 for one in members))
+        members.append(member(zookeeper, "g", "t", session_timeout=4.0))
+        zookeeper.kill()
+        assert broker.bootstrap_servers
+        zookeeper.start()
+        eventually(lambda: sorted(len(one.assignment()) for one in members) == [2, 3, 3])
+        assert len(set().union(*(one.assignment() for one in members))) == 8
+        assert {message.payload for message in read(members, 81)} >= {b"%d" % number for number in range(80)}
+        for one in members:
+            one.close()
+
+
+def test_without_kazoo_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "kazoo.client", None)
+    with pytest.raises(ConfigError, match=r"pip install klamm\[zookeeper\]"):
+        legacy.Producer07(zookeeper="127.0.0.1:1")
+
+
+def test_no_zookeeper_is_a_network_error():
+    with pytest.raises(NetworkError, match="in time"):
+        legacy.GroupConsumer07("127.0.0.1:1", "g", ["t"], timeout=0.5)

@@ -1,0 +1,325 @@
+//! Brokers of Kafka 0.6 and 0.7: what was captured of the real ones, request by request, and what captures cannot show.
+//!
+//! Captures were taken in this order, but not all of them are there: what a fetch gave that nobody is known to have produced is
+//! produced before. Brokers then had two partitions, segments of 1000 bytes and messages of 100,000 at most.
+
+use super::{Got, START_MS};
+use crate::vectors::{self, hex, text};
+use bytes::Bytes;
+use klamm::broker::old::{Brokers, Settings};
+use klamm::broker::{Connection, Node, Old, Options, Output, Version};
+use klamm::legacy::{
+    ErrorCode, Fetch, Fetched, Magic, MessageSetBuilder, Offsets, Produce, Request, RequestType, Response,
+};
+use std::time::Duration;
+
+const RELEASES: [(&str, Old); 4] =
+    [("0.6.1", Old::V0_6_1), ("0.7.0", Old::V0_7_0), ("0.7.1", Old::V0_7_1), ("0.7.2", Old::V0_7_2)];
+const MINUTE: Duration = Duration::from_secs(60);
+
+struct World {
+    release: Old,
+    brokers: Brokers,
+    start_ms: i64,
+    now: Duration,
+    connections: u64,
+}
+
+impl World {
+    fn new(release: Old, start_ms: i64, partitions: i32, settings: Settings) -> Self {
+        let options = Options { default_partitions: partitions, old: settings, ..Options::default() };
+        let brokers = Brokers::new(&options, release, start_ms, 7);
+        Self { release, brokers, start_ms, now: Duration::ZERO, connections: 0 }
+    }
+
+    fn small(release: Old, start_ms: i64) -> Self {
+        let settings = Settings { segment_bytes: 1000, max_message_bytes: 100_000, ..Settings::default() };
+        Self::new(release, start_ms, 2, settings)
+    }
+
+    fn at(&mut self, ms: i64) {
+        self.now = Duration::from_millis((ms - self.start_ms).try_into().unwrap());
+        self.brokers.handle_timeout(self.now);
+    }
+
+    fn pass(&mut self, by: Duration) {
+        self.now += by;
+        self.brokers.handle_timeout(self.now);
+    }
+
+    /// Sends a frame without its length over a connection of its own.
+    fn send(&mut self, frame: Bytes) -> Got {
+        self.connections += 1;
+        let connection = Connection(self.connections);
+        self.brokers.connect(1, connection);
+        self.brokers.handle(self.now, connection, frame);
+        let mut written = Vec::new();
+        while let Some(output) = self.brokers.poll_send() {
+            match output {
+                Output::Reply { parts, .. } => written.extend(parts.concat()),
+                Output::Close { .. } => return Got::Closed,
+            }
+        }
+        if written.is_empty() { Got::Nothing } else { Got::Frame(written.into()) }
+    }
+
+    fn ask(&mut self, request: &Request) -> Got {
+        self.send(Bytes::from(request.encode().unwrap()).slice(4..))
+    }
+
+    fn produce(&mut self, topic: &str, partition: i32, set: impl Into<Bytes>) -> Got {
+        self.ask(&Request::Produce(Produce { topic: topic.to_owned(), partition, message_set: set.into() }))
+    }
+
+    fn fetch(&mut self, topic: &str, offset: i64) -> (ErrorCode, Bytes) {
+        let request = Request::Fetch(Fetch { topic: topic.to_owned(), partition: 0, offset, max_size: 1 << 20 });
+        match self.answer(&request) {
+            Response::Fetch(fetched) => (fetched.error, fetched.message_set),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn offsets(&mut self, topic: &str, time: i64) -> Vec<i64> {
+        let request = Request::Offsets(Offsets { topic: topic.to_owned(), partition: 0, time, max_number: 100 });
+        match self.answer(&request) {
+            Response::Offsets { offsets, .. } => offsets,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn answer(&mut self, request: &Request) -> Response {
+        let Got::Frame(frame) = self.ask(request) else { panic!("no answer to {request:?}") };
+        Response::decode_frame(request.request_type(), frame).unwrap()
+    }
+
+    fn magic(&self) -> Magic {
+        if self.release == Old::V0_6_1 { Magic::V0 } else { Magic::V1 }
+    }
+
+    /// A message set of payloads.
+    fn set(&self, payloads: &[&[u8]]) -> Bytes {
+        let mut set = MessageSetBuilder::new(self.magic());
+        payloads.iter().for_each(|payload| set.append(payload).unwrap());
+        set.seal(klamm::compress::Compression::None).unwrap().into()
+    }
+
+    /// A message of so many bytes with its header.
+    fn message(&self, size: usize) -> Bytes {
+        let header = if self.magic() == Magic::V0 { 9 } else { 10 };
+        self.set(&[&vec![b'x'; size - header]])
+    }
+}
+
+/// What a fetch found at the start of a log: so much was there.
+fn found(request: &Request, response: &Response) -> Vec<Produce> {
+    let pair = |part: &Fetch, fetched: &Fetched| {
+        let whole = fetched.message_set.len() < usize::try_from(part.max_size).unwrap_or(0);
+        (part.offset == 0 && whole && !fetched.message_set.is_empty()).then(|| Produce {
+            topic: part.topic.clone(),
+            partition: part.partition,
+            message_set: fetched.message_set.clone(),
+        })
+    };
+    match (request, response) {
+        (Request::Fetch(part), Response::Fetch(fetched)) => pair(part, fetched).into_iter().collect(),
+        (Request::MultiFetch(parts), Response::MultiFetch { parts: fetched, .. }) => {
+            parts.iter().zip(fetched).filter_map(|(part, fetched)| pair(part, fetched)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The time that an offsets request names.
+fn time(frame: &Bytes) -> i64 {
+    match Request::decode_frame(frame.clone()) {
+        Ok(Request::Offsets(part)) => part.time,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn brokers_answer_as_they_were_captured() {
+    let lines = vectors::lines("legacy.jsonl.gz");
+    let mut replayed = 0;
+    for (name, release) in RELEASES {
+        let lines: Vec<_> = lines.iter().filter(|line| text(line, "broker") == name).collect();
+        let request = |named: &str| {
+            let line = lines.iter().find(|line| text(line, "name") == named);
+            hex(line.unwrap_or_else(|| panic!("{name}: {named}")), "request_hex").unwrap()
+        };
+        let mut world = World::small(release, time(&request("offsets.seg.before")) + 1);
+        let mut java = World::new(release, START_MS, 2, Settings::default());
+        for line in &lines {
+            let (label, frame, response) =
+                (text(line, "name"), hex(line, "request_hex").unwrap(), hex(line, "response_hex").unwrap());
+            if label.starts_with("flush.") || label.starts_with("retention.") {
+                continue; // they need a clock: see below
+            }
+            let world = if label.starts_with("java.") { &mut java } else { &mut world };
+            prepare(world, label, &request);
+            if label.starts_with("offsets.seg.") {
+                world.at(time(&request("offsets.seg.now")));
+            }
+            if label == "frame.size_huge" {
+                let closes = world.brokers.max_frame() < 0x0640_0001;
+                assert_eq!(closes, line["decoded"]["connection"] == "closed", "{name} {label}");
+                continue;
+            }
+            if let Ok(asked) = Request::decode_frame(frame.clone())
+                && let Ok(answered) = Response::decode_frame(asked.request_type(), response.clone())
+            {
+                for Produce { topic, partition, message_set } in found(&asked, &answered) {
+                    let known = Request::Fetch(Fetch { topic: topic.clone(), partition, offset: 0, max_size: 1 });
+                    if let Response::Fetch(Fetched { message_set: stored, .. }) = world.answer(&known)
+                        && stored.is_empty()
+                    {
+                        assert_eq!(world.produce(&topic, partition, message_set), Got::Nothing, "{name} {label}");
+                    }
+                }
+            }
+            let mut got = world.send(frame.slice(4..));
+            if label == "byte_by_byte" {
+                assert_eq!(got, Got::Nothing, "the entry has the answer to a fetch that came later");
+                let later = Fetch { topic: "slow".to_owned(), partition: 0, offset: 0, max_size: 1000 };
+                got = world.ask(&Request::Fetch(later));
+            }
+            let wanted = match (response.is_empty(), line["decoded"]["connection"].as_str()) {
+                (false, _) => Got::Frame(response),
+                (true, Some("closed")) => Got::Closed,
+                (true, _) => Got::Nothing,
+            };
+            if label.starts_with("offsets.rnd") {
+                continue; // which partition it is was the broker's choice
+            }
+            assert_eq!(got, wanted, "{name} {label}");
+            replayed += 1;
+        }
+    }
+    assert_eq!(replayed, 392);
+}
+
+/// What was produced before some captures were taken, and is not among them.
+fn prepare(world: &mut World, label: &str, request: &dyn Fn(&str) -> Bytes) {
+    match label {
+        "offsets.seg.latest_2" => {
+            let line = request("offsets.seg.mid");
+            let Response::Fetch(first) = segment(world.release) else { unreachable!() };
+            world.at(time(&line) - 1);
+            (0..11).for_each(|i| drop(world.produce("seg", 0, first.message_set.slice(i * 100..(i + 1) * 100))));
+            let message = world.message(100);
+            (11..22).for_each(|_| drop(world.produce("seg", 0, message.clone())));
+            world.at(time(&line) + 1);
+            (22..30).for_each(|_| drop(world.produce("seg", 0, message.clone())));
+        }
+        "offsets.segset" => {
+            let small = world.set(&[b"tail"]);
+            world.produce("segset", 0, small);
+        }
+        "multifetch.after_middle_too_large" => {
+            let Ok(Request::Produce(large)) = Request::decode_frame(request("produce.too_large")) else {
+                unreachable!()
+            };
+            // The first of its two messages was another here.
+            let large = large.message_set.slice(world.set(&[b"a"]).len()..);
+            let part = |partition, message_set| Produce { topic: "mpl".to_owned(), partition, message_set };
+            let parts = vec![part(0, world.set(&[b"first"])), part(0, large), part(1, world.set(&[b"third"]))];
+            assert_eq!(world.ask(&Request::MultiProduce(parts)), Got::Nothing);
+        }
+        _ => {}
+    }
+}
+
+/// The first segment of the topic `seg`.
+fn segment(release: Old) -> Response {
+    let (name, _) = RELEASES.into_iter().find(|(_, known)| *known == release).unwrap();
+    let lines = vectors::lines("legacy.jsonl.gz");
+    let line = lines.iter().find(|line| text(line, "broker") == name && text(line, "name") == "fetch.seg.first");
+    Response::decode_frame(RequestType::Fetch, hex(line.unwrap(), "response_hex").unwrap()).unwrap()
+}
+
+#[test]
+fn bytes_that_are_not_flushed_do_not_exist() {
+    for (_, release) in RELEASES {
+        let settings = Settings { flush_messages: 1000, flush_ms: 2500, ..Settings::default() };
+        let mut world = World::new(release, START_MS, 2, settings);
+        let set = world.set(&[b"late"]);
+        world.produce("fl", 0, set.clone());
+        let end = i64::try_from(set.len()).unwrap();
+        assert_eq!(world.fetch("fl", 0), (ErrorCode::NONE, Bytes::new()));
+        assert_eq!(world.fetch("fl", end).0, ErrorCode::OFFSET_OUT_OF_RANGE);
+        assert_eq!(world.offsets("fl", -1), [0]);
+        assert_eq!(world.brokers.next_timeout(), Some(Duration::from_millis(2500)));
+        world.pass(Duration::from_millis(2500));
+        assert_eq!(world.fetch("fl", 0), (ErrorCode::NONE, set));
+        assert_eq!(world.offsets("fl", -1), [end, 0]);
+    }
+}
+
+#[test]
+fn a_segment_that_is_full_is_followed_before_the_next_message_in_0_7_2_and_after_the_last_one_before() {
+    for (_, release) in RELEASES {
+        let mut world = World::small(release, START_MS);
+        let message = world.message(100);
+        (0..11).for_each(|_| drop(world.produce("t", 0, message.clone())));
+        assert_eq!(world.offsets("t", -1), [1100, 0]);
+        let request = Request::Offsets(Offsets { topic: "t".to_owned(), partition: 0, time: -1, max_number: 1 });
+        assert_eq!(world.answer(&request), Response::Offsets { error: ErrorCode::NONE, offsets: vec![1100] });
+        assert_eq!(world.fetch("t", 1100), (ErrorCode::NONE, Bytes::new()));
+        world.pass(MINUTE);
+        // An empty segment was made before the minute passed, the end of a log is always of now.
+        let before = START_MS + 30_000;
+        assert_eq!(world.offsets("t", before).len(), if release == Old::V0_7_2 { 1 } else { 2 });
+    }
+}
+
+#[test]
+fn old_segments_are_deleted_whole() {
+    for (_, release) in RELEASES {
+        let settings = Settings { segment_bytes: 1000, retention_ms: 120_000, ..Settings::default() };
+        let mut world = World::new(release, START_MS, 1, settings);
+        let message = world.message(100);
+        (0..11).for_each(|_| drop(world.produce("rst", 0, message.clone())));
+        world.pass(MINUTE);
+        (0..34).for_each(|_| drop(world.produce("rst", 0, message.clone())));
+        world.pass(MINUTE);
+        assert_eq!(world.offsets("rst", -1), [4500, 4400, 3300, 2200, 1100]);
+        assert_eq!(world.offsets("rst", -2), [1100]);
+        assert_eq!(world.fetch("rst", 1000).0, ErrorCode::OFFSET_OUT_OF_RANGE);
+        assert_eq!(world.fetch("rst", 1100).0, ErrorCode::NONE);
+        world.pass(MINUTE);
+        assert_eq!(world.offsets("rst", -1), [4500]);
+        assert_eq!(world.brokers.next_timeout(), None);
+    }
+}
+
+#[test]
+fn each_node_is_a_broker_of_its_own_and_registers_its_topics() {
+    let mut world = World::small(Old::V0_7_2, START_MS);
+    let set = world.set(&[b"v"]);
+    world.produce("b", 1, set.clone());
+    world.produce("a", 0, set.clone());
+    world.produce("broken", 0, set.slice(1..));
+    world.fetch("asked", 0);
+    assert_eq!(world.brokers.topics().collect::<Vec<_>>(), [(1, "a", 2), (1, "b", 2), (1, "broken", 2)]);
+    world.brokers.connect(2, Connection(0));
+    let frame = Bytes::from(Request::MultiFetch(Vec::new()).encode().unwrap()).slice(4..);
+    world.brokers.handle(world.now, Connection(0), frame);
+    assert_eq!(world.brokers.requests().last().map(|seen| (seen.node, seen.api)), Some((2, "MultiFetch")));
+    let node = |id| Node { id, host: "localhost".to_owned(), port: 9000 };
+    world.brokers.start_node(world.now, &node(2));
+    assert!(world.brokers.kill(2).is_ok());
+    assert!(world.brokers.kill(3).is_err());
+    assert_eq!(
+        world.brokers.poll_send(),
+        Some(Output::Reply { connection: Connection(0), parts: vec![b"\0\0\0\x02\0\0".as_slice().into()] })
+    );
+    assert_eq!(world.brokers.poll_send(), Some(Output::Close { connection: Connection(0) }));
+}
+
+#[test]
+fn a_release_goes_by_its_name() {
+    assert_eq!(Version::parse("0.7.0"), Ok(Version::Old(Old::V0_7_0)));
+    assert_eq!(Version::Old(Old::V0_6_1).to_string(), "0.6.1");
+    let why = Version::parse("0.5").unwrap_err();
+    assert!(why.contains("0.6.1, 0.7.0, 0.7.1, 0.7.2"), "{why}");
+}

@@ -1,0 +1,462 @@
+//! Groups of Kafka 0.7: members that share a tree, while they join, die, lose their connection and their session.
+//!
+//! The tree is ZooKeeper's as far as members use it: sessions that outlast connections, nodes that go with them, watches that
+//! strike once. Whoever is due is chosen at random, so that members see the tree in any state between two operations.
+
+use super::{Random, seeds};
+use klamm::engine::Time;
+use klamm::engine::group::zookeeper::{Answer, Config, Event, Input, Operation, Share, Subscription, ZooKeeperMember};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+const SEEDS: u64 = 10_000;
+const SESSION: Duration = Duration::from_secs(6);
+const BACKOFF: Duration = Duration::from_millis(200);
+/// What a reader gets on in a step.
+const MESSAGE: i64 = 10;
+
+struct Node {
+    data: String,
+    session: Option<u64>,
+}
+
+#[derive(Default)]
+struct Tree {
+    nodes: BTreeMap<String, Node>,
+    /// Who watches the children of a node.
+    watches: BTreeMap<String, BTreeSet<usize>>,
+    struck: Vec<(usize, String)>,
+}
+
+impl Tree {
+    fn children(&self, path: &str) -> Vec<String> {
+        let below = format!("{path}/");
+        let names = self.nodes.range(below.clone()..).take_while(|(name, _)| name.starts_with(&below));
+        let names: BTreeSet<_> = names.map(|(name, _)| name[below.len()..].split('/').next().unwrap()).collect();
+        names.into_iter().map(str::to_owned).collect()
+    }
+
+    fn strike(&mut self, path: &str) {
+        let parent = path.rsplit_once('/').unwrap().0;
+        for watcher in self.watches.remove(parent).into_iter().flatten() {
+            self.struck.push((watcher, parent.to_owned()));
+        }
+    }
+
+    fn put(&mut self, path: &str, data: &str, session: Option<u64>) {
+        let is_new = self.nodes.insert(path.to_owned(), Node { data: data.to_owned(), session }).is_none();
+        if is_new {
+            self.strike(path);
+        }
+    }
+
+    fn end(&mut self, session: u64) {
+        let gone: Vec<_> =
+            self.nodes.iter().filter(|(_, node)| node.session == Some(session)).map(|(path, _)| path.clone()).collect();
+        for path in gone {
+            self.nodes.remove(&path);
+            self.strike(&path);
+        }
+    }
+
+    fn apply(&mut self, who: usize, session: u64, operation: &Operation) -> Answer {
+        match operation {
+            Operation::Children(path) => {
+                self.watches.entry(path.clone()).or_default().insert(who);
+                Answer::Names(self.children(path))
+            }
+            Operation::Read(path) => {
+                self.nodes.get(path).map_or(Answer::Missing, |node| Answer::Data(node.data.clone()))
+            }
+            Operation::Create(path, data) => match self.nodes.get(path) {
+                Some(node) if node.session == Some(session) => Answer::Done,
+                Some(_) => Answer::Exists,
+                None => {
+                    self.put(path, data, Some(session));
+                    Answer::Done
+                }
+            },
+            Operation::Delete(path, data) => {
+                if self.nodes.get(path).is_some_and(|node| node.session == Some(session) && node.data == *data) {
+                    self.nodes.remove(path);
+                    self.strike(path);
+                }
+                Answer::Done
+            }
+            Operation::Write(path, data) => {
+                let before = self.nodes.get(path).map_or(0, |node| node.data.parse::<i64>().unwrap());
+                assert!(before <= data.parse().unwrap(), "the offset {path} goes back from {before} to {data}");
+                self.put(path, data, None);
+                Answer::Done
+            }
+            Operation::Match(pattern, names) => {
+                let prefix = pattern.trim_end_matches(".*");
+                Answer::Names(names.iter().filter(|name| name.starts_with(prefix)).cloned().collect())
+            }
+        }
+    }
+}
+
+struct Member {
+    machine: ZooKeeperMember,
+    session: u64,
+    /// Its session has ended on the server, at this time at the latest if it is not heard of.
+    is_expired: bool,
+    connected: bool,
+    silent_since: Option<Time>,
+    alive: bool,
+    answer: Option<(u64, Answer)>,
+    reading: BTreeMap<Share, i64>,
+    stopping: Option<Vec<Share>>,
+    steps: u64,
+}
+
+impl Member {
+    fn hear(&mut self) {
+        while let Some(event) = self.machine.poll_event() {
+            match event {
+                Event::Start(shares) => {
+                    for (share, _, offset) in shares {
+                        self.reading.insert(share, offset.unwrap_or(0));
+                    }
+                }
+                Event::Stop(shares) => self.stopping = Some(shares),
+                Event::Lost => {
+                    self.reading.clear();
+                    self.stopping = None;
+                }
+            }
+        }
+    }
+}
+
+struct World {
+    now: Time,
+    random: Random,
+    tree: Tree,
+    members: Vec<Member>,
+    next_session: u64,
+}
+
+impl World {
+    fn new(seed: u64, topics: &[(&str, u32, u32)]) -> Self {
+        let mut tree = Tree::default();
+        for (topic, brokers, partitions) in topics {
+            for broker in 0..*brokers {
+                tree.put(&format!("/brokers/topics/{topic}/{broker}"), &partitions.to_string(), None);
+            }
+        }
+        Self { now: Time(1), random: Random(seed * 2 + 1), tree, members: Vec::new(), next_session: 1 }
+    }
+
+    fn join(&mut self, subscription: Subscription) -> usize {
+        let config = Config {
+            group: "g".to_owned(),
+            member: format!("g_m{:02}", self.members.len()),
+            subscription,
+            backoff: BACKOFF,
+            session_timeout: SESSION,
+        };
+        let mut machine = ZooKeeperMember::new(config);
+        machine.handle(self.now, Input::Connected { is_new: true });
+        self.members.push(Member {
+            machine,
+            session: self.next_session,
+            is_expired: false,
+            connected: true,
+            silent_since: None,
+            alive: true,
+            answer: None,
+            reading: BTreeMap::new(),
+            stopping: None,
+            steps: 0,
+        });
+        self.next_session += 1;
+        self.members.len() - 1
+    }
+
+    /// Its process is gone; its session lasts a while.
+    fn kill(&mut self, who: usize) {
+        let member = &mut self.members[who];
+        (member.alive, member.connected) = (false, false);
+        member.silent_since.get_or_insert(self.now);
+        member.reading.clear();
+    }
+
+    /// The connection breaks, before or after the server did what was asked last.
+    fn cut(&mut self, who: usize) {
+        let now = self.now;
+        if let Some((number, operation)) = self.members[who].machine.poll_operation() {
+            if self.random.below(2) == 0 {
+                let session = self.members[who].session;
+                self.tree.apply(who, session, &operation);
+            }
+            self.members[who].answer = Some((number, Answer::Failed));
+        }
+        let member = &mut self.members[who];
+        member.connected = false;
+        member.silent_since.get_or_insert(now);
+        if let Some((number, _)) = member.answer.take() {
+            member.machine.handle(now, Input::Answered(number, Answer::Failed));
+        }
+        member.machine.handle(now, Input::Suspended);
+    }
+
+    fn reconnect(&mut self, who: usize) {
+        let next = self.next_session;
+        let member = &mut self.members[who];
+        (member.connected, member.silent_since) = (true, None);
+        if member.is_expired {
+            (member.is_expired, member.session) = (false, next);
+            self.next_session += 1;
+            member.machine.handle(self.now, Input::Expired);
+            member.machine.handle(self.now, Input::Connected { is_new: true });
+        } else {
+            member.machine.handle(self.now, Input::Connected { is_new: false });
+        }
+        member.hear();
+    }
+
+    /// The server ends a session, which its member hears when it is connected again.
+    fn expire(&mut self, who: usize) {
+        let member = &mut self.members[who];
+        member.is_expired = true;
+        let session = member.session;
+        self.tree.end(session);
+    }
+
+    /// Something that a member does; `false` if there is nothing to do.
+    fn step(&mut self, who: usize) -> bool {
+        let now = self.now;
+        let member = &mut self.members[who];
+        if !member.alive {
+            return false;
+        }
+        member.hear();
+        member.reading.values_mut().for_each(|offset| *offset += MESSAGE);
+        if let Some(shares) = member.stopping.take() {
+            let stopped = shares.into_iter().filter_map(|share| member.reading.remove_entry(&share)).collect();
+            member.machine.handle(now, Input::Stopped(stopped));
+            member.steps += 1;
+            return true;
+        }
+        if !member.connected {
+            return false;
+        }
+        member.steps += 1;
+        if let Some((number, answer)) = member.answer.take() {
+            member.machine.handle(now, Input::Answered(number, answer));
+            return true;
+        }
+        if let Some((number, operation)) = member.machine.poll_operation() {
+            assert!(!member.is_expired, "an operation without a session");
+            let session = member.session;
+            let answer = self.tree.apply(who, session, &operation);
+            self.members[who].answer = Some((number, answer));
+            return true;
+        }
+        false
+    }
+
+    fn commit(&mut self, who: usize) {
+        let member = &mut self.members[who];
+        if member.alive && member.stopping.is_none() {
+            let offsets = member.reading.iter().map(|(share, offset)| (share.clone(), *offset)).collect();
+            member.machine.handle(self.now, Input::Commit(offsets));
+        }
+    }
+
+    /// Lets everybody do something until nobody has anything to do; `each` comes after every step.
+    fn settle(&mut self, each: &mut dyn FnMut(&mut Self)) {
+        for _ in 0..200_000 {
+            let first = self.random.below(self.members.len() as u64) as usize;
+            let mut busy = false;
+            // A watch may strike late, but before what its member asks next is answered.
+            if !self.tree.struck.is_empty() {
+                let at = self.random.below(self.tree.struck.len() as u64) as usize;
+                let (who, path) = self.tree.struck.swap_remove(at);
+                self.members[who].machine.handle(self.now, Input::Changed(path));
+                busy = true;
+            }
+            for at in 0..self.members.len() {
+                if self.step((first + at) % self.members.len()) {
+                    busy = true;
+                    break;
+                }
+            }
+            each(self);
+            self.check();
+            if !busy && !self.pass() {
+                return;
+            }
+        }
+        panic!("the group does not settle");
+    }
+
+    /// Moves time on to whatever is due next.
+    fn pass(&mut self) -> bool {
+        let session_end =
+            |member: &Member| member.silent_since.filter(|_| !member.is_expired).map(|since| since + SESSION);
+        let due = |member: &Member| {
+            let timeout = member.alive.then(|| member.machine.next_timeout()).flatten();
+            timeout.into_iter().chain(session_end(member)).min()
+        };
+        let away = self.members.iter().position(|member| member.alive && !member.connected);
+        let Some(at) = self.members.iter().filter_map(due).min() else {
+            return away.inspect(|who| self.reconnect(*who)).is_some();
+        };
+        self.now = self.now.max(at);
+        for who in 0..self.members.len() {
+            let member = &mut self.members[who];
+            if member.alive {
+                member.machine.handle_timeout(self.now);
+                member.hear();
+            }
+            if session_end(&self.members[who]).is_some_and(|at| at <= self.now) {
+                self.expire(who);
+            }
+        }
+        if let Some(who) = away
+            && self.random.below(2) == 0
+        {
+            self.reconnect(who);
+        }
+        true
+    }
+
+    /// Nobody whose session lasts reads what somebody else reads.
+    fn check(&self) {
+        let mut seen = BTreeSet::new();
+        let valid = self.members.iter().filter(|member| member.alive && !member.is_expired);
+        for share in valid.flat_map(|member| member.reading.keys()) {
+            assert!(seen.insert(share), "{} {share} has two readers", share.topic);
+        }
+    }
+
+    /// In the end every partition has one owner, who lives and reads it.
+    fn check_settled(&self, partitions: usize) {
+        let owners = self.tree.nodes.range("/consumers/g/owners/".to_owned()..);
+        let owners: Vec<_> = owners.take_while(|(path, _)| path.starts_with("/consumers/g/owners/")).collect();
+        assert_eq!(owners.len(), partitions);
+        let living: Vec<_> = self.members.iter().filter(|member| member.alive).collect();
+        assert_eq!(living.iter().map(|member| member.reading.len()).sum::<usize>(), partitions);
+        for member in living {
+            assert!(member.machine.is_settled());
+            assert!(member.machine.owned().keys().eq(member.reading.keys()));
+        }
+    }
+}
+
+fn topic(name: &str, streams: u32) -> Subscription {
+    Subscription::Topics([(name.to_owned(), streams)].into())
+}
+
+#[test]
+fn every_partition_has_one_owner_wherever_a_member_dies() {
+    for seed in seeds(SEEDS) {
+        let result = std::panic::catch_unwind(|| {
+            let mut world = World::new(seed, &[("t", 2, 2)]);
+            for _ in 0..3 {
+                let streams = 1 + world.random.below(2) as u32;
+                world.join(topic("t", streams));
+            }
+            // The one dies at any of its steps, the other loses its connection, or its session while it is away.
+            let (dies, at) = (world.random.below(3) as usize, world.random.below(60));
+            let (suffers, then) = ((dies + 1) % 3, world.random.below(60));
+            let expires = world.random.below(2) == 0;
+            let mut has_suffered = false;
+            world.settle(&mut |world| {
+                if world.members[dies].alive && world.members[dies].steps >= at {
+                    world.kill(dies);
+                }
+                if !has_suffered && world.members[suffers].steps >= then {
+                    has_suffered = true;
+                    world.cut(suffers);
+                    if expires {
+                        world.expire(suffers);
+                    }
+                }
+                if world.random.below(5) == 0 {
+                    let who = world.random.below(3) as usize;
+                    world.commit(who);
+                }
+            });
+            // Whoever did not come so far dies now.
+            world.kill(dies);
+            world.settle(&mut |_| {});
+            world.check_settled(4);
+        });
+        if let Err(why) = result {
+            eprintln!("KLAMM_SIM_SEED={seed}");
+            std::panic::resume_unwind(why);
+        }
+    }
+}
+
+#[test]
+fn twenty_members_with_fifty_partitions_settle_in_one_round() {
+    for seed in seeds(20) {
+        let mut world = World::new(seed, &[("t", 5, 10)]);
+        for _ in 0..20 {
+            world.join(topic("t", 1));
+        }
+        world.settle(&mut |_| {});
+        world.check_settled(50);
+        let rounds: Vec<_> = world.members.iter().map(|member| member.machine.rounds()).collect();
+        world.kill(7);
+        world.settle(&mut |_| {});
+        world.check_settled(50);
+        for (who, member) in world.members.iter().enumerate().filter(|(who, _)| *who != 7) {
+            assert_eq!(member.machine.rounds(), rounds[who] + 1, "seed {seed}: member {who}");
+            assert!((2..=3).contains(&member.reading.len()));
+        }
+    }
+}
+
+#[test]
+fn patterns_take_topics_that_come_later() {
+    for seed in seeds(200) {
+        let mut world = World::new(seed, &[("logs-a", 1, 2), ("other", 1, 2)]);
+        world.join(Subscription::Whitelist(1, "logs-.*".to_owned()));
+        world.join(Subscription::Blacklist(2, "logs-.*".to_owned()));
+        world.join(Subscription::Whitelist(1, "logs-.*".to_owned()));
+        world.settle(&mut |_| {});
+        world.check_settled(4);
+        world.tree.put("/brokers/topics/logs-b/0", "3", None);
+        world.tree.strike("/brokers/topics/logs-b");
+        world.settle(&mut |_| {});
+        world.check_settled(7);
+        assert_eq!(world.members.iter().map(|member| member.reading.len()).collect::<Vec<_>>(), [3, 2, 2]);
+    }
+}
+
+#[test]
+fn partitions_are_shared_in_the_order_of_their_names() {
+    // `10-0` is before `2-0`, and streams count, not members.
+    let mut world = World::new(1, &[]);
+    for broker in ["2", "10"] {
+        world.tree.put(&format!("/brokers/topics/jz/{broker}"), "3", None);
+    }
+    world.join(topic("jz", 1));
+    world.join(topic("jz", 3));
+    world.settle(&mut |_| {});
+    let owner = |place: &str| world.tree.nodes[&format!("/consumers/g/owners/jz/{place}")].data.clone();
+    let owners = ["10-0", "10-1", "10-2", "2-0", "2-1", "2-2"].map(owner);
+    assert_eq!(owners, ["g_m00-0", "g_m00-0", "g_m01-0", "g_m01-0", "g_m01-1", "g_m01-2"]);
+    assert_eq!(world.tree.nodes["/consumers/g/ids/g_m01"].data, r#"{ "jz": 3 }"#);
+}
+
+#[test]
+fn what_members_register_is_read_back() {
+    let two = Subscription::Topics([("a".to_owned(), 1), ("b".to_owned(), 12)].into());
+    assert_eq!(two.encode(), r#"{ "a": 1,"b": 12 }"#);
+    let white = Subscription::Whitelist(1, "j[pz].*".to_owned());
+    let black = Subscription::Blacklist(2, "j[a-o].*".to_owned());
+    assert_eq!((white.encode().as_str(), black.encode().as_str()), ("*1*j[pz].*", "!2!j[a-o].*"));
+    for subscription in [two, white, black, Subscription::Topics(BTreeMap::new())] {
+        assert_eq!(Subscription::decode(&subscription.encode()), Some(subscription));
+    }
+    for damaged in ["", "{", "*x*y", "*1", "{ \"a\" }", "{ \"a\": -1 }", "{ a: 1 }", "{ \"a: 1 }"] {
+        assert_eq!(Subscription::decode(damaged), None, "{damaged}");
+    }
+}

@@ -1,0 +1,107 @@
+"""A real Apache ZooKeeper on loopback: what groups of Kafka 0.7 are held against.
+
+    with RealZooKeeper() as zookeeper:
+        klamm.legacy.GroupConsumer07(zookeeper.hosts, "g", ["t"])
+
+The jars come from Maven Central, as those of `kafka_broker`; whatever a machine lacks is a `KafkaUnavailable`. 3.3.4 is what
+Kafka 0.7 came with, whose answer to a connection is a byte shorter than that of later ones.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import kafka_broker
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+VERSIONS = ["3.3.4", "3.9.3"]
+START_TIMEOUT = 30.0
+# The pom of the old one names artifacts that Maven Central has not; that of the new one leaves some out that it needs.
+_ALONE = {"3.3.4": ["log4j:log4j:1.2.17"]}
+_MORE = [
+    "io.dropwizard.metrics:metrics-core:4.1.12.1",
+    "org.xerial.snappy:snappy-java:1.1.10.5",
+    kafka_broker.LOGGING_ARTIFACT,
+]
+
+
+class RealZooKeeper:
+    """ZooKeeper in a process of its own; a context manager. Its data lives as long as this does."""
+
+    def __init__(self, version: str = VERSIONS[-1]) -> None:
+        self.version = version
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._directory = tempfile.TemporaryDirectory(prefix="klamm-zookeeper-", ignore_cleanup_errors=True)
+
+    @property
+    def hosts(self) -> str:
+        return f"{kafka_broker.HOST}:{self.port}"
+
+    def start(self) -> Self:
+        """Start it, or start it again on its port with its data. Starting one that runs does nothing."""
+        if self._process is not None:
+            return self
+        java = kafka_broker.find_java()
+        name, extra = f"zookeeper-{self.version}", _ALONE.get(self.version)
+        artifacts = [f"org.apache.zookeeper:zookeeper:{self.version}", *(extra or _MORE)]
+        jars = kafka_broker._jars(name, name, artifacts, exclusions=extra is not None)
+        home = Path(self._directory.name)
+        if not self.port:
+            (self.port,) = kafka_broker.free_ports(1)
+            lines = f"dataDir={home / 'data'}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
+            # A session is a number of ticks: those of tests are short.
+            (home / "zoo.cfg").write_text(lines + "tickTime=200\nmaxClientCnxns=0\nadmin.enableServer=false\n", "utf-8")
+        options = ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"]
+        main = ["org.apache.zookeeper.server.ZooKeeperServerMain", str(home / "zoo.cfg")]
+        command = [java, *options, "-cp", f"{jars}/*", *main]
+        with (home / "zookeeper.log").open("ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", kafka_broker._LAUNCHER, str(os.getpid()), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        self._wait(home / "zookeeper.log")
+        return self
+
+    def _wait(self, log: Path) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT
+        while True:
+            try:
+                with socket.create_connection((kafka_broker.HOST, self.port), 1) as probe:
+                    probe.settimeout(1)
+                    probe.sendall(b"srvr")
+                    if probe.recv(1):
+                        return
+            except OSError:
+                pass
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"ZooKeeper {self.version} did not start:\n{kafka_broker.tail(log)}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self._directory.cleanup()
