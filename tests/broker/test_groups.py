@@ -12,6 +12,7 @@ import pytest
 
 import klamm
 from klamm.errors import BrokerError, ConfigError, FencedError
+from klamm.testing import DevBroker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -446,3 +447,23 @@ def test_reading_starts_where_some_time_ago_was(broker, partitioned):
     config = {"group_id": partitioned, "auto_offset_reset": "by_duration:PT1H30M"}
     with klamm.Consumer(broker.bootstrap_servers, topics=[partitioned], **config) as consumer:
         assert [next(iter(consumer)).value for _ in range(2)] == [b"1", b"0"]
+
+
+def test_a_member_does_not_look_for_its_coordinator_again():
+    with DevBroker(brokers=3) as broker:
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics({"t": klamm.NewTopic(partitions=2)})
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send_many("t", [b"v"] * 10)
+        settings = {"group_id": "g", "topics": ["t"], "auto_offset_reset": "earliest", "enable_auto_commit": False}
+        with klamm.Consumer(broker.bootstrap_servers, **settings) as consumer:
+            while not consumer.poll(20):
+                pass
+            for _ in range(3):
+                consumer.commit(timeout=10)
+            searches = [request for request in broker.requests() if request.api == "FindCoordinator"]
+            assert len(searches) == 1
+            # What it knows may be old.
+            for node in (1, 2, 3):
+                broker.move_coordinator("g", node)
+                consumer.commit(timeout=10)

@@ -4,7 +4,7 @@
 //! again must not land after a newer one.
 
 use super::partition::{Partition, Position};
-use super::{Consumer, Ticket};
+use super::{Consumer, Group, Ticket};
 use crate::api::ErrorCode;
 use crate::engine::group::Place;
 use crate::engine::ops::{Commit, CommittedOffset, Output};
@@ -71,8 +71,13 @@ impl<T: Send> Consumer<T> {
             let what = format!("commit for group {:?}, of which the consumer is no member", member.group);
             return self.take_commit(now, commit, &Err(Error::refused(ErrorCode::UNKNOWN_MEMBER_ID, what)));
         }
-        let op = Box::new(Commit::new(member, commit.offsets.values().cloned().collect()));
-        self.ops.start(now, op, commit.deadline.since(now), Ticket::Commit(commit));
+        let op = Commit::new(member, commit.offsets.values().cloned().collect()).with_coordinator(self.coordinator());
+        self.ops.start(now, Box::new(op), commit.deadline.since(now), Ticket::Commit(commit));
+    }
+
+    /// The group's coordinator, if its membership knows it: asking is a round trip more.
+    pub(super) fn coordinator(&self) -> Option<i32> {
+        self.group.as_ref().and_then(Group::coordinator)
     }
 
     /// When the next commit may start, if one waits.

@@ -62,7 +62,8 @@ impl<T: Send> Consumer<T> {
         if let (false, Some(group)) = (committed.is_empty(), self.config.group.clone()) {
             let wanted = committed.iter().filter_map(|s| key(self, s)).collect();
             let ticket = Ticket::Start(self.tagged(&committed), Position::Committed);
-            self.ops.start(now, Box::new(Committed::new(group.group, wanted)), timeout, ticket);
+            let op = Committed::new(group.group, wanted).with_coordinator(self.coordinator());
+            self.ops.start(now, Box::new(op), timeout, ticket);
         }
         for (timestamp, slots) in timed {
             let wanted = slots.iter().filter_map(|s| key(self, s)).map(|(t, p)| (t, p, timestamp)).collect();

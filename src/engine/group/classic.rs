@@ -141,7 +141,7 @@ impl Classic {
         self.rejoin = None;
         self.work = None;
         self.next_round();
-        let tells = self.config.instance.is_none() && !self.member.is_empty() && self.contact.is_known();
+        let tells = self.config.instance.is_none() && !self.member.is_empty() && self.contact.node().is_some();
         reason.clone_into(&mut self.reason);
         self.state = if tells { State::Leaving { asked: false, deadline: now + LEAVE_WITHIN } } else { State::Out };
         if !tells {
@@ -155,6 +155,10 @@ impl Classic {
 
     pub fn identity(&self) -> (i32, &str) {
         (self.generation, &self.member)
+    }
+
+    pub fn coordinator(&self) -> Option<i32> {
+        self.contact.node()
     }
 
     pub fn changes(&self) -> &Changes {
@@ -391,7 +395,7 @@ impl Classic {
         };
         let beats = self.generation >= 0 && !self.beating && self.may_beat();
         let heartbeat = beats.then(|| self.heartbeat_at.max(self.contact.retry_at));
-        let search = (!self.contact.is_known() && !self.contact.is_finding()).then_some(self.contact.retry_at);
+        let search = (!self.contact.node().is_some() && !self.contact.is_finding()).then_some(self.contact.retry_at);
         match self.contact.is_finding() {
             true => waits.filter(|_| matches!(self.state, State::Leaving { .. })),
             false => earliest(earliest(waits, heartbeat), search),

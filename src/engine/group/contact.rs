@@ -40,9 +40,9 @@ impl Contact {
         }
     }
 
-    /// Whether it was heard which broker the coordinator is.
-    pub fn is_known(&self) -> bool {
-        self.node.is_some()
+    /// Which broker the coordinator is, if that was heard.
+    pub fn node(&self) -> Option<i32> {
+        self.node
     }
 
     pub fn is_finding(&self) -> bool {

@@ -408,6 +408,14 @@ impl Group {
         GroupMetadata { group, generation, member: member.to_owned(), instance }
     }
 
+    /// The group's coordinator, as far as the membership knows it.
+    pub fn coordinator(&self) -> Option<i32> {
+        match &self.machine {
+            Machine::Classic(m) => m.coordinator(),
+            Machine::NextGen(m) => m.coordinator(),
+        }
+    }
+
     fn changes(&self) -> &Changes {
         match &self.machine {
             Machine::Classic(m) => m.changes(),

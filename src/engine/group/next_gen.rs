@@ -132,7 +132,7 @@ impl NextGen {
 
     pub fn leave(&mut self, now: Time, _reason: &str) {
         // The coordinator may know of a member that did not hear yet that it joined.
-        let tells = (self.state == State::Member || self.beating) && self.contact.is_known();
+        let tells = (self.state == State::Member || self.beating) && self.contact.node().is_some();
         self.next_round();
         self.target = None;
         self.state = if tells { State::Leaving { deadline: now + LEAVE_WITHIN } } else { State::Out };
@@ -144,6 +144,10 @@ impl NextGen {
 
     pub fn identity(&self) -> (i32, &str) {
         if matches!(self.state, State::Member) { (self.epoch, &self.member) } else { (-1, &self.member) }
+    }
+
+    pub fn coordinator(&self) -> Option<i32> {
+        self.contact.node()
     }
 
     pub fn changes(&self) -> &Changes {

@@ -125,7 +125,7 @@ impl ShareMember {
     /// Leaves the group.
     pub fn leave(&mut self, now: Time) {
         // The coordinator may know of a member that did not hear yet that it joined.
-        let tells = (self.state == State::Member || self.beating) && self.contact.is_known();
+        let tells = (self.state == State::Member || self.beating) && self.contact.node().is_some();
         self.next_round();
         self.topics.clear();
         self.assigned.clear();

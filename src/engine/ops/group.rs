@@ -55,6 +55,11 @@ impl Commit {
         let done = offsets.is_empty();
         Self { member, offsets, coordinator: None, done }
     }
+
+    /// The same where the coordinator may be known.
+    pub fn with_coordinator(self, coordinator: Option<i32>) -> Self {
+        Self { coordinator, ..self }
+    }
 }
 
 impl Op for Commit {
@@ -139,6 +144,11 @@ impl Committed {
     pub fn new(group: String, wanted: Vec<(Arc<str>, i32)>) -> Self {
         let found = wanted.is_empty().then(Vec::new);
         Self { group, wanted, coordinator: None, found }
+    }
+
+    /// The same where the coordinator may be known.
+    pub fn with_coordinator(self, coordinator: Option<i32>) -> Self {
+        Self { coordinator, ..self }
     }
 }
 
