@@ -492,6 +492,8 @@ impl<T: Send> ShareConsumer<T> {
             }
             Err(error) => {
                 node.end_session();
+                // The session's records are given back with it.
+                self.buffer.retain(|b| b.node != id);
                 let is_session = matches!(
                     error.code(),
                     Some(ErrorCode::SHARE_SESSION_NOT_FOUND | ErrorCode::INVALID_SHARE_SESSION_EPOCH)

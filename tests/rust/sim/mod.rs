@@ -6,6 +6,7 @@
 
 mod groups;
 mod producing;
+mod shares;
 mod transactions;
 mod zookeeper;
 
