@@ -67,7 +67,9 @@ impl Stream {
         if !self.is_handshaking() {
             return Ok(true);
         }
-        self.write_handshake()?;
+        if let (Err(_), Some(session)) = (self.write_handshake(), &self.session) {
+            return Err(failed(session.cut_short()));
+        }
         // A server says nothing after the handshake before it is asked.
         let result = self.receive(scratch, &mut BytesMut::new());
         match (result, self.session.as_ref().filter(|s| s.is_handshaking())) {
