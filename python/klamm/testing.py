@@ -321,6 +321,14 @@ class DevBroker(DevBrokerCore):
     ) -> None:
         self.stop()
 
+    async def __aenter__(self) -> Self:
+        return self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
     def __repr__(self) -> str:
         return f"<klamm.testing.DevBroker at {self.bootstrap_servers or 'rest'}>"
 
@@ -333,4 +341,10 @@ if "pytest" in sys.modules:
     def klamm_broker() -> Iterator[DevBroker]:
         """Give a test a Kafka cluster of its own: one node, in this process."""
         with DevBroker() as broker:
+            yield broker
+
+    @pytest.fixture(scope="session")
+    def klamm_session_broker() -> Iterator[DevBroker]:
+        """Give all tests one Kafka cluster of three nodes, in this process."""
+        with DevBroker(brokers=3) as broker:
             yield broker
