@@ -33,6 +33,7 @@ mod state;
 mod topics;
 mod transactions;
 
+pub use crate::net::tls::Server as TlsServer;
 #[cfg(feature = "tls")]
 pub use certificates::{Authority, Certificate};
 pub use cluster::{Cluster, Connection, Output};
@@ -43,7 +44,6 @@ pub use requests::Seen;
 pub use sasl::{MECHANISMS, Sasl};
 pub use state::Node;
 
-use crate::net::tls;
 use std::time::Duration;
 
 /// Time since the cluster started.
@@ -70,7 +70,7 @@ pub struct Options {
     /// Whether clients have to say who they are.
     pub sasl: Option<Sasl>,
     /// Whether connections are encrypted.
-    pub tls: Option<tls::Server>,
+    pub tls: Option<TlsServer>,
 }
 
 impl Default for Options {
