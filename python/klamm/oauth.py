@@ -153,7 +153,8 @@ def _fetch(url: str, settings: Mapping[str, str], extensions: Mapping[str, str])
         ) from None
     except TimeoutError:
         raise AuthenticationError(
-            f"no token: {where} did not answer within {TIMEOUT_S:.0f} s", hint="check the token endpoint and the network"
+            f"no token: {where} did not answer within {TIMEOUT_S:.0f} s",
+            hint="check the token endpoint and the network",
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)

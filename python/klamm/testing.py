@@ -80,6 +80,8 @@ class DevBroker(DevBrokerCore):
 
     _authority: CertificateAuthority | None
     _files: TemporaryDirectory[str] | None
+    _sasl: Mapping[Mechanism, Mapping[str, str] | None] | None
+    _client_auth: bool
 
     def __new__(
         cls,
@@ -94,6 +96,7 @@ class DevBroker(DevBrokerCore):
         tls: bool | CertificateAuthority | tuple[str, str] = False,
         client_auth: bool = False,
     ) -> Self:
+        """Make a cluster that does not run yet."""
         if client_auth and not tls:
             raise ConfigError("client_auth needs tls", hint="certificates are shown where connections are encrypted")
         authority = tls if isinstance(tls, CertificateAuthority) else CertificateAuthority() if tls else None
@@ -107,7 +110,9 @@ class DevBroker(DevBrokerCore):
             default_partitions,
             port,
             transaction_version,
-            sasl=None if sasl is None else {name: None if users is None else dict(users) for name, users in sasl.items()},
+            sasl=None
+            if sasl is None
+            else {name: None if users is None else dict(users) for name, users in sasl.items()},
             sasl_session=sasl_session,
             tls=pair,
             client_ca=authority.pem if authority is not None and client_auth else None,

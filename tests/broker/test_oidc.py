@@ -31,7 +31,9 @@ class Endpoint:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
                 fields = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-                endpoint.seen.append((self.headers.get("Authorization"), {key: value[0] for key, value in fields.items()}))
+                endpoint.seen.append(
+                    (self.headers.get("Authorization"), {key: value[0] for key, value in fields.items()})
+                )
                 status, headers, body = answer(self)
                 with contextlib.suppress(OSError):
                     self.send_response(status)
@@ -175,9 +177,9 @@ def test_an_endpoint_that_hangs_does_not_hold_up_a_close(door):
 
     with Endpoint(hang) as endpoint:
         began = time.monotonic()
-        with klamm.Admin(door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}) as admin:
-            with pytest.raises(klamm.KafkaError):
-                admin.list_topics(timeout=0.3)
+        config = door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}
+        with klamm.Admin(config) as admin, pytest.raises(klamm.KafkaError):
+            admin.list_topics(timeout=0.3)
         assert time.monotonic() - began < 5
         over.set()
 

@@ -85,7 +85,13 @@ def test_a_wrong_password_is_refused_at_once_and_never_shown(secured, topic, mec
     assert f'authentication with {mechanism} as "{USER}"' in said
     assert "invalid" in said.lower()  # the broker's own word
     assert "check sasl.username, sasl.password" in said
-    for shown in (said, repr(caught.value), repr(producer), str(pickle.dumps(caught.value)), str(caught.value.__dict__)):
+    for shown in (
+        said,
+        repr(caught.value),
+        repr(producer),
+        str(pickle.dumps(caught.value)),
+        str(caught.value.__dict__),
+    ):
         assert "wr0ng" not in shown
 
 
@@ -109,10 +115,15 @@ def test_a_mechanism_that_the_broker_lacks_is_named_with_those_it_has(topic):
 
 
 def test_a_listener_without_sasl_says_so(broker, topic):
-    config = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "b"}
-    with klamm.Producer({"bootstrap.servers": broker.bootstrap_servers, **config}) as producer:
-        with pytest.raises(AuthenticationError, match="this listener wants no SASL"):
-            producer.send(topic, b"v").result(20)
+    config = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "a",
+        "sasl.password": "b",
+    }
+    config["bootstrap.servers"] = broker.bootstrap_servers
+    with klamm.Producer(config) as producer, pytest.raises(AuthenticationError, match="this listener wants no SASL"):
+        producer.send(topic, b"v").result(20)
 
 
 def test_a_client_without_sasl_is_told_what_may_be_missing(secured):
@@ -212,8 +223,15 @@ def test_tokens_have_to_come_from_somewhere():
 def test_a_token_is_not_in_its_repr():
     assert "secret" not in repr(Token("secret", 1.0))
     with pytest.raises(TypeError):
-        copy.copy(klamm.Admin("127.0.0.1:1", security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN",
-                              sasl_username="a", sasl_password="b"))
+        copy.copy(
+            klamm.Admin(
+                "127.0.0.1:1",
+                security_protocol="SASL_PLAINTEXT",
+                sasl_mechanism="PLAIN",
+                sasl_username="a",
+                sasl_password="b",
+            )
+        )
 
 
 @pytest.mark.parametrize("mechanism", [*PASSWORDS, "OAUTHBEARER"])

@@ -70,7 +70,7 @@ def test_a_key_may_be_encrypted(secured, topic, tmp_path):
     subprocess.run([*command, "-in", secured.home / "client.key", "-out", sealed], check=True)
     config = secured.config("MTLS", ssl_key_location=str(sealed))
     round_trip({**config, "ssl.key.password": "op3n"}, topic)
-    with pytest.raises(ConfigError, match="the private key is encrypted; hint: set ssl.key.password"):
+    with pytest.raises(ConfigError, match=r"the private key is encrypted; hint: set ssl\.key\.password"):
         klamm.Admin(config)
     with pytest.raises(ConfigError, match=r"cannot be decrypted; hint: check ssl\.key\.password") as caught:
         klamm.Admin({**config, "ssl.key.password": "wr0ng"})
@@ -78,7 +78,9 @@ def test_a_key_may_be_encrypted(secured, topic, tmp_path):
 
 
 def test_the_system_is_trusted_by_default(secured, topic):
-    program = "import sys, klamm; klamm.Producer(sys.argv[1], security_protocol='SSL').send(sys.argv[2], b'v').result(20)"
+    program = (
+        "import sys, klamm; klamm.Producer(sys.argv[1], security_protocol='SSL').send(sys.argv[2], b'v').result(20)"
+    )
     command = [sys.executable, "-c", program, secured.doors["SSL"], topic]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     mine = {**environment, "SSL_CERT_FILE": str(secured.home / "ca.pem")}
@@ -95,10 +97,12 @@ def test_an_authority_that_is_not_trusted(secured, tmp_path):
     assert "set ssl.ca.location" in said
 
 
-def test_a_certificate_that_has_expired(tmp_path):
+def test_a_certificate_that_has_expired():
     authority = CertificateAuthority()
     with DevBroker(tls=authority.issue("late", HOSTS, expired=True)) as broker:
-        said = refusal({"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SSL", "ssl.ca.pem": authority.pem})
+        said = refusal(
+            {"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SSL", "ssl.ca.pem": authority.pem}
+        )
     assert "the broker's certificate has expired" in said
     assert "renew the broker's certificate" in said
 
@@ -106,7 +110,11 @@ def test_a_certificate_that_has_expired(tmp_path):
 def test_a_certificate_for_another_host_and_the_switch_for_it(topic):
     authority = CertificateAuthority()
     with DevBroker(tls=authority.issue("other", ["kafka.example"])) as broker:
-        config = {"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SSL", "ssl.ca.pem": authority.pem}
+        config = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SSL",
+            "ssl.ca.pem": authority.pem,
+        }
         said = refusal(config)
         assert "the broker's certificate is not for 127.0.0.1, but for kafka.example" in said
         for nothing in ("none", ""):
@@ -138,7 +146,7 @@ def test_a_broker_that_asks_for_a_certificate(secured, version):
     assert "check ssl.certificate.location" in said or "asks for a client certificate" in said
 
 
-def test_a_client_certificate_of_another_authority(secured, tmp_path):
+def test_a_client_certificate_of_another_authority(secured):
     certificate, key = CertificateAuthority().issue("mallory")
     config = secured.config("MTLS", ssl_certificate_pem=certificate, ssl_key_pem=key)
     del config["ssl.certificate.location"], config["ssl.key.location"]
@@ -152,7 +160,11 @@ def test_a_plaintext_client_at_a_tls_port(secured):
 
 
 def test_a_tls_client_at_a_plaintext_port(broker):
-    config = {"bootstrap.servers": broker.bootstrap_servers, "security.protocol": "SSL", "ssl.ca.pem": CertificateAuthority().pem}
+    config = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "security.protocol": "SSL",
+        "ssl.ca.pem": CertificateAuthority().pem,
+    }
     said = refusal(config, NetworkError, timeout=1)
     assert "TLS handshake failed: the peer closed the connection" in said
     assert "is this a plaintext port (security.protocol=PLAINTEXT or SASL_PLAINTEXT)?" in said
@@ -187,7 +199,9 @@ def server(serve):
     ],
 )
 def test_an_answer_that_is_no_handshake(words, says):
-    with server(lambda connection: (connection.sendall(words), connection.recv(1 << 16), connection.recv(1))) as address:
+    with server(
+        lambda connection: (connection.sendall(words), connection.recv(1 << 16), connection.recv(1))
+    ) as address:
         config = {"bootstrap.servers": address, "security.protocol": "SSL", "ssl.ca.pem": CertificateAuthority().pem}
         assert says in refusal(config)
 
@@ -239,7 +253,7 @@ def test_the_client_names_the_host_and_resumes_sessions(tmp_path, version):
     assert set(names) == {"localhost"}
 
 
-def test_files_are_read_again_when_they_change(tmp_path, topic):
+def test_files_are_read_again_when_they_change(tmp_path):
     authority = CertificateAuthority()
     with DevBroker(tls=authority, client_auth=True) as broker:
         files = {name: tmp_path / name for name in ("ca", "certificate", "key")}
