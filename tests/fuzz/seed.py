@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,26 +58,27 @@ def seeds() -> Iterator[tuple[str, bytes]]:
             yield "legacy", bytes([2 + kind]) + response[4:]
             if kind == FETCH:
                 yield "legacy", b"\0" + response[6:]
-    for login in logins():
-        yield "login", login
 
 
-def logins() -> Iterator[bytes]:
-    """Yield what clients and brokers say when all is well, as far as that can be known beforehand."""
+def logins() -> Iterator[tuple[str, bytes]]:
+    """Yield, for the target of logins, what clients and brokers say when all is well, as far as that can be known beforehand."""
     for line in lines("scram.jsonl"):
         kind = 2 * (2 + (line["mechanism"] == "SCRAM-SHA-512"))
         for speaker, names in ((0, ("client_first", "client_final")), (1, ("server_first", "server_final"))):
             messages = [line[name].encode() for name in names]
             if all(len(message) < BARE for message in messages):
-                yield bytes([kind + speaker]) + b"".join(bytes([len(message)]) + message for message in messages)
+                yield (
+                    "login",
+                    bytes([kind + speaker]) + b"".join(bytes([len(message)]) + message for message in messages),
+                )
     for message in (b"\0alice\0secret", b"n,,\x01auth=Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.\x01\x01"):
-        yield bytes([2 if message[0] == 0 else 0, len(message)]) + message
+        yield "login", bytes([2 if message[0] == 0 else 0, len(message)]) + message
 
 
 def main() -> None:
     """Write the seeds."""
     folder = Path(sys.argv[1])
-    for number, (target, data) in enumerate(seeds()):
+    for number, (target, data) in enumerate(chain(seeds(), logins())):
         (folder / target).mkdir(parents=True, exist_ok=True)
         (folder / target / str(number)).write_bytes(data)
 
