@@ -109,6 +109,7 @@ class RealKafka:
         config: Mapping[str, object] | None = None,
         jvm_options: Sequence[str] = SMALL_JVM,
         features: Mapping[str, int] | None = None,
+        *,
         listeners: Mapping[str, str] | None = None,
         format_options: Sequence[str] = (),
     ) -> None:

@@ -74,8 +74,11 @@ def _chosen(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[
             "sasl.mechanism=OAUTHBEARER needs to know where tokens come from",
             hint="set sasl.oauth.token.provider, or sasl.oauthbearer.token.endpoint.url",
         )
-    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
-        raise ConfigError(f"sasl.oauthbearer.token.endpoint.url cannot be {url!r}", hint="it begins with https://")
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or parts.username is not None:
+        # Without the address: it may have a password in it.
+        hint = "it begins with https:// and has no user in it: client id and secret have keys of their own"
+        raise ConfigError("sasl.oauthbearer.token.endpoint.url cannot be used", hint=hint)
     bearer = settings.get("grant.type") == _JWT_BEARER
     needed = ["assertion.file"] if bearer else ["client.id", "client.secret"]
     missing = [f"sasl.oauthbearer.{key}" for key in needed if key not in settings]
@@ -209,7 +212,7 @@ def _token(where: str, body: bytes) -> tuple[str, float]:
         answer = json.loads(body)
         token = answer["access_token"]
         expires_at = time.time() + float(answer["expires_in"]) if "expires_in" in answer else _expiry(token)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError):
         raise AuthenticationError(
             f"no token: {where} answered something else", hint="it has to be JSON with access_token and expires_in"
         ) from None

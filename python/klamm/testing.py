@@ -107,6 +107,7 @@ class DevBroker(DevBrokerCore):
         tls: bool | CertificateAuthority | tuple[str, str] = False,
         client_auth: bool = False,
     ) -> Self:
+        """Make a cluster that does not run yet."""
         if client_auth and not tls:
             raise ConfigError("client_auth needs tls", hint="certificates are shown where connections are encrypted")
         authority = tls if isinstance(tls, CertificateAuthority) else CertificateAuthority() if tls else None

@@ -37,6 +37,7 @@ mod topics;
 mod transactions;
 mod version;
 
+pub use crate::net::tls::Server as TlsServer;
 #[cfg(feature = "tls")]
 pub use certificates::{Authority, Certificate};
 pub use cluster::{Cluster, Connection, Output};
@@ -48,7 +49,6 @@ pub use sasl::{MECHANISMS, Sasl};
 pub use state::Node;
 pub use version::{Old, Version};
 
-use crate::net::tls;
 use std::time::Duration;
 
 /// Time since the cluster started.
@@ -75,7 +75,7 @@ pub struct Options {
     /// Whether clients have to say who they are.
     pub sasl: Option<Sasl>,
     /// Whether connections are encrypted.
-    pub tls: Option<tls::Server>,
+    pub tls: Option<TlsServer>,
     /// The release that clients meet.
     pub as_version: Version,
     /// Where that has byte offsets: what its configuration file would say.

@@ -2,8 +2,7 @@
 
 use super::error::exception;
 use crate::api::{self, ErrorCode};
-use crate::broker::{Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, Seen, Version, old};
-use crate::net::tls;
+use crate::broker::{Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, Seen, TlsServer, Version, old};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -83,7 +82,7 @@ impl DevBrokerCore {
         }
         let session = sasl_session.map(|seconds| duration(py, seconds)).transpose()?;
         let sasl = sasl.map(|users| Ok::<_, PyErr>(Sasl { users: mechanisms(py, users)?, session })).transpose()?;
-        let secure = |(certificate, key): (String, String)| tls::Server::new(&certificate, &key, client_ca.as_deref());
+        let secure = |(certificate, key): (String, String)| TlsServer::new(&certificate, &key, client_ca.as_deref());
         let tls = tls.map(secure).transpose().map_err(|f| refused(py, &f.message, Some(&f.hint)))?;
         let options = Options {
             nodes: brokers,

@@ -207,6 +207,21 @@ def test_the_dev_broker_serves_until_it_is_told_to_stop(number):
     assert (code, printed) == (0, b"")
 
 
+def test_the_dev_broker_asks_for_certificates_and_passwords():
+    login = ["--client-auth", "--sasl", "SCRAM-SHA-256=me:sec:ret", "--sasl", "OAUTHBEARER"]
+    with started("dev-broker", *login, "--json") as process:
+        announced = json.loads(process.stdout.readline())
+        settings = {key: value for key, value in announced.items() if key.startswith("ssl.")}
+        settings |= {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "me"}
+        options = [part for key, value in settings.items() for part in ("-X", f"{key}={value}")]
+        send = ["produce", "t", "-b", announced["bootstrap_servers"], *options]
+        assert klamm(*send, "-X", "sasl.password=sec:ret", stdin=b"x\n").returncode == 0
+        refused = klamm(*send, "-X", "sasl.password=other", stdin=b"x\n")
+        assert refused.returncode == 1
+        assert_one_error(refused.stderr, "authentication with SCRAM-SHA-256")
+        assert interrupt(process)[0] == 0
+
+
 def test_the_dev_broker_prints_its_address_alone():
     with started("dev-broker", "--no-auto-create") as process:
         servers = process.stdout.readline().decode().strip()

@@ -121,9 +121,9 @@ def test_a_listener_without_sasl_says_so(broker, topic):
         "sasl.username": "a",
         "sasl.password": "b",
     }
-    with klamm.Producer({"bootstrap.servers": broker.bootstrap_servers, **config}) as producer:
-        with pytest.raises(AuthenticationError, match="this listener wants no SASL"):
-            producer.send(topic, b"v").result(20)
+    config["bootstrap.servers"] = broker.bootstrap_servers
+    with klamm.Producer(config) as producer, pytest.raises(AuthenticationError, match="this listener wants no SASL"):
+        producer.send(topic, b"v").result(20)
 
 
 def test_a_client_without_sasl_is_told_what_may_be_missing(secured):

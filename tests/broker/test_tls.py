@@ -70,7 +70,7 @@ def test_a_key_may_be_encrypted(secured, topic, tmp_path):
     subprocess.run([*command, "-in", secured.home / "client.key", "-out", sealed], check=True)
     config = secured.config("MTLS", ssl_key_location=str(sealed))
     round_trip({**config, "ssl.key.password": "op3n"}, topic)
-    with pytest.raises(ConfigError, match="the private key is encrypted; hint: set ssl.key.password"):
+    with pytest.raises(ConfigError, match=r"the private key is encrypted; hint: set ssl\.key\.password"):
         klamm.Admin(config)
     with pytest.raises(ConfigError, match=r"cannot be decrypted; hint: check ssl\.key\.password") as caught:
         klamm.Admin({**config, "ssl.key.password": "wr0ng"})
@@ -97,7 +97,7 @@ def test_an_authority_that_is_not_trusted(secured, tmp_path):
     assert "set ssl.ca.location" in said
 
 
-def test_a_certificate_that_has_expired(tmp_path):
+def test_a_certificate_that_has_expired():
     authority = CertificateAuthority()
     with DevBroker(tls=authority.issue("late", HOSTS, expired=True)) as broker:
         said = refusal(
@@ -146,7 +146,7 @@ def test_a_broker_that_asks_for_a_certificate(secured, version):
     assert "check ssl.certificate.location" in said or "asks for a client certificate" in said
 
 
-def test_a_client_certificate_of_another_authority(secured, tmp_path):
+def test_a_client_certificate_of_another_authority(secured):
     certificate, key = CertificateAuthority().issue("mallory")
     config = secured.config("MTLS", ssl_certificate_pem=certificate, ssl_key_pem=key)
     del config["ssl.certificate.location"], config["ssl.key.location"]
@@ -253,7 +253,7 @@ def test_the_client_names_the_host_and_resumes_sessions(tmp_path, version):
     assert set(names) == {"localhost"}
 
 
-def test_files_are_read_again_when_they_change(tmp_path, topic):
+def test_files_are_read_again_when_they_change(tmp_path):
     authority = CertificateAuthority()
     with DevBroker(tls=authority, client_auth=True) as broker:
         files = {name: tmp_path / name for name in ("ca", "certificate", "key")}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,14 @@ TYPES = range(5)
 """Types of requests of Kafka 0.6 and 0.7."""
 FETCH = 1
 """The type whose response has messages behind its error."""
+BARE = 128
+"""A message of a login shorter than this goes into its frame."""
 
 
 def lines(name: str) -> Iterator[dict[str, Any]]:
     """Yield the objects of a file of vectors."""
-    with gzip.open(VECTORS / name, "rt", encoding="utf-8") as file:
+    path = VECTORS / name
+    with gzip.open(path, "rt", encoding="utf-8") if name.endswith(".gz") else path.open(encoding="utf-8") as file:
         yield from map(json.loads, file)
 
 
@@ -56,10 +60,25 @@ def seeds() -> Iterator[tuple[str, bytes]]:
                 yield "legacy", b"\0" + response[6:]
 
 
+def logins() -> Iterator[tuple[str, bytes]]:
+    """Yield, for the target of logins, what clients and brokers say when all is well, as far as that can be known beforehand."""
+    for line in lines("scram.jsonl"):
+        kind = 2 * (2 + (line["mechanism"] == "SCRAM-SHA-512"))
+        for speaker, names in ((0, ("client_first", "client_final")), (1, ("server_first", "server_final"))):
+            messages = [line[name].encode() for name in names]
+            if all(len(message) < BARE for message in messages):
+                yield (
+                    "login",
+                    bytes([kind + speaker]) + b"".join(bytes([len(message)]) + message for message in messages),
+                )
+    for message in (b"\0alice\0secret", b"n,,\x01auth=Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.\x01\x01"):
+        yield "login", bytes([2 if message[0] == 0 else 0, len(message)]) + message
+
+
 def main() -> None:
     """Write the seeds."""
     folder = Path(sys.argv[1])
-    for number, (target, data) in enumerate(seeds()):
+    for number, (target, data) in enumerate(chain(seeds(), logins())):
         (folder / target).mkdir(parents=True, exist_ok=True)
         (folder / target / str(number)).write_bytes(data)
 

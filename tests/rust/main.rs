@@ -8,6 +8,7 @@ mod layers;
 mod legacy;
 mod murmur2;
 mod records;
+mod sasl;
 mod scram;
 mod sim;
 mod vectors;

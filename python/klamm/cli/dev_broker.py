@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from klamm.cli.options import add_json, natural, positive
 
 if TYPE_CHECKING:
-    import argparse
-
     from klamm.cli.options import Commands
     from klamm.cli.output import Output
 
@@ -34,8 +33,34 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--as-version", metavar="VERSION", help="be an older Kafka: 0.6.1, 0.7.0, 0.7.1 or 0.7.2")
     parser.add_argument("--zookeeper", metavar="HOSTS", help="where brokers of Kafka 0.7 register themselves")
-    add_json(parser, "print one object: bootstrap_servers, brokers")
+    parser.add_argument(
+        "--sasl",
+        metavar="MECHANISM[=USER:PASSWORD]",
+        type=_login,
+        action="append",
+        default=[],
+        help="have clients log in: PLAIN=me:secret, SCRAM-SHA-256=..., SCRAM-SHA-512=..., or OAUTHBEARER, which takes "
+        "unsecured tokens; may be repeated",
+    )
+    parser.add_argument("--tls", action="store_true", help="encrypt connections, with a throw-away authority")
+    parser.add_argument("--client-auth", action="store_true", help="ask clients for a certificate, too; implies --tls")
+    add_json(parser, "print one object: bootstrap_servers, brokers; with --tls the files that clients need")
     parser.set_defaults(run=run)
+
+
+def _login(text: str) -> tuple[str, str | None, str]:
+    mechanism, sign, login = text.partition("=")
+    user, colon, password = login.partition(":")
+    if not mechanism or (sign and not (user and colon and password)):
+        raise argparse.ArgumentTypeError("a login is of the form MECHANISM=USER:PASSWORD")
+    return mechanism, user or None, password
+
+
+def _users(logins: list[tuple[str, str | None, str]]) -> dict[Any, dict[str, str]] | None:
+    users: dict[Any, dict[str, str]] = {}
+    for mechanism, user, password in logins:
+        users.setdefault(mechanism, {}).update({} if user is None else {user: password})
+    return users or None
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
@@ -53,11 +78,19 @@ def run(args: argparse.Namespace, output: Output) -> int:
             port=args.port,
             as_version=args.as_version,
             zookeeper=args.zookeeper,
+            sasl=_users(args.sasl),
+            tls=args.tls or args.client_auth,
+            client_auth=args.client_auth,
         ) as broker:
+            files = {"ssl.ca.location": broker.ca_location} if args.tls or args.client_auth else {}
+            if args.client_auth:
+                files["ssl.certificate.location"], files["ssl.key.location"] = broker.client_certificate()
             if args.json:
-                output.result({"bootstrap_servers": broker.bootstrap_servers, "brokers": args.brokers})
+                output.result({"bootstrap_servers": broker.bootstrap_servers, "brokers": args.brokers, **files})
             else:
                 output.say(broker.bootstrap_servers)
+                for key, path in files.items():
+                    output.say(f"{key}={path}")
             if sys.stderr.isatty():
                 print("Ctrl+C ends it", file=sys.stderr)
             threading.Event().wait()

@@ -234,3 +234,37 @@ fn refused(why: &str) -> Error {
 fn words(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_WORDS).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_logins_have_one_nonce() {
+        let nonces = Nonces::new([1; 32]);
+        let of = |connection| {
+            std::iter::repeat_with({
+                let mut nonces = nonces.of(connection);
+                move || nonces.next()
+            })
+        };
+        let all: BTreeSet<String> = (0..10).flat_map(|connection| of(connection).take(10)).collect();
+        assert_eq!(all.len(), 100);
+        assert!(!all.contains(&Nonces::new([2; 32]).of(0).next()));
+    }
+
+    #[test]
+    fn a_token_takes_its_extensions_along() {
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let token = Token::new("abc".to_owned(), vec![pair("logicalCluster", "lkc-1"), pair("x", "")]).unwrap();
+        let (first, mut exchange) = Credentials::Bearer(Some(Arc::new(token))).start("").unwrap();
+        assert_eq!(first, b"n,,\x01auth=Bearer abc\x01logicalCluster=lkc-1\x01x=\x01\x01");
+        assert_eq!(exchange.answer(b"{\"status\":\"invalid_token\"}").unwrap(), Some(b"\x01".to_vec()));
+        assert!(exchange.answer(b"").unwrap_err().message().contains("invalid_token"));
+        for (key, value) in [("auth", "x"), ("", "x"), ("a1", "x"), ("a", "\x01")] {
+            assert!(Token::new("abc".to_owned(), vec![pair(key, value)]).is_err(), "{key}");
+        }
+        assert!(Token::new("a b".to_owned(), Vec::new()).is_err());
+    }
+}

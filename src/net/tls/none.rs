@@ -5,6 +5,11 @@ use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
+fn no_tls() -> Failure {
+    let (message, hint) = ("this build has no TLS", "build klamm with the feature tls");
+    Failure { message: message.to_owned(), hint: hint.to_owned(), is_final: true }
+}
+
 /// Makes no sessions.
 #[derive(Debug)]
 pub enum Client {}
@@ -12,8 +17,7 @@ pub enum Client {}
 impl Client {
     /// Refuses.
     pub fn new(_: Settings) -> Result<Self, Failure> {
-        let (message, hint) = ("this build has no TLS", "build klamm with the feature tls");
-        Err(Failure { message: message.to_owned(), hint: hint.to_owned(), is_final: true })
+        Err(no_tls())
     }
 
     /// No session.
@@ -27,6 +31,11 @@ impl Client {
 pub enum Server {}
 
 impl Server {
+    /// Refuses.
+    pub fn new(_: &str, _: &str, _: Option<&str>) -> Result<Self, Failure> {
+        Err(no_tls())
+    }
+
     /// No session.
     pub fn session(&self) -> Result<Session, Failure> {
         match *self {}

@@ -4,6 +4,7 @@ mod consumer_groups;
 mod failover;
 mod faults;
 mod groups;
+mod logins;
 mod nodes;
 mod old;
 mod protocol;

@@ -1,0 +1,113 @@
+//! Whatever one end of a login says, the other neither panics nor lets anybody in who does not know the password.
+//!
+//! Input: who speaks (an odd byte: a broker) and which mechanism, then messages behind a byte with their length; in the
+//! second half of the bytes' range a message goes as it is, without the frame it belongs into.
+
+#![no_main]
+
+use bytes::Bytes;
+use klamm::api::header::{ClientId, RequestHeader, put_response_header};
+use klamm::api::{self, Info, Message, api_versions, sasl_authenticate, sasl_handshake};
+use klamm::broker::{self, Cluster, Node, Options, Output, Sasl};
+use klamm::engine::sasl::{Credentials, Nonces, Token, scram};
+use klamm::engine::{Connection, Proof, Time};
+use klamm::wire::Writer;
+use libfuzzer_sys::fuzz_target;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Nobody guesses it.
+const PASSWORD: &str = "51a64a3e-76c7-4c87-8ff4-6b1a8b0a1f0d";
+
+fn messages(data: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
+    let mut rest = data;
+    std::iter::from_fn(move || {
+        let (length, behind) = rest.split_first()?;
+        let (message, behind) = behind.split_at(behind.len().min(usize::from(length & 0x7f)));
+        rest = behind;
+        Some((length & 0x80 != 0, message))
+    })
+}
+
+/// A broker that says anything, and a client.
+fn broker(mechanism: usize, data: &[u8]) {
+    let (username, password) = ("alice".to_owned(), PASSWORD.to_owned());
+    let credentials = match scram::Mechanism::from_name(broker::MECHANISMS[mechanism]) {
+        Some(mechanism) => Credentials::Scram { mechanism, username, password, extensions: Vec::new() },
+        None if mechanism == 0 => Credentials::Bearer(Token::new("t".to_owned(), Vec::new()).ok().map(Arc::new)),
+        None => Credentials::Plain { username, password },
+    };
+    let proves = matches!(credentials, Credentials::Scram { .. });
+    let proof = Proof { credentials: Arc::new(credentials), nonces: Nonces::new([1; 32]) };
+    let mut client: Connection<()> =
+        Connection::new(Time(0), String::new(), String::new(), 1 << 24, Duration::from_secs(10), Some(proof));
+    let of = |api: &Info| api_versions::ApiVersion { api_key: api.key, min_version: 0, max_version: 1 };
+    let api_keys = vec![of(&sasl_handshake::API), of(&sasl_authenticate::API)];
+    let versions = answer(4, 0, &api_versions::Response { api_keys, ..Default::default() });
+    let handshake = answer(1, 1, &sasl_handshake::Response::default());
+    for bytes in [&versions, &handshake] {
+        client.buffer().extend_from_slice(bytes);
+        client.handle_received(Time(0)).expect("these are right");
+    }
+    for (correlation_id, (bare, message)) in (2..).zip(messages(data)) {
+        let auth_bytes = Bytes::copy_from_slice(message);
+        let framed = || answer(1, correlation_id, &sasl_authenticate::Response { auth_bytes, ..Default::default() });
+        client.buffer().extend_from_slice(&if bare { message.to_vec() } else { framed() });
+        if client.handle_received(Time(0)).is_err() {
+            break;
+        }
+        while client.poll_send().is_some() {}
+        assert!(!(proves && client.is_ready()), "a broker that does not know the password was believed");
+    }
+}
+
+/// A client that says anything, and a broker.
+fn client(mechanism: usize, data: &[u8]) {
+    let name = broker::MECHANISMS[mechanism];
+    let users = BTreeMap::from([("alice".to_owned(), PASSWORD.to_owned())]);
+    let sasl = Sasl { users: BTreeMap::from([(name.to_owned(), users)]), session: None };
+    let node = Node { id: 1, host: String::new(), port: 1 };
+    let mut cluster = Cluster::new(&Options { sasl: Some(sasl), ..Options::default() }, vec![node], 0, 1);
+    let me = broker::Connection(1);
+    cluster.connect(1, me);
+    let handshake = sasl_handshake::Request { mechanism: name.to_owned() };
+    cluster.handle(Duration::ZERO, me, request(&handshake));
+    while cluster.poll_send().is_some() {}
+    for (bare, message) in messages(data) {
+        let auth_bytes = Bytes::copy_from_slice(message);
+        let framed = || request(&sasl_authenticate::Request { auth_bytes });
+        cluster.handle(Duration::ZERO, me, if bare { Bytes::copy_from_slice(message) } else { framed() });
+        while let Some(output) = cluster.poll_send() {
+            if matches!(output, Output::Close { .. }) {
+                return;
+            }
+        }
+    }
+}
+
+fn answer<M: Message>(version: i16, correlation_id: i32, response: &M) -> Vec<u8> {
+    let mut w = Writer::new(version, M::API.is_flexible(version));
+    w.buf.extend_from_slice(&[0; 4]);
+    put_response_header(M::API, version, correlation_id, &mut w);
+    response.put(&mut w);
+    let mut frame = w.finish().expect("it has a form");
+    let length = u32::try_from(frame.len() - 4).expect("it is short");
+    frame[..4].copy_from_slice(&length.to_be_bytes());
+    frame
+}
+
+fn request<R: api::Request>(request: &R) -> Bytes {
+    let mut w = Writer::new(1, false);
+    let client_id = ClientId(None);
+    RequestHeader { request_api_key: R::API.key, request_api_version: 1, correlation_id: 1, client_id }
+        .put(R::API, &mut w);
+    request.put(&mut w);
+    w.finish().expect("it has a form").into()
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((kind, data)) = data.split_first() else { return };
+    let mechanism = usize::from(kind >> 1) % broker::MECHANISMS.len();
+    if kind & 1 == 1 { broker(mechanism, data) } else { client(mechanism, data) }
+});

@@ -1,0 +1,107 @@
+//! Logging in: what a connection may ask before and after, how long that lasts, and who is sent away.
+
+use super::*;
+use klamm::broker::Sasl;
+use std::collections::BTreeMap;
+
+fn world(session: Option<Duration>) -> World {
+    let users = ["alice", "bob"].map(|name| (name.to_owned(), "secret".to_owned()));
+    let users = BTreeMap::from([("PLAIN".to_owned(), BTreeMap::from(users))]);
+    World::new(Options { sasl: Some(Sasl { users, session }), ..Options::default() })
+}
+
+fn choose(world: &mut World, mechanism: &str) -> sasl_handshake::Response {
+    world.call(1, 1, &sasl_handshake::Request { mechanism: mechanism.to_owned() })
+}
+
+fn prove(world: &mut World, token: &'static [u8]) -> sasl_authenticate::Response {
+    world.call(1, 2, &sasl_authenticate::Request { auth_bytes: Bytes::from_static(token) })
+}
+
+fn log_in(world: &mut World) {
+    assert_eq!(choose(world, "PLAIN").error_code, ErrorCode::NONE);
+    assert_eq!(prove(world, b"\0alice\0secret").error_code, ErrorCode::NONE);
+}
+
+fn ask(world: &mut World) -> Got {
+    world.send(1, 1, 7, &metadata::Request::default());
+    world.next(1)
+}
+
+#[test]
+fn nothing_is_answered_before_a_login_but_versions() {
+    let mut world = world(None);
+    assert!(
+        !world
+            .call(
+                1,
+                4,
+                &api_versions::Request {
+                    client_software_name: "test".to_owned(),
+                    client_software_version: "1".to_owned(),
+                    ..Default::default()
+                }
+            )
+            .api_keys
+            .is_empty()
+    );
+    assert_eq!(ask(&mut world), Got::Closed);
+}
+
+#[test]
+fn who_logged_in_may_ask() {
+    let mut world = world(None);
+    log_in(&mut world);
+    assert!(matches!(ask(&mut world), Got::Frame(_)));
+}
+
+#[test]
+fn a_wrong_password_is_answered_and_the_connection_closed() {
+    for token in [&b"\0alice\0wrong"[..], b"\0carol\0secret", b"bob\0alice\0secret", b"\0alice", b"", b"\xff"] {
+        let mut world = world(None);
+        choose(&mut world, "PLAIN");
+        let response = prove(&mut world, token);
+        assert_eq!(response.error_code, ErrorCode::SASL_AUTHENTICATION_FAILED);
+        assert!(response.error_message.unwrap().starts_with("Authentication failed: "));
+        assert_eq!(world.next(1), Got::Closed);
+    }
+}
+
+#[test]
+fn a_mechanism_that_there_is_not_is_answered_with_those_there_are() {
+    let mut world = world(None);
+    let response = choose(&mut world, "GSSAPI");
+    assert_eq!(response.error_code, ErrorCode::UNSUPPORTED_SASL_MECHANISM);
+    assert_eq!(response.mechanisms, ["PLAIN"]);
+    assert_eq!(world.next(1), Got::Closed);
+}
+
+#[test]
+fn a_token_without_a_handshake_has_no_place() {
+    assert_eq!(prove(&mut world(None), b"\0alice\0secret").error_code, ErrorCode::ILLEGAL_SASL_STATE);
+    let mut open = World::new(Options::default());
+    assert_eq!(choose(&mut open, "PLAIN").error_code, ErrorCode::ILLEGAL_SASL_STATE);
+}
+
+#[test]
+fn a_session_that_is_not_renewed_ends() {
+    let mut world = world(Some(Duration::from_secs(10)));
+    choose(&mut world, "PLAIN");
+    assert_eq!(prove(&mut world, b"\0alice\0secret").session_lifetime_ms, 10_000);
+    world.advance(Duration::from_secs(9));
+    log_in(&mut world);
+    world.advance(Duration::from_secs(9));
+    assert!(matches!(ask(&mut world), Got::Frame(_)));
+    world.advance(Duration::from_secs(1));
+    assert_eq!(ask(&mut world), Got::Closed);
+}
+
+#[test]
+fn a_session_is_renewed_for_the_same_user_alone() {
+    let mut world = world(None);
+    log_in(&mut world);
+    choose(&mut world, "PLAIN");
+    let response = prove(&mut world, b"\0bob\0secret");
+    assert_eq!(response.error_code, ErrorCode::SASL_AUTHENTICATION_FAILED);
+    assert_eq!(world.next(1), Got::Closed);
+}
