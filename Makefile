@@ -99,7 +99,7 @@ soak: needs-everything build ## what takes long: SEEDS=5000 simulated scenarios 
 soak-spark: SEEDS = 100
 soak-spark: needs-everything build ## Spark's driver, executors and nodes of Kafka die in SEEDS=100 runs; CI has one run of the first two
 	@KLAMM_SPARK_SEEDS=$(SEEDS) $(BIN)/pytest -q tests/spark/test_killed_driver.py tests/spark/test_killed_executor.py \
-		tests/spark/test_killed_node.py tests/spark/test_pipeline.py
+		tests/spark/test_killed_node.py tests/spark/test_pipeline.py tests/spark/test_archives.py
 
 bench-peers: needs-everything build ## klamm beside other clients, against Apache Kafka; ARGS= goes to benches/peers/run.py
 	@$(BIN)/python benches/peers/run.py $(ARGS)

@@ -189,9 +189,12 @@ def main():
     scratch = given.checkpoint.parent
     passes = scratch / f"passes-{os.getpid()}"
     passes.mkdir()
-    # The JVM and its workers inherit these.
-    os.environ.update(DOOMS=",".join(given.doom), PASSES=str(passes), DRIVER=str(os.getpgid(0)))
+    # The JVM and its workers inherit these, but for executors that daemons start.
+    told = {"DOOMS": ",".join(given.doom), "PASSES": str(passes), "DRIVER": str(os.getpgid(0))}
+    os.environ.update(told)
     described = builder(scratch, master=given.master, memory="512m")
+    for name, value in told.items():
+        described = described.config(f"spark.executorEnv.{name}", value)
     for setting in given.set:
         described = described.config(*setting.split("=", 1))
     spark = described.getOrCreate()

@@ -28,6 +28,8 @@ from klamm.examples.source_lines import session
 from klamm.spark.progress import ProgressLog, observed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -147,7 +149,7 @@ def wait(queries: list[StreamingQuery], log: ProgressLog | None = None) -> None:
                     log.note(report)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the pipeline from the command line."""
     parser = argparse.ArgumentParser(description="count log lines by system, level and window of time, exactly once")
     parser.add_argument("--bootstrap", default="localhost:9092", metavar="HOST:PORT")
@@ -161,7 +163,7 @@ def main() -> None:
     parser.add_argument("--rows-per-batch", type=int, default=250_000, metavar="N")
     parser.add_argument("--progress", metavar="FILE", help="append what each batch did, for `klamm report`")
     parser.add_argument("--follow", action="store_true", help="go on for ever instead of ending with what is there")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     spark = session()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     log = None if given.progress is None else ProgressLog(given.progress)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
 import pytest
 
 from doomed_driver import Driver
+from kafka_broker import find_java, free_ports
+from local_spark import SHORT_LIVED
 from settled import wait_until_settled
 
 pytestmark = pytest.mark.spark
@@ -32,3 +40,56 @@ def test_every_record_lands_once_whatever_dies_under_a_task(real_cluster, topic,
     wait_until_settled(kafka.bootstrap, result)
     seen = kafka.records(result, isolation_level="read_committed")
     assert sorted(int(record.value) for record in seen) == list(range(120))
+
+
+@pytest.fixture
+def two_hosts(tmp_path):
+    """A standalone cluster with two workers on addresses of their own: Spark starts no second attempt on the host of the first."""
+    import pyspark
+
+    port, *_ = free_ports(1)
+    jars = Path(pyspark.__file__).parent / "jars"
+    command = [find_java(), *SHORT_LIVED.split(), "-cp", f"{jars}/*"]
+    master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+    workers = [
+        ["org.apache.spark.deploy.worker.Worker", "--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"]
+        for host in ("127.0.0.1", "127.0.0.2")
+    ]
+    url = f"spark://127.0.0.1:{port}"
+    with ExitStack() as running:
+        for number, daemon in enumerate([master, *([*worker, "--work-dir", str(tmp_path), url] for worker in workers)]):
+            log = running.enter_context((tmp_path / f"daemon-{number}.log").open("wb"))
+            process = subprocess.Popen(
+                [*command, *daemon],
+                env={**os.environ, "SPARK_SCALA_VERSION": "2.13", "SPARK_HOME": str(jars.parent)},
+                stdout=log,
+                stderr=log,
+            )
+            running.callback(process.wait)
+            running.callback(process.kill)
+        yield url
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.skipif("KLAMM_SPARK_SEEDS" not in os.environ, reason="a cluster on two addresses: make soak-spark")
+@pytest.mark.skipif(sys.platform != "linux", reason="a second address of this machine without asking for it: Linux")
+def test_a_second_attempt_beside_the_first_lands_every_record_once(real_cluster, topic, tmp_path, two_hosts):
+    kafka = real_cluster
+    source, result = f"{topic}-in", f"{topic}-out"
+    kafka.create(source)
+    kafka.create(result)
+    kafka.numbers(source, range(60))
+    speculate = [
+        "spark.speculation=true",
+        "spark.speculation.interval=100ms",
+        "spark.speculation.task.duration.threshold=500ms",
+    ]
+    options = [f"--master={two_hosts}", *(f"--set={setting}" for setting in speculate)]
+    # The first attempt waits in its transaction until a second one has sent the same rows, and then goes on beside it.
+    with Driver(tmp_path, kafka.bootstrap, source, result, *options, dooms=["sent:1:nobody"]) as driver:
+        code, said = driver.end(seconds=280)
+    assert code == 0, said
+    assert driver.passes("sent") > 2
+    wait_until_settled(kafka.bootstrap, result)
+    seen = kafka.records(result, isolation_level="read_committed")
+    assert sorted(int(record.value) for record in seen) == list(range(60))

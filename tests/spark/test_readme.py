@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,8 +40,14 @@ def test_every_example_runs(broker: Broker, capsys: pytest.CaptureFixture[str]) 
 def test_the_page_about_spark_runs(dev_broker: Broker, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     names: dict[str, object] = {}
     for code in PAGE:
-        here = code.replace("localhost:9092", dev_broker.bootstrap_servers).replace('"checkpoint"', repr(str(tmp_path)))
+        here = code.replace("localhost:9092", dev_broker.bootstrap_servers)
+        for name in ("checkpoint", "progress.jsonl"):
+            here = here.replace(f'"{name}"', repr(str(tmp_path / name)))
         exec(compile(here, "docs/spark.md", "exec"), names)  # noqa: S102 - our own page
-    assert re.search(r"bell\| +3\|", capsys.readouterr().out)
+    said = capsys.readouterr().out
+    assert len(re.findall(r"bell\| +3\|", said)) == 2  # from the value, and from behind a registry's five bytes
+    assert "'records': 1, 'bytes': 30, 'lag': 0" in said
+    (batch,) = (tmp_path / "progress.jsonl").read_text().splitlines()
+    assert json.loads(batch)["query"] == "orders"
     copied = klamm.read_table(dev_broker.bootstrap_servers, "orders-copy", isolation_level="read_committed")
     assert copied.column("key").to_pylist() == [b"7"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import klamm
@@ -24,7 +25,7 @@ class _Client(Protocol):
 
 
 C = TypeVar("C", bound=_Client)
-_Key = tuple[int, str, tuple[tuple[str, str], ...]]
+_Key = tuple[int, str, bytes]
 
 _idle: dict[_Key, list[_Client]] = {}
 
@@ -56,7 +57,8 @@ def check_producer(config: dict[str, str]) -> None:
 
 @contextmanager
 def _lend(make: Callable[[dict[str, str]], C], config: dict[str, str]) -> Iterator[C]:
-    key = (os.getpid(), make.__name__, tuple(sorted(config.items())))
+    # A digest, since a configuration may hold secrets.
+    key = (os.getpid(), make.__name__, sha256(repr(sorted(config.items())).encode()).digest())
     kept = _idle.setdefault(key, [])
     client: C = kept.pop() if kept else make(config)  # type: ignore[assignment]
     try:

@@ -97,7 +97,7 @@ class _Note(NamedTuple):
 
 def _landed(options: WriteOptions, topic: str, task: Task) -> _Note | None:
     known = {name for key, aliases, *_, roles, _ in config_keys() if "consumer" in roles for name in (key, *aliases)}
-    config = {key: value for key, value in options.config.items() if key in known}
+    config = options.config.only(known)
     place = klamm.TopicPartition(topic, 0)
     with klamm.Consumer(config | {"group.id": task.name, "enable.auto.commit": "false"}) as consumer:
         offset = consumer.committed([place])[place]

@@ -171,7 +171,7 @@ class Lookup:
             known = {
                 name for key, aliases, *_, roles, _ in config_keys() if "admin" in roles for name in (key, *aliases)
             }
-            self._admin = klamm.Admin({key: value for key, value in self._options.config.items() if key in known})
+            self._admin = klamm.Admin(self._options.config.only(known))
         topics, pattern = set(self._options.topics), self._options.pattern
         if pattern is not None:
             topics = {name for name in self._asked(self._admin.list_topics) if re.fullmatch(pattern, name)}

@@ -20,10 +20,24 @@ from klamm.spark import positions
 from klamm.spark.offsets import EARLIEST, LATEST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from klamm.spark.offsets import Partition
     from klamm.spark.positions import Position
+
+
+class Settings(dict[str, str]):
+    """Settings by name, some of which may be secret: shown, as tracebacks with local variables do, are names alone."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(self)}>"
+
+    def __or__(self, other: Mapping[str, str]) -> Settings:  # type: ignore[override]
+        return Settings({**self, **other})
+
+    def only(self, names: Container[str]) -> Settings:
+        """Leave out all but these."""
+        return Settings({name: self[name] for name in self if name in names})
 
 
 @dataclass(frozen=True)
@@ -54,7 +68,7 @@ class Division:
 class ReadOptions:
     """What to read. Plain data: it travels to the executors."""
 
-    config: dict[str, str]
+    config: Settings
     topics: tuple[str, ...]
     pattern: str | None
     assigned: tuple[Partition, ...]
@@ -76,7 +90,7 @@ class ReadOptions:
 class WriteOptions:
     """Where to write. Plain data: it travels to the executors."""
 
-    config: dict[str, str]
+    config: Settings
     topic: str | None
     exactly_once: bool
 
@@ -143,7 +157,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(config=config, topic=topic, exactly_once=exactly_once)
 
 
-def _limits(given: dict[str, str]) -> Limits:
+def _limits(given: Settings) -> Limits:
     limits = Limits(
         max_offsets=_positive(given, "maxOffsetsPerTrigger"),
         min_offsets=_positive(given, "minOffsetsPerTrigger"),
@@ -156,7 +170,7 @@ def _limits(given: dict[str, str]) -> Limits:
     return limits
 
 
-def _columns(given: dict[str, str]) -> tuple[str, ...] | None:
+def _columns(given: Settings) -> tuple[str, ...] | None:
     if "columns" not in given:
         return None
     names = tuple(name.strip() for name in given["columns"].split(","))
@@ -167,8 +181,8 @@ def _columns(given: dict[str, str]) -> tuple[str, ...] | None:
     return names
 
 
-def _checked(options: Mapping[str, str]) -> dict[str, str]:
-    given = {key.lower(): value for key, value in options.items()}
+def _checked(options: Mapping[str, str]) -> Settings:
+    given = Settings({key.lower(): value for key, value in options.items()})
     for key in given:
         if key.startswith("kafka.") or key in SPARK_OPTIONS or key in OPTIONS:
             continue
@@ -200,7 +214,7 @@ def _nearest(key: str) -> str:
     return f"known are {', '.join(OPTIONS.values())} and those that begin with 'kafka.'"
 
 
-def _which(given: dict[str, str]) -> tuple[tuple[str, ...], str | None, tuple[Partition, ...]]:
+def _which(given: Settings) -> tuple[tuple[str, ...], str | None, tuple[Partition, ...]]:
     ways = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in given]
     if len(ways) != 1:
         trouble = f"given are {' and '.join(ways)}" if ways else "none is given"
@@ -229,7 +243,7 @@ def _which(given: dict[str, str]) -> tuple[tuple[str, ...], str | None, tuple[Pa
     return tuple(dict.fromkeys(topics)), None, ()
 
 
-def _positive(given: dict[str, str], option: str) -> int | None:
+def _positive(given: Settings, option: str) -> int | None:
     text = given.get(option.lower())
     if text is None:
         return None
@@ -242,7 +256,7 @@ def _positive(given: dict[str, str], option: str) -> int | None:
     return number
 
 
-def _duration(given: dict[str, str], option: str, default: str) -> float:
+def _duration(given: Settings, option: str, default: str) -> float:
     """Read a time as Spark writes them: `500ms`, `10s`, `15m`, `2h`, `1d`; without a unit, milliseconds."""
     text = given.get(option.lower(), default).strip().lower()
     match = re.fullmatch(r"(\d+)\s*([a-z]*)", text)
@@ -251,21 +265,21 @@ def _duration(given: dict[str, str], option: str, default: str) -> float:
     return int(match[1]) * SECONDS[match[2]]
 
 
-def _boolean(given: dict[str, str], option: str, default: bool) -> bool:
+def _boolean(given: Settings, option: str, default: bool) -> bool:
     text = given.get(option.lower(), str(default)).strip().lower()
     if text not in ("true", "false"):
         raise ConfigError(f"option '{option}' must be true or false, got '{text}'")
     return text == "true"
 
 
-def _client_config(given: dict[str, str], defaults: dict[str, str], refused: dict[str, str]) -> dict[str, str]:
-    config = dict(defaults)
-    for key, value in given.items():
+def _client_config(given: Settings, defaults: dict[str, str], refused: dict[str, str]) -> Settings:
+    config = Settings(defaults)
+    for key in given:
         if key.startswith("kafka."):
             name = key.removeprefix("kafka.")
             if name in refused:
                 raise ConfigError(f"option '{key}' is not supported", hint=refused[name])
-            config[name] = value
+            config[name] = given[key]
     return config
 
 

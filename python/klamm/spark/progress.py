@@ -10,7 +10,9 @@ a query takes along (`observed`), and lag is where topics ended less where the b
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -70,10 +72,11 @@ def _lag(report: Mapping[str, Any]) -> int | None:
 
 
 def _offsets(text: str | None) -> Offsets | None:
-    """Read offsets of partitions; those of other sources look different."""
-    named = None if text is None else json.loads(text)
-    if isinstance(named, dict) and all(isinstance(partitions, dict) for partitions in named.values()):
-        return from_json(named)
+    """Read offsets of partitions. Other sources write something else, and where there are none, PySpark has `None` as text."""
+    with suppress(ValueError):
+        named = None if text is None else json.loads(text)
+        if isinstance(named, dict) and all(isinstance(partitions, dict) for partitions in named.values()):
+            return from_json(named)
     return None
 
 
@@ -87,17 +90,19 @@ class ProgressLog(StreamingQueryListener):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self._noted: set[tuple[str, int, str]] = set()
+        self._lock = Lock()  # Spark calls on a thread of its own
 
     def note(self, report: Mapping[str, Any]) -> None:
         """Write down one progress report."""
         row = measured(report)
         # A query at rest reports the batch it had last, under a new time.
         name = row["run"], row["batch"], row["time"]
-        if name in self._noted:
-            return
-        self._noted.add(name)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        with self._lock:
+            if name in self._noted:
+                return
+            self._noted.add(name)
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Hear of a batch that is done."""

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource
 
 from klamm.errors import ConfigError
 from klamm.spark import clients
-from klamm.spark.options import read_options, write_options
+from klamm.spark.options import Settings, read_options, write_options
 from klamm.spark.read import KlammFilteringReader, KlammReader
 from klamm.spark.schema import source_schema
 from klamm.spark.stream import ADMISSION_CONTROL, KlammStreamReader
@@ -40,13 +40,13 @@ class KlammDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Describe the rows, which also checks the options before anything runs."""
-        options = read_options(self.options)
+        options = read_options(Settings(self.options))
         clients.check_consumer(options.config)
         return source_schema(options.include_headers, options.columns)
 
     def reader(self, schema: StructType) -> KlammReader:
         """Make the reader of a batch query."""
-        options = read_options(self.options, streaming=False)
+        options = read_options(Settings(self.options), streaming=False)
         for name in (
             "maxOffsetsPerTrigger",
             "minOffsetsPerTrigger",
@@ -60,7 +60,7 @@ class KlammDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> KlammStreamReader:
         """Make the reader of a streaming query."""
-        options = read_options(self.options, streaming=True)
+        options = read_options(Settings(self.options), streaming=True)
         if options.limits.are_set and not ADMISSION_CONTROL:
             raise ConfigError("options that limit a batch, such as 'maxOffsetsPerTrigger', need Spark 4.2 or newer")
         if "groupidprefix" in self.options:
@@ -77,7 +77,7 @@ class KlammDataSource(DataSource):
         return KlammStreamWriter(self._write_options(), schema)
 
     def _write_options(self) -> WriteOptions:
-        options = write_options(self.options)
+        options = write_options(Settings(self.options))
         transactional = {"transactional.id": "klamm"} if options.exactly_once else {}
         clients.check_producer(options.config | transactional)
         return options

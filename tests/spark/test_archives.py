@@ -1,0 +1,93 @@
+"""How klamm reaches executors that do not have it: as an archive, on a cluster of two executors."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import klamm
+import pyspark_klamm
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif("KLAMM_SPARK_SEEDS" not in os.environ, reason="archives on a cluster: make soak-spark"),
+]
+
+PACKAGES = [Path(package.__file__).parent for package in (klamm, pyspark_klamm)]
+
+DRIVER = """
+import sys
+from pathlib import Path
+from local_spark import builder
+
+bootstrap, topic, scratch, python, *settings = sys.argv[1:]
+described = builder(Path(scratch), master="local-cluster[2,1,1024]").config("spark.pyspark.python", python)
+for setting in settings:
+    described = described.config(*setting.split("=", 1))
+import os
+del os.environ["PYSPARK_PYTHON"]
+spark = described.getOrCreate()
+options = {"kafka.bootstrap.servers": bootstrap}
+numbers = spark.range(100).selectExpr("cast(id as string) as value")
+numbers.write.format("klamm").options(**options, topic=topic).mode("append").save()
+assert spark.read.format("klamm").options(**options, subscribe=topic).load().count() == 100
+
+def place(_):
+    import klamm
+    return [klamm.__file__]
+
+print(*spark.sparkContext.parallelize(range(2), 2).mapPartitions(place).collect(), sep="\\n")
+spark.stop()
+"""
+
+
+def places(broker, topic, scratch, python, *settings):
+    """Write and read on a cluster; return where its executors found klamm."""
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, broker.bootstrap_servers, topic, str(scratch), python, *settings],
+        cwd=scratch,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()
+
+
+def test_the_wheel_alone_as_a_zip(dev_broker, topic, tmp_path):
+    archive = tmp_path / "klamm.zip"
+    with zipfile.ZipFile(archive, "w") as out:
+        for package in PACKAGES:
+            for path in package.rglob("*"):
+                if "__pycache__" not in path.parts:
+                    out.write(path, path.relative_to(package.parent))
+    settings = [f"spark.archives={archive}#kl", "spark.executorEnv.PYTHONPATH=kl"]
+    found = places(dev_broker, topic, tmp_path, sys.executable, *settings)
+    assert [Path(place).parts[-3:] for place in found] == [("kl", "klamm", "__init__.py")] * 2
+
+
+@pytest.mark.skipif(importlib.util.find_spec("venv_pack") is None, reason="a packed environment: pip install venv-pack")
+def test_a_packed_environment(dev_broker, topic, tmp_path):
+    env = tmp_path / "env"
+    # Executors get pyspark from Spark; klamm and pyarrow are all that has to come along.
+    subprocess.run([sys.executable, "-m", "venv", env], check=True)
+    subprocess.run([env / "bin" / "python", "-m", "pip", "install", "-q", "pyarrow"], check=True, timeout=200)
+    (packages,) = env.glob("lib/python*/site-packages")
+    for package in PACKAGES:
+        shutil.copytree(package, packages / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    archive = tmp_path / "klamm.tar.gz"
+    subprocess.run([sys.executable, "-m", "venv_pack", "-q", "-p", env, "-o", archive], check=True)
+    settings = [f"spark.archives={archive}#env", "spark.executorEnv.PYTHONPATH="]
+    found = places(dev_broker, topic, tmp_path, "./env/bin/python", *settings)
+    assert all("/env/lib/python" in place for place in found)
+    assert len(found) == 2

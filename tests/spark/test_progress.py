@@ -1,0 +1,68 @@
+"""Rows of progress: what is taken from a report of Spark. No Spark runs here; `test_pipeline` has real reports."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+from klamm.spark.progress import ProgressLog, measured
+
+KLAMM = {
+    "startOffset": '{"t": {"0": 5, "1": 0}}',
+    "endOffset": '{"t": {"0": 25, "1": 0}}',
+    "latestOffset": '{"t": {"0": 30, "1": 3, "2": 4}}',
+}
+RATE = {"startOffset": "4", "endOffset": "9", "latestOffset": "11"}
+FILES = {"startOffset": None, "endOffset": '{"logOffset": 1}', "latestOffset": '{"logOffset": 2}'}
+
+
+def report(**fields):
+    return {
+        "timestamp": "2026-03-01T12:00:00.000Z",
+        "id": uuid.UUID(int=1),
+        "runId": uuid.UUID(int=2),
+        "name": None,
+        "batchId": 7,
+        "batchDuration": 1500,
+        "numInputRows": 20,
+        "observedMetrics": {"klamm": {"records": 20, "bytes": 2000}},
+        "sources": [KLAMM],
+        "stateOperators": [{"numRowsDroppedByWatermark": 2}, {"numRowsDroppedByWatermark": 1}],
+    } | fields
+
+
+def test_a_report_becomes_a_row():
+    assert measured(report()) == {
+        "time": "2026-03-01T12:00:00.000Z",
+        "query": str(uuid.UUID(int=1)),
+        "run": str(uuid.UUID(int=2)),
+        "batch": 7,
+        "seconds": 1.5,
+        "records": 20,
+        "bytes": 2000,
+        "lag": 5 + 3 + 4,  # a new partition counts from its beginning
+        "late": 3,
+    }
+
+
+def test_lag_is_that_of_the_sources_which_tell_it():
+    assert measured(report(sources=[RATE, KLAMM, FILES]))["lag"] == 12
+    assert measured(report(sources=[KLAMM, KLAMM]))["lag"] == 24
+    assert measured(report(sources=[RATE, FILES]))["lag"] is None
+    assert measured(report(sources=[KLAMM | {"latestOffset": None}]))["lag"] is None
+    assert (
+        measured(report(sources=[KLAMM | {"startOffset": "None"}]))["lag"] == 12
+    )  # as PySpark has it in a first batch
+    # A query at rest: no batch, so no end of one.
+    assert measured(report(sources=[KLAMM | {"endOffset": None}]))["lag"] == 25 + 3 + 4
+
+
+def test_without_an_observation_bytes_are_unknown():
+    assert measured(report(observedMetrics={}))["bytes"] is None
+
+
+def test_a_report_is_noted_once(tmp_path):
+    log = ProgressLog(tmp_path / "progress.jsonl")
+    for one in (report(), report(batchId=8), report()):
+        log.note(one)
+    assert [json.loads(line)["batch"] for line in (tmp_path / "progress.jsonl").read_text().splitlines()] == [7, 8]
