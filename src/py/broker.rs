@@ -65,7 +65,7 @@ impl DevBrokerCore {
         let as_version = as_version.map_or(Ok(Version::default()), Version::parse);
         let as_version = as_version.map_err(|why| refused(py, &why, None))?;
         let mut old = old::Settings::default();
-        let is_old = matches!(as_version, Version::Old(_));
+        let is_old = matches!(as_version, Version::Old(_) | Version::Draft);
         if !is_old && (config.is_some() || zookeeper.is_some()) {
             return Err(refused(py, "`config` and `zookeeper` are for brokers of Kafka 0.6 and 0.7", None));
         }
