@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from klamm._klamm import DevBrokerCore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from types import TracebackType
 
     from typing_extensions import Self
@@ -67,19 +67,7 @@ class DevBroker(DevBrokerCore):
         assert any(request.api == "InitProducerId" for request in broker.requests())
     """
 
-    def __init__(
-        self,
-        brokers: int = 1,
-        auto_create_topics: bool = True,
-        default_partitions: int = 1,
-        port: int = 0,
-        transaction_version: int = 2,
-        as_version: str | None = None,
-        config: Mapping[str, object] | None = None,
-        zookeeper: str | None = None,
-    ) -> None:
-        self._zookeeper = zookeeper
-        self._registration: Registration | None = None
+    _registration: Registration | None = None
 
     @property
     def bootstrap_servers(self) -> str:

@@ -212,8 +212,8 @@ impl Response {
             error: field(r, "error")?,
         };
         let response = if is_produce {
-            let errors = list(r, "errors", 2, |r| i16::get(r))?;
-            Self::Produce { header, errors, offsets: list(r, "offsets", 8, |r| i64::get(r))? }
+            let errors = list(r, "errors", 2, i16::get)?;
+            Self::Produce { header, errors, offsets: list(r, "offsets", 8, i64::get)? }
         } else {
             Self::Fetch { header, data: list(r, "data", TopicData::MIN_SIZE, TopicData::read)? }
         };
@@ -265,8 +265,8 @@ impl OffsetData {
 
     fn read(r: &mut Reader) -> Result<Self, Error> {
         let topic = field(r, "topic")?;
-        let partitions = list(r, "partitions", 4, |r| i32::get(r))?;
-        Ok(Self { topic, partitions, offsets: list(r, "offsets", 4, |r| i32::get(r))? })
+        let partitions = list(r, "partitions", 4, i32::get)?;
+        Ok(Self { topic, partitions, offsets: list(r, "offsets", 4, i32::get)? })
     }
 
     fn write(&self, out: &mut Vec<u8>) -> Result<(), Error> {

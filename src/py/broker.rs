@@ -14,6 +14,9 @@ use std::time::Duration;
 pub(super) struct DevBrokerCore {
     options: Options,
     running: Mutex<Option<Broker>>,
+    /// Where the package registers the nodes.
+    #[pyo3(get, name = "_zookeeper")]
+    zookeeper: Option<String>,
 }
 
 /// Node, API, version, client id, correlation id and time of a request.
@@ -60,7 +63,7 @@ impl DevBrokerCore {
         transaction_version: i16,
         as_version: Option<&str>,
         config: Option<BTreeMap<String, Bound<'_, PyAny>>>,
-        zookeeper: Option<Bound<'_, PyAny>>,
+        zookeeper: Option<String>,
     ) -> PyResult<Self> {
         let as_version = as_version.map_or(Ok(Version::default()), Version::parse);
         let as_version = as_version.map_err(|why| refused(py, &why, None))?;
@@ -83,7 +86,7 @@ impl DevBrokerCore {
             old,
             ..Options::default()
         };
-        Ok(Self { options, running: Mutex::default() })
+        Ok(Self { options, running: Mutex::default(), zookeeper })
     }
 
     /// Starts the cluster, unless it runs.

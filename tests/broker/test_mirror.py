@@ -77,7 +77,7 @@ def test_what_is_not_there_is_an_error_and_a_wrong_form_wrong_usage(old, broker,
 def test_following_copies_what_comes_later(old, broker, topic):
     fill(old, [b"first"], 0)
     ends = ["--from", f"{old.scheme}://{old.bootstrap_servers}/old", "--to", f"{broker.bootstrap_servers}/{topic}"]
-    with started("mirror", *ends, "--follow"):
+    with started("mirror", *ends, "--follow"):  # noqa: SIM117 - it outlives the consumer
         with klamm.Consumer(
             broker.bootstrap_servers,
             isolation_level="read_committed",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,10 @@ class Target:
 class Copied:
     """What was done so far."""
 
+    offsets: dict[int, int]
+    """Where each old partition goes on."""
+    ends: Mapping[int, int]
+    """Where each ended at the start."""
     records: int = 0
     bytes: int = 0
 
@@ -87,7 +92,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
     old: Source = args.source
     new: Target = args.target
     started = time.monotonic()
-    copied = Copied()
     config = {"bootstrap.servers": new.bootstrap, **dict(args.config)}
     with legacy.Consumer07(old.broker, magic=old.magic, fetch_size=args.fetch_size) as consumer:
         partitions = old_partitions(consumer, old.topic)
@@ -97,10 +101,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
             with producer.transaction():
                 pass  # ends what an earlier run left open, before its offsets are asked for
             offsets = positions(config, old, new, consumer, partitions)
-            ends = {number: consumer.latest(old.topic, number) for number in partitions}
-            total = sum(max(0, ends[number] - offsets[number]) for number in partitions)
+            copied = Copied(offsets, {number: consumer.latest(old.topic, number) for number in partitions})
+            total = sum(max(0, copied.ends[number] - offsets[number]) for number in partitions)
             with output.progress(f"mirror {old.topic}", None if args.follow else total) as advance:
-                while copy_once(consumer, producer, args, offsets, ends, copied, advance) or args.follow:
+                while copy_once(consumer, producer, args, copied, advance) or args.follow:
                     pass
     seconds = time.monotonic() - started
     if args.json:
@@ -116,8 +120,6 @@ def copy_once(
     consumer: legacy.Consumer07,
     producer: klamm.Producer,
     args: argparse.Namespace,
-    offsets: dict[int, int],
-    ends: Mapping[int, int],
     copied: Copied,
     advance: Advance,
 ) -> bool:
@@ -126,8 +128,8 @@ def copy_once(
     new: Target = args.target
     any_came = False
     targets = producer.partitions_for(new.topic)
-    for number, offset in offsets.items():
-        if not args.follow and offset >= ends[number]:
+    for number, offset in copied.offsets.items():
+        if not args.follow and offset >= copied.ends[number]:
             continue
         fetched = consumer.fetch(old.topic, number, offset)
         if fetched.next_offset == offset:
@@ -147,7 +149,7 @@ def copy_once(
                 copied.bytes += len(message.payload)
             place = klamm.TopicPartition(new.topic, targets[0])
             tx.commit_offsets(klamm.GroupMetadata(group(old, number)), {place: fetched.next_offset})
-        offsets[number] = fetched.next_offset
+        copied.offsets[number] = fetched.next_offset
         copied.records += len(fetched.messages)
         advance(fetched.next_offset - offset, len(fetched.messages))
     if args.follow and not any_came:
@@ -180,11 +182,8 @@ def old_partitions(consumer: legacy.Consumer07, topic: str) -> list[int]:
 
 def make_topic(config: Mapping[str, str], topic: str, partitions: int) -> None:
     """Create the new topic, unless it is there."""
-    with klamm.Admin(dict(config)) as admin:
-        try:
-            admin.create_topics({topic: klamm.NewTopic(partitions=partitions)})
-        except TopicAlreadyExistsError:
-            pass
+    with klamm.Admin(dict(config)) as admin, suppress(TopicAlreadyExistsError):
+        admin.create_topics({topic: klamm.NewTopic(partitions=partitions)})
 
 
 def positions(

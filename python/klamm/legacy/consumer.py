@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from klamm._klamm import Message07
 
-LATEST, EARLIEST = -1, -2
-_EVERY_OFFSET = (1 << 31) - 1
-_PREFIX = 4  # bytes of a message's length
+LATEST = -1
+EARLIEST = -2
 _HINTS = {
     1: "the broker may have deleted it: go on at earliest() or latest()",
     3: "each broker has its own partitions, numbered from 0; those of a topic that it has not are as many as its default",
@@ -90,7 +89,7 @@ class Consumer07:
         body = self._connection.ask("offsets", [part])  # type: ignore[list-item]
         answer = decode_response("offsets", len(body).to_bytes(4, "big") + body)
         self._check(answer["error"], topic, partition, "offsets")
-        return answer["offsets"]  # type: ignore[typeddict-item]
+        return answer["offsets"]
 
     def earliest(self, topic: str, partition: int) -> int:
         """Return the offset of the first message that is kept."""

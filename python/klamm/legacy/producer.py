@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import encode_messages, encode_request
-from klamm.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError, NetworkError
+from klamm.errors import ClosedError, ConfigError, KafkaTimeoutError, NetworkError
 from klamm.legacy.connection import Connection, addresses, seconds
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Buffer, Self
+
+    from klamm.errors import KafkaError
 
     Partitioner = Callable[[Any, int], int]
 
@@ -33,7 +35,7 @@ def java_hash(key: str | bytes | int) -> int:
     else:
         value = 1
         for octet in key:
-            value = (31 * value + (octet if octet < 128 else octet - 256)) % _INT
+            value = (31 * value + (octet ^ 0x80) - 0x80) % _INT  # a byte of Java has a sign
     return value - _INT if value >= _INT // 2 else value
 
 

@@ -12,6 +12,7 @@ All parents are persistent and have no data. Brokers from 0.8 on have groups wit
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from klamm.errors import ConfigError, DecodeError, NetworkError
@@ -51,10 +52,8 @@ def create(client: Any, path: str, data: bytes | None, *, ephemeral: bool) -> No
             parent = path.rpartition("/")[0]
             if not parent:
                 raise
-            try:
+            with suppress(NodeExistsError):  # somebody else was faster
                 create(client, parent, None, ephemeral=False)
-            except NodeExistsError:
-                pass  # somebody else was faster
         else:
             return
 
@@ -80,7 +79,7 @@ class Registry:
     def broker(self, number: int) -> tuple[str, int]:
         """Return a broker's address."""
         path = f"/brokers/ids/{number}"
-        found = self._cached(path, lambda watch: self._client.get(path, watch=watch)[0])
+        found = self._cached(path, self._reading(path))
         if found is None:
             raise NetworkError(f"broker {number} is not registered any more")
         return parse_broker(found)
@@ -92,7 +91,7 @@ class Registry:
         found = []
         for number in brokers:
             place = f"{path}/{number}"
-            count = self._cached(place, lambda watch, place=place: self._client.get(place, watch=watch)[0])
+            count = self._cached(place, self._reading(place))
             found += [(number, partition) for partition in range(_count(count))]
         return found or [(number, 0) for number in self._numbers("/brokers/ids")]
 
@@ -100,13 +99,19 @@ class Registry:
         names = self._cached(path, lambda watch: self._client.get_children(path, watch=watch)) or []
         return sorted(int(name) for name in names if name.isdecimal())
 
+    def _reading(self, path: str) -> Callable[[Any], Any]:
+        return lambda watch: self._client.get(path, watch=watch)[0]
+
     def _cached(self, path: str, read: Callable[[Any], Any]) -> Any:
         from kazoo.exceptions import KazooException, NoNodeError
 
         with self._lock:
             if path in self._known:
                 return self._known[path]
-            forget = lambda _: self._known.pop(path, None)  # noqa: E731 - kazoo calls it from its own thread
+
+            def forget(_: object) -> None:
+                self._known.pop(path, None)
+
             try:
                 self._known[path] = found = read(forget)
             except NoNodeError:
