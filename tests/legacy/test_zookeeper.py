@@ -8,6 +8,7 @@ from itertools import count
 
 import pytest
 
+import klamm
 from kafka_broker import KafkaUnavailable
 from klamm import legacy
 from klamm.errors import ClosedError, ConfigError, NetworkError
@@ -275,6 +276,16 @@ def test_a_group_goes_on_when_zookeeper_restarts_in_the_middle_of_a_rebalance():
         assert {message.payload for message in read(members, 81)} >= {b"%d" % number for number in range(80)}
         for one in members:
             one.close()
+
+
+def test_offsets_of_groups_of_0_8_are_by_partition(zookeeper, tree, group):
+    place = klamm.TopicPartition("t", 3)
+    with legacy.ZooKeeperOffsets(zookeeper.hosts, group) as offsets:
+        assert offsets.read() == {}
+        offsets.write({place: 17, klamm.TopicPartition("u", 0): 0})
+        offsets.write({place: 18})
+        assert offsets.read() == {place: 18, klamm.TopicPartition("u", 0): 0}
+    assert kind(tree, f"/consumers/{group}/offsets/t/3") == ("P", b"18")
 
 
 def test_without_kazoo_the_error_says_what_to_install(monkeypatch):

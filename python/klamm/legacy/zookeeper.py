@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Any
 from klamm.errors import ConfigError, DecodeError, NetworkError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from klamm.record import TopicPartition
 
 SESSION_TIMEOUT = 6.0  # Kafka's zk.sessiontimeout.ms
 
@@ -131,3 +136,61 @@ class Registry:
 
 def _count(data: bytes | None) -> int:
     return int(data) if data is not None and data.isdigit() else 0
+
+
+class ZooKeeperOffsets:
+    """The offsets that a group of Kafka 0.8 keeps in ZooKeeper; those of 0.7 are by broker, and bytes.
+
+    with klamm.legacy.ZooKeeperOffsets("zk:2181", "readers") as offsets:
+        print(offsets.read())
+    """
+
+    def __init__(self, hosts: str, group: str, *, timeout: float | None = 10.0) -> None:
+        if not group or "/" in group:
+            raise ConfigError(f"a group cannot be called {group!r}")
+        self._client = connect(hosts, timeout)
+        self._path = f"/consumers/{group}/offsets"
+
+    def read(self) -> dict[TopicPartition, int]:
+        """Return the next offset to read of each partition."""
+        from klamm.record import TopicPartition
+
+        found = {}
+        for topic in self._names(self._path):
+            for name in self._names(f"{self._path}/{topic}"):
+                data = self._client.get(f"{self._path}/{topic}/{name}")[0] or b""
+                if name.isdecimal() and data.strip().isdigit():
+                    found[TopicPartition(topic, int(name))] = int(data)
+        return found
+
+    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Set the next offset to read of partitions. Members that run overwrite it with their own."""
+        from kazoo.exceptions import NoNodeError
+
+        for place, offset in offsets.items():
+            path, data = f"{self._path}/{place.topic}/{place.partition}", b"%d" % offset
+            try:
+                self._client.set(path, data)
+            except NoNodeError:
+                create(self._client, path, data, ephemeral=False)
+
+    def _names(self, path: str) -> list[str]:
+        from kazoo.exceptions import NoNodeError
+
+        try:
+            return sorted(self._client.get_children(path))
+        except NoNodeError:
+            return []
+
+    def close(self) -> None:
+        """End the session."""
+        self._client.stop()
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
