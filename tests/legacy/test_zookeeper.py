@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from itertools import count
@@ -11,7 +12,7 @@ import pytest
 import klamm
 from kafka_broker import KafkaUnavailable
 from klamm import legacy
-from klamm.errors import ClosedError, ConfigError, NetworkError
+from klamm.errors import ClosedError, ConfigError, ForkedClientError, NetworkError
 from klamm.testing import DevBroker
 from settled import until
 from zookeeper_server import VERSIONS, RealZooKeeper
@@ -202,6 +203,19 @@ def test_a_member_without_its_session_gives_up_and_comes_back(zookeeper, tree, t
         more = fill(zookeeper, topic, 6)
         assert payloads(read([consumer], 6)) == more
     assert len(sent) == 40
+
+
+def test_a_member_does_not_live_in_a_forked_child(zookeeper, group):
+    with member(zookeeper, group, "t") as consumer:
+        assert consumer.poll(0) == []
+        child = os.fork()
+        if child == 0:
+            try:
+                consumer.poll(0)
+            except ForkedClientError:
+                os._exit(0)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.usefixtures("broker")

@@ -125,6 +125,10 @@ def test_a_multi_fetch_gives_each_part_or_its_error(newest):
         assert [payloads(fetched.messages) for fetched in found] == [[b"one" * 100], [b"zero"], []]
         with pytest.raises(OffsetOutOfRangeError):
             consumer.multi_fetch([("t", 0, 0), ("t", 1, 1 << 40)])
+    with legacy.Consumer07(newest.bootstrap_servers, fetch_size=400, max_fetch_size=1000) as consumer:
+        found = consumer.multi_fetch([("t", number % 2, 0) for number in range(5)])
+        assert [len(fetched.messages) for fetched in found] == [1] * 5
+    assert [r.api for r in newest.requests() if r.api == "MultiFetch"][-3:] == ["MultiFetch"] * 3
 
 
 def test_what_the_broker_refuses_is_counted_as_lost(newest):

@@ -158,14 +158,15 @@ class Producer07:
     def _tell(self, to: tuple[str, int], frame: bytes, count: int) -> None:
         connection = self._connection(to)
         lost = self._unconfirmed.get(to, 0)
-        self._unconfirmed[to] = 0
+        self._unconfirmed[to] = lost + count
         if lost and not connection.is_open():
+            self._unconfirmed[to] = 0
             raise self._lost(connection, lost + count, None)
         try:
             connection.tell(frame)
         except (NetworkError, KafkaTimeoutError) as error:
+            self._unconfirmed[to] = 0
             raise self._lost(connection, lost + count, error) from error
-        self._unconfirmed[to] = lost + count
 
     def _lost(self, connection: Connection, count: int, error: KafkaError | None) -> KafkaError:
         why = "the broker closed the connection" if error is None else error.message
