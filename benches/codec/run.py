@@ -76,7 +76,7 @@ def cargo(*arguments: str, folder: Path = ROOT, **variables: str) -> str:
 
 def run_time() -> None:
     """Run the criterion benches."""
-    for bench in ("records", "messages", "compress", "parts"):
+    for bench in ("records", "messages", "compress", "parts", "legacy"):
         cargo("bench", "--locked", "-q", "-p", PACKAGE, "--bench", bench, "--", "--noplot", *SECONDS)
 
 
@@ -105,6 +105,15 @@ def report_time() -> list[Row]:
             beside = f"{times}, copy and CRC {base:.1f} ns"
             rows.append(Row(f"{what}, {shape}", f"{ours / RECORDS:.1f} ns a record", beside, target if usual else ""))
         arrow = nanoseconds("decode", "klamm to Arrow", shape) / RECORDS
+        old, new = nanoseconds("legacy", "magic 1", shape), nanoseconds("legacy", "magic 2", shape)
+        rows.append(
+            Row(
+                f"decode a fetch of Kafka 0.7, {shape}",
+                f"{old / RECORDS:.1f} ns a message",
+                f"records of magic 2 {new / old:.1f} ×",
+                "0.5 ×" if usual else "",
+            )
+        )
         rows.append(Row(f"decode to Arrow, {shape}", f"{arrow:.1f} ns a record", "", "25 ns" if usual else ""))
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         for way in ("compress", "decompress"):

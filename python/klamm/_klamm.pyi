@@ -26,6 +26,7 @@ __all__ = [
     "ConsumerCore",
     "Deserializers",
     "DevBrokerCore",
+    "LegacyConnection",
     "Message07",
     "Pending",
     "ProducerCore",
@@ -37,12 +38,14 @@ __all__ = [
     "ShareConsumerCore",
     "ShareRecordIterator",
     "TokenDesk",
+    "ZooKeeperMember",
     "__version__",
     "apis",
     "assign",
     "config_keys",
     "crc32c",
     "decode",
+    "decode_fetched",
     "decode_header",
     "decode_messages",
     "decode_records",
@@ -469,6 +472,8 @@ class DevBrokerCore:
         tls: tuple[str, str] | None = None,
         client_ca: str | None = None,
     ) -> Self: ...
+    @property
+    def _zookeeper(self) -> str | None: ...
     def _start(self) -> None: ...
     def _stop(self) -> None: ...
     def _addresses(self) -> list[str]: ...

@@ -88,8 +88,7 @@ class DevBroker(DevBrokerCore):
     _files: TemporaryDirectory[str] | None
     _sasl: Mapping[Mechanism, Mapping[str, str] | None] | None
     _client_auth: bool
-    _zookeeper: str | None
-    _registration: Registration | None
+    _registration: Registration | None = None
 
     def __new__(
         cls,
@@ -98,10 +97,10 @@ class DevBroker(DevBrokerCore):
         default_partitions: int = 1,
         port: int = 0,
         transaction_version: int = 2,
+        *,
         as_version: str | None = None,
         config: Mapping[str, object] | None = None,
         zookeeper: str | None = None,
-        *,
         sasl: Mapping[Mechanism, Mapping[str, str] | None] | None = None,
         sasl_session: float | None = None,
         tls: bool | CertificateAuthority | tuple[str, str] = False,
@@ -133,7 +132,6 @@ class DevBroker(DevBrokerCore):
         )
         self._authority, self._files = authority, None
         self._sasl, self._client_auth = sasl, client_auth
-        self._zookeeper, self._registration = zookeeper, None
         return self
 
     @property

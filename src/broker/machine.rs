@@ -18,7 +18,7 @@ impl Machine {
     pub fn new(options: &Options, nodes: Vec<Node>, start_ms: i64, seed: u64) -> Self {
         match options.as_version {
             Version::Current => Self::Modern(Box::new(Cluster::new(options, nodes, start_ms, seed))),
-            Version::Old(release) => Self::Old(Box::new(Brokers::new(options, release, start_ms, seed))),
+            Version::Old(_) | Version::Draft => Self::Old(Box::new(Brokers::new(options, start_ms, seed))),
         }
     }
 

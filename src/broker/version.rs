@@ -10,6 +10,8 @@ pub enum Version {
     Current,
     /// Brokers with byte offsets: see [`Old`].
     Old(Old),
+    /// A broker of the proposal that came after 0.7, which otherwise is one of 0.7.2.
+    Draft,
 }
 
 /// A release from before Kafka had a protocol with versions.
@@ -27,6 +29,7 @@ const NAMES: &[(&str, Version)] = &[
     ("0.7.0", Version::Old(Old::V0_7_0)),
     ("0.7.1", Version::Old(Old::V0_7_1)),
     ("0.7.2", Version::Old(Old::V0_7_2)),
+    ("draft", Version::Draft),
 ];
 
 impl Version {

@@ -1,7 +1,8 @@
 //! What Kafka 0.6 and 0.7 speak: requests and responses without versions, correlation ids and keys, and message sets
 //! whose offsets are byte positions.
 //!
-//! `request` and `response` are the frames, `message` walks a message set without copying, `builder` writes one. The wire
+//! `request` and `response` are the frames, `message` walks a message set without copying, `builder` writes one, [`draft`]
+//! is the proposal that came between 0.7 and 0.8. The wire
 //! is that of running brokers (0.6.1, 0.7.0 to 0.7.2), of which `tests/vectors/legacy.jsonl.gz` has captures;
 //! `docs/legacy.md` draws it and says where old documents differ. Left out: connections and ZooKeeper.
 //!
@@ -15,6 +16,7 @@
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 mod builder;
+pub mod draft;
 mod message;
 mod request;
 mod response;

@@ -14,6 +14,9 @@ use std::time::Duration;
 pub(super) struct DevBrokerCore {
     options: Options,
     running: Mutex<Option<Broker>>,
+    /// Where the package registers the nodes.
+    #[pyo3(get, name = "_zookeeper")]
+    zookeeper: Option<String>,
 }
 
 /// Passwords by user, by mechanism.
@@ -63,7 +66,7 @@ impl DevBrokerCore {
         transaction_version: i16,
         as_version: Option<&str>,
         config: Option<BTreeMap<String, Bound<'_, PyAny>>>,
-        zookeeper: Option<Bound<'_, PyAny>>,
+        zookeeper: Option<String>,
         sasl: Option<Users>,
         sasl_session: Option<f64>,
         tls: Option<(String, String)>,
@@ -72,7 +75,7 @@ impl DevBrokerCore {
         let as_version = as_version.map_or(Ok(Version::default()), Version::parse);
         let as_version = as_version.map_err(|why| refused(py, &why, None))?;
         let mut old = old::Settings::default();
-        let is_old = matches!(as_version, Version::Old(_));
+        let is_old = matches!(as_version, Version::Old(_) | Version::Draft);
         if !is_old && (config.is_some() || zookeeper.is_some()) {
             return Err(refused(py, "`config` and `zookeeper` are for brokers of Kafka 0.6 and 0.7", None));
         }
@@ -96,7 +99,7 @@ impl DevBrokerCore {
             old,
             ..Options::default()
         };
-        Ok(Self { options, running: Mutex::default() })
+        Ok(Self { options, running: Mutex::default(), zookeeper })
     }
 
     /// Starts the cluster, unless it runs.

@@ -166,7 +166,7 @@ pub(super) fn decode_fetched(
         let limit = memory_limit(part.message_set.len()).max(DEFAULT_LIMIT);
         let mut walk = Messages::new(part.message_set, offset, DEFAULT_LIMIT);
         let (mut found, mut held, mut end, mut damage) = (Vec::new(), 0, offset, None);
-        while let Some(message) = walk.next() {
+        for message in walk.by_ref() {
             match message {
                 Ok(message) => {
                     held += OF_ONE + message.payload.len();

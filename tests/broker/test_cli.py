@@ -9,6 +9,7 @@ import socket
 import pytest
 
 from cli_process import interrupt, klamm, started
+from klamm.legacy import Consumer07
 
 LINES = b"plain\nkey:with key\n\xff\xfe:\x00binary\r\n\nlast without newline"
 
@@ -220,6 +221,16 @@ def test_the_dev_broker_asks_for_certificates_and_passwords():
         assert refused.returncode == 1
         assert_one_error(refused.stderr, "authentication with SCRAM-SHA-256")
         assert interrupt(process)[0] == 0
+
+
+def test_the_dev_broker_can_be_an_older_kafka():
+    with started("dev-broker", "--as-version", "0.7.2", "--partitions", "2") as process:
+        with Consumer07(process.stdout.readline().decode().strip()) as consumer:
+            assert consumer.latest("t", 1) == 0
+        assert interrupt(process)[0] == 0
+    result = klamm("dev-broker", "--as-version", "0.5")
+    assert result.returncode == 1
+    assert_one_error(result.stderr, "0.6.1, 0.7.0, 0.7.1, 0.7.2, draft")
 
 
 def test_the_dev_broker_prints_its_address_alone():

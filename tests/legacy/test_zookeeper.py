@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from itertools import count
 
 import pytest
 
+import klamm
 from kafka_broker import KafkaUnavailable
 from klamm import legacy
-from klamm.errors import ClosedError, ConfigError, NetworkError
+from klamm.errors import ClosedError, ConfigError, ForkedClientError, NetworkError
 from klamm.testing import DevBroker
 from settled import until
 from zookeeper_server import VERSIONS, RealZooKeeper
@@ -68,7 +70,7 @@ def member(zookeeper, group, *topics, **options):
     return legacy.GroupConsumer07(zookeeper.hosts, group, list(topics) or None, **options)
 
 
-def fill(zookeeper, tree, topic, n=40):
+def fill(zookeeper, topic, n=40):
     """Produce to all four partitions: the first message goes to each broker's partition 0, the topic being new."""
     with legacy.Producer07(zookeeper=zookeeper.hosts) as producer:
         for index in range(2):
@@ -116,7 +118,7 @@ def expire(client):
 
 
 def test_brokers_and_members_write_what_those_of_0_7_2_write(zookeeper, broker, tree, topic, group):
-    fill(zookeeper, tree, topic)
+    fill(zookeeper, topic)
     host, port = broker.bootstrap_servers.split(",")[0].split(":")
     state, data = kind(tree, "/brokers/ids/1")
     assert state == "E"
@@ -137,7 +139,7 @@ def test_brokers_and_members_write_what_those_of_0_7_2_write(zookeeper, broker, 
             "2-1": f"{mine}-1",
         }
         assert kind(tree, f"{base}/owners/{topic}/1-0")[0] == "E"
-        for place, offset in [("1-0", 0), ("2-1", 0)]:
+        for place in ("1-0", "2-1"):
             with legacy.Consumer07(broker.bootstrap_servers.split(",")[int(place[0]) - 1]) as simple:
                 offset = simple.latest(topic, int(place[2]))
             assert kind(tree, f"{base}/offsets/{topic}/{place}") == ("P", b"%d" % offset)
@@ -150,8 +152,9 @@ def test_brokers_and_members_write_what_those_of_0_7_2_write(zookeeper, broker, 
         consumer.poll()
 
 
-def test_members_share_what_there_is_and_take_over_where_others_left_off(zookeeper, broker, tree, topic, group):
-    sent = fill(zookeeper, tree, topic)
+@pytest.mark.usefixtures("broker")
+def test_members_share_what_there_is_and_take_over_where_others_left_off(zookeeper, tree, topic, group):
+    sent = fill(zookeeper, topic)
     first = member(zookeeper, group, topic, consumer_id="a")
     eventually(lambda: len(first.assignment()) == 4)
     second = member(zookeeper, group, topic, consumer_id="b")
@@ -163,13 +166,14 @@ def test_members_share_what_there_is_and_take_over_where_others_left_off(zookeep
     first.close()
     eventually(lambda: len(second.assignment()) == 4)
     assert second.poll(0.3) == []
-    more = fill(zookeeper, tree, topic, 10)
+    more = fill(zookeeper, topic, 10)
     assert payloads(read([second], 10)) == more
     second.close()
 
 
-def test_a_member_that_dies_is_replaced_after_its_session(zookeeper, broker, tree, topic, group):
-    sent = fill(zookeeper, tree, topic)
+@pytest.mark.usefixtures("broker")
+def test_a_member_that_dies_is_replaced_after_its_session(zookeeper, topic, group):
+    sent = fill(zookeeper, topic)
     dies = member(zookeeper, group, topic, consumer_id="a")
     lives = member(zookeeper, group, topic, consumer_id="b")
     eventually(lambda: len(dies.assignment()) == len(lives.assignment()) == 2)
@@ -185,8 +189,9 @@ def test_a_member_that_dies_is_replaced_after_its_session(zookeeper, broker, tre
     dies._client.stop()
 
 
-def test_a_member_without_its_session_gives_up_and_comes_back(zookeeper, broker, tree, topic, group):
-    sent = fill(zookeeper, tree, topic)
+@pytest.mark.usefixtures("broker")
+def test_a_member_without_its_session_gives_up_and_comes_back(zookeeper, tree, topic, group):
+    sent = fill(zookeeper, topic)
     with member(zookeeper, group, topic, consumer_id="a") as consumer:
         assert len(read([consumer], 40)) == 40
         consumer.commit()
@@ -195,29 +200,44 @@ def test_a_member_without_its_session_gives_up_and_comes_back(zookeeper, broker,
         eventually(lambda: consumer._session not in (None, before))
         eventually(lambda: len(consumer.assignment()) == 4)
         assert len(owners(tree, group, topic)) == 4
-        more = fill(zookeeper, tree, topic, 6)
+        more = fill(zookeeper, topic, 6)
         assert payloads(read([consumer], 6)) == more
     assert len(sent) == 40
 
 
-def test_patterns_take_the_topics_that_match_and_those_that_come(zookeeper, broker, tree, topic, group):
-    fill(zookeeper, tree, f"{topic}-logs-a", 4)
+def test_a_member_does_not_live_in_a_forked_child(zookeeper, group):
+    with member(zookeeper, group, "t") as consumer:
+        assert consumer.poll(0) == []
+        child = os.fork()
+        if child == 0:
+            try:
+                consumer.poll(0)
+            except ForkedClientError:
+                os._exit(0)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.usefixtures("broker")
+def test_patterns_take_the_topics_that_match_and_those_that_come(zookeeper, tree, topic, group):
+    fill(zookeeper, f"{topic}-logs-a", 4)
     with (
         member(zookeeper, group, whitelist=f"{topic}-logs-[ab]", consumer_id="w") as white,
-        member(zookeeper, f"{group}x", blacklist=r"(?!%s-).*|.*-logs-b" % topic, streams=2, consumer_id="x") as black,
+        member(zookeeper, f"{group}x", blacklist=rf"(?!{topic}-).*|.*-logs-b", streams=2, consumer_id="x") as black,
     ):
         eventually(lambda: len(white.assignment()) == 4)
         assert tree.get(f"/consumers/{group}/ids/{group}_w")[0] == b"*1*%s-logs-[ab]" % topic.encode()
-        fill(zookeeper, tree, f"{topic}-logs-b", 4)
-        fill(zookeeper, tree, f"{topic}-c", 4)
+        fill(zookeeper, f"{topic}-logs-b", 4)
+        fill(zookeeper, f"{topic}-c", 4)
         eventually(lambda: len(white.assignment()) == 8)
         eventually(lambda: len(black.assignment()) == 8)
         assert {place[0] for place in black.assignment()} == {f"{topic}-logs-a", f"{topic}-c"}
         assert set(black.assignment().values()) == {0, 1}
 
 
-def test_an_offset_that_is_gone_is_reset_and_written(zookeeper, broker, tree, topic, group):
-    fill(zookeeper, tree, topic, 8)
+@pytest.mark.usefixtures("broker")
+def test_an_offset_that_is_gone_is_reset_and_written(zookeeper, tree, topic, group):
+    fill(zookeeper, topic, 8)
     for place in ("1-0", "1-1", "2-0", "2-1"):
         tree.create(f"/consumers/{group}/offsets/{topic}/{place}", b"1000000", makepath=True)
     with member(zookeeper, group, topic, auto_offset_reset="latest") as consumer:
@@ -270,6 +290,16 @@ def test_a_group_goes_on_when_zookeeper_restarts_in_the_middle_of_a_rebalance():
         assert {message.payload for message in read(members, 81)} >= {b"%d" % number for number in range(80)}
         for one in members:
             one.close()
+
+
+def test_offsets_of_groups_of_0_8_are_by_partition(zookeeper, tree, group):
+    place = klamm.TopicPartition("t", 3)
+    with legacy.ZooKeeperOffsets(zookeeper.hosts, group) as offsets:
+        assert offsets.read() == {}
+        offsets.write({place: 17, klamm.TopicPartition("u", 0): 0})
+        offsets.write({place: 18})
+        assert offsets.read() == {place: 18, klamm.TopicPartition("u", 0): 0}
+    assert kind(tree, f"/consumers/{group}/offsets/t/3") == ("P", b"18")
 
 
 def test_without_kazoo_the_error_says_what_to_install(monkeypatch):

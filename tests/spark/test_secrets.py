@@ -12,7 +12,7 @@ from klamm.errors import ConfigError
 from klamm.spark import KlammDataSource, clients
 from klamm.spark.options import read_options, write_options
 
-SECRET = "hunter2"  # noqa: S105 - which it is
+SECRET = "hunter2"
 SECURE = {
     "kafka.bootstrap.servers": "localhost:1",
     "kafka.security.protocol": "SASL_SSL",

@@ -97,9 +97,9 @@ def test_offsets_that_are_wrong_are_errors_of_their_own(old):
 
 def test_a_message_that_is_too_large_to_fetch_is_an_error(newest):
     fill(newest, [b"x" * 5000])
-    with legacy.Consumer07(newest.bootstrap_servers, fetch_size=10, max_fetch_size=4000) as consumer:
-        with pytest.raises(InvalidFetchSizeError):
-            consumer.fetch("t", 0, 0)
+    small = legacy.Consumer07(newest.bootstrap_servers, fetch_size=10, max_fetch_size=4000)
+    with small as consumer, pytest.raises(InvalidFetchSizeError):
+        consumer.fetch("t", 0, 0)
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy"])
@@ -125,13 +125,17 @@ def test_a_multi_fetch_gives_each_part_or_its_error(newest):
         assert [payloads(fetched.messages) for fetched in found] == [[b"one" * 100], [b"zero"], []]
         with pytest.raises(OffsetOutOfRangeError):
             consumer.multi_fetch([("t", 0, 0), ("t", 1, 1 << 40)])
+    with legacy.Consumer07(newest.bootstrap_servers, fetch_size=400, max_fetch_size=1000) as consumer:
+        found = consumer.multi_fetch([("t", number % 2, 0) for number in range(5)])
+        assert [len(fetched.messages) for fetched in found] == [1] * 5
+    assert [r.api for r in newest.requests() if r.api == "MultiFetch"][-3:] == ["MultiFetch"] * 3
 
 
 def test_what_the_broker_refuses_is_counted_as_lost(newest):
     with producer_of(newest) as producer:
         producer.send("t", b"good")
         producer.flush(confirm=True)
-        with pytest.raises(NetworkError, match="up to [12] messages"):  # noqa: PT012 - one of them, whichever hears first
+        with pytest.raises(NetworkError, match=r"up to [12] messages"):  # noqa: PT012 - one of them, whichever hears first
             producer.send("t", b"refused", partition=9)
             producer.flush(confirm=True)
         producer.send("t", b"good again")
@@ -219,7 +223,7 @@ def test_clients_end_and_do_not_live_in_a_forked_child(newest):
 
 
 WRONG = [
-    lambda: legacy.Producer07(),
+    lambda: legacy.Producer07(zookeeper=None),
     lambda: legacy.Producer07("a:1", zookeeper="b:2"),
     lambda: legacy.Producer07("a:port"),
     lambda: legacy.Producer07(""),

@@ -9,6 +9,7 @@ pub mod barnabas;
 pub mod floor;
 pub mod kafka_protocol;
 pub mod klamm;
+pub mod legacy;
 pub mod messages;
 
 /// Records of one batch.

@@ -12,7 +12,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from klamm.cli import consume, decode, demo, dev_broker, groups, produce, report, topics
+from klamm.cli import consume, decode, demo, dev_broker, groups, mirror, produce, report, topics
 from klamm.cli.output import CommandError, Output, print_error
 from klamm.errors import KafkaError
 
@@ -63,7 +63,9 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if args.run is None and not args.version:
-        parser.error("a command is needed: produce, consume, topics, groups, decode, report, dev-broker or demo")
+        parser.error(
+            "a command is needed: produce, consume, topics, groups, mirror, decode, report, dev-broker or demo"
+        )
     return args
 
 
@@ -73,7 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="print klamm's version")
     parser.set_defaults(run=None, json=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (produce, consume, topics, groups, decode, report, dev_broker, demo):
+    for command in (produce, consume, topics, groups, mirror, decode, report, dev_broker, demo):
         command.add(commands)
     return parser
 

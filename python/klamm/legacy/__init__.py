@@ -43,6 +43,7 @@ from klamm._klamm import (
 from klamm.legacy.consumer import Consumer07, Fetched
 from klamm.legacy.group import GroupConsumer07, GroupMessage
 from klamm.legacy.producer import Producer07
+from klamm.legacy.zookeeper import ZooKeeperOffsets
 
 __all__ = [
     "Consumer07",
@@ -56,6 +57,7 @@ __all__ = [
     "Part",
     "Producer07",
     "Request",
+    "ZooKeeperOffsets",
     "decode_messages",
     "decode_request",
     "decode_response",

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from klamm.legacy import Part
 
-MAX_FRAME = (1 << 31) - 1
 PORT = 9092
+_HEADERS = 1 << 20  # of an answer's parts, and the longest list of offsets
 
 
 def address(text: str) -> tuple[str, int]:
@@ -44,11 +44,11 @@ def seconds(name: str, value: float | None) -> float | None:
 
 
 class Connection:
-    """One broker, connected to when it is first needed. Threads take turns."""
+    """One broker, connected to when it is first needed. Threads take turns; answers have at most `max_answer` bytes of messages."""
 
-    def __init__(self, host: str, port: int, timeout: float | None) -> None:
+    def __init__(self, host: str, port: int, timeout: float | None, max_answer: int = 0) -> None:
         self.name = f"{host}:{port}"
-        self._core = LegacyConnection(host, port, MAX_FRAME)
+        self._core = LegacyConnection(host, port, max_answer + _HEADERS)
         self._timeout = timeout
         self._lock = threading.Lock()
         self._closed = False

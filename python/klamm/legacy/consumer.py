@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from klamm._klamm import Message07
 
-LATEST, EARLIEST = -1, -2
-_EVERY_OFFSET = (1 << 31) - 1
-_PREFIX = 4  # bytes of a message's length
+LATEST = -1
+EARLIEST = -2
 _HINTS = {
     1: "the broker may have deleted it: go on at earliest() or latest()",
     3: "each broker has its own partitions, numbered from 0; those of a topic that it has not are as many as its default",
@@ -62,7 +61,7 @@ class Consumer07:
         if magic not in (0, 1):
             raise ConfigError(f"there is no magic {magic} here, only 0 and 1")
         host, port = address(broker)
-        self._connection = Connection(host, port, seconds("timeout", timeout))
+        self._connection = Connection(host, port, seconds("timeout", timeout), max_fetch_size)
         self._fetch_size, self._max_fetch_size, self._magic = fetch_size, max_fetch_size, magic
 
     @property
@@ -90,7 +89,7 @@ class Consumer07:
         body = self._connection.ask("offsets", [part])  # type: ignore[list-item]
         answer = decode_response("offsets", len(body).to_bytes(4, "big") + body)
         self._check(answer["error"], topic, partition, "offsets")
-        return answer["offsets"]  # type: ignore[typeddict-item]
+        return answer["offsets"]
 
     def earliest(self, topic: str, partition: int) -> int:
         """Return the offset of the first message that is kept."""
@@ -114,8 +113,14 @@ class Consumer07:
         return self._fetch(topic, partition, offset, is_boundary=False)
 
     def multi_fetch(self, places: Sequence[tuple[str, int, int]]) -> list[Fetched]:
-        """Return messages from several offsets on, (topic, partition, offset), with one request, in its order."""
+        """Return messages from several offsets on, (topic, partition, offset), in their order.
+
+        One request has as many of them as `max_fetch_size` has room for.
+        """
         size = self._fetch_size
+        most = self._max_fetch_size // size
+        if len(places) > most:
+            return [found for at in range(0, len(places), most) for found in self.multi_fetch(places[at : at + most])]
         parts = [{"topic": topic, "partition": p, "offset": offset, "max_size": size} for topic, p, offset in places]
         body = self._connection.ask("multifetch", parts)  # type: ignore[arg-type]
         answers = decode_fetched(body, True, [offset for _, _, offset in places])

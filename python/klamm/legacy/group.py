@@ -10,10 +10,11 @@ import threading
 import time
 import uuid
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from klamm._klamm import Message07, ZooKeeperMember
+from klamm._klamm import ZooKeeperMember
 from klamm.errors import (
     ClosedError,
     ConfigError,
@@ -28,10 +29,12 @@ from klamm.legacy.consumer import EARLIEST, LATEST, Consumer07
 from klamm.legacy.zookeeper import SESSION_TIMEOUT, connect, create, parse_broker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
+
+    from klamm._klamm import Message07
 
     Place = tuple[str, int, int]
 
@@ -117,7 +120,7 @@ class GroupConsumer07:
                 re.compile(pattern)
             except re.error as error:
                 raise ConfigError(f"{pattern!r} is no regular expression: {error}") from error
-        counts = dict(topics) if hasattr(topics, "keys") else dict.fromkeys(topics or (), streams)  # type: ignore[arg-type]
+        counts: dict[str, int] = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), streams)
         made_up = f"{socket.gethostname()}-{time.time_ns() // 1_000_000}-{uuid.uuid4().hex[:8]}"
         self.member_id = f"{group}_{made_up if consumer_id is None else consumer_id}"
         self._timeout = seconds("timeout", timeout)
@@ -233,39 +236,46 @@ class GroupConsumer07:
             return ("failed",)
 
     def _do(self, what: str, path: str, data: str, names: list[str]) -> tuple[Any, ...]:
-        from kazoo.exceptions import NodeExistsError, NoNodeError
+        from kazoo.exceptions import NoNodeError
 
-        client = self._client
-        if what == "match":
-            return "names", [name for name in names if re.fullmatch(path, name)]
+        answer: tuple[Any, ...] = ("done",)
         try:
-            if what == "children":
-                if client.exists(path, watch=self._watch) is None:
-                    return ("missing",)
-                return "names", client.get_children(path, watch=self._watch)
-            if what == "read":
-                return "data", None, (client.get(path)[0] or b"").decode(errors="replace")
-            if what == "delete":
-                found, stat = client.get(path)
+            if what == "match":
+                answer = "names", [name for name in names if re.fullmatch(path, name)]
+            elif what == "children":
+                self._client.exists(path, watch=self._watch)
+                answer = "names", self._client.get_children(path, watch=self._watch)
+            elif what == "read":
+                answer = "data", None, (self._client.get(path)[0] or b"").decode(errors="replace")
+            elif what == "delete":
+                found, stat = self._client.get(path)
                 if found == data.encode() and stat.ephemeralOwner == self._session:
-                    client.delete(path)
-                return ("done",)
-            if what == "create":
-                try:
-                    create(client, path, data.encode(), ephemeral=True)
-                except NodeExistsError:
-                    _, stat = client.get(path)
-                    return ("done",) if stat.ephemeralOwner == self._session else ("exists",)
-                return ("done",)
-            try:
-                client.set(path, data.encode())
-            except NoNodeError:
-                create(client, path, data.encode(), ephemeral=False)
+                    self._client.delete(path)
+            elif what == "create":
+                answer = self._create(path, data)
+            else:
+                self._write(path, data)
         except NoNodeError:
-            return ("exists",) if what == "create" else ("missing",)
+            answer = ("exists",) if what == "create" else ("missing",)
+        return answer
+
+    def _create(self, path: str, data: str) -> tuple[str]:
+        from kazoo.exceptions import NodeExistsError
+
+        try:
+            create(self._client, path, data.encode(), ephemeral=True)
         except NodeExistsError:
-            return ("failed",)  # between two looks; it is tried again
+            _, stat = self._client.get(path)
+            return ("done",) if stat.ephemeralOwner == self._session else ("exists",)
         return ("done",)
+
+    def _write(self, path: str, data: str) -> None:
+        from kazoo.exceptions import NoNodeError
+
+        try:
+            self._client.set(path, data.encode())
+        except NoNodeError:
+            create(self._client, path, data.encode(), ephemeral=False)
 
     # What the program does.
 
@@ -300,7 +310,7 @@ class GroupConsumer07:
         self._last = []
 
     def _take(self, count: int) -> list[GroupMessage]:
-        found = []
+        found: list[GroupMessage] = []
         while self._buffer and len(found) < count:
             reader, message = self._buffer.popleft()
             if self._readers.get(reader.place) is not reader:
@@ -402,10 +412,10 @@ class GroupConsumer07:
             self._machine.commit(time.monotonic(), self._finished())
             self._inputs.put(None)
             while self._machine.is_committing():
-                left = None if deadline is None else deadline - time.monotonic()
-                if (left is not None and left <= 0) or not self._committed.wait(min(_TURN, left or _TURN)):
-                    if left is not None and left <= 0:
-                        raise KafkaTimeoutError("ZooKeeper did not take the offsets in time")
+                left = _TURN if deadline is None else min(_TURN, deadline - time.monotonic())
+                if left <= 0:
+                    raise KafkaTimeoutError("ZooKeeper did not take the offsets in time")
+                self._committed.wait(left)
 
     def close(self, timeout: float | None = 10.0) -> None:
         """Write the offsets, and leave: what it owned is free at once."""

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import encode_messages, encode_request
-from klamm.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError, NetworkError
+from klamm.errors import ClosedError, ConfigError, KafkaTimeoutError, NetworkError
 from klamm.legacy.connection import Connection, addresses, seconds
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Buffer, Self
+
+    from klamm.errors import KafkaError
 
     Partitioner = Callable[[Any, int], int]
 
@@ -33,7 +35,7 @@ def java_hash(key: str | bytes | int) -> int:
     else:
         value = 1
         for octet in key:
-            value = (31 * value + (octet if octet < 128 else octet - 256)) % _INT
+            value = (31 * value + (octet ^ 0x80) - 0x80) % _INT  # a byte of Java has a sign
     return value - _INT if value >= _INT // 2 else value
 
 
@@ -156,14 +158,15 @@ class Producer07:
     def _tell(self, to: tuple[str, int], frame: bytes, count: int) -> None:
         connection = self._connection(to)
         lost = self._unconfirmed.get(to, 0)
-        self._unconfirmed[to] = 0
+        self._unconfirmed[to] = lost + count
         if lost and not connection.is_open():
+            self._unconfirmed[to] = 0
             raise self._lost(connection, lost + count, None)
         try:
             connection.tell(frame)
         except (NetworkError, KafkaTimeoutError) as error:
+            self._unconfirmed[to] = 0
             raise self._lost(connection, lost + count, error) from error
-        self._unconfirmed[to] = lost + count
 
     def _lost(self, connection: Connection, count: int, error: KafkaError | None) -> KafkaError:
         why = "the broker closed the connection" if error is None else error.message

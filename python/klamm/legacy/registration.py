@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from klamm.errors import KafkaError
@@ -44,10 +45,8 @@ class Registration:
             self._down.add(node)
             for path in [path for path in self._made if path.endswith(f"/{node}")]:
                 del self._made[path]
-                try:
+                with suppress(NoNodeError):
                     self._client.delete(path)
-                except NoNodeError:
-                    pass
 
     def close(self) -> None:
         """End the session, and with it what was registered."""

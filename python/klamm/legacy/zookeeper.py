@@ -12,12 +12,18 @@ All parents are persistent and have no data. Brokers from 0.8 on have groups wit
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from klamm.errors import ConfigError, DecodeError, NetworkError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from klamm.record import TopicPartition
 
 SESSION_TIMEOUT = 6.0  # Kafka's zk.sessiontimeout.ms
 
@@ -51,10 +57,8 @@ def create(client: Any, path: str, data: bytes | None, *, ephemeral: bool) -> No
             parent = path.rpartition("/")[0]
             if not parent:
                 raise
-            try:
+            with suppress(NodeExistsError):  # somebody else was faster
                 create(client, parent, None, ephemeral=False)
-            except NodeExistsError:
-                pass  # somebody else was faster
         else:
             return
 
@@ -80,7 +84,7 @@ class Registry:
     def broker(self, number: int) -> tuple[str, int]:
         """Return a broker's address."""
         path = f"/brokers/ids/{number}"
-        found = self._cached(path, lambda watch: self._client.get(path, watch=watch)[0])
+        found = self._cached(path, self._reading(path))
         if found is None:
             raise NetworkError(f"broker {number} is not registered any more")
         return parse_broker(found)
@@ -92,7 +96,7 @@ class Registry:
         found = []
         for number in brokers:
             place = f"{path}/{number}"
-            count = self._cached(place, lambda watch, place=place: self._client.get(place, watch=watch)[0])
+            count = self._cached(place, self._reading(place))
             found += [(number, partition) for partition in range(_count(count))]
         return found or [(number, 0) for number in self._numbers("/brokers/ids")]
 
@@ -100,13 +104,19 @@ class Registry:
         names = self._cached(path, lambda watch: self._client.get_children(path, watch=watch)) or []
         return sorted(int(name) for name in names if name.isdecimal())
 
+    def _reading(self, path: str) -> Callable[[Any], Any]:
+        return lambda watch: self._client.get(path, watch=watch)[0]
+
     def _cached(self, path: str, read: Callable[[Any], Any]) -> Any:
         from kazoo.exceptions import KazooException, NoNodeError
 
         with self._lock:
             if path in self._known:
                 return self._known[path]
-            forget = lambda _: self._known.pop(path, None)  # noqa: E731 - kazoo calls it from its own thread
+
+            def forget(_: object) -> None:
+                self._known.pop(path, None)
+
             try:
                 self._known[path] = found = read(forget)
             except NoNodeError:
@@ -126,3 +136,61 @@ class Registry:
 
 def _count(data: bytes | None) -> int:
     return int(data) if data is not None and data.isdigit() else 0
+
+
+class ZooKeeperOffsets:
+    """The offsets that a group of Kafka 0.8 keeps in ZooKeeper; those of 0.7 are by broker, and bytes.
+
+    with klamm.legacy.ZooKeeperOffsets("zk:2181", "readers") as offsets:
+        print(offsets.read())
+    """
+
+    def __init__(self, hosts: str, group: str, *, timeout: float | None = 10.0) -> None:
+        if not group or "/" in group:
+            raise ConfigError(f"a group cannot be called {group!r}")
+        self._client = connect(hosts, timeout)
+        self._path = f"/consumers/{group}/offsets"
+
+    def read(self) -> dict[TopicPartition, int]:
+        """Return the next offset to read of each partition."""
+        from klamm.record import TopicPartition
+
+        found = {}
+        for topic in self._names(self._path):
+            for name in self._names(f"{self._path}/{topic}"):
+                data = self._client.get(f"{self._path}/{topic}/{name}")[0] or b""
+                if name.isdecimal() and data.strip().isdigit():
+                    found[TopicPartition(topic, int(name))] = int(data)
+        return found
+
+    def write(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Set the next offset to read of partitions. Members that run overwrite it with their own."""
+        from kazoo.exceptions import NoNodeError
+
+        for place, offset in offsets.items():
+            path, data = f"{self._path}/{place.topic}/{place.partition}", b"%d" % offset
+            try:
+                self._client.set(path, data)
+            except NoNodeError:
+                create(self._client, path, data, ephemeral=False)
+
+    def _names(self, path: str) -> list[str]:
+        from kazoo.exceptions import NoNodeError
+
+        try:
+            return sorted(self._client.get_children(path))
+        except NoNodeError:
+            return []
+
+    def close(self) -> None:
+        """End the session."""
+        self._client.stop()
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -217,6 +217,11 @@ impl Log {
         Ok(Slice { size, parts })
     }
 
+    /// Where the next set will begin, flushed or not.
+    pub fn written(&self) -> u64 {
+        self.segments.last().map_or(0, |last| last.start + last.size)
+    }
+
     /// Where segments begin that were written to until `time`, and the end, which is always written to now: newest first.
     pub fn offsets_before(&self, time: i64, now_ms: i64, max_number: usize) -> Vec<i64> {
         let mut candidates: Vec<_> = self.segments.iter().map(|segment| (segment.start, segment.modified_ms)).collect();

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! accept   what is stored of what producers send, and which topics there can be      log   segments, flushing, offsets
+//! draft    the proposal that came after 0.7, served from the same logs
 //! ```
 //!
 //! Nodes know nothing of each other: each has its own topics, all with the same number of partitions. What they answer is
@@ -11,15 +12,17 @@
 //! closed), and ZooKeeper, where the Python package registers the nodes.
 
 mod accept;
+mod draft;
 mod log;
 
 use super::cluster::{Connection, Output};
 use super::requests::{Requests, Seen};
-use super::version::Old;
+use super::version::{Old, Version};
 use super::{Node, Options, Time};
 use crate::legacy::{ErrorCode, Fetch, Offsets, Produce, Request, RequestType, Response};
 use accept::Verdict;
 use bytes::Bytes;
+use draft::Parked;
 use log::{EARLIEST, LATEST, Log, Slice};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -29,6 +32,10 @@ pub use log::Settings;
 #[derive(Debug)]
 pub struct Brokers {
     release: Old,
+    /// Whether the proposal is spoken.
+    is_draft: bool,
+    /// Requests of the proposal that wait.
+    parked: Vec<Parked>,
     settings: Settings,
     nodes: i32,
     partitions: i32,
@@ -53,9 +60,12 @@ type Answer = Result<Slice, ErrorCode>;
 
 impl Brokers {
     /// Nodes without topics. `start_ms` is the wall clock at time zero, milliseconds since 1970.
-    pub fn new(options: &Options, release: Old, start_ms: i64, seed: u64) -> Self {
+    pub fn new(options: &Options, start_ms: i64, seed: u64) -> Self {
+        let release = if let Version::Old(release) = options.as_version { release } else { Old::V0_7_2 };
         Self {
             release,
+            is_draft: options.as_version == Version::Draft,
+            parked: Vec::new(),
             settings: options.old.clone(),
             nodes: i32::try_from(options.nodes).unwrap_or(i32::MAX),
             partitions: options.default_partitions,
@@ -84,6 +94,7 @@ impl Brokers {
     /// A client is gone.
     pub fn disconnect(&mut self, connection: Connection) {
         self.clients.remove(&connection);
+        self.parked.retain(|parked| parked.connection != connection);
     }
 
     /// A frame arrived, without its length.
@@ -91,6 +102,9 @@ impl Brokers {
         let Some(&node) = self.clients.get(&connection) else {
             return;
         };
+        if self.is_draft {
+            return self.handle_draft(now, connection, node, frame);
+        }
         match self.serve(now, node, frame) {
             Ok(Some(parts)) => self.outputs.push_back(Output::Reply { connection, parts }),
             Ok(None) => {}
@@ -105,8 +119,9 @@ impl Brokers {
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn next_timeout(&self) -> Option<Time> {
-        let at = self.logs.values().filter_map(|log| log.next_tick_ms(&self.settings)).min()?;
-        Some(Time::from_millis(u64::try_from(at - self.start_ms).unwrap_or(0)))
+        let at = self.logs.values().filter_map(|log| log.next_tick_ms(&self.settings)).min();
+        let due = at.map(|at| Time::from_millis(u64::try_from(at - self.start_ms).unwrap_or(0)));
+        due.into_iter().chain(self.parked.iter().map(|parked| parked.deadline)).min()
     }
 
     /// Flushes and deletes what is due.
@@ -114,6 +129,7 @@ impl Brokers {
         let now_ms = self.clock(now);
         let gone: usize = self.logs.values_mut().map(|log| log.tick(&self.settings, now_ms)).sum();
         self.held = self.held.saturating_sub(gone);
+        self.expire_draft(now);
     }
 
     /// Takes a node down and its connections with it; its logs stay.

@@ -1,11 +1,12 @@
 //! Kafka 0.6 and 0.7: what can be read is written as it was, messages lie inside their set, and wrappers end.
 //!
-//! Input: what it is (0 a message set, 1 a request, from 2 on a response to a request of that type), and its bytes.
+//! Input: what it is (0 a message set, 1 a request, from 2 on a response to a request of that type, 7 to 9 a request, a produce
+//! response and a fetch response of the proposal), and its bytes.
 
 #![no_main]
 
 use bytes::Bytes;
-use klamm::legacy::{Messages, Request, RequestType, Response};
+use klamm::legacy::{Messages, Request, RequestType, Response, draft};
 use libfuzzer_sys::fuzz_target;
 
 const LIMIT: usize = 16 << 20;
@@ -34,6 +35,18 @@ fuzz_target!(|data: &[u8]| {
         1 => {
             if let Ok(request) = Request::decode(bytes) {
                 assert!(is_written_as_it_was(body, request.encode()));
+            }
+        }
+        7 => {
+            if let Ok(request) = draft::Request::decode(bytes) {
+                assert!(is_written_as_it_was(body, request.encode()));
+            }
+        }
+        8 | 9 => {
+            let Ok(size) = i32::try_from(body.len()) else { return };
+            let frame = Bytes::from([size.to_be_bytes().as_slice(), body].concat());
+            if let Ok(response) = draft::Response::decode_frame(*choice == 8, frame) {
+                assert!(is_written_as_it_was(body, response.encode()));
             }
         }
         other => {

@@ -1,6 +1,7 @@
 //! The dev broker: its core under simulated time, and its listener over real sockets.
 
 mod consumer_groups;
+mod draft;
 mod failover;
 mod faults;
 mod groups;

@@ -108,11 +108,15 @@ struct Member {
     answer: Option<(u64, Answer)>,
     reading: BTreeMap<Share, i64>,
     stopping: Option<Vec<Share>>,
+    /// What it read, and where it stopped, until its node is gone.
+    stopped: BTreeMap<Share, i64>,
     steps: u64,
 }
 
 impl Member {
-    fn hear(&mut self) {
+    /// Takes in what the machine says; whether there was anything.
+    fn hear(&mut self) -> bool {
+        let mut any = false;
         while let Some(event) = self.machine.poll_event() {
             match event {
                 Event::Start(shares) => {
@@ -124,9 +128,12 @@ impl Member {
                 Event::Lost => {
                     self.reading.clear();
                     self.stopping = None;
+                    self.stopped.clear();
                 }
             }
+            any = true;
         }
+        any
     }
 }
 
@@ -169,6 +176,7 @@ impl World {
             answer: None,
             reading: BTreeMap::new(),
             stopping: None,
+            stopped: BTreeMap::new(),
             steps: 0,
         });
         self.next_session += 1;
@@ -188,9 +196,9 @@ impl World {
         let now = self.now;
         if let Some((number, operation)) = self.members[who].machine.poll_operation() {
             if self.random.below(2) == 0 {
-                let session = self.members[who].session;
-                self.tree.apply(who, session, &operation);
+                self.apply(who, &operation);
             }
+            self.commit(who);
             self.members[who].answer = Some((number, Answer::Failed));
         }
         let member = &mut self.members[who];
@@ -225,6 +233,22 @@ impl World {
         self.tree.end(session);
     }
 
+    /// Does what a member wants; it gives up only what nobody of its own reads, and whose offset is written.
+    fn apply(&mut self, who: usize, operation: &Operation) -> Answer {
+        let member = &mut self.members[who];
+        let answer = self.tree.apply(who, member.session, operation);
+        if let Operation::Delete(path, _) = operation {
+            let offset = |share: &Share| format!("/consumers/g/offsets/{}/{share}", share.topic);
+            let is_it = |share: &Share| *path == format!("/consumers/g/owners/{}/{share}", share.topic);
+            assert!(!member.reading.keys().any(is_it), "{path} is given up while it is read");
+            for (share, stopped) in member.stopped.extract_if(.., |share, _| is_it(share)) {
+                let kept = self.tree.nodes.get(&offset(&share)).map(|node| node.data.clone());
+                assert_eq!(kept, Some(stopped.to_string()), "{path} is given up before its offset is written");
+            }
+        }
+        answer
+    }
+
     /// Something that a member does; `false` if there is nothing to do.
     fn step(&mut self, who: usize) -> bool {
         let now = self.now;
@@ -232,10 +256,14 @@ impl World {
         if !member.alive {
             return false;
         }
-        member.hear();
+        // Readers hear of things when they come to it.
+        if self.random.below(3) == 0 && member.hear() {
+            return true;
+        }
         member.reading.values_mut().for_each(|offset| *offset += MESSAGE);
         if let Some(shares) = member.stopping.take() {
-            let stopped = shares.into_iter().filter_map(|share| member.reading.remove_entry(&share)).collect();
+            let stopped: Vec<_> = shares.into_iter().filter_map(|share| member.reading.remove_entry(&share)).collect();
+            member.stopped.extend(stopped.iter().cloned());
             member.machine.handle(now, Input::Stopped(stopped));
             member.steps += 1;
             return true;
@@ -250,8 +278,7 @@ impl World {
         }
         if let Some((number, operation)) = member.machine.poll_operation() {
             assert!(!member.is_expired, "an operation without a session");
-            let session = member.session;
-            let answer = self.tree.apply(who, session, &operation);
+            let answer = self.apply(who, &operation);
             self.members[who].answer = Some((number, answer));
             return true;
         }
@@ -283,6 +310,9 @@ impl World {
                     busy = true;
                     break;
                 }
+            }
+            if !busy {
+                busy = self.members.iter_mut().filter(|member| member.alive).any(Member::hear);
             }
             each(self);
             self.check();
@@ -324,8 +354,12 @@ impl World {
         true
     }
 
-    /// Nobody whose session lasts reads what somebody else reads.
+    /// Nobody whose session lasts reads what somebody else reads, nor anybody who cannot know whether his does.
     fn check(&self) {
+        for member in self.members.iter().filter(|member| member.alive) {
+            let is_late = member.silent_since.is_some_and(|since| self.now > since + SESSION);
+            assert!(!is_late || member.reading.is_empty(), "a session that must have ended is relied upon");
+        }
         let mut seen = BTreeSet::new();
         let valid = self.members.iter().filter(|member| member.alive && !member.is_expired);
         for share in valid.flat_map(|member| member.reading.keys()) {

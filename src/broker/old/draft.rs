@@ -1,0 +1,188 @@
+//! The proposal, served: what [`super::Brokers`] keeps, behind [`crate::legacy::draft`].
+//!
+//! Requests of a connection do not wait for each other, which is what the correlation id is for: a fetch that waits for
+//! messages, or a produce request for replicas, is answered when its time has come, and others meanwhile. There is one
+//! replica, so that more than one acknowledgement never comes, and the answer is an error after the timeout.
+
+use super::super::cluster::{Connection, Output};
+use super::super::{Time, requests::Seen};
+use super::{Brokers, Close};
+use crate::legacy::draft::{Header, PartitionData, Request, Response, ResponseHeader, TopicData};
+use crate::legacy::{ErrorCode, Fetch, Produce};
+use bytes::Bytes;
+
+/// Bytes of a partition in an answer, at most: requests do not say.
+const MAX_BYTES: i32 = 1 << 20;
+/// The error of a message set that has none.
+const NO_ERROR: i16 = -1;
+
+/// A request whose answer waits.
+#[derive(Debug)]
+pub(super) struct Parked {
+    pub connection: Connection,
+    pub node: i32,
+    pub deadline: Time,
+    what: Waits,
+}
+
+#[derive(Debug)]
+enum Waits {
+    /// For messages.
+    Fetch(Request),
+    /// For replicas that there are not.
+    Acks(Response),
+}
+
+impl Brokers {
+    /// Handles a frame, without its length.
+    pub(super) fn handle_draft(&mut self, now: Time, connection: Connection, node: i32, frame: Bytes) {
+        if self.try_draft(now, connection, node, frame).is_err() {
+            self.close(connection);
+        }
+    }
+
+    fn try_draft(&mut self, now: Time, connection: Connection, node: i32, frame: Bytes) -> Result<(), Close> {
+        let request = Request::decode(frame).map_err(|_| Close)?;
+        let Header { version, correlation_id, client_id } = request.header();
+        if *version != 0 {
+            return Err(Close);
+        }
+        self.requests.note(Seen {
+            time: now,
+            node,
+            api: if matches!(request, Request::Produce { .. }) { "Produce" } else { "Fetch" },
+            version: *version,
+            client_id: Some(client_id.clone()),
+            correlation_id: *correlation_id,
+        });
+        match &request {
+            Request::Produce { header, required_acks, ack_timeout, data } => {
+                let answer = self.produce_draft(now, node, header, data);
+                match required_acks {
+                    0 => {}
+                    1 => self.answer(connection, &answer)?,
+                    _ => {
+                        let deadline = wait(now, *ack_timeout);
+                        self.parked.push(Parked { connection, node, deadline, what: Waits::Acks(late(answer)) });
+                    }
+                }
+                self.wake_fetches(now);
+            }
+            Request::Fetch { max_wait, min_bytes, .. } => {
+                let deadline = wait(now, *max_wait);
+                let answer = self.fetch_draft(now, node, &request)?;
+                if is_full(&answer, *min_bytes) || deadline <= now {
+                    return self.answer(connection, &answer);
+                }
+                self.parked.push(Parked { connection, node, deadline, what: Waits::Fetch(request) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers what has waited long enough.
+    pub(super) fn expire_draft(&mut self, now: Time) {
+        for parked in self.parked.extract_if(.., |parked| parked.deadline <= now).collect::<Vec<_>>() {
+            let answer = match parked.what {
+                Waits::Acks(response) => Ok(response),
+                Waits::Fetch(request) => self.fetch_draft(now, parked.node, &request),
+            };
+            if answer.and_then(|answer| self.answer(parked.connection, &answer)).is_err() {
+                self.close(parked.connection);
+            }
+        }
+        self.wake_fetches(now);
+    }
+
+    /// Answers fetches that have enough by now.
+    fn wake_fetches(&mut self, now: Time) {
+        for parked in std::mem::take(&mut self.parked) {
+            if let Waits::Fetch(request @ Request::Fetch { min_bytes, .. }) = &parked.what
+                && let Ok(answer) = self.fetch_draft(now, parked.node, request)
+                && is_full(&answer, *min_bytes)
+                && self.answer(parked.connection, &answer).is_ok()
+            {
+                continue;
+            }
+            self.parked.push(parked);
+        }
+    }
+
+    fn answer(&mut self, connection: Connection, response: &Response) -> Result<(), Close> {
+        let frame = response.encode().map_err(|_| Close)?;
+        self.outputs.push_back(Output::Reply { connection, parts: vec![frame.into()] });
+        Ok(())
+    }
+
+    fn produce_draft(&mut self, now: Time, node: i32, header: &Header, data: &[TopicData]) -> Response {
+        let now_ms = self.clock(now);
+        let (mut errors, mut offsets, mut error) = (Vec::new(), Vec::new(), ErrorCode::NONE);
+        for TopicData { topic, partitions } in data {
+            for PartitionData { partition, message_set } in partitions {
+                let part = Produce { topic: topic.clone(), partition: *partition, message_set: message_set.clone() };
+                let stored = self.check(topic, *partition).and_then(|()| {
+                    let begin = self.log(node, now_ms, topic, *partition).map_or(0, |log| log.written());
+                    let refused = |_: Close| ErrorCode::INVALID_MESSAGE;
+                    self.produce(node, now_ms, &part).map(|()| begin).map_err(refused)
+                });
+                errors.push(stored.as_ref().map_or_else(|code| code.0, |_| NO_ERROR));
+                offsets.push(stored.map_or(-1, |begin| i64::try_from(begin).unwrap_or(i64::MAX)));
+                if errors.last() == Some(&ErrorCode::UNKNOWN.0) && offsets.last() == Some(&-1) {
+                    error = ErrorCode::UNKNOWN;
+                }
+            }
+        }
+        Response::Produce { header: header_of(header, error), errors, offsets }
+    }
+
+    fn fetch_draft(&mut self, now: Time, node: i32, request: &Request) -> Result<Response, Close> {
+        let Request::Fetch { header, topics, .. } = request else { return Err(Close) };
+        let now_ms = self.clock(now);
+        let (mut data, mut error) = (Vec::new(), ErrorCode::NONE);
+        for asked in topics {
+            if asked.partitions.len() != asked.offsets.len() {
+                return Err(Close);
+            }
+            let mut partitions = Vec::new();
+            for (partition, offset) in asked.partitions.iter().zip(&asked.offsets) {
+                let (topic, offset) = (asked.topic.clone(), i64::from(*offset));
+                let part = Fetch { topic, partition: *partition, offset, max_size: MAX_BYTES };
+                let message_set = match self.fetch(node, now_ms, &part) {
+                    Ok(slice) => slice.parts.concat().into(),
+                    Err(code) => {
+                        error = if error == ErrorCode::NONE { code } else { error };
+                        Bytes::new()
+                    }
+                };
+                partitions.push(PartitionData { partition: *partition, message_set });
+            }
+            data.push(TopicData { topic: asked.topic.clone(), partitions });
+        }
+        Ok(Response::Fetch { header: header_of(header, error), data })
+    }
+}
+
+fn header_of(request: &Header, error: ErrorCode) -> ResponseHeader {
+    ResponseHeader { correlation_id: request.correlation_id, version: request.version, error: error.0 }
+}
+
+/// The answer to a produce request whose replicas did not acknowledge in time.
+fn late(answer: Response) -> Response {
+    match answer {
+        Response::Produce { header, errors, offsets } => {
+            Response::Produce { header: ResponseHeader { error: ErrorCode::UNKNOWN.0, ..header }, errors, offsets }
+        }
+        fetch @ Response::Fetch { .. } => fetch,
+    }
+}
+
+/// Whether a fetch has what it waits for; an error never waits.
+fn is_full(answer: &Response, min_bytes: i32) -> bool {
+    let Response::Fetch { header, data } = answer else { return true };
+    let sets = data.iter().flat_map(|topic| &topic.partitions).map(|part| part.message_set.len());
+    header.error != 0 || sets.sum::<usize>() >= usize::try_from(min_bytes).unwrap_or(0)
+}
+
+fn wait(now: Time, ms: i32) -> Time {
+    now + Time::from_millis(u64::try_from(ms).unwrap_or(0))
+}

@@ -1,0 +1,90 @@
+"""`klamm mirror`: from a dev broker of Kafka 0.6 or 0.7 into both brokers of today."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import klamm
+from cli_process import klamm as command
+from cli_process import started
+from klamm import legacy
+from klamm.testing import DevBroker
+
+
+@pytest.fixture(params=["0.6.1", "0.7.2"])
+def old(request):
+    with DevBroker(as_version=request.param, default_partitions=2, config={"log.file.size": 500}) as running:
+        running.scheme = request.param[:3]
+        running.magic = 0 if request.param == "0.6.1" else 1
+        yield running
+
+
+def fill(old, values, partition, **options):
+    with legacy.Producer07(old.bootstrap_servers, magic=old.magic, **options) as producer:
+        producer.send_many("old", values, partition=partition)
+        producer.flush(confirm=True)
+
+
+def mirror(old, broker, topic, *arguments):
+    ends = ["--from", f"{old.scheme}://{old.bootstrap_servers}/old", "--to", f"{broker.bootstrap_servers}/{topic}"]
+    return command("mirror", *ends, "--json", *arguments)
+
+
+def copied(broker, topic):
+    place = [klamm.TopicPartition(topic, number) for number in range(2)]
+    with klamm.Consumer(broker.bootstrap_servers, isolation_level="read_committed") as consumer:
+        ends = consumer.end_offsets(place)
+        consumer.assign([klamm.TopicPartition(topic, p.partition, 0, ends[p]) for p in place if ends[p]])
+        return [(r.partition, r.value, r.key, dict(r.headers)) for r in consumer]
+
+
+def test_a_topic_is_copied_once_and_goes_on_where_it_was(old, broker, topic):
+    values = [b"v%d" % number for number in range(100)]
+    for number, value in enumerate(values):
+        fill(old, [value], number % 2)
+    result = mirror(old, broker, topic, "--fetch-size", "100")
+    assert (result.returncode, result.stderr) == (0, b"")
+    done = json.loads(result.stdout)
+    assert (done["topic"], done["records"]) == (topic, 100)
+    assert json.loads(mirror(old, broker, topic).stdout)["records"] == 0
+    more = [b"more" * 100, b"last"]
+    fill(old, more, 0, compression="none" if old.magic == 0 else "gzip")
+    assert json.loads(mirror(old, broker, topic).stdout)["records"] == 2
+    found = copied(broker, topic)
+    assert sorted(value for _, value, _, _ in found) == sorted(values + more)
+    assert all(key is None for _, _, key, _ in found)
+    with legacy.Consumer07(old.bootstrap_servers) as consumer:
+        for partition, value, _, headers in found:
+            assert headers["source.broker"] == old.bootstrap_servers.encode()
+            assert int(headers["source.partition"]) == partition
+            messages = consumer.fetch("old", partition, int(headers["source.offset"])).messages
+            assert messages[int(headers.get("source.index", 0))].payload == value
+        assert json.loads(mirror(old, broker, topic).stdout)["offsets"] == {
+            str(partition): consumer.latest("old", partition) for partition in range(2)
+        }
+
+
+def test_what_is_not_there_is_an_error_and_a_wrong_form_wrong_usage(old, broker, topic):
+    result = mirror(old, broker, topic)
+    assert result.returncode == 1
+    assert b"has nothing in topic 'old'" in result.stderr
+    for arguments in (["--from", "0.8://a:1/t", "--to", "b:2/t"], ["--from", "0.7://a:1/t", "--to", "b:2"]):
+        assert command("mirror", *arguments).returncode == 2
+
+
+def test_following_copies_what_comes_later(old, broker, topic):
+    fill(old, [b"first"], 0)
+    ends = ["--from", f"{old.scheme}://{old.bootstrap_servers}/old", "--to", f"{broker.bootstrap_servers}/{topic}"]
+    with started("mirror", *ends, "--follow"):  # noqa: SIM117 - it outlives the consumer
+        with klamm.Consumer(
+            broker.bootstrap_servers,
+            isolation_level="read_committed",
+            topics=[topic],
+            group_id=topic,
+            auto_offset_reset="earliest",
+        ) as consumer:
+            assert next(iter(consumer)).value == b"first"
+            fill(old, [b"second"], 1)
+            assert next(iter(consumer)).value == b"second"
