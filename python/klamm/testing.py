@@ -12,8 +12,10 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import finalize
 
 from klamm._klamm import CertificateAuthority, DevBrokerCore
 from klamm.errors import ConfigError
@@ -85,7 +87,7 @@ class DevBroker(DevBrokerCore):
     """
 
     _authority: CertificateAuthority | None
-    _files: TemporaryDirectory[str] | None
+    _files: Path | None
     _sasl: Mapping[Mechanism, Mapping[str, str] | None] | None
     _client_auth: bool
     _registration: Registration | None = None
@@ -177,8 +179,10 @@ class DevBroker(DevBrokerCore):
 
     def _file(self, name: str, text: str) -> str:
         if self._files is None:
-            self._files = TemporaryDirectory(prefix="klamm-dev-broker-", ignore_cleanup_errors=True)
-        path = Path(self._files.name, name)
+            self._files = Path(mkdtemp(prefix="klamm-dev-broker-"))
+            # Private keys do not outlive whoever made them.
+            finalize(self, rmtree, self._files, ignore_errors=True)
+        path = self._files / name
         path.touch(mode=0o600)
         path.write_text(text, encoding="ascii")
         return str(path)
