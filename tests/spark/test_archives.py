@@ -24,16 +24,16 @@ pytestmark = [
 PACKAGES = [Path(package.__file__).parent for package in (klamm, pyspark_klamm)]
 
 DRIVER = """
+import os
 import sys
 from pathlib import Path
 from local_spark import builder
 
 bootstrap, topic, scratch, python, *settings = sys.argv[1:]
-described = builder(Path(scratch), master="local-cluster[2,1,1024]").config("spark.pyspark.python", python)
+described = builder(Path(scratch), master="local-cluster[2,1,1024]")
 for setting in settings:
     described = described.config(*setting.split("=", 1))
-import os
-del os.environ["PYSPARK_PYTHON"]
+os.environ["PYSPARK_PYTHON"] = python
 spark = described.getOrCreate()
 options = {"kafka.bootstrap.servers": bootstrap}
 numbers = spark.range(100).selectExpr("cast(id as string) as value")
@@ -79,7 +79,8 @@ def test_the_wheel_alone_as_a_zip(dev_broker, topic, tmp_path):
 @pytest.mark.skipif(importlib.util.find_spec("venv_pack") is None, reason="a packed environment: pip install venv-pack")
 def test_a_packed_environment(dev_broker, topic, tmp_path):
     env = tmp_path / "env"
-    # Executors get pyspark from Spark; klamm and pyarrow are all that has to come along.
+    # Executors get pyspark from Spark; klamm and pyarrow are all that has to come along. The driver, which plans with a Python of the
+    # same name, finds this one.
     subprocess.run([sys.executable, "-m", "venv", env], check=True)
     subprocess.run([env / "bin" / "python", "-m", "pip", "install", "-q", "pyarrow"], check=True, timeout=200)
     (packages,) = env.glob("lib/python*/site-packages")
