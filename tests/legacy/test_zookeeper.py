@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from itertools import count
@@ -12,7 +13,7 @@ import pytest
 import klamm
 from kafka_broker import KafkaUnavailable
 from klamm import legacy
-from klamm.errors import ClosedError, ConfigError, ForkedClientError, NetworkError
+from klamm.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, NetworkError
 from klamm.testing import DevBroker
 from settled import until
 from zookeeper_server import VERSIONS, RealZooKeeper
@@ -174,19 +175,22 @@ def test_members_share_what_there_is_and_take_over_where_others_left_off(zookeep
 @pytest.mark.usefixtures("broker")
 def test_a_member_that_dies_is_replaced_after_its_session(zookeeper, topic, group):
     sent = fill(zookeeper, topic)
-    dies = member(zookeeper, group, topic, consumer_id="a")
-    lives = member(zookeeper, group, topic, consumer_id="b")
-    eventually(lambda: len(dies.assignment()) == len(lives.assignment()) == 2)
-    lost = len(dies.poll(5))
-    assert lost > 0
-    dies._stopped = True  # its thread ends, and its connection says nothing more
-    dies._client._connection.ping_outstanding = None
-    expire(dies._client)
+    code = f"""
+from klamm.legacy import GroupConsumer07
+consumer = GroupConsumer07("{zookeeper.hosts}", "{group}", ["{topic}"], session_timeout={SESSION}, consumer_id="a")
+while not consumer.poll(): pass
+print("has read", flush=True)
+input()
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as dies:
+        assert dies.stdout.readline() == b"has read\n"
+        lives = member(zookeeper, group, topic, consumer_id="b")
+        eventually(lambda: len(lives.assignment()) == 2)
+        dies.kill()
     eventually(lambda: len(lives.assignment()) == 4)
     # What it had not committed is read again.
     assert set(payloads(read([lives], 40))) == set(sent)
     lives.close()
-    dies._client.stop()
 
 
 @pytest.mark.usefixtures("broker")
@@ -203,6 +207,18 @@ def test_a_member_without_its_session_gives_up_and_comes_back(zookeeper, tree, t
         more = fill(zookeeper, topic, 6)
         assert payloads(read([consumer], 6)) == more
     assert len(sent) == 40
+
+
+def test_a_thread_that_fails_frees_what_it_owned_and_tells_the_program(zookeeper, tree, group, monkeypatch):
+    consumer = member(zookeeper, group, "t", consumer_id="a")
+    eventually(lambda: tree.exists(f"/consumers/{group}/ids/{group}_a"))
+    monkeypatch.setattr(consumer, "_hear", lambda: 1 / 0)
+    eventually(lambda: consumer._failure is not None)
+    with pytest.raises(KafkaError, match="ZeroDivisionError"):
+        consumer.poll(0)
+    eventually(lambda: tree.exists(f"/consumers/{group}/ids/{group}_a") is None)
+    with pytest.raises(KafkaError):
+        consumer.close()
 
 
 def test_a_member_does_not_live_in_a_forked_child(zookeeper, group):

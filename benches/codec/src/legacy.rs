@@ -10,7 +10,7 @@ use std::hint::black_box;
 pub fn answer(records: &[Plain]) -> Bytes {
     let mut set = MessageSetBuilder::new(Magic::V1);
     for r in records {
-        set.append(&[r.key.as_slice(), r.value.as_slice()].concat()).expect("smaller than 2 GiB");
+        set.append(&[&r.key[..], &r.value[..]].concat()).expect("smaller than 2 GiB");
     }
     let message_set = set.seal(Compression::None).expect("nothing to compress").into();
     let fetched = Fetched { message_set, ..Fetched::default() };

@@ -147,6 +147,7 @@ class GroupConsumer07:
         self._commit_at = time.monotonic() + (self._every or 0)
         self._committed = threading.Condition(self._lock)
         self._stopped = False
+        self._failure: Exception | None = None
         self._client = connect(zookeeper, self._timeout, session_timeout)
         self._client.add_listener(self._listen)
         self._listen("CONNECTED")
@@ -175,6 +176,15 @@ class GroupConsumer07:
         self._inputs.put(lambda now: self._machine.changed(now, path))
 
     def _run(self) -> None:
+        try:
+            self._keep_membership()
+        except Exception as error:  # noqa: BLE001 - the program hears of it with its next call
+            with self._lock:
+                self._failure = error
+                self._readers.clear()
+            self._client.stop()  # what it owned is free
+
+    def _keep_membership(self) -> None:
         while not self._stopped:
             with self._lock:
                 self._hear()
@@ -230,6 +240,9 @@ class GroupConsumer07:
     def _answer(self, what: str, path: str, data: str, names: list[str]) -> tuple[Any, ...]:
         from kazoo.exceptions import KazooException
 
+        # What was to be done in a session that has ended is not done in the next one.
+        if self._client.client_id[0] != self._session:
+            return ("failed",)
         try:
             return self._do(what, path, data, names)
         except (KazooException, KafkaError):
@@ -241,7 +254,7 @@ class GroupConsumer07:
         answer: tuple[Any, ...] = ("done",)
         try:
             if what == "match":
-                answer = "names", [name for name in names if re.fullmatch(path, name)]
+                answer = "names", _matching(path, names)
             elif what == "children":
                 self._client.exists(path, watch=self._watch)
                 answer = "names", self._client.get_children(path, watch=self._watch)
@@ -440,6 +453,8 @@ class GroupConsumer07:
             )
         if self._stopped:
             raise ClosedError("this consumer is closed", hint="make a new one")
+        if self._failure is not None:
+            raise KafkaError(f"this consumer is no member any more: {self._failure!r}") from self._failure
 
     def __enter__(self) -> Self:
         return self
@@ -451,3 +466,10 @@ class GroupConsumer07:
 
     def __repr__(self) -> str:
         return f"<klamm.legacy.GroupConsumer07 {self.member_id}>"
+
+
+def _matching(pattern: str, names: list[str]) -> list[str]:
+    try:
+        return [name for name in names if re.fullmatch(pattern, name)]
+    except re.error:
+        return []  # of a Java consumer, whose expressions know a little more; none of our own

@@ -8,9 +8,11 @@ use crate::vectors::{self, hex, text};
 use bytes::Bytes;
 use klamm::broker::old::{Brokers, Settings};
 use klamm::broker::{Connection, Node, Old, Options, Output, Version};
+use klamm::compress::{Compression, compress};
 use klamm::legacy::{
     ErrorCode, Fetch, Fetched, Magic, MessageSetBuilder, Offsets, Produce, Request, RequestType, Response,
 };
+use klamm::record::crc32;
 use std::time::Duration;
 
 const RELEASES: [(&str, Old); 4] =
@@ -323,4 +325,52 @@ fn a_release_goes_by_its_name() {
     assert_eq!(Version::Old(Old::V0_6_1).to_string(), "0.6.1");
     let why = Version::parse("0.5").unwrap_err();
     assert!(why.contains("0.6.1, 0.7.0, 0.7.1, 0.7.2, draft"), "{why}");
+}
+
+/// A message that holds a compressed set.
+fn wrapped(set: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::new();
+    compress(Compression::Gzip, set, &mut packed).unwrap();
+    let length = i32::try_from(packed.len() + 6).unwrap();
+    [&length.to_be_bytes()[..], &[1, 1], &crc32(&packed).to_be_bytes(), &packed].concat()
+}
+
+#[test]
+fn wrappers_in_wrappers_are_opened_up_to_a_bound() {
+    let mut world = World::new(Old::V0_7_2, START_MS, 1, Settings::default());
+    let mut set = world.set(&[b"inside"]).to_vec();
+    for depth in 1..=9 {
+        set = wrapped(&set);
+        assert_eq!(world.produce("t", 0, set.clone()), if depth <= 8 { Got::Nothing } else { Got::Closed }, "{depth}");
+    }
+}
+
+#[test]
+fn nothing_is_stored_of_a_set_that_is_refused_and_all_of_one_that_is_cut_off() {
+    for (_, release) in RELEASES {
+        let mut world = World::small(release, START_MS);
+        let good = world.set(&[b"good"]);
+        let flipped: Vec<u8> = good.iter().take(good.len() - 1).chain([&0]).copied().collect();
+        assert_eq!(world.produce("bad", 0, [&good[..], &flipped].concat()), Got::Closed);
+        assert_eq!(world.produce("bad", 0, good.slice(..good.len() - 1)), Got::Closed);
+        assert_eq!(world.fetch("bad", 0), (ErrorCode::NONE, Bytes::new()));
+        let cut = Bytes::from([&good[..], &good[..7]].concat());
+        assert_eq!(world.produce("cut", 0, cut.clone()), Got::Nothing);
+        let stored = if release >= Old::V0_7_1 { good.clone() } else { cut };
+        assert_eq!(world.fetch("cut", 0), (ErrorCode::NONE, stored));
+        let part = |partition| Produce { topic: "multi".to_owned(), partition, message_set: good.clone() };
+        assert_eq!(world.ask(&Request::MultiProduce(vec![part(0), part(9), part(0)])), Got::Closed);
+        assert_eq!(world.fetch("multi", 0), (ErrorCode::NONE, good.clone()));
+    }
+}
+
+#[test]
+fn memory_ends_a_connection_and_not_the_program() {
+    let options = Options { max_bytes: 100, as_version: Version::Old(Old::V0_7_2), ..Options::default() };
+    let brokers = Brokers::new(&options, START_MS, 1);
+    let mut world = World { release: Old::V0_7_2, brokers, start_ms: START_MS, now: Duration::ZERO, connections: 0 };
+    let message = world.message(60);
+    assert_eq!(world.produce("t", 0, message.clone()), Got::Nothing);
+    assert_eq!(world.produce("t", 0, message), Got::Closed);
+    assert_eq!(world.offsets("t", -1), [60, 0]);
 }
