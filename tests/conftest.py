@@ -35,9 +35,12 @@ BROKERS = {
     "dev": ("dev_broker", "the dev broker"),
     "dev-v1": ("dev_broker_v1", "the dev broker with version 1 of transactions"),
     "real": ("real_kafka", f"Apache Kafka {VERSION}"),
+    "real-v1": ("real_kafka_v1", f"Apache Kafka {VERSION} with version 1 of transactions"),
+}
+# The same of those that ask who comes in.
+SECURED = {
     "dev-secured": ("dev_secured", "dev brokers that ask for TLS and SASL"),
     "real-secured": ("real_secured", f"Apache Kafka {VERSION} that asks for TLS and SASL"),
-    "real-v1": ("real_kafka_v1", f"Apache Kafka {VERSION} with version 1 of transactions"),
 }
 
 _topic_numbers = count(1)
@@ -118,7 +121,7 @@ def real_secured() -> Iterator[Secured]:
 @pytest.fixture(params=["dev-secured", "real-secured"])
 def secured(request: pytest.FixtureRequest) -> Secured:
     """Each of the two that ask who comes in."""
-    running: Secured = request.getfixturevalue(BROKERS[request.param][0])
+    running: Secured = request.getfixturevalue(SECURED[request.param][0])
     return running
 
 
@@ -144,14 +147,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if isinstance(item, pytest.Function) and hasattr(item, "callspec")
             else None
         )
-        for name, (fixture, _) in BROKERS.items():
+        for name, (fixture, _) in (BROKERS | SECURED).items():
             if name == chosen or fixture in getattr(item, "fixturenames", ()):
                 item.user_properties.append(("broker", name))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many tests ran against which broker, and what was skipped, by reason."""
-    outcomes: dict[str, Counter[str]] = {name: Counter() for name in BROKERS}
+    outcomes: dict[str, Counter[str]] = {name: Counter() for name in BROKERS | SECURED}
     reasons: Counter[str] = Counter()
     for outcome in ("passed", "failed", "error", "skipped"):
         for report in terminalreporter.getreports(outcome):
@@ -161,7 +164,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             if outcome == "skipped":
                 reasons[report.longrepr[2].removeprefix("Skipped: ")] += 1
     terminalreporter.section("brokers and skips")
-    for name, (_, title) in BROKERS.items():
+    for name, (_, title) in (BROKERS | SECURED).items():
         counted = ", ".join(f"{number} {outcome}" for outcome, number in outcomes[name].items())
         terminalreporter.line(f"against {title}: {counted or 'no tests'}")
     for reason, number in reasons.most_common():

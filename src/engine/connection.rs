@@ -101,6 +101,8 @@ pub struct Proof {
     pub credentials: Arc<Credentials>,
     /// A nonce for every login of the connection.
     pub nonces: Nonces,
+    /// How long the renewal of a session may take.
+    pub renewal_timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +137,6 @@ pub struct Connection<T> {
     /// When the session has to be renewed.
     renew_at: Option<Time>,
     max_frame: usize,
-    timeout: Duration,
 }
 
 impl<T> Connection<T> {
@@ -166,7 +167,6 @@ impl<T> Connection<T> {
             has_answered: false,
             renew_at: None,
             max_frame,
-            timeout,
         };
         this.ask_versions(FIRST_API_VERSIONS, now + timeout);
         this
@@ -333,7 +333,7 @@ impl<T> Connection<T> {
 
     /// Begins to prove who the client is, for the first time or again.
     fn log_in(&mut self, deadline: Time) -> Result<(), Error> {
-        let Some(Proof { credentials, nonces }) = &mut self.proof else { return Ok(()) };
+        let Some(Proof { credentials, nonces, .. }) = &mut self.proof else { return Ok(()) };
         let (login, message) = Login::start(credentials, &nonces.next(), &self.versions)?;
         self.login = Some(login);
         self.state = State::Authenticating;
@@ -452,8 +452,12 @@ impl<T> Connection<T> {
     /// Renews a session that is about to end. An error if an answer is late: the connection has to be closed, because what
     /// comes later cannot be trusted to come.
     pub fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
-        if self.is_ready() && self.renew_at.is_some_and(|at| at <= now) {
-            self.log_in(now + self.timeout)?;
+        if let Some(proof) = &self.proof
+            && self.is_ready()
+            && self.renew_at.is_some_and(|at| at <= now)
+        {
+            let deadline = now + proof.renewal_timeout;
+            self.log_in(deadline)?;
         }
         match self.in_flight.iter().find(|f| f.deadline <= now) {
             None if self.unanswered.iter().any(|u| u.2 <= now) => {

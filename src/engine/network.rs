@@ -217,10 +217,14 @@ impl<T> Network<T> {
     fn connect(&mut self, now: Time, id: PeerId) {
         if !self.is_complete() {
             // Whoever waits goes on when the token is there.
-            if let Some(error) = self.no_token.clone() {
-                self.fail_waiting(&error);
-                self.unreachable = Some(error);
+            if let Some(error) = &self.no_token {
+                self.fail_waiting(&error.clone());
             }
+            let missing = || {
+                Error::new(ErrorKind::Network, "there is no token yet to log in with")
+                    .with_hint("sasl.oauth.token.provider, or the token endpoint, has not answered")
+            };
+            self.unreachable = Some(self.no_token.clone().unwrap_or_else(missing));
             return;
         }
         let Some(peer) = self.peers.get_mut(&id) else {
@@ -312,7 +316,11 @@ impl<T> Network<T> {
         };
         let timeout = deadline.since(now).max(Duration::from_millis(1));
         let (client_id, nonces) = (self.config.client_id.clone(), self.config.nonces.of(connection.0));
-        let proof = self.config.credentials.clone().map(|credentials| Proof { credentials, nonces });
+        let proof = self.config.credentials.clone().map(|credentials| Proof {
+            credentials,
+            nonces,
+            renewal_timeout: self.config.request_timeout,
+        });
         let mut c = Connection::new(now, peer.address(), client_id, self.config.max_frame, timeout, proof);
         while let Some(bytes) = c.poll_send() {
             self.actions.push_back(Action::Send(connection, bytes));

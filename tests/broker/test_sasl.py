@@ -134,7 +134,7 @@ def test_a_client_without_sasl_is_told_what_may_be_missing(secured):
 
 
 def test_a_session_is_renewed_before_it_ends(secured, topic):
-    config = secured.config("SHORT", "SCRAM-SHA-256", acks="all", reconnect_backoff_ms=60_000)
+    config = secured.config("SHORT", "SCRAM-SHA-256", reconnect_backoff_ms=60_000, reconnect_backoff_max_ms=60_000)
     end = time.monotonic() + 5
     with klamm.Producer(config) as producer:
         while time.monotonic() < end:
@@ -151,7 +151,11 @@ def test_a_session_is_renewed_with_the_token_of_the_time():
 
     with DevBroker(sasl={"OAUTHBEARER": None}, sasl_session=60) as broker:
         config = broker.client_config(mechanism="OAUTHBEARER")
-        config |= {"sasl.oauth.token.provider": provider, "reconnect.backoff.ms": 60_000}
+        config |= {
+            "sasl.oauth.token.provider": provider,
+            "reconnect.backoff.ms": 60_000,
+            "reconnect.backoff.max.ms": 60_000,
+        }
         with klamm.Producer(config) as producer:
             end = time.monotonic() + 4
             while time.monotonic() < end:

@@ -27,7 +27,11 @@ fn credentials(mechanism: &str) -> Credentials {
 }
 
 fn client(credentials: Credentials) -> Connection<u32> {
-    let proof = Proof { credentials: Arc::new(credentials), nonces: Nonces::new([7; 32]) };
+    let proof = Proof {
+        credentials: Arc::new(credentials),
+        nonces: Nonces::new([7; 32]),
+        renewal_timeout: Duration::from_secs(30),
+    };
     let timeout = Duration::from_secs(10);
     Connection::new(Time(0), "broker:9092".to_owned(), "test".to_owned(), 100 << 20, timeout, Some(proof))
 }

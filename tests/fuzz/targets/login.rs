@@ -39,7 +39,11 @@ fn broker(mechanism: usize, data: &[u8]) {
         None => Credentials::Plain { username, password },
     };
     let proves = matches!(credentials, Credentials::Scram { .. });
-    let proof = Proof { credentials: Arc::new(credentials), nonces: Nonces::new([1; 32]) };
+    let proof = Proof {
+        credentials: Arc::new(credentials),
+        nonces: Nonces::new([1; 32]),
+        renewal_timeout: Duration::from_secs(30),
+    };
     let mut client: Connection<()> =
         Connection::new(Time(0), String::new(), String::new(), 1 << 24, Duration::from_secs(10), Some(proof));
     let of = |api: &Info| api_versions::ApiVersion { api_key: api.key, min_version: 0, max_version: 1 };
