@@ -395,7 +395,7 @@ impl Classic {
         };
         let beats = self.generation >= 0 && !self.beating && self.may_beat();
         let heartbeat = beats.then(|| self.heartbeat_at.max(self.contact.retry_at));
-        let search = (!self.contact.node().is_some() && !self.contact.is_finding()).then_some(self.contact.retry_at);
+        let search = (self.contact.node().is_none() && !self.contact.is_finding()).then_some(self.contact.retry_at);
         match self.contact.is_finding() {
             true => waits.filter(|_| matches!(self.state, State::Leaving { .. })),
             false => earliest(earliest(waits, heartbeat), search),
