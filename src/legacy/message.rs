@@ -89,6 +89,7 @@ impl Messages {
         self.base.saturating_add(i64::try_from(position).unwrap_or(i64::MAX))
     }
 
+    #[inline]
     fn step(&mut self) -> Result<Option<Message>, Error> {
         loop {
             if let Some(wrapper) = &mut self.inner {
@@ -118,6 +119,7 @@ impl Messages {
 impl Iterator for Messages {
     type Item = Result<Message, Error>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
             return None;
@@ -230,6 +232,7 @@ impl Level {
     }
 
     /// The next message, if all of it is there. The checksum of one that is compressed is always looked at.
+    #[inline]
     fn next(&mut self, check_crc: bool) -> Result<Option<Raw>, Error> {
         let found = self.read(check_crc).map_err(|(reason, at, field)| {
             let e = Error::new(reason, at).in_field(field);
@@ -242,6 +245,7 @@ impl Level {
     }
 
     /// The next message and its end, or what is wrong, where, in which field.
+    #[inline]
     fn read(&self, check_crc: bool) -> Result<Option<(Raw, usize)>, (Reason, usize, &'static str)> {
         let start = self.position;
         let Some((prefix, rest)) = self.data.get(start..).and_then(<[u8]>::split_first_chunk) else { return Ok(None) };
