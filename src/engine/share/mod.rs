@@ -8,23 +8,21 @@
 
 mod acks;
 mod acquired;
+mod asking;
 
 use super::consumer::Slice;
 use super::group::{self, ShareMember, ShareMemberConfig};
-use super::{Answer, Call, Cluster, Error, ErrorKind, Outgoing, Role, Target, Time, Wish, earliest};
+use super::{Answer, Cluster, Error, ErrorKind, Outgoing, Role, Time, Wish, earliest};
 use crate::api::share_acknowledge::{ACCEPT, GAP, RELEASE, RENEW};
-use crate::api::share_fetch::{BATCH_OPTIMIZED, RECORD_LIMIT};
-use crate::api::{ErrorCode, Info, share_acknowledge, share_fetch};
-use crate::wire::{Wire, Writer};
+use crate::api::{ErrorCode, share_acknowledge};
 use acks::{Acks, Spot};
 use acquired::{Answered, AnsweredAll, Checks, Names};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Epochs of a session's requests: the one that opens it, and the one that closes it.
+/// Epoch of the request that opens a session.
 const OPEN: i32 = 0;
-const CLOSE: i32 = -1;
 
 /// What a share consumer needs to know.
 #[derive(Clone, Debug)]
@@ -77,21 +75,6 @@ impl Acknowledgement {
 
 /// What brokers said to acknowledgements, by partition.
 pub type Outcomes = Vec<((Arc<str>, i32), Option<Error>)>;
-
-/// A fetch or acknowledgement; older brokers cannot say some of what the fields hold.
-struct Versioned<R>(R, i16);
-
-impl<R: crate::api::Request> Call for Versioned<R> {
-    fn api(&self) -> &'static Info {
-        R::API
-    }
-    fn put(&self, w: &mut Writer) {
-        Wire::put(&self.0, w);
-    }
-    fn min_version(&self) -> i16 {
-        self.1
-    }
-}
 
 /// What an answer is matched with.
 pub enum Token {
@@ -361,123 +344,6 @@ impl<T: Send> ShareConsumer<T> {
         self.error.get_or_insert_with(|| error.clone());
     }
 
-    /// The next request to a leader.
-    fn next_request(&mut self, now: Time) -> Option<Outgoing<Token>> {
-        let wants = self.wanted && self.buffer.is_empty() && self.error.is_none() && !self.leaving;
-        let mut places: BTreeMap<i32, BTreeSet<Spot>> = BTreeMap::new();
-        if wants {
-            for (topic, id, partition) in self.member.assigned() {
-                match self.cluster.leader(topic, partition) {
-                    Some((leader, _)) => {
-                        places.entry(leader).or_default().insert(Spot { topic: topic.clone(), id, partition });
-                    }
-                    None if self.refresh_at <= now => {
-                        self.refresh_at = now + self.config.member.retry_backoff.1;
-                        self.wish.refresh = true;
-                    }
-                    None => {}
-                }
-            }
-        }
-        let ids: BTreeSet<i32> = self.nodes.keys().chain(places.keys()).copied().collect();
-        for id in ids {
-            let node = self.nodes.entry(id).or_default();
-            if node.busy || node.retry_at > now {
-                continue;
-            }
-            if node.epoch == OPEN && !node.acks.is_empty() {
-                let error = Error::refused(ErrorCode::SHARE_SESSION_NOT_FOUND, "acknowledge records of a share group");
-                let hint = "the connection they came on is gone, and others may have them now";
-                self.fail_waiting(id, &error.with_hint(hint));
-                return self.next_request(now);
-            }
-            let node = self.nodes.entry(id).or_default();
-            if self.leaving && node.epoch == OPEN {
-                self.nodes.remove(&id);
-            } else if self.leaving || node.acks.renews() {
-                return Some(self.ask_acknowledge(now, id));
-            } else if let Some(places) = places.remove(&id) {
-                return Some(self.ask_fetch(now, id, places));
-            } else if node.flush && !node.acks.is_empty() {
-                return Some(self.ask_acknowledge(now, id));
-            }
-        }
-        None
-    }
-
-    fn ask_fetch(&mut self, now: Time, id: i32, places: BTreeSet<Spot>) -> Outgoing<Token> {
-        let config = &self.config;
-        let node = self.nodes.entry(id).or_default();
-        let names: Names = places.iter().chain(node.acks.spots()).map(|s| (s.id, s.topic.clone())).collect();
-        let asked: BTreeSet<&Spot> = places.difference(&node.told).chain(node.acks.spots()).collect();
-        let mut request = share_fetch::Request {
-            group_id: Some(self.member.group().to_owned()),
-            member_id: Some(self.member.id().to_owned()),
-            share_session_epoch: node.epoch,
-            max_wait_ms: i32::try_from(config.max_wait.as_millis()).unwrap_or(i32::MAX),
-            min_bytes: config.min_bytes,
-            max_bytes: config.max_bytes,
-            max_records: config.max_records,
-            batch_size: config.max_records,
-            share_acquire_mode: if config.record_limit { RECORD_LIMIT } else { BATCH_OPTIMIZED },
-            ..Default::default()
-        };
-        for spot in asked {
-            let partition = share_fetch::Partition {
-                partition_index: spot.partition,
-                acknowledgement_batches: node.acks.of(spot),
-                ..Default::default()
-            };
-            match request.topics.last_mut().filter(|t| t.topic_id == spot.id) {
-                Some(topic) => topic.partitions.push(partition),
-                None => request.topics.push(share_fetch::Topic { topic_id: spot.id, partitions: vec![partition] }),
-            }
-        }
-        for spot in node.told.difference(&places) {
-            match request.forgotten_topics_data.last_mut().filter(|t| t.topic_id == spot.id) {
-                Some(topic) => topic.partitions.push(spot.partition),
-                None => request
-                    .forgotten_topics_data
-                    .push(share_fetch::ForgottenTopic { topic_id: spot.id, partitions: vec![spot.partition] }),
-            }
-        }
-        let min_version = if config.record_limit { 2 } else { 1 };
-        let checks = Checks { crcs: config.check_crcs, limit: config.decompress_limit };
-        let deadline = now + config.member.request_timeout + config.max_wait;
-        node.telling = places;
-        node.begin();
-        Outgoing {
-            target: Target::Fetch(id),
-            call: Box::new(Versioned(request, min_version)),
-            token: Token::Fetch(id, names, checks),
-            deadline,
-            max_version: i16::MAX,
-        }
-    }
-
-    fn ask_acknowledge(&mut self, now: Time, id: i32) -> Outgoing<Token> {
-        let node = self.nodes.entry(id).or_default();
-        let names: Names = node.acks.spots().map(|s| (s.id, s.topic.clone())).collect();
-        let renews = node.acks.renews();
-        let request = share_acknowledge::Request {
-            group_id: Some(self.member.group().to_owned()),
-            member_id: Some(self.member.id().to_owned()),
-            share_session_epoch: if self.leaving { CLOSE } else { node.epoch },
-            is_renew_ack: renews,
-            topics: node.acks.topics(),
-        };
-        node.telling = node.told.clone();
-        node.closing = self.leaving;
-        node.begin();
-        Outgoing {
-            target: Target::Fetch(id),
-            call: Box::new(Versioned(request, if renews { 2 } else { 1 })),
-            token: Token::Acknowledge(id, names),
-            deadline: now + self.config.member.request_timeout,
-            max_version: i16::MAX,
-        }
-    }
-
     fn handle_leader(&mut self, now: Time, id: i32, result: Result<AnsweredAll, Error>) {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.busy = false;
@@ -621,14 +487,6 @@ impl<T: Send> ShareConsumer<T> {
 }
 
 impl Node {
-    /// Notes that a request goes, with all acknowledgements there are.
-    fn begin(&mut self) {
-        self.busy = true;
-        self.flush = false;
-        self.sending = std::mem::take(&mut self.acks);
-        self.round += u64::from(!self.sending.is_empty());
-    }
-
     fn end_session(&mut self) {
         self.epoch = OPEN;
         self.told.clear();
