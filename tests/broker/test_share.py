@@ -7,7 +7,13 @@ import threading
 import pytest
 
 import klamm
-from klamm.errors import ClosedError, ConfigError, DeserializationError, InvalidRecordStateError
+from klamm.errors import (
+    ClosedError,
+    ConfigError,
+    DeserializationError,
+    GroupAuthorizationFailedError,
+    InvalidRecordStateError,
+)
 from klamm.testing import DevBroker
 from settled import until
 
@@ -282,3 +288,15 @@ def test_a_leader_that_moves_and_one_that_dies(topic):
             while len(seen) < 30:
                 seen.update(values(consumer.poll(5)))
         assert seen == set(range(30))
+
+
+def test_a_membership_that_cannot_be_is_said_at_every_poll(style, topic):
+    with DevBroker() as broker:
+        broker.fail_next("ShareGroupHeartbeat", error="GROUP_AUTHORIZATION_FAILED")
+        with style.share_consumer(broker.bootstrap_servers, group_id=topic, topics=[topic]) as consumer:
+            for _ in range(2):
+                with pytest.raises(GroupAuthorizationFailedError):
+                    consumer.poll(20)
+            # It may have been allowed since.
+            consumer.subscribe(topic)
+            assert len(consumer.poll(0.5)) == 0

@@ -156,6 +156,8 @@ pub struct ShareConsumer<T> {
     /// Outcomes that no commit waited for.
     outcomes: VecDeque<((Arc<str>, i32), Option<Error>)>,
     error: Option<Error>,
+    /// Why the consumer is no member of its group any more; every poll says so until it subscribes anew.
+    ended: Option<Error>,
     cluster: Arc<Cluster>,
     refresh_at: Time,
     wish: Wish,
@@ -180,6 +182,7 @@ impl<T: Send> ShareConsumer<T> {
             done: VecDeque::new(),
             outcomes: VecDeque::new(),
             error: None,
+            ended: None,
             cluster: Arc::default(),
             refresh_at: Time(0),
             wish: Wish::default(),
@@ -188,13 +191,14 @@ impl<T: Send> ShareConsumer<T> {
 
     /// Reads these topics with the other members of the group.
     pub fn subscribe(&mut self, now: Time, topics: BTreeSet<Arc<str>>) {
-        self.error = None;
+        (self.error, self.ended) = (None, None);
         self.release_buffered(|topic| topics.contains(topic));
         self.member.subscribe(now, topics);
     }
 
     /// Reads nothing any more.
     pub fn unsubscribe(&mut self, now: Time) {
+        self.ended = None;
         self.release_buffered(|_| false);
         self.member.leave(now);
     }
@@ -228,7 +232,7 @@ impl<T: Send> ShareConsumer<T> {
 
     /// Whether [`ShareConsumer::poll_records`] gives something.
     pub fn is_ready(&self) -> bool {
-        self.error.is_some() || !self.buffer.is_empty()
+        self.error.is_some() || self.ended.is_some() || !self.buffer.is_empty()
     }
 
     /// Records in the reader's hands of which it said nothing.
@@ -260,7 +264,7 @@ impl<T: Send> ShareConsumer<T> {
         }
         self.wanted = out.is_empty();
         if out.is_empty() {
-            return self.error.take().map_or(Ok(out), Err);
+            return self.error.take().or_else(|| self.ended.clone()).map_or(Ok(out), Err);
         }
         self.flush();
         Ok(out)
@@ -522,7 +526,7 @@ impl<T: Send> Role for ShareConsumer<T> {
             Prepared::Member(answer) => {
                 self.member.handle_answer(now, answer);
                 if let Some(error) = self.member.take_error() {
-                    self.error.get_or_insert(error);
+                    self.ended = Some(error);
                 }
             }
         }
