@@ -57,7 +57,12 @@ impl Stream {
     /// the handshake is a [`Failure`].
     pub fn connected(&mut self, scratch: &mut [u8]) -> io::Result<bool> {
         if let Some(e) = self.tcp.take_error()? {
-            return Err(e);
+            // No attempt to connect ends so: the peer closed what had stood.
+            let is_cut = matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+            return Err(match self.session.as_ref().filter(|s| is_cut && s.is_handshaking()) {
+                Some(session) => failed(session.cut_short()),
+                None => e,
+            });
         }
         match self.tcp.peer_addr() {
             Ok(_) => {}
