@@ -211,15 +211,15 @@ def test_who_waits_for_the_first_token_gets_it():
 
 
 def test_the_thread_for_tokens_ends_with_its_client():
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with DevBroker(sasl={"OAUTHBEARER": None}) as broker:
         config = broker.client_config(mechanism="OAUTHBEARER") | {"sasl.oauth.token.provider": tokens}
         with klamm.Producer(config) as producer:
             producer.send("t", b"v").result(20)
     deadline = time.monotonic() + 10
-    while threading.active_count() > before and time.monotonic() < deadline:
-        threading.Event().wait(0.01)
-    assert threading.active_count() == before
+    while (left := set(threading.enumerate()) - before) and time.monotonic() < deadline:
+        left.pop().join(0.1)
+    assert not left
 
 
 def test_tokens_have_to_come_from_somewhere():
