@@ -82,7 +82,7 @@ class _ShareConsumer(ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]):
         """Say what became of a record, or of all records of a poll.
 
         `accept`: it is done with; `release`: somebody may have it again, up to the group's limit; `reject`: nobody is to
-        have it again; `renew`: its lock begins anew (Kafka 4.3 and later), at once, and it has to be acknowledged again.
+        have it again; `renew`: its lock begins anew (Kafka 4.2 and later), at once, and it has to be acknowledged again.
         The rest is sent with the next poll or commit. Raises `InvalidRecordStateError` for a record that is not in
         this consumer's hands.
         """

@@ -6,6 +6,7 @@ import pytest
 
 import klamm
 from klamm.errors import ConfigError, InvalidConfigError, InvalidPartitionsError, UnknownTopicOrPartitionError
+from klamm.testing import DevBroker
 
 
 @pytest.fixture
@@ -67,9 +68,19 @@ def test_settings_of_a_group(admin, topic):
     assert (setting.value, setting.source) == ("earliest", klamm.ConfigSource.GROUP)
 
 
-def test_a_broker_is_asked_itself(admin):
+def test_the_settings_of_a_broker(broker, admin):
     node = admin.describe_cluster().brokers[0]
-    assert isinstance(admin.describe_configs("broker", str(node.id)), dict)
+    settings = admin.describe_configs("broker", str(node.id))
+    if broker.name == "real":  # the dev broker has none
+        assert settings["node.id"].value == str(node.id)
+        assert settings["node.id"].read_only
+
+
+def test_a_broker_is_asked_itself(style):
+    with DevBroker(brokers=3) as cluster, style.admin(cluster.bootstrap_servers) as client:
+        for node in (2, 3, 1):
+            client.describe_configs("broker", str(node))
+        assert [request.node for request in cluster.requests("DescribeConfigs")] == [2, 3, 1]
 
 
 def test_more_partitions(broker, admin, made):

@@ -63,6 +63,7 @@ def group():
 
 
 def eventually(condition):
+    # Most conditions are about what another thread does, and take no time to ask for.
     until(lambda: condition() or time.sleep(0.02))
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import klamm
 from klamm import legacy
 from klamm.cli.clients import closing
-from klamm.cli.options import add_json, pair, positive
+from klamm.cli.options import add_json, add_settings, positive
 from klamm.cli.output import CommandError
 from klamm.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 
@@ -74,15 +74,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--fetch-size", metavar="BYTES", type=positive, default=1 << 20, help="of one fetch (default: %(default)s)"
     )
-    parser.add_argument(
-        "-X",
-        dest="config",
-        metavar="KEY=VALUE",
-        type=pair,
-        action="append",
-        default=[],
-        help="any setting of the new cluster's clients by its Kafka name; may be repeated",
-    )
+    add_settings(parser, "any setting of the new cluster's clients by its Kafka name; may be repeated")
     add_json(parser, "print one object at the end: records, bytes (of values), seconds, offsets by old partition")
     parser.set_defaults(run=run)
 

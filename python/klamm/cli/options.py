@@ -22,15 +22,12 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
         default="localhost:9092",
         help="brokers to start from, separated by commas (default: %(default)s)",
     )
-    parser.add_argument(
-        "-X",
-        dest="config",
-        metavar="KEY=VALUE",
-        type=pair,
-        action="append",
-        default=[],
-        help="any client setting by its Kafka name, as linger.ms=20; may be repeated",
-    )
+    add_settings(parser, "any client setting by its Kafka name, as linger.ms=20; may be repeated")
+
+
+def add_settings(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add `-X`; `text` says whose settings."""
+    parser.add_argument("-X", dest="config", metavar="KEY=VALUE", type=pair, action="append", default=[], help=text)
 
 
 def add_json(parser: argparse._ActionsContainer, text: str) -> None:

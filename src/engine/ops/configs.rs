@@ -89,8 +89,7 @@ impl Op for DescribeConfigs {
     }
 
     fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
-        if cx.cluster.brokers.is_empty() {
-            cx.refresh();
+        if !cx.knows_brokers() {
             return Ok(());
         }
         let resource = describe_configs::Resource {
@@ -151,11 +150,7 @@ impl Op for AlterConfigs {
     }
 
     fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
-        if self.done {
-            return Ok(());
-        }
-        if cx.cluster.brokers.is_empty() {
-            cx.refresh();
+        if self.done || !cx.knows_brokers() {
             return Ok(());
         }
         let config = |(name, value): &(String, Option<String>)| alter::Config {

@@ -18,9 +18,7 @@ pub(super) const OFFSETS: u32 = 1;
 /// The coordinator if it is known and in the cluster; asks for what is missing if not.
 pub(super) fn reach_coordinator(cx: &mut Cx<'_>, known: Option<i32>, group: &str) -> Option<i32> {
     let node = known.filter(|n| cx.cluster.brokers.contains_key(n));
-    if cx.cluster.brokers.is_empty() {
-        cx.refresh();
-    } else if node.is_none() {
+    if cx.knows_brokers() && node.is_none() {
         cx.send(Target::Any, coordinator::ask(find_coordinator::GROUP, group), COORDINATOR);
     }
     node

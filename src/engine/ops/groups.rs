@@ -59,8 +59,7 @@ impl Op for ListGroups {
     }
 
     fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
-        if cx.cluster.brokers.is_empty() {
-            cx.refresh();
+        if !cx.knows_brokers() {
             return Ok(());
         }
         let missing: Vec<i32> = cx.cluster.brokers.keys().filter(|node| !self.heard.contains(node)).copied().collect();

@@ -80,6 +80,13 @@ impl Cx<'_> {
         self.wish.topics.insert(topic.clone());
     }
 
+    /// Whether the brokers are known; they are asked for if not.
+    pub fn knows_brokers(&mut self) -> bool {
+        let knows = !self.cluster.brokers.is_empty();
+        self.wish.refresh |= !knows;
+        knows
+    }
+
     /// Says that what is known of the cluster is stale.
     pub fn refresh(&mut self) {
         self.wish.refresh = true;

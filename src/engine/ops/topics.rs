@@ -51,11 +51,7 @@ impl Op for CreateTopics {
     }
 
     fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
-        if self.done {
-            return Ok(());
-        }
-        if cx.cluster.brokers.is_empty() {
-            cx.refresh();
+        if self.done || !cx.knows_brokers() {
             return Ok(());
         }
         if self.topics.is_empty() {
@@ -133,11 +129,7 @@ impl Op for CreatePartitions {
     }
 
     fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
-        if self.done {
-            return Ok(());
-        }
-        if cx.cluster.brokers.is_empty() {
-            cx.refresh();
+        if self.done || !cx.knows_brokers() {
             return Ok(());
         }
         if self.left.is_empty() {
@@ -207,11 +199,7 @@ impl Op for DeleteTopics {
     }
 
     fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
-        if self.done {
-            return Ok(());
-        }
-        if cx.cluster.brokers.is_empty() {
-            cx.refresh();
+        if self.done || !cx.knows_brokers() {
             return Ok(());
         }
         if self.topics.is_empty() {
