@@ -124,6 +124,24 @@ class Broker:
         self.socket.close()
 
 
+class Sender:
+    """Writes the same record again and again, for those who measure when it arrives."""
+
+    def __init__(self, bootstrap: str, topic: str, record: tuple[bytes, bytes]) -> None:
+        self.broker = Broker(bootstrap)
+        self.frame = produce_request(topic, {0: batch([record])})
+
+    def send(self) -> int:
+        """Send it; gives the time before, in nanoseconds."""
+        began = time.perf_counter_ns()
+        self.broker.send(self.frame)
+        return began
+
+    def settle(self) -> None:
+        """Wait until it is acknowledged, so that the next one finds the broker at rest."""
+        self.broker.acknowledged()
+
+
 def partitions(body: memoryview, fields: struct.Struct, start: int = 0) -> Iterator[tuple[int, ...]]:
     """Walk the fixed-size partitions of an answer's only topic."""
     name = struct.unpack_from(">h", body, start + 4)[0]

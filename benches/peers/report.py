@@ -20,6 +20,7 @@ TITLES = {
     "consume-loop": "consume, touching each value",
     "consume-arrow": "consume to Arrow",
     "latency": "one send and its acknowledgement, linger 0",
+    "end-to-end": "one send by a raw socket, until the record is in hand",
     "import": "import",
 }
 LOOPS = {"produce-bulk": "produce-loop", "consume-arrow": "consume-loop"}
@@ -80,7 +81,7 @@ def errors(results: list[Result]) -> list[str]:
 
 def tables(results: list[Result]) -> list[Table]:
     """Make a table per case that has results, in their order."""
-    makers = {"latency": latency, "import": imports}
+    makers = {"latency": latency, "end-to-end": latency, "import": imports}
     return [makers.get(case, throughput)(case, results) for case in dict.fromkeys(each["case"] for each in results)]
 
 

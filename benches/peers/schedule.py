@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workload import PARTITIONS, POOL, Job
+from workload import PARTITIONS, POOL, TURNS, Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from topics import Topics
 
-CASES = ("produce-loop", "produce-bulk", "consume-loop", "consume-arrow", "latency", "import")
+CASES = ("produce-loop", "produce-bulk", "consume-loop", "consume-arrow", "latency", "end-to-end", "import")
 WORKER = Path(__file__).resolve().with_name("worker.py")
 WORKER_S = 300  # a measurement that takes longer has failed
 TRIPS, COLD_TRIPS = 50, 10  # round trips a turn, after some that fill caches again and are not counted
@@ -45,7 +45,7 @@ class Size:
 
     records: int
     rounds: int
-    turns: int  # in the latency case
+    turns: int  # of single records
     imports: int
 
 
@@ -71,7 +71,7 @@ class Schedule:
         rows = [(client, variant) for client, peer in self.peers.items() for variant in peer["cases"].get(case, ())]
         if not self.filled:
             self.warm_up()
-        return self.latency(rows) if case == "latency" else self.throughput(case, rows)
+        return self.turns(case, rows) if case in TURNS else self.throughput(case, rows)
 
     def warm_up(self) -> None:
         """Fill the consumers' topic and read it once, so that the broker's code is compiled and its pages are cached."""
@@ -107,19 +107,19 @@ class Schedule:
         self.topics.delete(topic)
         return result
 
-    def latency(self, rows: list[tuple[str, str]]) -> list[Result]:
-        """Round trips: all clients stay connected and take short turns."""
-        topic = self.topics.create("latency")
+    def turns(self, case: str, rows: list[tuple[str, str]]) -> list[Result]:
+        """Single records: all clients stay connected and take short turns, each with a topic of its own."""
         results = []
         with contextlib.ExitStack() as stack:
             trips = []
             for client, variant in rows:
                 name = self.peers[client]["name"]
-                result: Result = {"case": "latency", "client": name, "variant": variant, "ns": [], "cpu_s": 0.0}
+                result: Result = {"case": case, "client": name, "variant": variant, "ns": [], "cpu_s": 0.0}
                 results.append(result)
-                trips.append((stack.enter_context(Trips(self.job(client, "latency", variant, topic, 0))), result))
+                job = self.job(client, case, variant, self.topics.create(case), 0)
+                trips.append((stack.enter_context(Trips(job)), result))
             for number in range(-1, self.size.turns):  # the first turn connects and is not counted
-                progress(f"latency, turn {max(number + 1, 1)} of {self.size.turns}: {len(trips)} clients")
+                progress(f"{case}, turn {max(number + 1, 1)} of {self.size.turns}: {len(trips)} clients")
                 for worker, result in rotated(trips, number):
                     if "error" not in result:
                         try:

@@ -12,7 +12,7 @@ import os
 import sys
 
 from meter import Meter, Turns
-from workload import Job, Load
+from workload import TURNS, Job, Load
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
         return
     job = Job(**json.loads(word))
     run = importlib.import_module(f"clients.{job.client}").CASES[job.case][job.variant]
-    if job.case == "latency":
+    if job.case in TURNS:
         run(job, Load(), Turns(sys.stdin, answers))
         return
     meter = Meter()

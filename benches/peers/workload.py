@@ -28,6 +28,7 @@ POLL_RECORDS = 500
 ARROW_ROWS = 65_536
 
 WAIT_S = 120  # for anything that should have come long before
+TURNS = ("latency", "end-to-end")  # cases of one record at a time
 
 
 @dataclass

@@ -11,6 +11,7 @@ import time
 import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+import raw
 import workload
 from meter import Meter, Turns
 from workload import POLL_RECORDS, Job, Load
@@ -51,25 +52,32 @@ def produce(job: Job, load: Load, meter: Meter) -> int:
     return job.records
 
 
+def open_consumer(job: Job) -> AIOKafkaConsumer:
+    return AIOKafkaConsumer(
+        bootstrap_servers=job.bootstrap,
+        enable_auto_commit=False,
+        check_crcs=True,
+        isolation_level="read_uncommitted",
+        fetch_min_bytes=workload.FETCH_MIN_BYTES,
+        fetch_max_wait_ms=workload.FETCH_WAIT_MS,
+        fetch_max_bytes=workload.FETCH_BYTES,
+        max_partition_fetch_bytes=workload.PARTITION_FETCH_BYTES,
+    )
+
+
+def assign(consumer: AIOKafkaConsumer, job: Job) -> None:
+    parts = [TopicPartition(job.topic, partition) for partition in range(workload.PARTITIONS)]
+    consumer.assign(parts)
+    for part in parts:
+        consumer.seek(part, 0)
+
+
 def consume(job: Job, load: Load, meter: Meter) -> int:
     async def run() -> int:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=job.bootstrap,
-            enable_auto_commit=False,
-            check_crcs=True,
-            isolation_level="read_uncommitted",
-            fetch_min_bytes=workload.FETCH_MIN_BYTES,
-            fetch_max_wait_ms=workload.FETCH_WAIT_MS,
-            fetch_max_bytes=workload.FETCH_BYTES,
-            max_partition_fetch_bytes=workload.PARTITION_FETCH_BYTES,
-        )
         seen = size = 0
-        async with consumer:
+        async with open_consumer(job) as consumer:
             with meter:
-                parts = [TopicPartition(job.topic, partition) for partition in range(workload.PARTITIONS)]
-                consumer.assign(parts)
-                for part in parts:
-                    consumer.seek(part, 0)
+                assign(consumer, job)
                 while seen < job.records:
                     for records in (await consumer.getmany(timeout_ms=1000, max_records=POLL_RECORDS)).values():
                         for record in records:
@@ -80,6 +88,21 @@ def consume(job: Job, load: Load, meter: Meter) -> int:
         return seen
 
     return asyncio.run(run())
+
+
+def arrival(job: Job, load: Load, turns: Turns) -> None:
+    async def run() -> None:
+        sender, now = raw.Sender(job.bootstrap, job.topic, load.pairs[0]), time.perf_counter_ns
+        async with open_consumer(job) as consumer:
+            assign(consumer, job)
+            while count := await asyncio.to_thread(turns.wait):
+                for _ in range(count):
+                    began = sender.send()
+                    await consumer.getone()
+                    turns.samples.append(now() - began)
+                    sender.settle()
+
+    asyncio.run(run())
 
 
 def latency(job: Job, load: Load, turns: Turns) -> None:
@@ -100,4 +123,5 @@ CASES = {
     "produce-loop": {"await send, flush": produce},
     "consume-loop": {"getmany": consume},
     "latency": {"asyncio": latency},
+    "end-to-end": {"getone": arrival},
 }

@@ -17,6 +17,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.aio import AIOProducer
 
+import raw
 import workload
 from meter import Meter, Turns
 from workload import POLL_RECORDS, WAIT_S, Job, Load
@@ -165,6 +166,21 @@ def assign(consumer: Consumer, job: Job) -> None:
     consumer.assign([TopicPartition(job.topic, partition, 0) for partition in range(workload.PARTITIONS)])
 
 
+def arrival(job: Job, load: Load, turns: Turns) -> None:
+    sender, now = raw.Sender(job.bootstrap, job.topic, load.pairs[0]), time.perf_counter_ns
+    consumer = open_consumer(job)
+    assign(consumer, job)
+    for count in turns:
+        for _ in range(count):
+            began = sender.send()
+            message = consumer.poll(WAIT_S)
+            turns.samples.append(now() - began)
+            if message.error():
+                raise RuntimeError(message.error())
+            sender.settle()
+    consumer.close()
+
+
 def latency(job: Job, load: Load, turns: Turns) -> None:
     producer, now = Producer(producer_settings(job, linger_ms=0)), time.perf_counter_ns
     key, value = load.pairs[0]
@@ -206,4 +222,5 @@ CASES = {
     "consume-loop": {"consume": consume},
     "consume-arrow": {"consume, pa.array": consume_arrow},
     "latency": {"sync": latency, "asyncio": latency_asyncio},
+    "end-to-end": {"poll": arrival},
 }

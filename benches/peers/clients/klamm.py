@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 import klamm
+import raw
 import workload
 from meter import Meter, Turns
 from workload import ARROW_ROWS, WAIT_S, Job, Load
@@ -91,8 +92,8 @@ def produce_arrow(job: Job, load: Load, meter: Meter) -> int:
     return job.records
 
 
-def open_consumer(job: Job) -> klamm.Consumer:
-    return klamm.Consumer(
+def open_consumer(job: Job, kind: type[Any] = klamm.Consumer) -> Any:
+    return kind(
         job.bootstrap,
         check_crcs=True,
         isolation_level="read_uncommitted",
@@ -104,7 +105,7 @@ def open_consumer(job: Job) -> klamm.Consumer:
     )
 
 
-def assign(consumer: klamm.Consumer, job: Job) -> None:
+def assign(consumer: Any, job: Job) -> None:
     consumer.assign([klamm.TopicPartition(job.topic, partition, offset=0) for partition in range(workload.PARTITIONS)])
 
 
@@ -131,6 +132,33 @@ def consume_arrow(job: Job, load: Load, meter: Meter) -> int:
             if seen >= job.records:
                 break
     return seen
+
+
+def arrival(job: Job, load: Load, turns: Turns) -> None:
+    sender, now = raw.Sender(job.bootstrap, job.topic, load.pairs[0]), time.perf_counter_ns
+    with open_consumer(job) as consumer:
+        assign(consumer, job)
+        for count in turns:
+            for _ in range(count):
+                began = sender.send()
+                next(consumer)
+                turns.samples.append(now() - began)
+                sender.settle()
+
+
+def arrival_asyncio(job: Job, load: Load, turns: Turns) -> None:
+    async def run() -> None:
+        sender, now = raw.Sender(job.bootstrap, job.topic, load.pairs[0]), time.perf_counter_ns
+        async with open_consumer(job, klamm.AsyncConsumer) as consumer:
+            assign(consumer, job)
+            while count := await asyncio.to_thread(turns.wait):
+                for _ in range(count):
+                    began = sender.send()
+                    await anext(consumer)
+                    turns.samples.append(now() - began)
+                    sender.settle()
+
+    asyncio.run(run())
 
 
 def latency(job: Job, load: Load, turns: Turns) -> None:
@@ -164,4 +192,5 @@ CASES = {
     "consume-loop": {"for record in consumer": consume},
     "consume-arrow": {"arrow": consume_arrow},
     "latency": {"sync": latency, "asyncio": latency_asyncio},
+    "end-to-end": {"for record in consumer": arrival, "async for record in consumer": arrival_asyncio},
 }

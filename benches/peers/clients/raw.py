@@ -69,6 +69,28 @@ def latency(job: Job, load: Load, turns: Turns) -> None:
     broker.close()
 
 
+def arrival(job: Job, load: Load, turns: Turns) -> None:
+    sender, broker, now = (
+        raw.Sender(job.bootstrap, job.topic, load.pairs[0]),
+        raw.Broker(job.bootstrap),
+        time.perf_counter_ns,
+    )
+    offsets = dict.fromkeys(range(PARTITIONS), 0)
+
+    def fetch() -> None:
+        broker.send(raw.fetch_request(job.topic, offsets, FETCH_WAIT_MS, FETCH_BYTES, PARTITION_FETCH_BYTES))
+
+    fetch()
+    for count in turns:
+        for _ in range(count):
+            began = sender.send()
+            while not raw.fetched(broker.answer(), offsets):
+                fetch()
+            turns.samples.append(now() - began)
+            fetch()
+            sender.settle()
+
+
 def warm_up(broker: raw.Broker, job: Job, load: Load) -> None:
     broker.send(ready_made(job, load, 1))
     broker.acknowledged()
@@ -85,4 +107,5 @@ CASES = {
     "consume-loop": {"decodes nothing": consume},
     "consume-arrow": {"decodes nothing": consume},
     "latency": {"sync": latency},
+    "end-to-end": {"long poll": arrival},
 }
