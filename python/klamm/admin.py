@@ -116,7 +116,7 @@ class GroupMember:
     """A member of a group: who and where it is, the topics it subscribes to, the partitions it reads.
 
     `instance_id` is that of a static member. Of a group of KIP-848 there are `topic_pattern`, and `target`: what the member
-    will read when the others have let go.
+    will read when the others have let go. Members of a share group read the same partitions together.
     """
 
     member_id: str
@@ -132,7 +132,10 @@ class GroupMember:
 
 @dataclass(frozen=True)
 class GroupDescription:
-    """A group and its members; `type` is `classic` or `consumer` (KIP-848), `coordinator` the id of a broker."""
+    """A group and its members.
+
+    `type` is `classic`, `consumer` (KIP-848) or `share` (KIP-932), `coordinator` the id of a broker.
+    """
 
     group: str
     type: str
@@ -231,7 +234,7 @@ class Admin(AdminCore):
         return [GroupListing(*group) for group in found]
 
     def describe_groups(self, groups: Iterable[str], timeout: float | None = None) -> dict[str, GroupDescription]:
-        """Describe groups, all of which have to exist, of either protocol."""
+        """Describe groups, all of which have to exist, of any type but streams."""
         pending = {group: self._describe_group(group, timeout) for group in _strings(groups)}
         return {group: _group(each.result()) for group, each in pending.items()}
 
@@ -332,7 +335,7 @@ class AsyncAdmin(AdminCore):
         return [GroupListing(*group) for group in found]
 
     async def describe_groups(self, groups: Iterable[str], timeout: float | None = None) -> dict[str, GroupDescription]:
-        """Describe groups, all of which have to exist, of either protocol."""
+        """Describe groups, all of which have to exist, of any type but streams."""
         pending = {group: self._describe_group(group, timeout) for group in _strings(groups)}
         return {group: _group(await each) for group, each in pending.items()}
 

@@ -7,11 +7,13 @@ from contextlib import ExitStack
 import pytest
 
 import klamm
+from cli_process import klamm as command
 from klamm.errors import (
     ClosedError,
     ConfigError,
     DeserializationError,
     GroupAuthorizationFailedError,
+    GroupIdNotFoundError,
     InvalidRecordStateError,
 )
 from klamm.testing import DevBroker
@@ -62,6 +64,31 @@ def is_empty(broker, group, topic):
         producer.send(topic, b"-1", partition=0).result(10)
         records = consumer.poll(20)
         return values(records) == [-1]
+
+
+def test_the_group_is_described_with_all_who_read_together(style, broker, group, ten):
+    with ExitStack() as stack:
+        for client_id in ("a", "b"):
+            config = {"group_id": group, "topics": [ten], "client_id": client_id}
+            stack.enter_context(klamm.ShareConsumer(broker.bootstrap_servers, **config)).poll(1)
+        admin = stack.enter_context(style.admin(broker.bootstrap_servers))
+
+        def both_read():
+            found = admin.describe_groups([group])[group]
+            return found if [len(m.assigned) for m in found.members] == [1, 1] else None
+
+        until(both_read)
+        found = both_read()
+        assert (found.type, found.protocol_type, found.state) == ("share", "share", "Stable")
+        assert {m.client_id: (m.topics, m.assigned) for m in found.members} == {
+            client_id: ([ten], [klamm.TopicPartition(ten, 0)]) for client_id in ("a", "b")
+        }
+        result = command("groups", "describe", group, "-b", broker.bootstrap_servers)
+        head, _, *rows = result.stdout.decode().splitlines()
+        assert head.startswith(f"{group}: Stable, share, simple, coordinator ")
+        assert sorted(row.split()[-1] for row in rows) == ["a", "b"]
+        with pytest.raises(GroupIdNotFoundError):
+            admin.describe_groups([group + "-not"])
 
 
 def test_records_that_the_loop_goes_on_from_are_accepted(style, broker, group, ten):

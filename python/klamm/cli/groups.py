@@ -34,7 +34,12 @@ def add(commands: Commands) -> None:
         help="as Stable or Empty; may be repeated",
     )
     part.add_argument(
-        "--type", dest="types", metavar="TYPE", action="append", default=[], help="classic or consumer; may be repeated"
+        "--type",
+        dest="types",
+        metavar="TYPE",
+        action="append",
+        default=[],
+        help="classic, consumer or share; may be repeated",
     )
     finish(part, list_groups, "print one object: groups")
 
@@ -150,7 +155,8 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     """Print what groups read, and who reads it."""
     config = client_config(args)
     with klamm.Admin(config) as admin:
-        names = args.groups or [each.group for each in admin.list_groups() if each.protocol_type in {"consumer", ""}]
+        read = {"consumer", "share", ""}
+        names = args.groups or [each.group for each in admin.list_groups() if each.protocol_type in read]
         groups = admin.describe_groups(names)
         offsets = {name: admin.group_offsets(name) for name in names}
         assigned = [place for group in groups.values() for member in group.members for place in member.assigned]
@@ -194,11 +200,17 @@ def group_fields(
     offsets: dict[klamm.TopicPartition, int],
     ends: dict[klamm.TopicPartition, int],
 ) -> dict[str, Any]:
-    """Describe a group in JSON's types: every partition that somebody reads, or of which an offset is committed."""
-    readers = {place: member for member in group.members for place in member.assigned}
+    """Describe a group in JSON's types: every partition that somebody reads, or of which an offset is committed.
+
+    Once for each reader: members of a share group read partitions together.
+    """
+    readers: dict[klamm.TopicPartition, list[klamm.GroupMember | None]] = {place: [None] for place in offsets}
+    for place in {place for member in group.members for place in member.assigned}:
+        readers[place] = [member for member in group.members if place in member.assigned]
     parts = []
-    for place in sorted({*readers, *offsets}, key=lambda each: (each.topic, each.partition)):
-        current, end, reader = offsets.get(place), ends.get(place), readers.get(place)
+    by_place = sorted(readers.items(), key=lambda each: (each[0].topic, each[0].partition))
+    for place, reader in ((place, reader) for place, several in by_place for reader in several):
+        current, end = offsets.get(place), ends.get(place)
         parts.append(
             {
                 "topic": place.topic,

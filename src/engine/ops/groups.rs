@@ -4,11 +4,8 @@
 use super::group::{COORDINATOR, MAX_FETCH, OFFSETS as ANSWER, reach_coordinator};
 use super::topics::{ask as ask_topics, read as read_topics};
 use super::{Commit, CommittedOffset, Cx, ListOffsets, Op, Output};
-use crate::api::data::consumer_protocol::{self, Assignment, Subscription, TopicPartitions};
 use crate::api::list_offsets::LATEST;
-use crate::api::{
-    ErrorCode, consumer_group_describe, delete_groups, describe_groups, list_groups, offset_delete, offset_fetch,
-};
+use crate::api::{ErrorCode, delete_groups, list_groups, offset_delete, offset_fetch};
 use crate::engine::group::{GroupMetadata, Place};
 use crate::engine::{Error, Reply, Target, coordinator};
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,7 +114,7 @@ pub struct OfGroup<Q> {
 }
 
 impl<Q> OfGroup<Q> {
-    fn of(group: String, question: Q) -> Self {
+    pub(super) fn of(group: String, question: Q) -> Self {
         Self { group, question, coordinator: None, output: None }
     }
 }
@@ -166,180 +163,6 @@ impl<Q: Question> Op for OfGroup<Q> {
 
     fn output(&mut self) -> Option<Output> {
         self.output.take()
-    }
-}
-
-/// A group and its members.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GroupDescription {
-    /// Its name.
-    pub group: String,
-    /// `classic` or `consumer` (KIP-848).
-    pub kind: &'static str,
-    /// `consumer`, `connect`; empty for a group that only keeps offsets.
-    pub protocol_type: String,
-    /// `Stable`, `Empty`.
-    pub state: String,
-    /// The name of the assignor; empty while there is none.
-    pub assignor: String,
-    /// The broker that coordinates it.
-    pub coordinator: i32,
-    /// Its members.
-    pub members: Vec<GroupMember>,
-}
-
-/// A member of a group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GroupMember {
-    /// The id its coordinator made.
-    pub id: String,
-    /// The id of a static member (KIP-345).
-    pub instance_id: Option<String>,
-    /// What it calls itself.
-    pub client_id: String,
-    /// Where it connects from, as the broker sees it.
-    pub host: String,
-    /// Where it stands.
-    pub rack: Option<String>,
-    /// The topics it subscribes to.
-    pub topics: Vec<String>,
-    /// The pattern it subscribes to (KIP-848).
-    pub topic_pattern: Option<String>,
-    /// What it reads.
-    pub assigned: Vec<Place>,
-    /// What it will read when the others have let go (KIP-848).
-    pub target: Option<Vec<Place>>,
-}
-
-/// DescribeGroups, and ConsumerGroupDescribe for what that does not know.
-#[derive(Default)]
-pub struct DescribeGroup {
-    next_gen: bool,
-}
-
-impl OfGroup<DescribeGroup> {
-    /// State and members of a group.
-    pub fn describe(group: String) -> Self {
-        Self::of(group, DescribeGroup::default())
-    }
-}
-
-impl Question for DescribeGroup {
-    const NAME: &'static str = "describe a group";
-
-    fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str) {
-        match self.next_gen {
-            false => {
-                let request = describe_groups::Request { groups: vec![group.to_owned()], ..Default::default() };
-                cx.send(Target::Node(node), request, ANSWER);
-            }
-            true => {
-                let group_ids = vec![group.to_owned()];
-                let request = consumer_group_describe::Request { group_ids, ..Default::default() };
-                cx.send(Target::Node(node), request, ANSWER);
-            }
-        }
-    }
-
-    fn read(&mut self, group: &str, reply: Reply) -> Result<Option<Output>, Error> {
-        let refused = |code| Error::refused(code, format!("describe group {group:?}"));
-        if self.next_gen {
-            let response: consumer_group_describe::Response = reply.decode()?;
-            let found = response.groups.into_iter().find(|g| g.group_id == group);
-            let found = found.ok_or_else(|| refused(ErrorCode::GROUP_ID_NOT_FOUND))?;
-            found.error_code.check().map_err(refused)?;
-            return Ok(Some(Output::Group(Box::new(of_next_gen(found)))));
-        }
-        let response: describe_groups::Response = reply.decode()?;
-        let found = response.groups.into_iter().find(|g| g.group_id == group);
-        let found = found.ok_or_else(|| refused(ErrorCode::GROUP_ID_NOT_FOUND))?;
-        // Before v6 what is no classic group is a dead one.
-        if found.error_code == ErrorCode::GROUP_ID_NOT_FOUND || found.group_state == "Dead" {
-            self.next_gen = true;
-            return Ok(None);
-        }
-        found.error_code.check().map_err(refused)?;
-        Ok(Some(Output::Group(Box::new(of_classic(found)))))
-    }
-
-    fn fail(&mut self, group: &str, error: Error) -> Error {
-        match error.code() {
-            // A broker without groups of KIP-848 has none of this name either.
-            Some(ErrorCode::UNSUPPORTED_VERSION) if self.next_gen => {
-                Error::refused(ErrorCode::GROUP_ID_NOT_FOUND, format!("describe group {group:?}"))
-            }
-            _ => error,
-        }
-    }
-}
-
-fn of_classic(found: describe_groups::Group) -> GroupDescription {
-    let is_consumer = found.protocol_type == "consumer";
-    let member = |m: describe_groups::Member| {
-        // What other kinds of groups say is theirs; what makes no sense, and what is missing in a rebalance, is nothing.
-        let subscription: Option<Subscription> =
-            is_consumer.then(|| consumer_protocol::decode(m.member_metadata).ok()).flatten();
-        let assignment: Option<Assignment> =
-            is_consumer.then(|| consumer_protocol::decode(m.member_assignment).ok()).flatten();
-        let (subscription, assignment) = (subscription.unwrap_or_default(), assignment.unwrap_or_default());
-        GroupMember {
-            id: m.member_id,
-            instance_id: m.group_instance_id,
-            client_id: m.client_id,
-            host: m.client_host,
-            rack: subscription.rack_id,
-            topics: subscription.topics,
-            topic_pattern: None,
-            assigned: in_order(&assignment.assigned_partitions),
-            target: None,
-        }
-    };
-    GroupDescription {
-        group: found.group_id,
-        kind: "classic",
-        protocol_type: found.protocol_type,
-        state: found.group_state,
-        assignor: found.protocol_data,
-        coordinator: -1,
-        members: found.members.into_iter().map(member).collect(),
-    }
-}
-
-fn in_order(topics: &[TopicPartitions]) -> Vec<Place> {
-    let places = |t: &TopicPartitions| {
-        let name: Arc<str> = t.topic.as_str().into();
-        t.partitions.iter().map(move |p| (name.clone(), *p)).collect::<Vec<Place>>()
-    };
-    let mut all: Vec<Place> = topics.iter().flat_map(places).collect();
-    all.sort_unstable();
-    all
-}
-
-fn of_next_gen(found: consumer_group_describe::Group) -> GroupDescription {
-    let places = |assignment: consumer_group_describe::Assignment| {
-        let named = assignment.topic_partitions.into_iter();
-        let named = named.map(|t| TopicPartitions { topic: t.topic_name, partitions: t.partitions });
-        in_order(&named.collect::<Vec<_>>())
-    };
-    let member = |m: consumer_group_describe::Member| GroupMember {
-        id: m.member_id,
-        instance_id: m.instance_id,
-        client_id: m.client_id,
-        host: m.client_host,
-        rack: m.rack_id,
-        topics: m.subscribed_topic_names,
-        topic_pattern: m.subscribed_topic_regex.filter(|pattern| !pattern.is_empty()),
-        assigned: places(m.assignment),
-        target: Some(places(m.target_assignment)),
-    };
-    GroupDescription {
-        group: found.group_id,
-        kind: "consumer",
-        protocol_type: "consumer".to_owned(),
-        state: found.group_state,
-        assignor: found.assignor_name,
-        coordinator: -1,
-        members: found.members.into_iter().map(member).collect(),
     }
 }
 

@@ -7,6 +7,7 @@
 mod configs;
 mod epochs;
 mod group;
+mod group_description;
 mod groups;
 mod offsets;
 mod topics;
@@ -14,7 +15,8 @@ mod topics;
 pub use configs::{AlterConfigs, ConfigEntry, ConfigResource, DescribeConfigs};
 pub use epochs::EpochEnds;
 pub use group::{Commit, Committed, CommittedOffset};
-pub use groups::{AlterOffsets, GroupDescription, GroupLag, GroupListing, GroupMember, ListGroups, OfGroup};
+pub use group_description::{GroupDescription, GroupMember};
+pub use groups::{AlterOffsets, GroupLag, GroupListing, ListGroups, OfGroup};
 pub use offsets::ListOffsets;
 pub use topics::{CreatePartitions, CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
 

@@ -1,0 +1,229 @@
+//! What a group is: its state and members, of whichever kind it is.
+
+use super::group::OFFSETS as ANSWER;
+use super::groups::{OfGroup, Question};
+use super::{Cx, Output};
+use crate::api::data::consumer_protocol::{self, Assignment, Subscription, TopicPartitions};
+use crate::api::{ErrorCode, consumer_group_describe, describe_groups, share_group_describe};
+use crate::engine::group::Place;
+use crate::engine::{Error, Reply, Target};
+use std::sync::Arc;
+
+/// A group and its members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupDescription {
+    /// Its name.
+    pub group: String,
+    /// `classic`, `consumer` (KIP-848) or `share` (KIP-932).
+    pub kind: &'static str,
+    /// `consumer`, `connect`, `share`; empty for a group that only keeps offsets.
+    pub protocol_type: String,
+    /// `Stable`, `Empty`.
+    pub state: String,
+    /// The name of the assignor; empty while there is none.
+    pub assignor: String,
+    /// The broker that coordinates it.
+    pub coordinator: i32,
+    /// Its members.
+    pub members: Vec<GroupMember>,
+}
+
+/// A member of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The id its coordinator made.
+    pub id: String,
+    /// The id of a static member (KIP-345).
+    pub instance_id: Option<String>,
+    /// What it calls itself.
+    pub client_id: String,
+    /// Where it connects from, as the broker sees it.
+    pub host: String,
+    /// Where it stands.
+    pub rack: Option<String>,
+    /// The topics it subscribes to.
+    pub topics: Vec<String>,
+    /// The pattern it subscribes to (KIP-848).
+    pub topic_pattern: Option<String>,
+    /// What it reads.
+    pub assigned: Vec<Place>,
+    /// What it will read when the others have let go (KIP-848).
+    pub target: Option<Vec<Place>>,
+}
+
+/// How a group is described: no API knows groups of another kind than its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    #[default]
+    Classic,
+    Consumer,
+    Share,
+}
+
+/// DescribeGroups, ConsumerGroupDescribe for what that does not know, and ShareGroupDescribe for what neither does.
+#[derive(Default)]
+pub struct DescribeGroup(Kind);
+
+impl OfGroup<DescribeGroup> {
+    /// State and members of a group.
+    pub fn describe(group: String) -> Self {
+        Self::of(group, DescribeGroup::default())
+    }
+}
+
+impl Question for DescribeGroup {
+    const NAME: &'static str = "describe a group";
+
+    fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str) {
+        let (target, group_ids) = (Target::Node(node), vec![group.to_owned()]);
+        match self.0 {
+            Kind::Classic => {
+                cx.send(target, describe_groups::Request { groups: group_ids, ..Default::default() }, ANSWER);
+            }
+            Kind::Consumer => {
+                cx.send(target, consumer_group_describe::Request { group_ids, ..Default::default() }, ANSWER);
+            }
+            Kind::Share => {
+                cx.send(target, share_group_describe::Request { group_ids, ..Default::default() }, ANSWER);
+            }
+        }
+    }
+
+    fn read(&mut self, group: &str, reply: Reply) -> Result<Option<Output>, Error> {
+        let (found, error_code) = match self.0 {
+            Kind::Classic => {
+                let response: describe_groups::Response = reply.decode()?;
+                let found = response.groups.into_iter().find(|g| g.group_id == group);
+                // Before v6 what is no classic group is a dead one.
+                let found = found.filter(|g| g.group_state != "Dead");
+                found.map(|g| (g.error_code, of_classic(g)))
+            }
+            Kind::Consumer => {
+                let response: consumer_group_describe::Response = reply.decode()?;
+                let found = response.groups.into_iter().find(|g| g.group_id == group);
+                found.map(|g| (g.error_code, of_consumer(g)))
+            }
+            Kind::Share => {
+                let response: share_group_describe::Response = reply.decode()?;
+                let found = response.groups.into_iter().find(|g| g.group_id == group);
+                found.map(|g| (g.error_code, of_share(g)))
+            }
+        }
+        .map_or((None, ErrorCode::GROUP_ID_NOT_FOUND), |(code, found)| (Some(found), code));
+        match (error_code, self.0) {
+            (ErrorCode::GROUP_ID_NOT_FOUND, Kind::Classic) => self.0 = Kind::Consumer,
+            (ErrorCode::GROUP_ID_NOT_FOUND, Kind::Consumer) => self.0 = Kind::Share,
+            (code, _) => {
+                code.check().map_err(|code| Error::refused(code, format!("describe group {group:?}")))?;
+                return Ok(found.map(|found| Output::Group(Box::new(found))));
+            }
+        }
+        Ok(None)
+    }
+
+    fn fail(&mut self, group: &str, error: Error) -> Error {
+        match error.code() {
+            // A broker without groups of a kind has none of this name either.
+            Some(ErrorCode::UNSUPPORTED_VERSION) if self.0 != Kind::Classic => {
+                Error::refused(ErrorCode::GROUP_ID_NOT_FOUND, format!("describe group {group:?}"))
+            }
+            _ => error,
+        }
+    }
+}
+
+fn of_classic(found: describe_groups::Group) -> GroupDescription {
+    let is_consumer = found.protocol_type == "consumer";
+    let member = |m: describe_groups::Member| {
+        // What other kinds of groups say is theirs; what makes no sense, and what is missing in a rebalance, is nothing.
+        let subscription: Option<Subscription> =
+            is_consumer.then(|| consumer_protocol::decode(m.member_metadata).ok()).flatten();
+        let assignment: Option<Assignment> =
+            is_consumer.then(|| consumer_protocol::decode(m.member_assignment).ok()).flatten();
+        let (subscription, assignment) = (subscription.unwrap_or_default(), assignment.unwrap_or_default());
+        GroupMember {
+            id: m.member_id,
+            instance_id: m.group_instance_id,
+            client_id: m.client_id,
+            host: m.client_host,
+            rack: subscription.rack_id,
+            topics: subscription.topics,
+            topic_pattern: None,
+            assigned: in_order(&assignment.assigned_partitions),
+            target: None,
+        }
+    };
+    GroupDescription {
+        group: found.group_id,
+        kind: "classic",
+        protocol_type: found.protocol_type,
+        state: found.group_state,
+        assignor: found.protocol_data,
+        coordinator: -1,
+        members: found.members.into_iter().map(member).collect(),
+    }
+}
+
+fn in_order(topics: &[TopicPartitions]) -> Vec<Place> {
+    let places = |t: &TopicPartitions| {
+        let name: Arc<str> = t.topic.as_str().into();
+        t.partitions.iter().map(move |p| (name.clone(), *p)).collect::<Vec<Place>>()
+    };
+    let mut all: Vec<Place> = topics.iter().flat_map(places).collect();
+    all.sort_unstable();
+    all
+}
+
+fn of_consumer(found: consumer_group_describe::Group) -> GroupDescription {
+    let places = |assignment: consumer_group_describe::Assignment| {
+        let named = assignment.topic_partitions.into_iter();
+        let named = named.map(|t| TopicPartitions { topic: t.topic_name, partitions: t.partitions });
+        in_order(&named.collect::<Vec<_>>())
+    };
+    let member = |m: consumer_group_describe::Member| GroupMember {
+        id: m.member_id,
+        instance_id: m.instance_id,
+        client_id: m.client_id,
+        host: m.client_host,
+        rack: m.rack_id,
+        topics: m.subscribed_topic_names,
+        topic_pattern: m.subscribed_topic_regex.filter(|pattern| !pattern.is_empty()),
+        assigned: places(m.assignment),
+        target: Some(places(m.target_assignment)),
+    };
+    GroupDescription {
+        group: found.group_id,
+        kind: "consumer",
+        protocol_type: "consumer".to_owned(),
+        state: found.group_state,
+        assignor: found.assignor_name,
+        coordinator: -1,
+        members: found.members.into_iter().map(member).collect(),
+    }
+}
+
+fn of_share(found: share_group_describe::Group) -> GroupDescription {
+    let places = |assignment: share_group_describe::Assignment| {
+        let named = assignment.topic_partitions.into_iter();
+        let named = named.map(|t| TopicPartitions { topic: t.topic_name, partitions: t.partitions });
+        in_order(&named.collect::<Vec<_>>())
+    };
+    let member = |m: share_group_describe::Member| GroupMember {
+        id: m.member_id,
+        client_id: m.client_id,
+        host: m.client_host,
+        rack: m.rack_id,
+        topics: m.subscribed_topic_names,
+        assigned: places(m.assignment),
+        ..Default::default()
+    };
+    GroupDescription {
+        group: found.group_id,
+        kind: "share",
+        protocol_type: "share".to_owned(),
+        state: found.group_state,
+        assignor: found.assignor_name,
+        coordinator: -1,
+        members: found.members.into_iter().map(member).collect(),
+    }
+}
