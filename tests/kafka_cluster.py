@@ -75,6 +75,10 @@ class KafkaCluster:
         """Every node's address, dead ones too."""
         return ",".join(f"{HOST}:{port}" for port in self._ports[: self._count])
 
+    def port(self, node: int) -> int:
+        """The port of a node's own listener."""
+        return self._ports[node - 1]
+
     def __enter__(self) -> Self:
         java, jars = find_java(), kafka_jars(VERSION)
         self._java = [java, *SMALL_JVM, "-cp", f"{jars}/*"]
@@ -118,7 +122,7 @@ class KafkaCluster:
     def wait_for(self, node: int, brokers: int) -> None:
         """Wait until a node answers, and knows of so many brokers."""
         deadline = time.monotonic() + START_TIMEOUT
-        while broker_count(self._ports[node - 1]) < brokers:
+        while broker_count(self.port(node)) < brokers:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._processes[node].wait(0.05)
                 raise RuntimeError(f"node {node} ended:\n{tail(self._log(node))}")
