@@ -92,7 +92,9 @@ fuzz: needs-rust $(FUZZ) ## each fuzz target for SECONDS=60; TARGETS= names some
 			-max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 -verbosity=0 || exit 1; \
 	done
 
-soak: needs-everything build ## what takes long: SEEDS=5000 simulated scenarios of each kind, ROUNDS=10 of the tests in which nodes die
+soak: export KLAMM_SOAK_SECONDS ?= 3600
+soak: needs-everything build ## what takes long: KLAMM_SOAK_SECONDS=3600 of faults, SEEDS=5000 simulated scenarios of each kind, ROUNDS=10 of the tests in which nodes die
+	@$(BIN)/pytest -q -o faulthandler_timeout=$$(($(KLAMM_SOAK_SECONDS) + 900)) tests/soak
 	@KLAMM_SIM_SEEDS=$(SEEDS) cargo test $(CARGO_FLAGS) --release --features arrow --test klamm sim
 	@for round in $$(seq $(ROUNDS)); do $(BIN)/pytest -q tests/broker/test_cluster.py tests/broker/test_exactly_once.py || exit 1; done
 

@@ -5,7 +5,7 @@
         cluster.start_node(2) # on the same ports, with the data it had
 
 Every node is broker and controller, and every topic has three replicas of which two must be in sync, so that the cluster
-goes on with one node less and loses nothing that was acknowledged to `acks=all`.
+goes on with one node less and loses nothing that was acknowledged to `acks=all`. One node alone has one copy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kafka_broker import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from typing_extensions import Self
 
@@ -54,9 +54,18 @@ _REPLICATED = {
 class KafkaCluster:
     """Nodes numbered from 1; a context manager."""
 
-    def __init__(self, nodes: int = 3, config: Mapping[str, object] | None = None) -> None:
-        self._config = {**_REPLICATED, **(config or {})}
+    def __init__(
+        self,
+        nodes: int = 3,
+        config: Mapping[str, object] | None = None,
+        doors: Sequence[Mapping[str, str]] = (),
+    ) -> None:
+        """`doors` are more listeners of each node: a name in capitals, and the address that clients are told (a proxy's)."""
+        single = dict.fromkeys((key for key in _REPLICATED if key.endswith(("factor", "replicas", "isr"))), 1)
+        self._config = {**_REPLICATED, **(single if nodes == 1 else {}), **(config or {})}
         self._count = nodes
+        self._told = doors or [{}] * nodes
+        self.doors: list[dict[str, str]] = []
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._ports: list[int] = []
@@ -66,11 +75,17 @@ class KafkaCluster:
         """Every node's address, dead ones too."""
         return ",".join(f"{HOST}:{port}" for port in self._ports[: self._count])
 
+    def port(self, node: int) -> int:
+        """The port of a node's own listener."""
+        return self._ports[node - 1]
+
     def __enter__(self) -> Self:
         java, jars = find_java(), kafka_jars(VERSION)
         self._java = [java, *SMALL_JVM, "-cp", f"{jars}/*"]
         self._directory = tempfile.TemporaryDirectory(prefix="klamm-cluster-", ignore_cleanup_errors=True)
-        self._ports = free_ports(2 * self._count)
+        self._ports = free_ports(2 * self._count + sum(map(len, self._told)))
+        more = iter(self._ports[2 * self._count :])
+        self.doors = [{name: f"{HOST}:{next(more)}" for name in told} for told in self._told]
         voters = ",".join(f"{n}@{HOST}:{self._ports[self._count + n - 1]}" for n in self._nodes())
         try:
             self._format_all(voters)
@@ -107,7 +122,7 @@ class KafkaCluster:
     def wait_for(self, node: int, brokers: int) -> None:
         """Wait until a node answers, and knows of so many brokers."""
         deadline = time.monotonic() + START_TIMEOUT
-        while broker_count(self._ports[node - 1]) < brokers:
+        while broker_count(self.port(node)) < brokers:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._processes[node].wait(0.05)
                 raise RuntimeError(f"node {node} ended:\n{tail(self._log(node))}")
@@ -120,6 +135,19 @@ class KafkaCluster:
     def _home(self, node: int) -> Path:
         assert self._directory is not None
         return Path(self._directory.name) / f"node-{node}"
+
+    def _listeners(self, node: int) -> dict[str, object]:
+        port, controller_port = self._ports[node - 1], self._ports[self._count + node - 1]
+        plain, controller = f"PLAINTEXT://{HOST}:{port}", f"CONTROLLER://{HOST}:{controller_port}"
+        own, told = (
+            [f"{name}://{address}" for name, address in doors[node - 1].items()] for doors in (self.doors, self._told)
+        )
+        names = ["PLAINTEXT", "CONTROLLER", *self._told[node - 1]]
+        return {
+            "listeners": ",".join([plain, *own, controller]),
+            "advertised.listeners": ",".join([plain, *told]),
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+        }
 
     def _log(self, node: int) -> Path:
         return self._home(node) / "kafka.log"
@@ -134,5 +162,6 @@ class KafkaCluster:
         home.mkdir()
         properties = home / "server.properties"
         ports = self._ports[node - 1], self._ports[self._count + node - 1]
-        properties.write_text(properties_text(self._config, home / "data", ports, node, voters), encoding="utf-8")
+        config = {**self._listeners(node), **self._config}
+        properties.write_text(properties_text(config, home / "data", ports, node, voters), encoding="utf-8")
         return start_formatting(self._java, home)

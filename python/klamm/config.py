@@ -39,11 +39,12 @@ class CommonConfig(TypedDict, total=False):
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
     sasl_oauth_token_provider: TokenProvider
     sasl_oauthbearer_assertion_file: str
+    sasl_oauthbearer_aws_region: str
     sasl_oauthbearer_client_id: str
     sasl_oauthbearer_client_secret: str
     sasl_oauthbearer_extensions: str
     sasl_oauthbearer_grant_type: Literal["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"]
-    sasl_oauthbearer_method: Literal["default", "oidc"]
+    sasl_oauthbearer_method: Literal["default", "oidc", "aws-msk-iam"]
     sasl_oauthbearer_scope: str
     sasl_oauthbearer_token_endpoint_url: str
     sasl_password: str

@@ -69,10 +69,15 @@ def _chosen(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[
     if provider is not None:
         function, is_confluents = provider
         return partial(_call, partial(function, "") if is_confluents else function, extensions)
+    if settings.get("method") == "aws-msk-iam":
+        from klamm import aws
+
+        return partial(_call, aws.token_provider(settings.get("aws.region")), extensions)
     if url is None:
         raise ConfigError(
             "sasl.mechanism=OAUTHBEARER needs to know where tokens come from",
-            hint="set sasl.oauth.token.provider, or sasl.oauthbearer.token.endpoint.url",
+            hint="set sasl.oauth.token.provider, sasl.oauthbearer.token.endpoint.url, or"
+            " sasl.oauthbearer.method=aws-msk-iam",
         )
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or parts.username is not None:

@@ -286,6 +286,16 @@ impl Consumer {
         Ok(slices)
     }
 
+    /// The same for a reader that has records already, which an error would throw away: it stays for the next poll.
+    pub fn try_more(&self, max_records: usize, max_bytes: usize) -> Vec<Slice> {
+        let slices = self.shared.role().consumer.take_records(max_records, max_bytes);
+        if !slices.is_empty() {
+            // A client that came to its end says so at the next poll, too.
+            self.shared.wake().ok();
+        }
+        slices
+    }
+
     /// Waits until [`Consumer::try_poll`] has something, or everything up to the ends was given out.
     pub fn wait_for_records(&self, timeout: Duration) -> bool {
         self.activity.waiting.fetch_add(1, Relaxed);

@@ -119,7 +119,8 @@ keys! {
     "sasl.password": Kind::Secret, "", ALL, "Its password.";
     "sasl.jaas.config": Kind::Secret, "", ALL, "User and password as Java programs have them: `...LoginModule required username=\"...\" password=\"...\";`. The OAuth module's clientId, clientSecret and scope are taken, too.";
     "sasl.oauth.token.provider" or "oauth_cb": Kind::Function, "", ALL, "For OAUTHBEARER: returns a token and when it expires, in seconds since 1970. Called on a thread of its own, again before the token expires.";
-    "sasl.oauthbearer.method": Kind::Choice(&["default", "oidc"]), "default", ALL, "Whether tokens come from sasl.oauth.token.provider, or (oidc) from sasl.oauthbearer.token.endpoint.url.";
+    "sasl.oauthbearer.method": Kind::Choice(&["default", "oidc", "aws-msk-iam"]), "default", ALL, "Whether tokens come from sasl.oauth.token.provider, from sasl.oauthbearer.token.endpoint.url (oidc), or are signed for Amazon MSK (aws-msk-iam; needs klamm[aws]).";
+    "sasl.oauthbearer.aws.region": Kind::Text, "", ALL, "The region of the MSK cluster; that of AWS_REGION, AWS_DEFAULT_REGION or the profile if left out.";
     "sasl.oauthbearer.token.endpoint.url": Kind::Text, "", ALL, "Where tokens are asked for, by HTTP(S); implies sasl.oauthbearer.method=oidc.";
     "sasl.oauthbearer.grant.type": Kind::Choice(&["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"]), "client_credentials", ALL, "What proves to the token endpoint who the client is: a secret, or a signed assertion.";
     "sasl.oauthbearer.client.id" or "sasl.oauthbearer.client.credentials.client.id": Kind::Text, "", ALL, "The client's name at the token endpoint.";

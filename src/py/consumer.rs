@@ -14,7 +14,7 @@ use super::producer::list;
 use super::record::{Record, Records};
 use super::taken::{Chunk, Taken};
 use super::tokens;
-use crate::client::{self, Assigned, Change, CommittedOffset, CustomAssignor, Role};
+use crate::client::{self, Assigned, Change, CommittedOffset, CustomAssignor, Role, Slice};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
@@ -146,9 +146,14 @@ impl ConsumerCore {
         if slices.is_empty() {
             return Ok(if self.client.is_finished() { Fetched::End } else { Fetched::Nothing });
         }
+        Ok(if self.keep(slices) { Fetched::Records } else { Fetched::Nothing })
+    }
+
+    /// Keeps what the client gave; whether there is a record.
+    fn keep(&self, slices: Vec<Slice>) -> bool {
         let mut taken = self.taken();
         taken.chunks.extend(slices.into_iter().filter(|s| !s.records.is_empty()).map(Chunk::new));
-        Ok(if taken.chunks.is_empty() { Fetched::Nothing } else { Fetched::Records })
+        !taken.chunks.is_empty()
     }
 
     /// The same, waiting until `end`.
@@ -189,7 +194,15 @@ impl ConsumerCore {
                 size += part.size();
                 parts.push(part);
             }
-            if rows >= most || size >= bytes || self.try_fetch(py, most - rows, bytes - size)? != Fetched::Records {
+            if rows >= most || size >= bytes {
+                return Ok(Records::new(parts));
+            }
+            let more = if parts.is_empty() {
+                self.try_fetch(py, most, bytes)? == Fetched::Records
+            } else {
+                self.keep(self.client.try_more(most - rows, bytes - size))
+            };
+            if !more {
                 return Ok(Records::new(parts));
             }
         }

@@ -283,11 +283,22 @@ impl<T: Send> Consumer<T> {
             || self.partitions.values().any(Partition::is_ready)
     }
 
-    /// Gives out what is buffered: up to `max_records` and about `max_bytes`, partitions taking turns.
+    /// Gives out what is buffered, as [`Consumer::take_records`], or why there is nothing, once.
     pub fn poll_records(&mut self, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
+        let out = self.take_records(max_records, max_bytes);
+        if out.is_empty() && !self.has_change() {
+            let error = self.error.take().or_else(|| self.partitions.values_mut().find_map(Partition::take_error));
+            let error = error.or_else(|| self.ended.clone());
+            return error.map_or(Ok(out), Err);
+        }
+        Ok(out)
+    }
+
+    /// Gives out what is buffered: up to `max_records` and about `max_bytes`, partitions taking turns.
+    pub fn take_records(&mut self, max_records: usize, max_bytes: usize) -> Vec<Slice> {
         let mut out = Vec::new();
         if self.has_change() {
-            return Ok(out);
+            return out;
         }
         let (mut records, mut bytes) = (0, 0);
         let (before, from): (Vec<usize>, Vec<usize>) = self.partitions.keys().partition(|slot| **slot < self.turn);
@@ -303,12 +314,7 @@ impl<T: Send> Consumer<T> {
             records += r;
             bytes += b;
         }
-        if out.is_empty() {
-            let error = self.error.take().or_else(|| self.partitions.values_mut().find_map(Partition::take_error));
-            let error = error.or_else(|| self.ended.clone());
-            return error.map_or(Ok(out), Err);
-        }
-        Ok(out)
+        out
     }
 
     /// The next operation that ended.

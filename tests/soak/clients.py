@@ -1,0 +1,264 @@
+"""The clients of the soak: producers, members of groups, and what they saw; a process that does nothing else.
+
+It is measured from outside, so nothing here grows: what was read is marked in tables that have their full size from the
+start. The settings come as the only argument (JSON); `stop` on standard input ends the producers, and then the members when
+they have read everything. Each line of standard output is a JSON object: `progress` every second, at the end `report`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from collections import Counter, deque
+from pathlib import Path
+
+import klamm
+from klamm.errors import FencedError, KafkaError, KafkaTimeoutError, TransactionAbortedError
+
+TICK_S = 0.05
+OUTSTANDING = 5_000
+READ_ALL_S = 90
+"""How long members may take to read what is left."""
+QUICK = {"request_timeout_ms": 3_000, "socket_connection_setup_timeout_ms": 3_000}
+
+
+class Worker(threading.Thread):
+    """A client on a thread; what it raises, but does not expect, is in `died`."""
+
+    def __init__(self, name):
+        super().__init__(name=name)
+        self.errors, self.died = Counter(), None
+        self.count, self.longest_gap, self.last = 0, 0.0, time.monotonic()
+
+    def run(self):
+        try:
+            self.work()
+        except BaseException:  # noqa: BLE001 - reported
+            self.died = traceback.format_exc()
+
+    def note(self, error):
+        self.errors[f"{type(error).__name__}: {error}"[:300]] += 1
+
+    def got_on(self, count):
+        now = time.monotonic()
+        self.longest_gap = max(self.longest_gap, now - self.last)
+        self.last = now
+        self.count += count
+
+    def said(self):
+        return {
+            "count": self.count,
+            "longest_gap": round(max(self.longest_gap, 0), 1),
+            "errors": dict(self.errors),
+            "died": self.died,
+        }
+
+
+class Producing(Worker):
+    """Sends numbers at a steady rate; all that are not in `failed` were acknowledged."""
+
+    def __init__(self, settings, topic, **config):
+        super().__init__(f"producer {topic}")
+        self.settings, self.topic, self.config = settings, topic, config
+        self.stops = threading.Event()
+        self.sent, self.failed = 0, []
+
+    def paced(self):
+        """The numbers to send now, every so often."""
+        each = max(int(self.settings["rate"] * TICK_S), 1)
+        while not self.stops.wait(TICK_S) and self.sent + each <= self.settings["capacity"]:
+            numbers = range(self.sent, self.sent + each)
+            self.sent += each
+            yield numbers
+
+    def work(self):
+        waiting = deque()
+
+        def acknowledged(most):
+            while len(waiting) > most or (waiting and waiting[0][1].done()):
+                number, delivery = waiting.popleft()
+                try:
+                    delivery.result(None)
+                    self.got_on(1)
+                except KafkaError as error:
+                    self.note(error)
+                    self.failed.append(number)
+
+        partitions = self.settings["partitions"]
+        with klamm.Producer(self.settings["servers"], **self.config, **QUICK) as producer:
+            for numbers in self.paced():
+                for number in numbers:
+                    delivery = producer.send(self.topic, b"%d" % number, partition=number % partitions)
+                    waiting.append((number, delivery))
+                acknowledged(OUTSTANDING)
+            acknowledged(0)
+
+
+class Transacting(Producing):
+    """The same in transactions; one that was given up is done again, one whose end nobody knows is in `unknown`."""
+
+    def __init__(self, settings, topic):
+        super().__init__(settings, topic)
+        self.unknown, self.transactions = [], 0
+
+    def work(self):
+        left = iter(self.paced())
+        numbers = next(left, None)
+        while numbers is not None:
+            config = {"transactional_id": self.topic, "transaction_timeout_ms": 20_000}
+            with klamm.Producer(self.settings["servers"], **config, **QUICK) as producer:
+                try:
+                    while numbers is not None:
+                        if self.transact(producer, numbers):
+                            numbers = next(left, None)
+                except FencedError as error:  # the broker ended a transaction that took too long
+                    self.note(error)
+
+    def transact(self, producer, numbers):
+        partitions = self.settings["partitions"]
+        try:
+            with producer.transaction() as tx:
+                for number in numbers:
+                    tx.send_nowait(self.topic, b"%d" % number, partition=number % partitions)
+        except KafkaTimeoutError as error:
+            self.note(error)
+            self.unknown += numbers
+            return True
+        except TransactionAbortedError as error:
+            self.note(error)
+            return False
+        self.transactions += 1
+        self.got_on(len(numbers))
+        return True
+
+
+class Member(Worker):
+    """Reads all topics in a group and marks what it saw in the group's tables."""
+
+    def __init__(self, settings, group, number, tables, **config):
+        super().__init__(f"member {number} of {group}")
+        self.settings, self.group, self.tables, self.config = settings, group, tables, config
+        self.stops = threading.Event()
+        self.again, self.assigned = 0, 0
+
+    def work(self):
+        with klamm.Consumer(
+            self.settings["servers"],
+            group_id=self.group,
+            topics=list(self.tables),
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            auto_commit_interval_ms=1_000,
+            **self.config,
+            **QUICK,
+        ) as consumer:
+            while not self.stops.is_set():
+                try:
+                    records = consumer.poll(0.2)
+                    self.assigned = len(consumer.assignment())
+                except KafkaError as error:
+                    self.note(error)
+                    continue
+                for record in records:
+                    table, number = self.tables[record.topic], int(record.value)
+                    self.again += table[number]
+                    table[number] = 1
+                if records:
+                    self.got_on(len(records))
+
+    def said(self):
+        return super().said() | {"again": self.again, "assigned": self.assigned}
+
+
+def held():
+    """The descriptors and threads of this process."""
+    return tuple(len(list(Path("/proc/self", kind).iterdir())) for kind in ("fd", "task"))
+
+
+def say(kind, **more):
+    sys.stdout.write(json.dumps({"kind": kind, **more}) + "\n")
+    sys.stdout.flush()
+
+
+def unread(producer, table):
+    """How many acknowledged numbers a group did not see."""
+    missed = set(producer.failed) | set(getattr(producer, "unknown", ()))
+    return table.count(0, 0, producer.sent) - sum(1 for number in missed if not table[number])
+
+
+def read_all(producers, tables):
+    left = sum(unread(producer, mine[producer.topic]) for producer in producers for mine in tables.values())
+    return left == 0
+
+
+def wait(condition, seconds):
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
+def main():
+    settings = json.loads(sys.argv[1])
+    stop = threading.Event()
+
+    def listen():
+        if sys.stdin.readline() != "stop\n":
+            os._exit(1)  # whoever started this is gone
+        stop.set()
+
+    before = held()
+    threading.Thread(target=listen, daemon=True).start()
+    plain, packed, transactional = settings["topics"]
+    producers = [
+        Producing(settings, plain),
+        Producing(settings, packed, linger_ms=20, compression_type="lz4"),
+        Transacting(settings, transactional),
+    ]
+    # Written once, so that the memory is there from the start.
+    tables = {
+        group: {topic: bytearray(b"\0") * settings["capacity"] for topic in settings["topics"]}
+        for group in settings["groups"]
+    }
+    members = [
+        Member(settings, group, number, tables[group], **config)
+        for group, (count, config) in settings["groups"].items()
+        for number in range(1, count + 1)
+    ]
+    workers = [*producers, *members]
+    for worker in workers:
+        worker.start()
+    while not stop.wait(1):
+        say("progress", counts={worker.name: worker.count for worker in workers})
+    assigned = {member.name: member.assigned for member in members}
+    for producer in producers:
+        producer.stops.set()
+    for producer in producers:
+        producer.join(150)
+    wait(lambda: read_all(producers, tables), READ_ALL_S)
+    for member in members:
+        member.stops.set()
+    for member in members:
+        member.join(60)
+    stuck = [worker.name for worker in workers if worker.is_alive()]
+    wait(lambda: held() == before, 10)
+    say(
+        "report",
+        producers={
+            p.topic: p.said()
+            | {"sent": p.sent, "failed": p.failed}
+            | {key: getattr(p, key) for key in ("unknown", "transactions") if hasattr(p, key)}
+            for p in producers
+        },
+        members={member.name: member.said() | {"assigned": assigned[member.name]} for member in members},
+        unread={group: {p.topic: unread(p, mine[p.topic]) for p in producers} for group, mine in tables.items()},
+        stuck=stuck,
+        held={"before": before, "after": held()},
+    )
+
+
+if __name__ == "__main__":
+    main()

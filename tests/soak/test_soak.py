@@ -1,0 +1,373 @@
+"""Three producers and five members for as long as one likes, on three nodes of Kafka where something breaks every five seconds.
+
+    make soak                           # an hour of it
+    KLAMM_SOAK_SECONDS=600 pytest -o faulthandler_timeout=1500 tests/soak
+
+Nothing that was acknowledged may be missing, nothing may be there twice, nobody may be stuck, and clients that are closed leave
+no descriptor and no thread. The summary has the rest: how memory went, what was raised, how long nobody got on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import klamm
+from chaos_proxy import TO_BROKER, TO_CLIENT, ChaosProxy
+from kafka_broker import KafkaUnavailable, broker_count
+from kafka_cluster import KafkaCluster
+from klamm import protocol
+from klamm.errors import KafkaError
+from settled import wait_until_settled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import Self
+
+SECONDS = int(os.environ.get("KLAMM_SOAK_SECONDS") or 60)
+SEED = int(os.environ.get("KLAMM_SOAK_SEED") or 1)
+EVERY_S = 5.0
+CALM_S = 20.0
+"""Without faults at the end, in which everybody has to get on."""
+RATE = 200
+"""Records a second of each producer."""
+NODES, PARTITIONS = (1, 2, 3), 6
+TOPICS = ["soak-plain", "soak-packed", "soak-transactions"]
+GROUPS = {
+    "soak-consumer": (3, {"group_protocol": "consumer"}),
+    "soak-classic": (2, {"partition_assignment_strategy": "cooperative-sticky", "session_timeout_ms": 10_000}),
+}
+MAX_KIB_A_MINUTE = 512
+"""How fast memory may grow in a run of ten minutes or more; shorter ones say little about it."""
+
+
+class Clients:
+    """The process with all clients, and what is measured of it."""
+
+    def __init__(self, servers: str) -> None:
+        settings = {
+            "servers": servers,
+            "topics": TOPICS,
+            "groups": GROUPS,
+            "rate": RATE,
+            "partitions": PARTITIONS,
+            "capacity": RATE * (SECONDS + 120),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("clients.py")), json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "MALLOC_ARENA_MAX": "2"},
+        )
+        self.counts: dict[str, int] = {}
+        self.report: dict[str, Any] = {}
+        self.samples: list[tuple[float, int, int, int]] = []
+        self._thread = threading.Thread(target=self._listen)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._thread.join()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(OSError):
+                pipe.close()
+
+    def stop(self, timeout: float) -> dict[str, Any]:
+        """End the clients and return their report."""
+        self.process.stdin.write("stop\n")
+        self.process.stdin.flush()
+        self._thread.join(timeout)
+        assert self.report, "the clients did not come to an end"
+        return self.report
+
+    def _listen(self) -> None:
+        for line in self.process.stdout:
+            said = json.loads(line)
+            if said["kind"] == "report":
+                self.report = said
+            else:
+                self.counts = said["counts"]
+                self.samples.append((time.monotonic(), *self._held()))
+
+    def _held(self) -> tuple[int, int, int]:
+        place = Path(f"/proc/{self.process.pid}")
+        kib = int((place / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+        return kib, len(list((place / "fd").iterdir())), len(list((place / "task").iterdir()))
+
+    def slope(self) -> float:
+        """KiB a minute, over the last three quarters of the time."""
+        rows = self.samples[len(self.samples) // 4 :]
+        times, sizes = [(row[0] - rows[0][0]) / 60 for row in rows], [row[1] for row in rows]
+        middle, mean = sum(times) / len(times), sum(sizes) / len(sizes)
+        squares = sum((t - middle) ** 2 for t in times)
+        return sum((t - middle) * (s - mean) for t, s in zip(times, sizes, strict=True)) / squares if squares else 0.0
+
+
+@dataclass
+class Breaker:
+    """What breaks: nodes and connections."""
+
+    cluster: KafkaCluster
+    proxies: dict[int, ChaosProxy]
+    chance: random.Random
+    down: int | None = None
+    done: dict[str, int] = field(default_factory=dict)
+    again: list[Any] = field(default_factory=list)
+
+    def turn(self) -> None:
+        """End the last fault and make the next one."""
+        self.heal()
+        kinds = [self.cut, self.reset, self.half_open, self.silence, self.drip, self.slow, self.garbage]
+        if self.is_whole():
+            kinds += [self.kill_leader, self.kill_controller, self.kill_coordinator, self.kill_transactions]
+            kinds += [self.throttle]
+        # The kind that was there least often, so that even a short run has most of them.
+        fewest = min(self.done.get(kind.__name__, 0) for kind in kinds)
+        kind = self.chance.choice([kind for kind in kinds if self.done.get(kind.__name__, 0) == fewest])
+        try:
+            kind()
+        except KafkaError:  # the cluster is too busy with the last one to say where its coordinators are
+            self.kill(self.chance.choice(NODES))
+        self.done[kind.__name__] = self.done.get(kind.__name__, 0) + 1
+
+    def heal(self) -> None:
+        if self.down is not None:
+            self.cluster.start_node(self.down)
+            self.down = None
+        for proxy in self.proxies.values():
+            proxy.heal()
+        for repair in self.again:
+            repair()
+        self.again.clear()
+
+    def is_whole(self) -> bool:
+        """Whether all nodes are there and every replica is in sync: one node may go."""
+        if any(broker_count(self.cluster.port(node)) < len(NODES) for node in NODES):
+            return False
+        try:
+            with klamm.Admin(self.cluster.bootstrap_servers) as admin:
+                topics = admin.describe_topics(admin.list_topics(internal=True, timeout=3), timeout=3)
+        except KafkaError:
+            return False
+        return all(len(p.isr) == len(p.replicas) for topic in topics.values() for p in topic.partitions)
+
+    def one(self) -> ChaosProxy:
+        return self.proxies[self.chance.choice(NODES)]
+
+    def cut(self) -> None:
+        for proxy in self.proxies.values():
+            proxy.cut()
+
+    def reset(self) -> None:
+        self.one().cut(reset=True)
+
+    def half_open(self) -> None:
+        self.one().half_open()
+
+    def silence(self) -> None:
+        self.one().silent = True
+
+    def drip(self) -> None:
+        self.one().drip = (200, 0.01)
+
+    def slow(self) -> None:
+        for proxy in self.proxies.values():
+            proxy.latency = 0.2
+
+    def garbage(self) -> None:
+        """A wrong length: in one request and one answer."""
+        proxy = self.one()
+        proxy.corrupt(TO_BROKER)
+        proxy.corrupt(TO_CLIENT)
+
+    def throttle(self) -> None:
+        """Quotas, until the next turn."""
+        self.quota(remove=False)
+        self.again.append(lambda: self.quota(remove=True))
+
+    def quota(self, *, remove: bool) -> None:
+        ops = [{"key": key, "value": 500.0, "remove": remove} for key in ("producer_byte_rate", "consumer_byte_rate")]
+        entity = [{"entityType": "client-id", "entityName": None}]
+        fields = {"entries": [{"entity": entity, "ops": ops}], "validateOnly": False}
+        answer = self.ask("AlterClientQuotas", 49, 1, fields)
+        assert [entry["errorCode"] for entry in answer["entries"]] == [0]
+
+    def kill_leader(self) -> None:
+        with klamm.Admin(self.cluster.bootstrap_servers) as admin:
+            topic = self.chance.choice(TOPICS)
+            self.kill(self.chance.choice(admin.describe_topics([topic])[topic].partitions).leader)
+
+    def kill_controller(self) -> None:
+        partition = {"topicName": "__cluster_metadata", "partitions": [{"partitionIndex": 0}]}
+        answer = self.ask("DescribeQuorum", 55, 0, {"topics": [partition]})
+        self.kill(answer["topics"][0]["partitions"][0]["leaderId"])
+
+    def kill_coordinator(self) -> None:
+        group = self.chance.choice(list(GROUPS))
+        with klamm.Admin(self.cluster.bootstrap_servers) as admin:
+            self.kill(admin.describe_groups([group])[group].coordinator)
+
+    def kill_transactions(self) -> None:
+        """The coordinator of the transactions."""
+        kind = 1
+        self.kill(self.ask("FindCoordinator", 10, 3, {"key": TOPICS[2], "keyType": kind})["nodeId"])
+
+    def kill(self, node: int) -> None:
+        self.down = node if node in NODES else self.chance.choice(NODES)
+        self.cluster.kill(self.down)
+
+    def ask(self, api: str, key: int, version: int, fields: dict[str, Any]) -> dict[str, Any]:
+        """What klamm's own clients cannot ask, in flexible versions."""
+        header = struct.pack(">hhih4sb", key, version, 1, 4, b"soak", 0)
+        body = header + protocol.encode(api, "request", version, fields)
+        for node in NODES:
+            with suppress(OSError, struct.error):
+                address = ("127.0.0.1", self.cluster.port(node))
+                with socket.create_connection(address, timeout=5) as connection, connection.makefile("rb") as answer:
+                    connection.sendall(struct.pack(">i", len(body)) + body)
+                    (size,) = struct.unpack(">i", answer.read(4))
+                    return protocol.decode(api, "response", version, answer.read(size)[5:])
+        raise AssertionError("no node answers")
+
+
+def within_minutes(condition: Callable[[], object], what: str) -> None:
+    """Wait for what a cluster needs a while for after all that."""
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not so after two minutes"
+        time.sleep(0.2)
+
+
+def numbers_by_partition(cluster: KafkaCluster, topic: str) -> dict[int, list[int]]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = ["partition", "value"]
+    table = klamm.read_table(cluster.bootstrap_servers, topic, columns=columns, isolation_level="read_committed")
+    found = {}
+    for partition in range(PARTITIONS):
+        values = table["value"].filter(pc.equal(table["partition"], partition))
+        found[partition] = pc.cast(pc.cast(values, pa.string()), pa.int64()).to_pylist()
+    return found
+
+
+@dataclass
+class Verdict:
+    """What the log has of a producer's numbers."""
+
+    acknowledged: int
+    lost: int = 0
+    doubled: int = 0
+    disordered: int = 0
+    unsaid: int = 0
+    """Of those whose outcome nobody knew, so many are there."""
+
+    @classmethod
+    def on(cls, found: dict[int, list[int]], said: dict[str, Any]) -> Verdict:
+        doubtful = set(said["failed"]) | set(said.get("unknown", ()))
+        verdict = cls(said["sent"] - len(doubtful))
+        for partition, numbers in found.items():
+            there = set(numbers)
+            expected = {n for n in range(partition, said["sent"], PARTITIONS) if n not in doubtful}
+            verdict.lost += len(expected - there)
+            verdict.doubled += len(numbers) - len(there)
+            verdict.disordered += sum(1 for a, b in pairwise(numbers) if b < a)
+            verdict.unsaid += len(there & doubtful)
+        return verdict
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory, descriptors and threads come from /proc")
+@pytest.mark.timeout(SECONDS + 600)
+def test_nothing_is_lost_or_doubled_and_nobody_is_stuck(capsys):
+    with ExitStack() as running:
+        proxies = {node: running.enter_context(ChaosProxy()) for node in NODES}
+        try:
+            doors = [{"CLIENTS": proxies[node].address} for node in NODES]
+            cluster = running.enter_context(KafkaCluster(doors=doors))
+        except KafkaUnavailable as reason:
+            pytest.skip(f"real Kafka: {reason}")
+        for node, proxy in proxies.items():
+            proxy.target = cluster.doors[node - 1]["CLIENTS"]
+        with klamm.Admin(cluster.bootstrap_servers) as admin:
+            new = klamm.NewTopic(partitions=PARTITIONS, replication_factor=3)
+            admin.create_topics(dict.fromkeys(TOPICS, new))
+        servers = ",".join(proxy.address for proxy in proxies.values())
+        clients = running.enter_context(Clients(servers))
+        within_minutes(lambda: clients.counts and all(clients.counts.values()), "everybody begins")
+        breaker = Breaker(cluster, proxies, random.Random(SEED))
+        began = time.monotonic()
+        while time.monotonic() - began < SECONDS - CALM_S:
+            turn = time.monotonic()
+            breaker.turn()
+            time.sleep(max(EVERY_S - (time.monotonic() - turn), 0))
+        breaker.heal()
+        within_minutes(breaker.is_whole, "all replicas are in sync again")
+        calm = dict(clients.counts)
+        within_minutes(lambda: all(n > calm[name] for name, n in clients.counts.items()), "everybody gets on")
+        report = clients.stop(400)
+        wait_until_settled(cluster.bootstrap_servers, TOPICS[2])
+        said = report["producers"]
+        verdicts = {topic: Verdict.on(numbers_by_partition(cluster, topic), said[topic]) for topic in TOPICS}
+    with capsys.disabled():
+        sys.stdout.write("\n" + summary(clients, breaker, report, verdicts) + "\n")
+    for worker in [*said.values(), *report["members"].values()]:
+        assert worker["died"] is None
+    assert report["stuck"] == []
+    assert [v.lost for v in verdicts.values()] == [0, 0, 0]
+    assert [v.doubled for v in verdicts.values()] == [0, 0, 0]
+    assert [v.disordered for v in verdicts.values()][:2] == [0, 0]
+    assert all(count == 0 for group in report["unread"].values() for count in group.values())
+    assert all(member["assigned"] for member in report["members"].values())
+    assert report["held"]["after"] == report["held"]["before"]
+    if SECONDS >= 600:
+        assert clients.slope() < MAX_KIB_A_MINUTE
+
+
+def summary(clients: Clients, breaker: Breaker, report: dict[str, Any], verdicts: dict[str, Verdict]) -> str:
+    lines = [f"soak of {SECONDS} s with seed {SEED}; faults: {sum(breaker.done.values())}"]
+    lines.append("  " + ", ".join(f"{name} {count}" for name, count in sorted(breaker.done.items())))
+    for topic, verdict in verdicts.items():
+        said = report["producers"][topic]
+        more = f", {said['transactions']} transactions" if "transactions" in said else ""
+        lines.append(
+            f"{topic}: {said['sent']:,} sent, {verdict.acknowledged:,} acknowledged{more}, {len(said['failed'])} failed,"
+            f" {len(said.get('unknown', ()))} unknown ({verdict.unsaid} of both are there); {verdict.lost} lost,"
+            f" {verdict.doubled} doubled, {verdict.disordered} out of order; longest wait {said['longest_gap']} s"
+        )
+    for name, said in report["members"].items():
+        lines.append(
+            f"{name}: {said['count']:,} read ({said['again']:,} again), {said['assigned']} partitions at the end,"
+            f" longest wait {said['longest_gap']} s"
+        )
+    for name, said in {**report["producers"], **report["members"]}.items():
+        lines += [f"  {name} raised {count} times: {error}" for error, count in said["errors"].items()]
+        lines += [f"  {name} DIED: {said['died']}"] if said["died"] else []
+    kib = [row[1] for row in clients.samples]
+    lines.append(
+        f"memory {kib[0]:,} KiB at first, {max(kib):,} at most, {kib[-1]:,} at last: {clients.slope():+.0f} KiB a minute;"
+        f" descriptors {min(r[2] for r in clients.samples)} to {max(r[2] for r in clients.samples)},"
+        f" threads {min(r[3] for r in clients.samples)} to {max(r[3] for r in clients.samples)};"
+        f" before and after all clients (descriptors, threads): {report['held']['before']}, {report['held']['after']}"
+    )
+    lines.append(f"not read by groups: {report['unread']}; stuck: {report['stuck'] or 'nobody'}")
+    return "\n".join(lines)
