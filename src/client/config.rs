@@ -4,6 +4,7 @@ use super::keys::{KEYS, Key, Kind, Role};
 use super::{Error, ErrorKind, security};
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::NetworkConfig;
+use crate::engine::greeting::Old;
 use crate::engine::consumer::{ConsumerConfig, Reset};
 use crate::engine::group::{CustomAssignor, GroupConfig, Protocol, ShareMemberConfig, Strategy, assignor};
 use crate::engine::producer::{Partitioner, ProducerConfig};
@@ -297,9 +298,31 @@ impl Config {
             // An answer is at least as large as what was asked for, and one batch more.
             max_frame: DEFAULT_MAX_FRAME.max(2 * self.size("fetch.max.bytes")),
             seed: seed(),
+            versions_timeout: self.ms("api.version.request.timeout.ms"),
+            version_fallback: self.version_fallback()?,
             credentials: self.credentials()?.map(Arc::new),
             // Hash keys come from the system's random numbers: four of them are no less than a nonce needs.
             nonces: Nonces::new(std::array::from_fn(|i| seed().to_le_bytes()[i % 8])),
+        })
+    }
+
+    fn version_fallback(&self) -> Result<Option<Old>, Error> {
+        let text = self.text("broker.version.fallback");
+        if text == "auto" {
+            return Ok(None);
+        }
+        let number: Option<Vec<u16>> = text.split('.').map(|part| part.parse().ok()).collect();
+        let number = number.filter(|number| number.as_slice() >= [0, 8].as_slice()).ok_or_else(|| {
+            let hint = "give auto, or a release from 0.8.0 on; klamm.legacy speaks to those before".to_owned();
+            bad(format!("broker.version.fallback is {text:?}"), hint)
+        })?;
+        // From 0.10 on brokers say themselves what they speak.
+        Ok(match number.as_slice() {
+            [0, 8] | [0, 8, 0, ..] => Some(Old::V0_8_0),
+            [0, 8, 1, ..] => Some(Old::V0_8_1),
+            [0, 8, ..] => Some(Old::V0_8_2),
+            [0, 9, ..] => Some(Old::V0_9_0),
+            _ => None,
         })
     }
 
@@ -345,7 +368,7 @@ impl Config {
             retry_backoff: self.retry_backoff(),
             retries: u32::try_from(self.int("retries")).unwrap_or(u32::MAX),
             idempotent,
-            idempotence_required: asked,
+            idempotence_required: asked && idempotent,
             transactions,
             partitioner: Partitioner::from_name(&self.text("partitioner")),
             adaptive: self.bool("partitioner.adaptive.partitioning.enable"),

@@ -36,6 +36,7 @@ pub struct Batches<D> {
     names: HashMap<usize, (Arc<str>, Uuid)>,
     compression: Codec,
     transactional_id: Option<Arc<str>>,
+    idempotence_required: bool,
     acks: i16,
     timeout: Duration,
     now: Time,
@@ -85,9 +86,10 @@ pub fn pack<D>(packet: Packet<D>) -> Outgoing<Token<D>> {
     };
     let Batches { node, mut flights, names, compression, acks, timeout, now, deadline, .. } = batches;
     let mut topics: Vec<(usize, produce::TopicData)> = Vec::new();
-    let mut needs_magic_2 = batches.transactional_id.is_some();
+    // Idempotence that nobody asked for is not kept on brokers that cannot: a cluster may have both while it is upgraded.
+    let mut needs_magic_2 = batches.transactional_id.is_some() || batches.idempotence_required;
     for flight in &mut flights {
-        needs_magic_2 |= flight.producer.id >= 0 || flight.batch.has_headers;
+        needs_magic_2 |= flight.batch.has_headers;
         // A batch that cannot be compressed goes as it is: the codec was checked when the client was configured.
         let sealed = flight.batch.seal(compression, flight.producer);
         let records = sealed.or_else(|_| flight.batch.seal(Compression::None.into(), flight.producer)).ok();
@@ -225,6 +227,7 @@ impl<D> Producer<D> {
             names,
             compression: self.config.compression,
             transactional_id,
+            idempotence_required: self.config.idempotence_required,
             acks: self.config.acks,
             timeout: self.config.request_timeout,
             now,
