@@ -5,8 +5,10 @@
 //! travel inside others are in [`data`].
 
 mod error_code;
+mod releases;
 
 pub use error_code::ErrorCode;
+pub use releases::Release;
 
 use crate::wire::{self, Error, Reader, Reason, Reflect, Struct, Type, Value, Walk, Wire, Writer};
 use bytes::Bytes;

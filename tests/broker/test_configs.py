@@ -1,4 +1,7 @@
-"""Settings of topics, brokers and groups, and partitions that are added, on both brokers."""
+"""Settings of topics, brokers and groups, and partitions that are added, on both brokers.
+
+Kafka's controller answers what changes them; its brokers, which answer questions, hear of it a moment later.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import pytest
 import klamm
 from klamm.errors import ConfigError, InvalidConfigError, InvalidPartitionsError, UnknownTopicOrPartitionError
 from klamm.testing import DevBroker
+from settled import until
 
 
 @pytest.fixture
@@ -31,15 +35,16 @@ def test_settings_of_a_topic(admin, made):
     assert settings["cleanup.policy"].source is klamm.ConfigSource.DEFAULT
     assert not settings["retention.ms"].sensitive
     admin.alter_configs("topic", made, {"cleanup.policy": "compact", "retention.ms": None, "preallocate": True})
+    until(lambda: admin.describe_configs("topic", made)["preallocate"].value == "true")
     settings = admin.describe_configs("topic", made)
-    assert (settings["cleanup.policy"].value, settings["preallocate"].value) == ("compact", "true")
+    assert settings["cleanup.policy"].value == "compact"
     assert settings["retention.ms"].source is not klamm.ConfigSource.TOPIC
 
 
 def test_a_setting_that_counts(broker, admin, made):
     with klamm.Producer(broker.bootstrap_servers) as producer:
         admin.alter_configs("topic", made, {"message.timestamp.type": "LogAppendTime"})
-        assert producer.send(made, b"v", timestamp_ms=5).result(10).timestamp_ms > 5
+        until(lambda: producer.send(made, b"v", timestamp_ms=5).result(10).timestamp_ms > 5)
 
 
 def test_checking_changes_nothing(admin, made):
@@ -64,8 +69,8 @@ def test_what_is_refused(admin, made):
 
 def test_settings_of_a_group(admin, topic):
     admin.alter_configs("group", topic, {"share.auto.offset.reset": "earliest"})
-    setting = admin.describe_configs("group", topic)["share.auto.offset.reset"]
-    assert (setting.value, setting.source) == ("earliest", klamm.ConfigSource.GROUP)
+    until(lambda: admin.describe_configs("group", topic)["share.auto.offset.reset"].value == "earliest")
+    assert admin.describe_configs("group", topic)["share.auto.offset.reset"].source is klamm.ConfigSource.GROUP
 
 
 def test_the_settings_of_a_broker(broker, admin):
@@ -85,7 +90,7 @@ def test_a_broker_is_asked_itself(style):
 
 def test_more_partitions(broker, admin, made):
     admin.create_partitions({made: 4})
-    assert len(admin.describe_topics([made])[made].partitions) == 4
+    until(lambda: len(admin.describe_topics([made])[made].partitions) == 4)
     with klamm.Producer(broker.bootstrap_servers) as producer:
         assert producer.send(made, b"v", partition=3).result(10).offset == 0
     with pytest.raises(InvalidPartitionsError, match="4 partition"):

@@ -18,7 +18,7 @@ from klamm import legacy
 from klamm.cli.clients import closing
 from klamm.cli.options import add_json, add_settings, positive
 from klamm.cli.output import CommandError
-from klamm.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from klamm.errors import TopicAlreadyExistsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,16 +155,8 @@ def group(old: Source, partition: int) -> str:
 
 
 def old_partitions(consumer: legacy.Consumer07, topic: str) -> list[int]:
-    """Return the partitions that a broker has of a topic: old ones do not list them, but refuse others."""
-    found: list[int] = []
-    while True:
-        try:
-            consumer.fetch(topic, len(found), 0)
-        except UnknownTopicOrPartitionError:
-            break
-        except klamm.errors.OffsetOutOfRangeError:
-            pass  # the first segments are deleted
-        found.append(len(found))
+    """Return the partitions that a broker has of a topic."""
+    found = consumer.partitions(topic)
     if not any(consumer.latest(topic, number) for number in found):
         raise CommandError(
             f"broker {consumer.broker} has nothing in topic {topic!r}", "old brokers know any topic: is the name right?"

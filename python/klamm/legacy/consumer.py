@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from klamm._klamm import decode_fetched, decode_response
-from klamm.errors import ConfigError, DecodeError, InvalidFetchSizeError, OffsetInMessageError, by_code
+from klamm.errors import (
+    ConfigError,
+    DecodeError,
+    InvalidFetchSizeError,
+    OffsetInMessageError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+    by_code,
+)
 from klamm.legacy.connection import Connection, address, seconds
 
 if TYPE_CHECKING:
@@ -90,6 +99,19 @@ class Consumer07:
         answer = decode_response("offsets", len(body).to_bytes(4, "big") + body)
         self._check(answer["error"], topic, partition, "offsets")
         return answer["offsets"]
+
+    def partitions(self, topic: str) -> list[int]:
+        """Return the partitions that the broker has of a topic, written to or not.
+
+        Brokers do not list them, but refuse others; one request each. A topic that nobody has named yet has as many as any.
+        """
+        found: list[int] = []
+        with suppress(UnknownTopicOrPartitionError):
+            while True:
+                with suppress(OffsetOutOfRangeError):  # the first segments are deleted
+                    self.fetch(topic, len(found), 0)
+                found.append(len(found))
+        return found
 
     def earliest(self, topic: str, partition: int) -> int:
         """Return the offset of the first message that is kept."""

@@ -69,6 +69,8 @@ class ReadOptions:
     """What to read. Plain data: it travels to the executors."""
 
     config: Settings
+    protocol: str | None
+    """Of brokers before 0.8."""
     topics: tuple[str, ...]
     pattern: str | None
     assigned: tuple[Partition, ...]
@@ -115,6 +117,7 @@ def read_options(options: Mapping[str, str], streaming: bool | None = None) -> R
     group = config.pop("group.id", None)
     return ReadOptions(
         config=config,
+        protocol=config.pop("protocol", None),
         topics=topics,
         pattern=pattern,
         assigned=assigned,
@@ -370,4 +373,5 @@ WRITE_REFUSED = {
     "value.serializer": _SERIALIZED,
     "interceptor.classes": "klamm runs no Java classes",
     "transactional.id": "use option 'delivery' with exactly-once, which names the transactions of each task",
+    "protocol": "only reads speak that of Kafka 0.6 and 0.7; klamm.legacy.Producer07 writes",
 }

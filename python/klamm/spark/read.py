@@ -93,14 +93,19 @@ def tasks(options: ReadOptions, lookup: Lookup, start: Offsets, end: Offsets) ->
 
 def read(options: ReadOptions, columns: Columns, task: InputPartition | None) -> Iterator[pa.RecordBatch]:
     """Read the range of one task."""
-    if task is None or task.value is None:  # Spark turns a plan without tasks into one empty task (4.1: into None)
+    span = span_of(task)
+    if span is None:
         return
-    span: OffsetRange = task.value
     with clients.consumer(options.config) as consumer:
         try:
             yield from _batches(options, columns, span, consumer)
         except UnknownTopicOrPartitionError:
             lost(options, f"partition {span.topic}-{span.partition} is gone: was the topic deleted?")
+
+
+def span_of(task: InputPartition | None) -> OffsetRange | None:
+    """Return what a task is to read: nothing, if Spark has turned a plan without tasks into one empty task (4.1: into None)."""
+    return None if task is None else task.value
 
 
 def _batches(

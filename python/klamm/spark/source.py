@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from klamm.errors import ConfigError
-from klamm.spark import clients
+from klamm.spark import clients, legacy
 from klamm.spark.options import Settings, read_options, write_options
 from klamm.spark.read import KlammFilteringReader, KlammReader
 from klamm.spark.schema import source_schema
@@ -23,6 +23,7 @@ from klamm.spark.stream import ADMISSION_CONTROL, KlammStreamReader
 from klamm.spark.write import KlammStreamWriter, KlammWriter
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader
     from pyspark.sql.types import StructType
 
     from klamm.spark.options import WriteOptions
@@ -41,10 +42,13 @@ class KlammDataSource(DataSource):
     def schema(self) -> StructType:
         """Describe the rows, which also checks the options before anything runs."""
         options = read_options(Settings(self.options))
-        clients.check_consumer(options.config)
+        if options.protocol is None:
+            clients.check_consumer(options.config)
+        else:
+            legacy.check(options)
         return source_schema(options.include_headers, options.columns)
 
-    def reader(self, schema: StructType) -> KlammReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         """Make the reader of a batch query."""
         options = read_options(Settings(self.options), streaming=False)
         for name in (
@@ -56,11 +60,18 @@ class KlammDataSource(DataSource):
         ):
             if name.lower() in self.options:
                 log.warning("option '%s' does nothing in a batch read", name)
+        if options.protocol is not None:
+            return legacy.KlammLegacyReader(options, schema)
         return (KlammFilteringReader if options.filter_pushdown else KlammReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> KlammStreamReader:
         """Make the reader of a streaming query."""
         options = read_options(Settings(self.options), streaming=True)
+        if options.protocol is not None:
+            raise ConfigError(
+                f"option 'kafka.protocol' is {options.protocol}, and a stream needs Kafka 0.8 or newer",
+                hint="`klamm mirror --follow` copies an old topic to where it can be streamed from",
+            )
         if options.limits.are_set and not ADMISSION_CONTROL:
             raise ConfigError("options that limit a batch, such as 'maxOffsetsPerTrigger', need Spark 4.2 or newer")
         if "groupidprefix" in self.options:

@@ -1,0 +1,128 @@
+"""`format("klamm")` with `kafka.protocol`: batch reads of Kafka 0.6 and 0.7."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import pytest
+from pyspark.errors import PySparkException, PythonException
+
+from klamm import legacy
+from klamm.errors import ConfigError
+from klamm.spark.legacy import KlammLegacyReader
+from klamm.spark.options import Settings, read_options
+from klamm.spark.schema import source_schema
+from klamm.testing import DevBroker
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["0.6.1", "0.7.2"])
+def old(request):
+    with DevBroker(as_version=request.param, default_partitions=2, config={"log.file.size": 500}) as running:
+        running.protocol = request.param[:3]
+        running.magic = 0 if request.param == "0.6.1" else 1
+        yield running
+
+
+def fill(old, values, partition, **options):
+    with legacy.Producer07(old.bootstrap_servers, magic=old.magic, **options) as producer:
+        producer.send_many("old", values, partition=partition)
+        producer.flush(confirm=True)
+
+
+def read(spark, old, **options):
+    options = {"kafka.bootstrap.servers": old.bootstrap_servers, "kafka.protocol": old.protocol, **options}
+    return spark.read.format("klamm").options(**options).load()
+
+
+def plan(old, **options):
+    given = {"kafka.bootstrap.servers": old.bootstrap_servers, "kafka.protocol": old.protocol, **options}
+    reader = KlammLegacyReader(read_options(Settings(given), streaming=False), source_schema(False))
+    return [part.value for part in reader.partitions()]
+
+
+def test_rows_are_those_of_the_old_log(spark, old):
+    values = [b"v%d" % number for number in range(100)]
+    for partition in (0, 1):
+        fill(old, values[partition::2], partition)
+    rows = read(spark, old, subscribe="old", includeHeaders="true").orderBy("partition", "offset").collect()
+    assert [bytes(row.value) for row in rows] == values[0::2] + values[1::2]
+    with legacy.Consumer07(old.bootstrap_servers) as consumer:
+        assert [row.offset for row in rows[:50]] == [m.offset for m in consumer.messages("old", 0, 0)]
+    row = rows[1]
+    assert (row.key, row.topic, row.timestamp, row.timestampType) == (None, "old", None, -1)
+    assert {header.key: bytes(header.value) for header in row.headers} == {
+        "source.broker": old.bootstrap_servers.encode(),
+        "source.partition": b"0",
+        "source.offset": b"%d" % row.offset,
+    }
+
+
+def test_messages_that_came_compressed_share_an_offset(spark):
+    with DevBroker(as_version="0.7.2") as old:
+        old.protocol, old.magic = "0.7", 1
+        fill(old, [b"a", b"b", b"c"], 0, compression="gzip")
+        rows = read(spark, old, subscribe="old", columns="offset,value,headers").collect()
+    assert [(row.offset, bytes(row.value)) for row in rows] == [(0, b"a"), (0, b"b"), (0, b"c")]
+    assert [bytes(row.headers[-1].value) for row in rows] == [b"0", b"1", b"2"]
+
+
+def test_offsets_choose_what_is_read(spark, old):
+    fill(old, [b"v%d" % number for number in range(9)], 1)
+    with closing(legacy.Consumer07(old.bootstrap_servers)) as consumer:
+        offsets = [message.offset for message in consumer.messages("old", 1, 0)]
+    start, end = json.dumps({"old": {"1": offsets[2]}}), json.dumps({"old": {"1": offsets[5]}})
+    rows = read(spark, old, assign='{"old":[1]}', startingOffsets=start, endingOffsets=end)
+    assert [bytes(row.value) for row in rows.orderBy("offset").collect()] == [b"v2", b"v3", b"v4"]
+
+
+def test_tasks_begin_where_segments_do(spark, old):
+    for number in range(60):
+        fill(old, [b"%040d" % number], 0)
+    (whole,) = plan(old, subscribe="old")
+    parts = plan(old, subscribe="old", maxBytesPerPartition="1000")
+    assert len(parts) > 2
+    assert [part.start for part in parts[1:]] == [part.end for part in parts[:-1]]
+    assert (parts[0].start, parts[-1].end) == (whole.start, whole.end)
+    rows = read(spark, old, subscribe="old", maxBytesPerPartition="1000").collect()
+    assert sorted(bytes(row.value) for row in rows) == [b"%040d" % number for number in range(60)]
+
+
+def test_what_is_gone(spark, old):
+    fill(old, [b"v"], 0)
+    behind = json.dumps({"old": {"0": 10_000_000}})
+    options = {"assign": '{"old":[0]}', "endingOffsets": json.dumps({"old": {"0": 20_000_000}})}
+    with pytest.raises(PythonException, match="was to be read from byte 10000000"):
+        read(spark, old, **options, startingOffsets=behind).collect()
+    assert read(spark, old, **options, startingOffsets=behind, failOnDataLoss="false").collect() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"subscribe": "old", "kafka.protocol": "0.5"}, "must be 0.6 or 0.7, got '0.5'"),
+        ({"subscribePattern": "o.*"}, "'subscribePattern' cannot be had"),
+        ({"subscribe": "old", "startingTimestamp": "5"}, "'startingTimestamp' cannot be had"),
+        ({"subscribe": "old", "minPartitions": "5"}, "'minPartitions' cannot be had"),
+        ({"subscribe": "old", "kafka.group.id": "g"}, "'commitGroup' cannot be had"),
+        ({"subscribe": "old", "kafka.client.id": "c"}, "'kafka.client.id' does nothing"),
+        ({"subscribe": "old", "kafka.bootstrap.servers": "a:1,b:1"}, "must be one broker"),
+        ({"subscribe": "old", "kafka.max.partition.fetch.bytes": "many"}, "must be a whole number"),
+        ({"assign": '{"old":[0,1]}', "startingOffsets": '{"old":{"0":0}}'}, "does not name old-1"),
+    ],
+)
+def test_what_is_refused(options, message):
+    with DevBroker(as_version="0.7.2") as old:
+        old.protocol = "0.7"
+        with pytest.raises(ConfigError, match=message):
+            plan(old, **options)
+
+
+def test_a_stream_is_refused(spark):
+    with DevBroker(as_version="0.7.2") as old:
+        options = {"kafka.bootstrap.servers": old.bootstrap_servers, "kafka.protocol": "0.7", "subscribe": "old"}
+        frame = spark.readStream.format("klamm").options(**options).load()
+        with pytest.raises(PySparkException, match=r"a stream needs Kafka 0\.8"):
+            frame.writeStream.format("noop").start().awaitTermination()
