@@ -43,6 +43,7 @@ RELEASES = (
     "4.4.0",
 )
 FIRST_KRAFT = (3, 3)
+PARTITIONS = 2  # of topics that come to be by being used
 # snappy-java 1.0, of Kafka before 0.8.2, loads its library by a way that Java 17 has to be told to leave open.
 JVM = (
     "-Xmx320m",
@@ -115,6 +116,7 @@ class OldKafka:
             "zookeeper.connect": self._zookeeper.hosts,
             "zookeeper.session.timeout.ms": 30_000,
             "log.dirs": home / "data",
+            "num.partitions": PARTITIONS,
             "num.network.threads": 2,
             "num.io.threads": 4,
             # Tests give records timestamps of their own choice, and retention would go by them.
@@ -171,6 +173,6 @@ class OldKafka:
 def start_release(version: str) -> Iterator[RealKafka | OldKafka]:
     """One node of a release."""
     is_kraft = release_number(version) >= FIRST_KRAFT
-    with (RealKafka(version) if is_kraft else OldKafka(version)) as kafka:
+    with (RealKafka(version, {"num.partitions": PARTITIONS}) if is_kraft else OldKafka(version)) as kafka:
         yield kafka
 

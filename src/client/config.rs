@@ -2,10 +2,11 @@
 
 use super::keys::{KEYS, Key, Kind, Role};
 use super::{Error, ErrorKind, security};
+use crate::api::Release;
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::NetworkConfig;
-use crate::engine::greeting::Old;
 use crate::engine::consumer::{ConsumerConfig, Reset};
+use crate::engine::greeting::SAYS_VERSIONS;
 use crate::engine::group::{CustomAssignor, GroupConfig, Protocol, ShareMemberConfig, Strategy, assignor};
 use crate::engine::producer::{Partitioner, ProducerConfig};
 use crate::engine::sasl::Nonces;
@@ -306,24 +307,17 @@ impl Config {
         })
     }
 
-    fn version_fallback(&self) -> Result<Option<Old>, Error> {
+    /// What a broker is taken for that does not say its versions; from 0.10 on they do.
+    fn version_fallback(&self) -> Result<Option<Release>, Error> {
         let text = self.text("broker.version.fallback");
         if text == "auto" {
             return Ok(None);
         }
-        let number: Option<Vec<u16>> = text.split('.').map(|part| part.parse().ok()).collect();
-        let number = number.filter(|number| number.as_slice() >= [0, 8].as_slice()).ok_or_else(|| {
+        let release = Release::parse(&text).ok_or_else(|| {
             let hint = "give auto, or a release from 0.8.0 on; klamm.legacy speaks to those before".to_owned();
             bad(format!("broker.version.fallback is {text:?}"), hint)
         })?;
-        // From 0.10 on brokers say themselves what they speak.
-        Ok(match number.as_slice() {
-            [0, 8] | [0, 8, 0, ..] => Some(Old::V0_8_0),
-            [0, 8, 1, ..] => Some(Old::V0_8_1),
-            [0, 8, ..] => Some(Old::V0_8_2),
-            [0, 9, ..] => Some(Old::V0_9_0),
-            _ => None,
-        })
+        Ok(Some(release).filter(|release| *release < SAYS_VERSIONS))
     }
 
     pub(super) fn retry_backoff(&self) -> (Duration, Duration) {

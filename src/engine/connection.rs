@@ -5,11 +5,11 @@
 //! what was asked before arrive meanwhile. Answers come in the order of the requests, so what is in flight is a queue;
 //! an answer out of order means that the stream is broken.
 
-use super::greeting::{Greeting, LAST_WAIT, Old};
+use super::greeting::{Greeting, LAST_WAIT, next_release, question};
 use super::sasl::{Credentials, Login, Message, Nonces};
 use super::{Error, ErrorKind, Time, earliest};
 use crate::api::header::{ClientId, RequestHeader, get_response_header};
-use crate::api::{self, ErrorCode, Info, api_versions, metadata, sasl_authenticate, sasl_handshake};
+use crate::api::{self, ErrorCode, Info, Release, api_versions, metadata, sasl_authenticate, sasl_handshake};
 use crate::frame::{BadLength, Frames};
 use crate::wire::{self, Reader, Wire, Writer};
 use bytes::{Bytes, BytesMut};
@@ -37,6 +37,10 @@ pub trait Call: Send {
     /// The oldest version that can say what the request means.
     fn min_version(&self) -> i16 {
         self.api().min
+    }
+    /// What a broker lacks that has no such version, for messages.
+    fn feature(&self) -> &'static str {
+        self.api().name
     }
     /// Whether the broker answers: it does not answer Produce with `acks` 0.
     fn is_answered(&self) -> bool {
@@ -110,7 +114,7 @@ pub struct Proof {
 enum State {
     Negotiating,
     /// The last question that was answered.
-    Probing(Option<Old>),
+    Probing(Option<Release>),
     Authenticating,
     Ready,
     Failed,
@@ -172,8 +176,9 @@ impl<T> Connection<T> {
     ) -> Self {
         let mut this = Self::unasked(address, client_id, max_frame, None);
         match greeting {
-            Greeting::Known(old) => {
-                this.versions = old.versions().map(|(key, newest)| (key, (0, newest))).collect();
+            Greeting::Known(release) => {
+                let of = |entry: &api::Entry| Some((entry.info.key, release.versions(entry.info)?));
+                this.versions = api::APIS.iter().filter_map(of).collect();
                 this.state = State::Ready;
             }
             Greeting::Probe => {
@@ -214,10 +219,9 @@ impl<T> Connection<T> {
     /// Asks the next question of a broker that may be an old one.
     fn probe(&mut self, now: Time, deadline: Time) {
         let State::Probing(answered) = self.state else { return };
-        let next = answered.map_or(Some(Old::V0_8_0), Old::next);
-        match next {
-            // A question without fields to fill cannot be refused.
-            Some(old) => drop(self.ask(&*old.question(), 0, deadline)),
+        match next_release(answered) {
+            // What has so little in it can always be sent.
+            Some(release) => drop(self.ask(&*question(release), 0, deadline)),
             None => {
                 self.silent_at = Some(now + LAST_WAIT);
                 self.ask_versions(FIRST_API_VERSIONS, deadline);
@@ -231,8 +235,9 @@ impl<T> Connection<T> {
         let unheard = self.frames.buffer().is_empty() && self.proof.is_none();
         match self.state {
             State::Negotiating if unheard && (closed || self.silent_at.is_some()) => Some(Greeting::Probe),
-            State::Probing(Some(Old::V0_9_0)) if unheard && !closed => Some(Greeting::Known(Old::V0_9_0)),
-            State::Probing(Some(old)) if unheard && closed && old < Old::V0_9_0 => Some(Greeting::Known(old)),
+            State::Probing(Some(release)) if unheard && closed != next_release(Some(release)).is_none() => {
+                Some(Greeting::Known(release))
+            }
             _ => None,
         }
     }
@@ -278,22 +283,28 @@ impl<T> Connection<T> {
     /// The version to use for a call: the newest both sides know, at most `max`.
     fn version(&self, call: &dyn Call, max: i16) -> Result<i16, Error> {
         let (api, min) = (call.api(), call.min_version());
-        let unsupported = |theirs: String| {
-            let hint = if api.key == metadata::API.key {
-                "bootstrap.servers must name brokers; is this a KRaft controller?".to_owned()
-            } else {
-                format!("this needs version {min} to {}, the broker has {theirs}", max.min(api.max_stable))
-            };
-            Error::refused(ErrorCode::UNSUPPORTED_VERSION, format!("{} on {}", api.name, self.address)).with_hint(hint)
-        };
-        let Some(&(low, high)) = self.versions.get(&api.key) else {
-            return Err(unsupported("none".to_owned()));
-        };
-        let version = high.min(api.max_stable).min(max);
-        if version < low.max(min) {
-            return Err(unsupported(format!("{low} to {high}")));
+        let theirs = self.versions.get(&api.key).copied();
+        let version = theirs.map(|(low, high)| (low, high.min(api.max_stable).min(max)));
+        if let Some((low, version)) = version
+            && version >= low.max(min)
+        {
+            return Ok(version);
         }
-        Ok(version)
+        let needs = || {
+            let theirs = theirs.map_or_else(|| "none".to_owned(), |(low, high)| format!("{low} to {high}"));
+            let ours = max.min(api.max_stable);
+            format!("this needs version {min} to {ours} of {}, the broker has {theirs}", api.name)
+        };
+        let lacks = theirs.is_none_or(|(_, high)| high < min);
+        let hint = match Release::first_with(api, min).filter(|_| lacks) {
+            _ if api.key == metadata::API.key => {
+                "bootstrap.servers must name brokers; is this a KRaft controller?".to_owned()
+            }
+            Some(release) => format!("Kafka {release} is the first that has it; {}", needs()),
+            None => needs(),
+        };
+        let tried = format!("{} on {}", call.feature(), self.address);
+        Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, tried).with_hint(hint))
     }
 
     /// Sends a request. Its answer comes out of [`Connection::poll_answer`], unless this returns the token.
@@ -372,7 +383,7 @@ impl<T> Connection<T> {
             _ if api.key == sasl_authenticate::API.key => self.handle_authenticate(now, deadline, reply),
             _ if api.key != api_versions::API.key => {
                 if let State::Probing(answered) = &mut self.state {
-                    *answered = answered.map_or(Some(Old::V0_8_0), Old::next);
+                    *answered = next_release(*answered);
                 }
                 self.probe(now, deadline);
                 Ok(())

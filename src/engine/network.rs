@@ -12,13 +12,13 @@ mod refusal;
 
 use self::refusal::{REFUSED_WAIT, is_refusal};
 use super::cluster::AskMetadata;
-use super::greeting::{Greeting, Old};
+use super::greeting::Greeting;
 use super::peer::{Link, Peer, PeerId, Token};
 use super::sasl::{Credentials, Nonces};
 use super::{
     Answer, Backoff, Call, Cluster, Connection, Error, ErrorKind, Outgoing, Proof, Reply, Target, Time, Wish, earliest,
 };
-use crate::api::metadata;
+use crate::api::{Release, metadata};
 use crate::wire::Uuid;
 use bytes::{Bytes, BytesMut};
 use std::collections::hash_map::Entry;
@@ -52,7 +52,7 @@ pub struct NetworkConfig {
     /// How long a broker may be silent about its versions until it is asked whether it is one before 0.10.
     pub versions_timeout: Duration,
     /// What a broker is taken for that does not say its versions; `None` to find out.
-    pub version_fallback: Option<Old>,
+    pub version_fallback: Option<Release>,
     /// Who the client says it is, where brokers ask.
     pub credentials: Option<Arc<Credentials>>,
     /// What logins are made unique with.
@@ -359,7 +359,7 @@ impl<T> Network<T> {
             return false;
         };
         let greeting = match (greeting, self.config.version_fallback) {
-            (Greeting::Probe, Some(old)) => Greeting::Known(old),
+            (Greeting::Probe, Some(release)) => Greeting::Known(release),
             _ => greeting,
         };
         self.greetings.insert((host.clone(), *port), greeting);

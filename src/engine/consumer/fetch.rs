@@ -260,7 +260,8 @@ impl<T: Send> Consumer<T> {
                     if asked.max_bytes >= max {
                         let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, asked.offset);
                         let error = Error::refused(ErrorCode::RECORD_LIST_TOO_LARGE, what);
-                        let hint = format!("the next message is larger than fetch.max.bytes ({max}); raise it, or seek");
+                        let hint =
+                            format!("the next message is larger than fetch.max.bytes ({max}); raise it, or seek");
                         p.set_error(error.with_hint(hint).at(&p.topic, p.partition));
                     }
                     p.growth = p.growth.saturating_mul(2);

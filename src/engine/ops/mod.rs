@@ -18,8 +18,8 @@ pub use groups::{AlterOffsets, GroupDescription, GroupLag, GroupListing, GroupMe
 pub use offsets::ListOffsets;
 pub use topics::{CreatePartitions, CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
 
-use super::group::Place;
 use super::cluster::AskMetadata;
+use super::group::Place;
 use super::{Answer, Backoff, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Role, Target, Time, Wish};
 use crate::api::{ErrorCode, Info, Request, metadata};
 use crate::wire::{Wire, Writer};

@@ -2,8 +2,8 @@
 
 use super::{Cx, Op, Output, by_leader};
 use crate::api::list_offsets::{
-    EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Partition, Request, Response,
-    Topic,
+    EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Partition, Request,
+    Response, Topic,
 };
 use crate::engine::{Error, Reply, Target};
 use std::collections::BTreeMap;
