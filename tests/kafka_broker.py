@@ -50,8 +50,16 @@ SMALL_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 EXTRA_ARTIFACTS = {
     # The pom asks for kafka-tools-api 4.4.0, which was never published.
     "4.4.0": ["org.apache.kafka:kafka-tools-api:4.3.1"],
+    # ZooKeeper 3.4.13, which the pom asks for, makes addresses on Java 14 and later that it never connects to.
+    "2.0.1": ["org.apache.zookeeper:zookeeper:3.4.12"],
+    # The cluster's id is written with a class that left the JDK in Java 11.
+    "0.10.2.2": ["javax.xml.bind:jaxb-api:2.3.1"],
+    "0.11.0.3": ["javax.xml.bind:jaxb-api:2.3.1"],
 }
 LOGGING_ARTIFACT = "org.slf4j:slf4j-simple:1.7.36"  # without a binding nothing says why a broker did not start
+LOG4J_ARTIFACT = "org.slf4j:slf4j-reload4j:1.7.36"  # of 1.0 to 3.9, which use log4j 1.2 without asking for it
+# Poms of log4j 1.2.15 ask for what was never free, and nobody needs.
+_NEEDLESS = ("com.sun.jdmk", "com.sun.jmx", "javax.jms")
 
 _SMALL_KAFKA = {
     "num.network.threads": 2,
@@ -251,8 +259,18 @@ class _PortTakenError(RuntimeError):
 
 def kafka_jars(version: str = VERSION) -> Path:
     """The directory with the jars of a Kafka version, filled by Maven the first time."""
-    artifacts = [f"org.apache.kafka:kafka_2.13:{version}", LOGGING_ARTIFACT, *EXTRA_ARTIFACTS.get(version, [])]
+    number = release_number(version)
+    scalas = (((0, 8, 2), "2.10"), ((2, 0), "2.11"), ((2, 6), "2.12"), ((99,), "2.13"))
+    scala = next(scala for before, scala in scalas if number < before)
+    logging = [LOGGING_ARTIFACT] if number >= (4,) else [LOG4J_ARTIFACT] if number >= (1,) else []
+    # What is named before the broker wins over what its pom asks for.
+    artifacts = [*EXTRA_ARTIFACTS.get(version, []), f"org.apache.kafka:kafka_{scala}:{version}", *logging]
     return _jars(version, version, artifacts)
+
+
+def release_number(version: str) -> tuple[int, ...]:
+    """A version as numbers, to compare."""
+    return tuple(int(part) for part in version.split("."))
 
 
 def tools_jars(version: str = TOOLS_VERSION) -> Path:
@@ -331,12 +349,14 @@ def _copy_dependencies(version: str, pom: str, options: Sequence[str], scratch: 
 
 def _pom(artifacts: Sequence[str], *, exclusions: bool) -> str:
     # What the artifacts depend on is left alone, not even resolved.
-    alone = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+    groups = ["*"] if exclusions else _NEEDLESS
+    left_out = "".join(f"<exclusion><groupId>{g}</groupId><artifactId>*</artifactId></exclusion>" for g in groups)
+    without = f"<exclusions>{left_out}</exclusions>"
     dependencies = ""
     for artifact in artifacts:
         group, name, version = artifact.split(":")
         coordinates = f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
-        dependencies += f"<dependency>{coordinates}{alone if exclusions else ''}</dependency>\n"
+        dependencies += f"<dependency>{coordinates}{without}</dependency>\n"
     return (
         "<project><modelVersion>4.0.0</modelVersion><packaging>pom</packaging>\n"
         "<groupId>klamm</groupId><artifactId>test-broker</artifactId><version>1</version>\n"

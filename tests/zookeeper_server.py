@@ -34,11 +34,20 @@ _MORE = [
 ]
 
 
+def _jars_of(version: str) -> Path:
+    name, extra = f"zookeeper-{version}", _ALONE.get(version)
+    artifacts = [f"org.apache.zookeeper:zookeeper:{version}", *(extra or _MORE)]
+    return kafka_broker._jars(name, name, artifacts, exclusions=extra is not None)
+
+
 class RealZooKeeper:
     """ZooKeeper in a process of its own; a context manager. Its data lives as long as this does."""
 
-    def __init__(self, version: str = VERSIONS[-1]) -> None:
+    def __init__(self, version: str = VERSIONS[-1], jars: Path | None = None, tick_ms: int = 200) -> None:
+        """`jars` are a broker's, which hold the ZooKeeper of its time; a session lasts 20 ticks at most."""
         self.version = version
+        self._jars = jars
+        self._tick_ms = tick_ms
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._directory = tempfile.TemporaryDirectory(prefix="klamm-zookeeper-", ignore_cleanup_errors=True)
@@ -52,15 +61,13 @@ class RealZooKeeper:
         if self._process is not None:
             return self
         java = kafka_broker.find_java()
-        name, extra = f"zookeeper-{self.version}", _ALONE.get(self.version)
-        artifacts = [f"org.apache.zookeeper:zookeeper:{self.version}", *(extra or _MORE)]
-        jars = kafka_broker._jars(name, name, artifacts, exclusions=extra is not None)
+        jars = self._jars or _jars_of(self.version)
         home = Path(self._directory.name)
         if not self.port:
             (self.port,) = kafka_broker.free_ports(1)
             lines = f"dataDir={home / 'data'}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
             # A session is a number of ticks: those of tests are short.
-            (home / "zoo.cfg").write_text(lines + "tickTime=200\nmaxClientCnxns=0\nadmin.enableServer=false\n", "utf-8")
+            (home / "zoo.cfg").write_text(lines + f"tickTime={self._tick_ms}\nmaxClientCnxns=0\nadmin.enableServer=false\n", "utf-8")
         options = ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"]
         main = ["org.apache.zookeeper.server.ZooKeeperServerMain", str(home / "zoo.cfg")]
         command = [java, *options, "-cp", f"{jars}/*", *main]

@@ -2,9 +2,11 @@
 
 use super::keys::{KEYS, Key, Kind, Role};
 use super::{Error, ErrorKind, security};
+use crate::api::Release;
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::NetworkConfig;
 use crate::engine::consumer::{ConsumerConfig, Reset};
+use crate::engine::greeting::SAYS_VERSIONS;
 use crate::engine::group::{CustomAssignor, GroupConfig, Protocol, ShareMemberConfig, Strategy, assignor};
 use crate::engine::producer::{Partitioner, ProducerConfig};
 use crate::engine::sasl::Nonces;
@@ -297,10 +299,25 @@ impl Config {
             // An answer is at least as large as what was asked for, and one batch more.
             max_frame: DEFAULT_MAX_FRAME.max(2 * self.size("fetch.max.bytes")),
             seed: seed(),
+            versions_timeout: self.ms("api.version.request.timeout.ms"),
+            version_fallback: self.version_fallback()?,
             credentials: self.credentials()?.map(Arc::new),
             // Hash keys come from the system's random numbers: four of them are no less than a nonce needs.
             nonces: Nonces::new(std::array::from_fn(|i| seed().to_le_bytes()[i % 8])),
         })
+    }
+
+    /// What a broker is taken for that does not say its versions; from 0.10 on they do.
+    fn version_fallback(&self) -> Result<Option<Release>, Error> {
+        let text = self.text("broker.version.fallback");
+        if text == "auto" {
+            return Ok(None);
+        }
+        let release = Release::parse(&text).ok_or_else(|| {
+            let hint = "give auto, or a release from 0.8.0 on; klamm.legacy speaks to those before".to_owned();
+            bad(format!("broker.version.fallback is {text:?}"), hint)
+        })?;
+        Ok(Some(release).filter(|release| *release < SAYS_VERSIONS))
     }
 
     pub(super) fn retry_backoff(&self) -> (Duration, Duration) {
@@ -345,7 +362,7 @@ impl Config {
             retry_backoff: self.retry_backoff(),
             retries: u32::try_from(self.int("retries")).unwrap_or(u32::MAX),
             idempotent,
-            idempotence_required: asked,
+            idempotence_required: asked && idempotent,
             transactions,
             partitioner: Partitioner::from_name(&self.text("partitioner")),
             adaptive: self.bool("partitioner.adaptive.partitioning.enable"),

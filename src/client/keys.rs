@@ -142,6 +142,8 @@ keys! {
     "request.timeout.ms": Kind::Int(1, i32::MAX as i64), "30000", ALL, "How long a broker may take to answer a request.";
     "default.api.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", ALL, "How long a call may take that names no timeout.";
     "socket.connection.setup.timeout.ms": Kind::Int(1, i32::MAX as i64), "10000", ALL, "How long a connection may take to stand.";
+    "broker.version.fallback": Kind::Text, "auto", ALL, "What a broker is taken for that does not say its versions, as those before 0.10 do not: auto finds out with harmless questions; or a release from 0.8.0 on.";
+    "api.version.request.timeout.ms": Kind::Int(1, i32::MAX as i64), "1000", ALL, "How long a broker may be silent about its versions until it is asked whether it is one before 0.10; 0.9 never answers.";
     "reconnect.backoff.ms": MS, "50", ALL, "First wait before connecting again; doubles with each failure.";
     "reconnect.backoff.max.ms": MS, "1000", ALL, "Longest wait before connecting again.";
     "retry.backoff.ms": MS, "100", ALL, "First wait before asking again; doubles with each failure.";

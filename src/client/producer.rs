@@ -518,7 +518,8 @@ impl Appender<'_> {
     }
 
     fn append(&mut self, mut record: NewRecord<'_>, ticket: Option<Ticket>) -> Result<(), Error> {
-        if record.timestamp == NOW {
+        record.is_timed = record.timestamp != NOW;
+        if !record.is_timed {
             record.timestamp = self.wall;
         }
         let Some(role) = &mut self.role else {

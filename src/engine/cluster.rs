@@ -1,8 +1,8 @@
 //! A picture of the cluster: who the brokers are, who leads which partition.
 
-use super::{Moved, Time};
-use crate::api::{ErrorCode, metadata};
-use crate::wire::Uuid;
+use super::{Call, Moved, Time};
+use crate::api::{ErrorCode, Info, metadata};
+use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -127,6 +127,17 @@ impl Cluster {
         next
     }
 
+    /// Leaves out all topics but these, of which those that are not there are unknown: the answer of a broker that was
+    /// asked about all, see [`AskMetadata`].
+    pub fn keep<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        let mut all = std::mem::take(&mut self.topics);
+        for name in names {
+            let found = all.remove_entry(name);
+            let (name, topic) = found.unwrap_or_else(|| (name.into(), Topic::unknown()));
+            self.topics.insert(name, topic);
+        }
+    }
+
     /// The leader of a partition, if it has one that is known.
     pub fn leader(&self, topic: &str, partition: i32) -> Option<(i32, i32)> {
         let p = self.topics.get(topic)?.partitions.get(usize::try_from(partition).ok()?)?;
@@ -139,7 +150,38 @@ impl Cluster {
     }
 }
 
+/// Metadata, as brokers of every age have to be asked.
+#[derive(Clone, Debug)]
+pub struct AskMetadata(pub metadata::Request);
+
+impl AskMetadata {
+    /// The first version in which asking about a topic need not create it.
+    pub const MAY_LEAVE: i16 = 4;
+}
+
+impl Call for AskMetadata {
+    fn api(&self) -> &'static Info {
+        &metadata::API
+    }
+
+    fn put(&self, w: &mut Writer) {
+        let may_create = self.0.allow_auto_topic_creation || w.version >= Self::MAY_LEAVE;
+        if may_create && (w.version > 0 || self.0.topics.is_some()) {
+            return Wire::put(&self.0, w);
+        }
+        // Who is asked about all topics creates none; that was said with an empty list, and then with null.
+        let topics = if w.version == 0 { Some(Vec::new()) } else { None };
+        Wire::put(&metadata::Request { topics, ..self.0.clone() }, w);
+    }
+}
+
 impl Topic {
+    /// A topic that the brokers have not.
+    pub fn unknown() -> Self {
+        let (id, error) = (Uuid::ZERO, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+        Self { id, error, internal: false, partitions: Vec::new() }
+    }
+
     /// A broker that lags behind may name a leader that is known to be gone (KIP-320): the newer epoch wins, unless the
     /// topic was made anew.
     fn keep_newer_leaders(mut self, old: &Self) -> Self {

@@ -1,14 +1,15 @@
 //! One connection to a broker: which versions it speaks, which answer belongs to which request, what takes too long.
 //!
 //! States: `Negotiating` (ApiVersions is out, nothing else may go) → `Authenticating` if there are credentials → `Ready`
-//! → `Failed`. A session that has an end goes from `Ready` to `Authenticating` again before it (KIP-368); answers to
+//! → `Failed`. Where ApiVersions had no answer, the next connection begins as `Probing`, see [`super::greeting`]. A session that has an end goes from `Ready` to `Authenticating` again before it (KIP-368); answers to
 //! what was asked before arrive meanwhile. Answers come in the order of the requests, so what is in flight is a queue;
 //! an answer out of order means that the stream is broken.
 
+use super::greeting::{Greeting, LAST_WAIT, next_release, question};
 use super::sasl::{Credentials, Login, Message, Nonces};
 use super::{Error, ErrorKind, Time, earliest};
 use crate::api::header::{ClientId, RequestHeader, get_response_header};
-use crate::api::{self, ErrorCode, Info, api_versions, metadata, sasl_authenticate, sasl_handshake};
+use crate::api::{self, ErrorCode, Info, Release, api_versions, metadata, sasl_authenticate, sasl_handshake};
 use crate::frame::{BadLength, Frames};
 use crate::wire::{self, Reader, Wire, Writer};
 use bytes::{Bytes, BytesMut};
@@ -36,6 +37,10 @@ pub trait Call: Send {
     /// The oldest version that can say what the request means.
     fn min_version(&self) -> i16 {
         self.api().min
+    }
+    /// What a broker lacks that has no such version, for messages.
+    fn feature(&self) -> &'static str {
+        self.api().name
     }
     /// Whether the broker answers: it does not answer Produce with `acks` 0.
     fn is_answered(&self) -> bool {
@@ -108,6 +113,8 @@ pub struct Proof {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Negotiating,
+    /// The last question that was answered.
+    Probing(Option<Release>),
     Authenticating,
     Ready,
     Failed,
@@ -136,6 +143,8 @@ pub struct Connection<T> {
     has_answered: bool,
     /// When the session has to be renewed.
     renew_at: Option<Time>,
+    /// When a broker that has said nothing is taken for an old one.
+    silent_at: Option<Time>,
     max_frame: usize,
 }
 
@@ -149,7 +158,43 @@ impl<T> Connection<T> {
         timeout: Duration,
         proof: Option<Proof>,
     ) -> Self {
-        let mut this = Self {
+        let mut this = Self::unasked(address, client_id, max_frame, proof);
+        this.ask_versions(FIRST_API_VERSIONS, now + timeout);
+        this
+    }
+
+    /// A connection that was just made to a broker that may be one without ApiVersions, who begins as the last attempt
+    /// left it; a broker that may be asked otherwise has `patience` to begin an answer.
+    pub fn greeting(
+        now: Time,
+        address: String,
+        client_id: String,
+        max_frame: usize,
+        timeout: Duration,
+        greeting: Greeting,
+        patience: Duration,
+    ) -> Self {
+        let mut this = Self::unasked(address, client_id, max_frame, None);
+        match greeting {
+            Greeting::Known(release) => {
+                let of = |entry: &api::Entry| Some((entry.info.key, release.versions(entry.info)?));
+                this.versions = api::APIS.iter().filter_map(of).collect();
+                this.state = State::Ready;
+            }
+            Greeting::Probe => {
+                this.state = State::Probing(None);
+                this.probe(now, now + timeout);
+            }
+            Greeting::Ask | Greeting::Wait => {
+                this.silent_at = (greeting == Greeting::Ask && patience < timeout).then(|| now + patience);
+                this.ask_versions(FIRST_API_VERSIONS, now + timeout);
+            }
+        }
+        this
+    }
+
+    fn unasked(address: String, client_id: String, max_frame: usize, proof: Option<Proof>) -> Self {
+        Self {
             state: State::Negotiating,
             client_id,
             address,
@@ -166,10 +211,35 @@ impl<T> Connection<T> {
             login: None,
             has_answered: false,
             renew_at: None,
+            silent_at: None,
             max_frame,
-        };
-        this.ask_versions(FIRST_API_VERSIONS, now + timeout);
-        this
+        }
+    }
+
+    /// Asks the next question of a broker that may be an old one.
+    fn probe(&mut self, now: Time, deadline: Time) {
+        let State::Probing(answered) = self.state else { return };
+        match next_release(answered) {
+            // What has so little in it can always be sent.
+            Some(release) => drop(self.ask(&*question(release), 0, deadline)),
+            None => {
+                self.silent_at = Some(now + LAST_WAIT);
+                self.ask_versions(FIRST_API_VERSIONS, deadline);
+            }
+        }
+    }
+
+    /// How to begin anew with a broker that did not say what it speaks before the connection ended; `None` if it did, or
+    /// nothing is to be learned from how it ended.
+    pub fn next_greeting(&mut self, closed: bool) -> Option<Greeting> {
+        let unheard = self.frames.buffer().is_empty() && self.proof.is_none();
+        match self.state {
+            State::Negotiating if unheard && (closed || self.silent_at.is_some()) => Some(Greeting::Probe),
+            State::Probing(Some(release)) if unheard && closed != next_release(Some(release)).is_none() => {
+                Some(Greeting::Known(release))
+            }
+            _ => None,
+        }
     }
 
     fn ask_versions(&mut self, version: i16, deadline: Time) {
@@ -200,6 +270,11 @@ impl<T> Connection<T> {
         self.transaction_version
     }
 
+    /// Whether the broker has answered anything but what the connection itself asked.
+    pub fn has_answered(&self) -> bool {
+        self.has_answered
+    }
+
     /// Requests that wait for an answer.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
@@ -208,22 +283,28 @@ impl<T> Connection<T> {
     /// The version to use for a call: the newest both sides know, at most `max`.
     fn version(&self, call: &dyn Call, max: i16) -> Result<i16, Error> {
         let (api, min) = (call.api(), call.min_version());
-        let unsupported = |theirs: String| {
-            let hint = if api.key == metadata::API.key {
-                "bootstrap.servers must name brokers; is this a KRaft controller?".to_owned()
-            } else {
-                format!("this needs version {min} to {}, the broker has {theirs}", max.min(api.max_stable))
-            };
-            Error::refused(ErrorCode::UNSUPPORTED_VERSION, format!("{} on {}", api.name, self.address)).with_hint(hint)
-        };
-        let Some(&(low, high)) = self.versions.get(&api.key) else {
-            return Err(unsupported("none".to_owned()));
-        };
-        let version = high.min(api.max_stable).min(max);
-        if version < low.max(min) {
-            return Err(unsupported(format!("{low} to {high}")));
+        let theirs = self.versions.get(&api.key).copied();
+        let version = theirs.map(|(low, high)| (low, high.min(api.max_stable).min(max)));
+        if let Some((low, version)) = version
+            && version >= low.max(min)
+        {
+            return Ok(version);
         }
-        Ok(version)
+        let needs = || {
+            let theirs = theirs.map_or_else(|| "none".to_owned(), |(low, high)| format!("{low} to {high}"));
+            let ours = max.min(api.max_stable);
+            format!("this needs version {min} to {ours} of {}, the broker has {theirs}", api.name)
+        };
+        let lacks = theirs.is_none_or(|(_, high)| high < min);
+        let hint = match Release::first_with(api, min).filter(|_| lacks) {
+            _ if api.key == metadata::API.key => {
+                "bootstrap.servers must name brokers; is this a KRaft controller?".to_owned()
+            }
+            Some(release) => format!("Kafka {release} is the first that has it; {}", needs()),
+            None => needs(),
+        };
+        let tried = format!("{} on {}", call.feature(), self.address);
+        Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, tried).with_hint(hint))
     }
 
     /// Sends a request. Its answer comes out of [`Connection::poll_answer`], unless this returns the token.
@@ -300,11 +381,19 @@ impl<T> Connection<T> {
             }
             _ if api.key == sasl_handshake::API.key => self.handle_handshake(deadline, reply),
             _ if api.key == sasl_authenticate::API.key => self.handle_authenticate(now, deadline, reply),
+            _ if api.key != api_versions::API.key => {
+                if let State::Probing(answered) = &mut self.state {
+                    *answered = next_release(*answered);
+                }
+                self.probe(now, deadline);
+                Ok(())
+            }
             _ => self.handle_versions(now, deadline, reply),
         }
     }
 
     fn handle_versions(&mut self, now: Time, deadline: Time, reply: Reply) -> Result<(), Error> {
+        self.silent_at = None;
         let Reply { version, body } = reply;
         // The answer to a version the broker does not know is a v0 body that begins with this code.
         let code = body.first_chunk::<2>().map(|b| ErrorCode(i16::from_be_bytes(*b)));
@@ -420,9 +509,14 @@ impl<T> Connection<T> {
     /// What the peer's silent end of the connection means in this state.
     pub fn closed_by_peer(&self) -> Error {
         match (&self.state, &self.login) {
-            (State::Negotiating, _) => {
-                Error::new(ErrorKind::Network, "connection closed before the broker said its versions")
-                    .with_hint("is this a TLS listener (security.protocol=SSL or SASL_SSL), or a broker before 0.10?")
+            (State::Negotiating | State::Probing(_), _) => {
+                Error::new(ErrorKind::Network, "connection closed before the broker said its versions").with_hint(
+                    if self.proof.is_some() {
+                        "is this a TLS listener (security.protocol=SASL_SSL), or a broker before 0.10?"
+                    } else {
+                        "is this a TLS listener (security.protocol=SSL or SASL_SSL)?"
+                    },
+                )
             }
             (State::Authenticating, Some(login)) => login.closed_by_peer(),
             (State::Ready, _) if self.proof.is_none() && !self.has_answered => {
@@ -446,7 +540,7 @@ impl<T> Connection<T> {
     /// When [`Connection::handle_timeout`] has something to do: a request is late, or the session has to be renewed.
     pub fn next_timeout(&self) -> Option<Time> {
         let late = self.in_flight.iter().map(|f| f.deadline).chain(self.unanswered.iter().map(|u| u.2)).min();
-        earliest(late, self.renew_at.filter(|_| self.is_ready()))
+        earliest(earliest(late, self.silent_at), self.renew_at.filter(|_| self.is_ready()))
     }
 
     /// Renews a session that is about to end. An error if an answer is late: the connection has to be closed, because what
@@ -459,7 +553,14 @@ impl<T> Connection<T> {
             let deadline = now + proof.renewal_timeout;
             self.log_in(deadline)?;
         }
+        if self.silent_at.is_some_and(|at| at <= now) && !self.frames.buffer().is_empty() {
+            // It is slow, not silent.
+            self.silent_at = None;
+        }
         match self.in_flight.iter().find(|f| f.deadline <= now) {
+            None if self.silent_at.is_some_and(|at| at <= now) => {
+                Err(Error::new(ErrorKind::Timeout, "no answer to ApiVersions in time"))
+            }
             None if self.unanswered.iter().any(|u| u.2 <= now) => {
                 Err(Error::new(ErrorKind::Timeout, "broker did not read what was sent in time"))
             }

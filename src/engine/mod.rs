@@ -4,6 +4,7 @@
 //! run thousands of scenarios a second under a clock of their own. The parts, from the wire up:
 //!
 //! * [`Connection`]: one connection: version negotiation, correlation, order, timeouts of requests.
+//! * [`greeting`]: what is asked of brokers that are too old to say their versions.
 //! * [`Network`]: all connections of a client, bootstrap, metadata; it gives every request a connection and every
 //!   request an answer.
 //! * [`sasl`]: what a client says to prove who it is.
@@ -16,6 +17,7 @@ mod connection;
 pub mod consumer;
 mod coordinator;
 mod error;
+pub mod greeting;
 pub mod group;
 mod network;
 pub mod ops;

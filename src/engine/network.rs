@@ -11,14 +11,17 @@
 mod refusal;
 
 use self::refusal::{REFUSED_WAIT, is_refusal};
+use super::cluster::AskMetadata;
+use super::greeting::Greeting;
 use super::peer::{Link, Peer, PeerId, Token};
 use super::sasl::{Credentials, Nonces};
 use super::{
     Answer, Backoff, Call, Cluster, Connection, Error, ErrorKind, Outgoing, Proof, Reply, Target, Time, Wish, earliest,
 };
-use crate::api::metadata;
+use crate::api::{Release, metadata};
 use crate::wire::Uuid;
 use bytes::{Bytes, BytesMut};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +49,10 @@ pub struct NetworkConfig {
     pub max_frame: usize,
     /// Seed of the jitter.
     pub seed: u64,
+    /// How long a broker may be silent about its versions until it is asked whether it is one before 0.10.
+    pub versions_timeout: Duration,
+    /// What a broker is taken for that does not say its versions; `None` to find out.
+    pub version_fallback: Option<Release>,
     /// Who the client says it is, where brokers ask.
     pub credentials: Option<Arc<Credentials>>,
     /// What logins are made unique with.
@@ -72,6 +79,8 @@ pub struct Network<T> {
     config: NetworkConfig,
     peers: BTreeMap<PeerId, Peer<T>>,
     connections: HashMap<ConnectionId, PeerId>,
+    /// How to begin with addresses that did not say their versions when they were first asked.
+    greetings: HashMap<(String, u16), Greeting>,
     next_connection: usize,
     cluster: Arc<Cluster>,
     /// The epoch of the features that were heard of last.
@@ -102,6 +111,7 @@ impl<T> Network<T> {
             metadata_backoff: Backoff::new(first, max, config.seed),
             peers: BTreeMap::new(),
             connections: HashMap::new(),
+            greetings: HashMap::new(),
             next_connection: 0,
             cluster: Arc::new(Cluster { controller: -1, ..Cluster::default() }),
             features: -1,
@@ -182,7 +192,7 @@ impl<T> Network<T> {
             ..Default::default()
         };
         let deadline = now + self.config.request_timeout;
-        self.send(now, id, Box::new(request), i16::MAX, deadline, Token::Metadata { all });
+        self.send(now, id, Box::new(AskMetadata(request)), i16::MAX, deadline, Token::Metadata { all });
     }
 
     /// The ready peer with the least to do; brokers of the cluster before bootstrap addresses.
@@ -321,11 +331,53 @@ impl<T> Network<T> {
             nonces,
             renewal_timeout: self.config.request_timeout,
         });
-        let mut c = Connection::new(now, peer.address(), client_id, self.config.max_frame, timeout, proof);
+        let (address, max_frame) = (peer.address(), self.config.max_frame);
+        let mut c = if proof.is_some() {
+            Connection::new(now, address, client_id, max_frame, timeout, proof)
+        } else {
+            let place = (peer.host.clone(), peer.port);
+            let greeting = self.greetings.get(&place).copied().unwrap_or_default();
+            let patience = self.config.versions_timeout;
+            Connection::greeting(now, address, client_id, max_frame, timeout, greeting, patience)
+        };
+        let is_ready = c.is_ready();
         while let Some(bytes) = c.poll_send() {
             self.actions.push_back(Action::Send(connection, bytes));
         }
         peer.link = Link::Up(connection, Box::new(c));
+        if is_ready {
+            self.handle_ready(now, id);
+        }
+    }
+
+    /// If a connection ended in a way that tells how to begin with the broker, begins anew: nobody needs to hear of it.
+    fn begins_anew(&mut self, now: Time, id: PeerId, closed: bool) -> bool {
+        let Some(Peer { link: Link::Up(connection, c), host, port, .. }) = self.peers.get_mut(&id) else {
+            return false;
+        };
+        let Some(greeting) = c.next_greeting(closed) else {
+            return false;
+        };
+        let greeting = match (greeting, self.config.version_fallback) {
+            (Greeting::Probe, Some(release)) => Greeting::Known(release),
+            _ => greeting,
+        };
+        self.greetings.insert((host.clone(), *port), greeting);
+        self.connections.remove(connection);
+        self.connect(now, id);
+        true
+    }
+
+    /// Notes how to begin with a broker whose connection ended: what it was taken for it may be no longer.
+    fn note_end(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get(&id) else { return };
+        let place = (peer.host.clone(), peer.port);
+        let has_answered = matches!(&peer.link, Link::Up(_, c) if c.has_answered());
+        match self.greetings.get_mut(&place) {
+            Some(greeting @ Greeting::Probe) => *greeting = Greeting::Wait,
+            Some(Greeting::Known(_)) if !has_answered => drop(self.greetings.remove(&place)),
+            _ => {}
+        }
     }
 
     /// Takes in that a connection has written everything it was given.
@@ -382,6 +434,11 @@ impl<T> Network<T> {
         };
         peer.backoff.reset();
         peer.error = None;
+        if let Entry::Occupied(greeting) = self.greetings.entry((peer.host.clone(), peer.port))
+            && !matches!(greeting.get(), Greeting::Known(_))
+        {
+            greeting.remove();
+        }
         if let Link::Up(_, c) = &peer.link
             && let Some((epoch, version)) = c.transaction_version().filter(|(epoch, _)| *epoch > self.features)
         {
@@ -413,6 +470,9 @@ impl<T> Network<T> {
         let Some(id) = self.connections.get(&connection).copied() else {
             return;
         };
+        if self.begins_anew(now, id, true) {
+            return;
+        }
         let Some(peer) = self.peers.get(&id) else {
             return;
         };
@@ -434,6 +494,7 @@ impl<T> Network<T> {
 
     /// Ends a peer's connection: what is in flight and what waits for it fails.
     fn lose(&mut self, now: Time, id: PeerId, error: &Error) {
+        self.note_end(id);
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
@@ -486,8 +547,16 @@ impl<T> Network<T> {
             }
             Token::Metadata { all } => {
                 self.asking = false;
+                let asked_for_all = result.as_ref().is_ok_and(|reply| reply.version < AskMetadata::MAY_LEAVE)
+                    && !self.config.allow_auto_topic_creation;
                 match result.and_then(Reply::decode) {
-                    Ok(response) => self.handle_metadata(now, response, all),
+                    Ok(response) => {
+                        let mut cluster = self.cluster.updated(now, response, all);
+                        if asked_for_all && !all {
+                            cluster.keep(self.topics.iter().map(|name| &**name));
+                        }
+                        self.handle_metadata(now, cluster);
+                    }
                     Err(error) => {
                         self.all_topics |= all;
                         self.refresh_at = Some(now + self.metadata_backoff.next_wait());
@@ -508,8 +577,7 @@ impl<T> Network<T> {
         self.lose(now, id, &why.with_hint(error.hint().unwrap_or("bootstrap.servers must name brokers")));
     }
 
-    fn handle_metadata(&mut self, now: Time, response: metadata::Response, all: bool) {
-        let cluster = self.cluster.updated(now, response, all);
+    fn handle_metadata(&mut self, now: Time, cluster: Cluster) {
         let unsettled = self.topics.iter().any(|name| {
             cluster.topics.get(name).is_none_or(|t| {
                 t.error.is_retriable() || t.partitions.iter().any(|p| !cluster.brokers.contains_key(&p.leader))
@@ -637,7 +705,9 @@ impl<T> Network<T> {
                     }
                     if let Err(error) = result {
                         self.actions.push_back(Action::Close(connection));
-                        self.lose(now, id, &error);
+                        if !self.begins_anew(now, id, false) {
+                            self.lose(now, id, &error);
+                        }
                     }
                 }
                 _ => {}

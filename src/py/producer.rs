@@ -382,7 +382,15 @@ impl ProducerCore {
         let mut appender = self.client.batch()?;
         for (sent, (key, value)) in chunk.iter().enumerate() {
             let (key, value) = (key.as_ref().map(|k| k.as_bytes()), value.as_ref().map(|v| v.as_bytes()));
-            match appender.send_nowait(NewRecord { topic, partition, timestamp: NOW, key, value, headers: &[] }) {
+            match appender.send_nowait(NewRecord {
+                topic,
+                partition,
+                timestamp: NOW,
+                is_timed: false,
+                key,
+                value,
+                headers: &[],
+            }) {
                 Ok(()) => {}
                 Err(e) if e.kind() == ErrorKind::BufferFull => return Ok(sent),
                 Err(e) => return Err(e),
@@ -406,7 +414,15 @@ impl ProducerCore {
                 };
                 let (partition, timestamp) = (row.partition, row.timestamp.unwrap_or(NOW));
                 let (key, value) = (row.key, row.value);
-                match appender.send_nowait(NewRecord { topic, partition, timestamp, key, value, headers: &headers }) {
+                match appender.send_nowait(NewRecord {
+                    topic,
+                    partition,
+                    timestamp,
+                    is_timed: false,
+                    key,
+                    value,
+                    headers: &headers,
+                }) {
                     Ok(()) => {}
                     Err(e) if e.kind() == ErrorKind::BufferFull => return Err(Stop::Full),
                     Err(e) => return Err(Stop::Client(e)),
@@ -504,7 +520,7 @@ fn record<'a>(
     headers: &'a [Header<'a>],
 ) -> NewRecord<'a> {
     let (key, value) = (key.as_ref().map(Octets::as_bytes), value.as_ref().map(Octets::as_bytes));
-    NewRecord { topic, partition, timestamp: timestamp.unwrap_or(NOW), key, value, headers }
+    NewRecord { topic, partition, timestamp: timestamp.unwrap_or(NOW), is_timed: false, key, value, headers }
 }
 
 pub(super) fn list(py: Python<'_>, items: Vec<i32>) -> PyResult<Py<PyAny>> {

@@ -14,8 +14,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The first version of Fetch that gives record batches of magic 2 unconverted (Kafka 0.11).
-const MIN_FETCH: i16 = 4;
 /// How long a fetch waits at the broker while other partitions of that broker are buffered to their bound.
 const SHORT_WAIT: Duration = Duration::from_millis(10);
 /// The newest version that names topics by name.
@@ -29,9 +27,6 @@ impl Call for FetchCall {
     }
     fn put(&self, w: &mut Writer) {
         Wire::put(&self.0, w);
-    }
-    fn min_version(&self) -> i16 {
-        MIN_FETCH
     }
     fn held(&self) -> Duration {
         Duration::from_millis(self.0.max_wait_ms.unsigned_abs().into())
@@ -103,7 +98,9 @@ impl<T: Send> Consumer<T> {
             p.fetching = true;
             let leader_epoch = self.cluster.leader(&p.topic, p.partition).map_or(-1, |(_, epoch)| epoch);
             let (topic, partition, generation, offset) = (p.topic.clone(), p.partition, p.generation, p.fetch_offset);
-            asked.push(Asked { slot, generation, offset, topic, id, partition, leader_epoch });
+            let max_bytes = self.config.max_partition_bytes.saturating_mul(p.growth);
+            let max_bytes = if p.growth > 1 { max_bytes.min(self.config.max_bytes) } else { max_bytes };
+            asked.push(Asked { slot, generation, offset, topic, id, partition, leader_epoch, max_bytes });
         }
         let (topics, forgotten_topics_data, session_id, session_epoch) = self.tell(node, &asked);
         let wait = if held_back { self.config.max_wait.min(SHORT_WAIT) } else { self.config.max_wait };
@@ -156,7 +153,7 @@ impl<T: Send> Consumer<T> {
                 partition: a.partition,
                 fetch_offset: a.offset,
                 current_leader_epoch: a.leader_epoch,
-                partition_max_bytes: self.config.max_partition_bytes,
+                partition_max_bytes: a.max_bytes,
                 ..Default::default()
             };
             match topics.last_mut().filter(|t| *t.topic == *a.topic) {
@@ -231,7 +228,7 @@ impl<T: Send> Consumer<T> {
     }
 
     fn handle_fetched(&mut self, now: Time, fetched: Fetched) {
-        let Fetched { asked, code, high_watermark, replica, chunks, error } = fetched;
+        let Fetched { asked, code, high_watermark, replica, chunks, error, cut_off } = fetched;
         let reset = self.reset_position(now);
         let (first, max) = self.config.retry_backoff;
         let Some(p) = self.partitions.get_mut(&asked.slot) else {
@@ -255,8 +252,20 @@ impl<T: Send> Consumer<T> {
                 }
                 if !chunks.is_empty() {
                     p.served = now;
+                    p.growth = 1;
                 }
                 p.buffer(chunks, error);
+                if cut_off {
+                    let max = self.config.max_bytes;
+                    if asked.max_bytes >= max {
+                        let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, asked.offset);
+                        let error = Error::refused(ErrorCode::RECORD_LIST_TOO_LARGE, what);
+                        let hint =
+                            format!("the next message is larger than fetch.max.bytes ({max}); raise it, or seek");
+                        p.set_error(error.with_hint(hint).at(&p.topic, p.partition));
+                    }
+                    p.growth = p.growth.saturating_mul(2);
+                }
             }
             // A follower may lag behind what the leader had; only the leader knows.
             ErrorCode::OFFSET_OUT_OF_RANGE if p.replica.take().is_some() => {}

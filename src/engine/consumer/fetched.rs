@@ -9,6 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The first version of Fetch whose answer holds the first batch whole, however large it is (Kafka 0.10.1).
+const WHOLE_BATCHES: i16 = 3;
+
 /// One partition that was asked for.
 #[derive(Clone, Debug)]
 pub struct Asked {
@@ -23,6 +26,8 @@ pub struct Asked {
     pub partition: i32,
     /// The leader's epoch as the consumer knows it; -1 for none.
     pub leader_epoch: i32,
+    /// How many bytes were asked for.
+    pub max_bytes: i32,
 }
 
 /// How to read what comes.
@@ -57,6 +62,8 @@ pub struct Fetched {
     pub chunks: Vec<Chunk>,
     /// Why reading stopped before the end of what came.
     pub error: Option<Error>,
+    /// Whether all that came is the beginning of a message that is larger than what was asked for.
+    pub cut_off: bool,
 }
 
 /// A whole answer.
@@ -72,6 +79,7 @@ pub struct FetchedAll {
 
 /// Reads a whole answer.
 pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<FetchedAll, Error> {
+    let gives_whole_batches = reply.version >= WHOLE_BATCHES;
     let mut response: fetch::Response = reply.decode()?;
     response.error_code.check().map_err(|code| Error::refused(code, "fetch"))?;
     let mut places: HashMap<(&str, Uuid, i32), (usize, usize)> = HashMap::new();
@@ -87,7 +95,13 @@ pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<FetchedAl
     for (asked, found) in asked.into_iter().zip(found) {
         let topic = found.and_then(|(t, p)| response.responses.get_mut(t).map(|t| (t, p)));
         all.push(match topic.and_then(|(t, p)| t.partitions.get_mut(p)) {
-            Some(p) => read_partition(asked, checks, p),
+            Some(p) => {
+                let has_data = p.records.as_ref().is_some_and(|records| !records.is_empty());
+                let mut fetched = read_partition(asked, checks, p);
+                let has_news = !fetched.chunks.is_empty() || fetched.error.is_some();
+                fetched.cut_off = has_data && !has_news && !gives_whole_batches;
+                fetched
+            }
             None => Fetched {
                 asked,
                 code: ErrorCode::NONE,
@@ -95,6 +109,7 @@ pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<FetchedAl
                 replica: None,
                 chunks: Vec::new(),
                 error: None,
+                cut_off: false,
             },
         });
     }
@@ -114,6 +129,7 @@ fn read_partition(asked: Asked, checks: Checks, p: &mut fetch::PartitionResponse
         replica,
         chunks: Vec::new(),
         error: None,
+        cut_off: false,
         asked,
     };
     for batch in batches(p.records.take().unwrap_or_default()).in_runs() {
@@ -217,6 +233,7 @@ mod tests {
             id: Uuid::ZERO,
             partition: 0,
             leader_epoch: -1,
+            max_bytes: 0,
         };
         let partition = fetch::PartitionResponse { records: Some(records.into()), ..Default::default() };
         let topic = fetch::TopicResponse { topic: "t".to_owned(), partitions: vec![partition], ..Default::default() };

@@ -51,6 +51,8 @@ pub struct Partition {
     pub retry_at: Time,
     pub unknown_since: Option<Time>,
     pub failures: u32,
+    /// How many times the usual bytes to ask for: a message of more was cut off.
+    pub growth: i32,
     pub buffered: usize,
     /// The follower to read from, and until when.
     pub replica: Option<(i32, Time)>,
@@ -82,6 +84,7 @@ impl Partition {
             retry_at: Time(0),
             unknown_since: None,
             failures: 0,
+            growth: 1,
             buffered: 0,
             replica: None,
             served: Time(0),
@@ -100,6 +103,7 @@ impl Partition {
         self.fetch_epoch = -1;
         self.checked_epoch = -1;
         self.checking = false;
+        self.growth = 1;
         self.retry_at = Time(0);
     }
 
@@ -223,6 +227,7 @@ impl Partition {
                     id: crate::wire::Uuid::ZERO,
                     partition: self.partition,
                     leader_epoch: -1,
+                    max_bytes: 0,
                 };
                 self.queue.clear();
                 self.buffered = 0;

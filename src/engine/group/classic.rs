@@ -26,6 +26,12 @@ use std::time::Duration;
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 /// What the coordinator takes on top of the time it gives members to join.
 const JOIN_SLACK: Duration = Duration::from_secs(5);
+/// The first version of JoinGroup with static members.
+const STATIC_MEMBERS: i16 = 5;
+/// The default of session.timeout.ms, and the longest session that brokers allow by default whose newest JoinGroup is v0
+/// (Kafka 0.9), milliseconds. Whoever chose another one gets that or is refused.
+const DEFAULT_SESSION_MS: i32 = 45_000;
+const MAX_SESSION_MS: i32 = 30_000;
 /// The protocol type of consumers.
 const PROTOCOL_TYPE: &str = "consumer";
 
@@ -38,6 +44,28 @@ impl<R: Request> Call for Held<R> {
     }
     fn put(&self, w: &mut Writer) {
         Wire::put(&self.0, w);
+    }
+    fn held(&self) -> Duration {
+        self.1
+    }
+}
+
+/// JoinGroup.
+struct Join(join_group::Request, Duration);
+
+impl Call for Join {
+    fn api(&self) -> &'static Info {
+        &join_group::API
+    }
+    fn put(&self, w: &mut Writer) {
+        let mut request = self.0.clone();
+        if w.version == 0 && request.session_timeout_ms == DEFAULT_SESSION_MS {
+            request.session_timeout_ms = MAX_SESSION_MS;
+        }
+        Wire::put(&request, w);
+    }
+    fn min_version(&self) -> i16 {
+        if self.0.group_instance_id.is_some() { STATIC_MEMBERS } else { 0 }
     }
     fn held(&self) -> Duration {
         self.1
@@ -334,7 +362,7 @@ impl Classic {
             reason: Some(self.reason.clone()).filter(|r| !r.is_empty()),
         };
         let held = self.config.max_poll_interval.max(self.config.session_timeout) + JOIN_SLACK;
-        self.send(now, Target::Group(node), Held(request, held), Step::Join);
+        self.send(now, Target::Group(node), Join(request, held), Step::Join);
     }
 
     fn sync(&mut self, now: Time, node: i32, shares: &Assignment) {

@@ -2,7 +2,7 @@
 //! The coordinator is looked up first, and again when it says that it is not.
 
 use super::{Cx, Op, Output};
-use crate::api::{find_coordinator, offset_commit, offset_fetch};
+use crate::api::{ErrorCode, find_coordinator, offset_commit, offset_fetch};
 use crate::engine::group::GroupMetadata;
 use crate::engine::{Error, Reply, Target, coordinator};
 use std::collections::BTreeMap;
@@ -10,6 +10,10 @@ use std::sync::Arc;
 
 /// Versions above these name topics by id, which a client may not know yet.
 const MAX_COMMIT: i16 = 9;
+/// The first version that gives everything a group committed.
+pub(super) const MIN_FETCH_ALL: i16 = 2;
+/// The version of both that keeps offsets in ZooKeeper, which any broker does; before Kafka 0.8.2 there is no other.
+const IN_ZOOKEEPER: i16 = 0;
 pub(super) const MAX_FETCH: i16 = 9;
 
 pub(super) const COORDINATOR: u32 = 0;
@@ -22,6 +26,20 @@ pub(super) fn reach_coordinator(cx: &mut Cx<'_>, known: Option<i32>, group: &str
         cx.send(Target::Any, coordinator::ask(find_coordinator::GROUP, group), COORDINATOR);
     }
     node
+}
+
+/// Whether a request had no answer because the brokers have no coordinators: those before 0.8.2.
+fn has_no_coordinators(part: u32, error: Error) -> Result<bool, Error> {
+    let lacks = part == COORDINATOR && error.code() == Some(ErrorCode::UNSUPPORTED_VERSION);
+    if lacks { Ok(true) } else { Err(error) }
+}
+
+/// Where a group's offsets are kept, and the newest version to ask there in.
+fn place(cx: &mut Cx<'_>, coordinator: Option<i32>, group: &str, in_zookeeper: bool) -> Option<(Target, i16)> {
+    match in_zookeeper {
+        true => Some((Target::Any, IN_ZOOKEEPER)),
+        false => reach_coordinator(cx, coordinator, group).map(|node| (Target::Node(node), i16::MAX)),
+    }
 }
 
 /// A partition's next offset to read, as it is committed.
@@ -44,6 +62,7 @@ pub struct Commit {
     member: GroupMetadata,
     offsets: Vec<CommittedOffset>,
     coordinator: Option<i32>,
+    in_zookeeper: bool,
     done: bool,
 }
 
@@ -51,7 +70,7 @@ impl Commit {
     /// Commits the next offset to read of each partition.
     pub fn new(member: GroupMetadata, offsets: Vec<CommittedOffset>) -> Self {
         let done = offsets.is_empty();
-        Self { member, offsets, coordinator: None, done }
+        Self { member, offsets, coordinator: None, in_zookeeper: false, done }
     }
 
     /// The same where the coordinator may be known.
@@ -69,7 +88,7 @@ impl Op for Commit {
         if self.done {
             return Ok(());
         }
-        let Some(node) = reach_coordinator(cx, self.coordinator, &self.member.group) else {
+        let Some((target, max)) = place(cx, self.coordinator, &self.member.group, self.in_zookeeper) else {
             return Ok(());
         };
         let mut topics: BTreeMap<&str, Vec<offset_commit::Partition>> = BTreeMap::new();
@@ -95,7 +114,7 @@ impl Op for Commit {
             topics: topics.into_iter().map(topic).collect(),
             ..Default::default()
         };
-        cx.send_at_most(Target::Node(node), request, OFFSETS, MAX_COMMIT);
+        cx.send_at_most(target, request, OFFSETS, max.min(MAX_COMMIT));
         Ok(())
     }
 
@@ -120,8 +139,10 @@ impl Op for Commit {
         Ok(())
     }
 
-    fn lost(&mut self) {
+    fn fail(&mut self, cx: &mut Cx<'_>, part: u32, error: Error) -> Result<(), Error> {
         self.coordinator = None;
+        self.in_zookeeper = has_no_coordinators(part, error)?;
+        self.step(cx)
     }
 
     fn output(&mut self) -> Option<Output> {
@@ -134,6 +155,7 @@ pub struct Committed {
     group: String,
     wanted: Vec<(Arc<str>, i32)>,
     coordinator: Option<i32>,
+    in_zookeeper: bool,
     found: Option<Vec<Option<CommittedOffset>>>,
 }
 
@@ -141,7 +163,7 @@ impl Committed {
     /// Asks for the offsets a group committed.
     pub fn new(group: String, wanted: Vec<(Arc<str>, i32)>) -> Self {
         let found = wanted.is_empty().then(Vec::new);
-        Self { group, wanted, coordinator: None, found }
+        Self { group, wanted, coordinator: None, in_zookeeper: false, found }
     }
 
     /// The same where the coordinator may be known.
@@ -159,7 +181,7 @@ impl Op for Committed {
         if self.found.is_some() {
             return Ok(());
         }
-        let Some(node) = reach_coordinator(cx, self.coordinator, &self.group) else {
+        let Some((target, max)) = place(cx, self.coordinator, &self.group, self.in_zookeeper) else {
             return Ok(());
         };
         let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
@@ -185,7 +207,7 @@ impl Op for Committed {
             }],
             require_stable: true,
         };
-        cx.send_at_most(Target::Node(node), request, OFFSETS, MAX_FETCH);
+        cx.send_at_most(target, request, OFFSETS, max.min(MAX_FETCH));
         Ok(())
     }
 
@@ -225,8 +247,10 @@ impl Op for Committed {
         Ok(())
     }
 
-    fn lost(&mut self) {
+    fn fail(&mut self, cx: &mut Cx<'_>, part: u32, error: Error) -> Result<(), Error> {
         self.coordinator = None;
+        self.in_zookeeper = has_no_coordinators(part, error)?;
+        self.step(cx)
     }
 
     fn output(&mut self) -> Option<Output> {

@@ -1,7 +1,7 @@
 //! Groups as their administrator sees them: which there are, who their members are, what they committed, how far behind
 //! they are. All but the list is asked of a group's coordinator, which is looked up first, and again when it has moved.
 
-use super::group::{COORDINATOR, MAX_FETCH, OFFSETS as ANSWER, reach_coordinator};
+use super::group::{COORDINATOR, MAX_FETCH, MIN_FETCH_ALL, OFFSETS as ANSWER, reach_coordinator};
 use super::topics::{ask as ask_topics, read as read_topics};
 use super::{Commit, CommittedOffset, Cx, ListOffsets, Op, Output};
 use crate::api::list_offsets::LATEST;
@@ -154,11 +154,11 @@ impl<Q: Question> Op for OfGroup<Q> {
         }
     }
 
-    fn fail(&mut self, error: Error) -> Error {
-        match self.coordinator.take() {
+    fn fail(&mut self, _cx: &mut Cx<'_>, _part: u32, error: Error) -> Result<(), Error> {
+        Err(match self.coordinator.take() {
             Some(_) => self.question.fail(&self.group, error),
             None => error,
-        }
+        })
     }
 
     fn output(&mut self) -> Option<Output> {
@@ -264,7 +264,7 @@ impl Question for AllOffsets {
             // What a transaction has yet to decide is not there, and not waited for.
             require_stable: false,
         };
-        cx.send_at_most(Target::Node(node), request, ANSWER, MAX_FETCH);
+        cx.send_within(Target::Node(node), request, ANSWER, MIN_FETCH_ALL, MAX_FETCH);
     }
 
     fn read(&mut self, group: &str, reply: Reply) -> Result<Option<Output>, Error> {
@@ -327,8 +327,8 @@ impl Op for AlterOffsets {
         })
     }
 
-    fn lost(&mut self) {
-        self.0.lost();
+    fn fail(&mut self, cx: &mut Cx<'_>, part: u32, error: Error) -> Result<(), Error> {
+        self.0.fail(cx, part, error)
     }
 
     fn output(&mut self) -> Option<Output> {
@@ -429,10 +429,10 @@ impl Op for GroupLag {
         self.step(cx)
     }
 
-    fn fail(&mut self, error: Error) -> Error {
+    fn fail(&mut self, cx: &mut Cx<'_>, part: u32, error: Error) -> Result<(), Error> {
         match &mut self.stage {
-            Stage::Committed(op) => op.fail(error),
-            _ => error,
+            Stage::Committed(op) => op.fail(cx, part, error),
+            _ => Err(error),
         }
     }
 

@@ -20,9 +20,11 @@ pub use groups::{AlterOffsets, GroupLag, GroupListing, ListGroups, OfGroup};
 pub use offsets::ListOffsets;
 pub use topics::{CreatePartitions, CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
 
+use super::cluster::AskMetadata;
 use super::group::Place;
 use super::{Answer, Backoff, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Role, Target, Time, Wish};
-use crate::api::{ErrorCode, Request};
+use crate::api::{ErrorCode, Info, Request, metadata};
+use crate::wire::{Wire, Writer};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +58,21 @@ pub enum Output {
     Lags(Vec<(Place, Option<i64>)>),
 }
 
+/// A request that no version before this one can express.
+struct AtLeast<R>(R, i16);
+
+impl<R: Request> Call for AtLeast<R> {
+    fn api(&self) -> &'static Info {
+        R::API
+    }
+    fn put(&self, w: &mut Writer) {
+        Wire::put(&self.0, w);
+    }
+    fn min_version(&self) -> i16 {
+        self.1
+    }
+}
+
 /// What an operation may do while it runs.
 pub struct Cx<'a> {
     /// The time.
@@ -75,6 +92,16 @@ impl Cx<'_> {
     /// Sends a request in at most a version.
     pub fn send_at_most(&mut self, target: Target, request: impl Request, part: u32, max_version: i16) {
         self.sent.push((target, Box::new(request), part, max_version));
+    }
+
+    /// Sends a request that only versions from `min` to `max` can express.
+    pub fn send_within(&mut self, target: Target, request: impl Request, part: u32, min: i16, max: i16) {
+        self.sent.push((target, Box::new(AtLeast(request, min)), part, max));
+    }
+
+    /// Sends a request of metadata.
+    pub fn send_metadata(&mut self, target: Target, request: metadata::Request, part: u32) {
+        self.sent.push((target, Box::new(AskMetadata(request)), part, i16::MAX));
     }
 
     /// Asks for topics to be known.
@@ -105,10 +132,10 @@ pub trait Op: Send {
     fn take(&mut self, cx: &mut Cx<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error>;
     /// Notes that a request had no answer: whoever it went to may have moved.
     fn lost(&mut self) {}
-    /// What it means that a request had no answer.
-    fn fail(&mut self, error: Error) -> Error {
+    /// Takes in that a request had no answer, as [`Op::take`] takes a reply.
+    fn fail(&mut self, _cx: &mut Cx<'_>, _part: u32, error: Error) -> Result<(), Error> {
         self.lost();
-        error
+        Err(error)
     }
     /// The result, when nothing is missing.
     fn output(&mut self) -> Option<Output>;
@@ -267,7 +294,7 @@ impl<T: Send> Role for Ops<T> {
         running.outstanding -= 1;
         let result = match answer.result {
             Ok(reply) => self.with(now, id, |op, cx| op.take(cx, part, answer.node, reply)),
-            Err(error) => Some(Err(running.op.fail(error))),
+            Err(error) => self.with(now, id, |op, cx| op.fail(cx, part, error)),
         };
         self.settle(now, id, result);
     }

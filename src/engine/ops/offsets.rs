@@ -1,7 +1,10 @@
 //! Offsets by time: the start, the end, or the first record at or after a timestamp; each from its partition's leader.
 
 use super::{Cx, Op, Output, by_leader};
-use crate::api::list_offsets::{Partition, Request, Response, Topic};
+use crate::api::list_offsets::{
+    EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Partition, Request,
+    Response, Topic,
+};
 use crate::engine::{Error, Reply, Target};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +33,19 @@ impl ListOffsets {
     }
 }
 
+/// The first version that gives the offset of a timestamp, or of what the special ones stand for; before it there were
+/// only segments, whose times say little of the records.
+fn min_version(timestamp: i64) -> i16 {
+    match timestamp {
+        LATEST | EARLIEST => 0,
+        MAX_TIMESTAMP => 7,
+        EARLIEST_LOCAL => 8,
+        LATEST_TIERED => 9,
+        EARLIEST_PENDING_UPLOAD => 11,
+        _ => 1,
+    }
+}
+
 impl Op for ListOffsets {
     fn name(&self) -> &'static str {
         "list offsets"
@@ -52,7 +68,8 @@ impl Op for ListOffsets {
             let topics = topics.into_iter().map(|(t, partitions)| Topic { name: t.to_string(), partitions }).collect();
             let isolation_level = self.isolation_level;
             let request = Request { replica_id: -1, isolation_level, topics, timeout_ms: 30_000 };
-            cx.send(Target::Node(leader), request, self.asked.len() as u32);
+            let min = indices.iter().filter_map(|i| self.items.get(*i)).map(|item| min_version(item.timestamp)).max();
+            cx.send_within(Target::Node(leader), request, self.asked.len() as u32, min.unwrap_or(0), i16::MAX);
             self.asked.push(indices);
         }
         Ok(())

@@ -69,7 +69,8 @@ impl Op for CreateTopics {
         };
         let topics = self.topics.iter().map(topic).collect();
         let request = create_topics::Request { topics, timeout_ms: 30_000, validate_only: self.validate_only };
-        cx.send(Target::Controller, request, CHANGE);
+        // The first version only creates.
+        cx.send_within(Target::Controller, request, CHANGE, self.validate_only.into(), i16::MAX);
         Ok(())
     }
 
@@ -250,7 +251,7 @@ pub(super) fn ask(cx: &mut Cx<'_>, topics: Option<&[String]>, create: bool, part
         allow_auto_topic_creation: create,
         ..Default::default()
     };
-    cx.send(Target::Any, request, part);
+    cx.send_metadata(Target::Any, request, part);
 }
 
 pub(super) fn read(now: Time, reply: Reply, all: bool) -> Result<Cluster, Error> {
@@ -283,7 +284,11 @@ impl Op for Describe {
     }
 
     fn take(&mut self, cx: &mut Cx<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
-        self.found = Some(Arc::new(read(cx.now, reply, self.topics.is_none())?));
+        let mut cluster = read(cx.now, reply, self.topics.is_none())?;
+        if let Some(names) = &self.topics {
+            cluster.keep(names.iter().map(String::as_str));
+        }
+        self.found = Some(Arc::new(cluster));
         Ok(())
     }
 

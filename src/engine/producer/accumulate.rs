@@ -25,6 +25,8 @@ pub struct NewRecord<'a> {
     pub partition: Option<i32>,
     /// Milliseconds since 1970.
     pub timestamp: i64,
+    /// Whether the caller chose the timestamp, so that it must not be lost.
+    pub is_timed: bool,
     /// The key; `None` is null.
     pub key: Option<&'a [u8]>,
     /// The value; `None` is null, a tombstone.
@@ -37,6 +39,7 @@ pub struct NewRecord<'a> {
 struct Waiting<D> {
     partition: Option<i32>,
     timestamp: i64,
+    is_timed: bool,
     key: Option<Box<[u8]>>,
     value: Option<Box<[u8]>>,
     headers: Vec<(Box<str>, Option<Box<[u8]>>)>,
@@ -137,6 +140,7 @@ impl<D> Producer<D> {
             t.waiting.push_back(Waiting {
                 partition: record.partition,
                 timestamp: record.timestamp,
+                is_timed: record.is_timed,
                 key: owned(record.key),
                 value: owned(record.value),
                 headers: record.headers.iter().map(|(k, v)| (Box::from(*k), owned(*v))).collect(),
@@ -203,6 +207,7 @@ impl<D> Producer<D> {
         let appended = builder.append(record.timestamp, record.key, record.value, record.headers);
         open.count += 1;
         open.has_headers |= !record.headers.is_empty();
+        open.has_timestamps |= record.is_timed;
         open.bytes += appended.size;
         let generation = open.generation;
         if let Some(ticket) = ticket {
@@ -255,6 +260,7 @@ impl<D> Producer<D> {
                 topic: &name,
                 partition: w.partition,
                 timestamp: w.timestamp,
+                is_timed: w.is_timed,
                 key: w.key.as_deref(),
                 value: w.value.as_deref(),
                 headers: &headers,

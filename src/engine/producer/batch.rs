@@ -40,6 +40,8 @@ pub struct Batch<D> {
     pub generation: u64,
     /// Whether a record has headers, which formats before magic 2 cannot hold.
     pub has_headers: bool,
+    /// Whether a record has a timestamp that the caller chose, which magic 0 cannot hold.
+    pub has_timestamps: bool,
     /// Who it was sent as, once it was.
     pub producer: Option<Producer>,
     /// How often it was sent.
@@ -59,10 +61,16 @@ impl<D> Batch<D> {
             created: now,
             generation,
             has_headers: false,
+            has_timestamps: false,
             producer: None,
             attempts: 0,
             error: None,
         }
+    }
+
+    /// What its records ask of a broker that others may not, the rarer first.
+    pub fn demands(&self) -> (bool, bool) {
+        (self.has_headers, self.has_timestamps)
     }
 
     /// The builder, while the batch was never sent.
@@ -123,6 +131,7 @@ impl<D> Batch<D> {
             created: self.created,
             generation: self.generation,
             has_headers: self.has_headers,
+            has_timestamps: self.has_timestamps,
             producer,
             attempts: self.attempts,
             error: self.error.clone(),

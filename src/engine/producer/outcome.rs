@@ -44,6 +44,7 @@ impl<D> Producer<D> {
         if let Ok(Some(response)) = &response {
             self.note_response(now, node, response);
         }
+        let demands = flights.iter().map(|flight| flight.batch.demands()).max().unwrap_or_default();
         for mut flight in flights {
             if let Some(p) = self.partition(flight.topic, flight.partition) {
                 p.answered(flight.number);
@@ -61,7 +62,10 @@ impl<D> Producer<D> {
                     }
                     self.settle(flight.topic, flight.partition, flight.batch, Ok(found));
                 }
-                Err(error) => self.retry(now, node, flight, error),
+                Err(error) => {
+                    let is_innocent = flight.batch.demands() < demands;
+                    self.retry(now, node, flight, is_innocent, error);
+                }
             }
         }
         let in_flight = self.in_flight.values().sum();
@@ -130,7 +134,7 @@ impl<D> Producer<D> {
         }
     }
 
-    fn retry(&mut self, now: Time, node: i32, flight: Flight<D>, error: Error) {
+    fn retry(&mut self, now: Time, node: i32, flight: Flight<D>, is_innocent: bool, error: Error) {
         let Flight { topic, partition, mut batch, .. } = flight;
         let code = error.code().unwrap_or(ErrorCode::NONE);
         // What an aborted transaction left behind must not be there when the next one begins.
@@ -149,7 +153,14 @@ impl<D> Producer<D> {
         let restarts = lost && self.identity.is_idempotent() && self.transactions.is_none();
         // Of an answer that cannot be read nobody knows what it said; a batch that is in the log is not taken twice.
         let unread = error.kind() == ErrorKind::Decode && batch.producer.is_some();
-        let again = error.is_retriable() || restarts || behind || unread || code == ErrorCode::CONCURRENT_TRANSACTIONS;
+        // Others of the request had what the broker lacks, and are gone when this is tried again.
+        let is_innocent = code == ErrorCode::UNSUPPORTED_VERSION && is_innocent;
+        let again = error.is_retriable()
+            || restarts
+            || behind
+            || unread
+            || is_innocent
+            || code == ErrorCode::CONCURRENT_TRANSACTIONS;
         let again = again && is_wanted;
         let leader = self.topics.get(topic).and_then(|t| self.cluster.leader(&t.name, partition as i32));
         let has_moved = code.is_stale_metadata() && leader.is_some_and(|(leader, _)| leader != node);

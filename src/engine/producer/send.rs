@@ -12,7 +12,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The first version of Produce that takes record batches of magic 2 (Kafka 0.11), and the first that takes zstd.
+/// The first version of Produce that takes messages of magic 1 (Kafka 0.10), the first that takes record batches of
+/// magic 2 (Kafka 0.11), and the first that takes zstd.
+const MIN_MAGIC_1: i16 = 2;
 const MIN_MAGIC_2: i16 = 3;
 const MIN_ZSTD: i16 = 7;
 /// The first version whose topics go by id alone.
@@ -36,6 +38,7 @@ pub struct Batches<D> {
     names: HashMap<usize, (Arc<str>, Uuid)>,
     compression: Codec,
     transactional_id: Option<Arc<str>>,
+    idempotence_required: bool,
     acks: i16,
     timeout: Duration,
     now: Time,
@@ -43,9 +46,20 @@ pub struct Batches<D> {
     max_version: i16,
 }
 
+/// What older brokers lack that take records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Feature {
+    Nothing,
+    Timestamps,
+    Idempotence,
+    Headers,
+    Transactions,
+    Zstd,
+}
+
 struct ProduceCall {
     request: produce::Request,
-    min_version: i16,
+    needs: Feature,
 }
 
 impl Call for ProduceCall {
@@ -59,7 +73,7 @@ impl Call for ProduceCall {
         }
         // A broker before 0.11 knows the older formats alone; what it cannot keep was refused by `min_version`.
         let mut request = self.request.clone();
-        let magic = i8::from(w.version >= 2);
+        let magic = i8::from(w.version >= MIN_MAGIC_1);
         for p in request.topic_data.iter_mut().flat_map(|t| &mut t.partition_data) {
             let older = p.records.take().map(|records| down_convert(records, magic, 0, DEFAULT_LIMIT));
             // They are our own records, and not of zstd, so that there is nothing to refuse.
@@ -69,7 +83,23 @@ impl Call for ProduceCall {
     }
 
     fn min_version(&self) -> i16 {
-        self.min_version
+        match self.needs {
+            Feature::Nothing => 0,
+            Feature::Timestamps => MIN_MAGIC_1,
+            Feature::Idempotence | Feature::Headers | Feature::Transactions => MIN_MAGIC_2,
+            Feature::Zstd => MIN_ZSTD,
+        }
+    }
+
+    fn feature(&self) -> &'static str {
+        match self.needs {
+            Feature::Nothing => produce::API.name,
+            Feature::Timestamps => "a record's own timestamp",
+            Feature::Idempotence => "an idempotent producer",
+            Feature::Headers => "record headers",
+            Feature::Transactions => "transactions",
+            Feature::Zstd => "compression with zstd",
+        }
     }
 
     fn is_answered(&self) -> bool {
@@ -85,9 +115,11 @@ pub fn pack<D>(packet: Packet<D>) -> Outgoing<Token<D>> {
     };
     let Batches { node, mut flights, names, compression, acks, timeout, now, deadline, .. } = batches;
     let mut topics: Vec<(usize, produce::TopicData)> = Vec::new();
-    let mut needs_magic_2 = batches.transactional_id.is_some();
+    let mut has_headers = false;
+    let mut has_timestamps = false;
     for flight in &mut flights {
-        needs_magic_2 |= flight.producer.id >= 0 || flight.batch.has_headers;
+        has_headers |= flight.batch.has_headers;
+        has_timestamps |= flight.batch.has_timestamps;
         // A batch that cannot be compressed goes as it is: the codec was checked when the client was configured.
         let sealed = flight.batch.seal(compression, flight.producer);
         let records = sealed.or_else(|_| flight.batch.seal(Compression::None.into(), flight.producer)).ok();
@@ -101,20 +133,24 @@ pub fn pack<D>(packet: Packet<D>) -> Outgoing<Token<D>> {
             }
         }
     }
+    let needs = match compression.compression() {
+        Compression::Zstd => Feature::Zstd,
+        _ if batches.transactional_id.is_some() => Feature::Transactions,
+        _ if has_headers => Feature::Headers,
+        // Idempotence that nobody asked for is not kept on brokers that cannot: a cluster has both while it is upgraded.
+        _ if batches.idempotence_required => Feature::Idempotence,
+        _ if has_timestamps => Feature::Timestamps,
+        _ => Feature::Nothing,
+    };
     let request = produce::Request {
         transactional_id: batches.transactional_id.map(|id| id.to_string()),
         acks,
         timeout_ms: i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX),
         topic_data: topics.into_iter().map(|(_, t)| t).collect(),
     };
-    let min_version = match compression.compression() {
-        Compression::Zstd => MIN_ZSTD,
-        _ if needs_magic_2 => MIN_MAGIC_2,
-        _ => 0,
-    };
     let lacks_id = names.values().any(|(_, id)| id.is_zero());
     let max_version = if lacks_id { batches.max_version.min(TOPIC_IDS - 1) } else { batches.max_version };
-    let call = Box::new(ProduceCall { request, min_version });
+    let call = Box::new(ProduceCall { request, needs });
     Outgoing { target: Target::Node(node), call, token: Token::Produce(flights, now), deadline, max_version }
 }
 
@@ -225,6 +261,7 @@ impl<D> Producer<D> {
             names,
             compression: self.config.compression,
             transactional_id,
+            idempotence_required: self.config.idempotence_required,
             acks: self.config.acks,
             timeout: self.config.request_timeout,
             now,
@@ -264,7 +301,7 @@ mod tests {
         let topic = produce::TopicData { name: "t".to_owned(), partition_data, ..Default::default() };
         let request = produce::Request { acks: 1, topic_data: vec![topic], ..Default::default() };
         let mut w = Writer::new(version, false);
-        ProduceCall { request, min_version: 0 }.put(&mut w);
+        ProduceCall { request, needs: Feature::Nothing }.put(&mut w);
         let body = w.parts().unwrap().concat();
         let request: produce::Request = api::decode(version, body.into()).unwrap();
         let records = request.topic_data[0].partition_data[0].records.clone().unwrap();

@@ -131,6 +131,8 @@ impl World {
             allow_auto_topic_creation: true,
             max_frame: 1 << 24,
             seed: 1,
+            versions_timeout: Duration::from_secs(1),
+            version_fallback: None,
             credentials: None,
             nonces: Nonces::new([0; 32]),
         };

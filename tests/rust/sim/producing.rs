@@ -36,6 +36,7 @@ fn tell(seed: u64, idempotent: bool, count: u32) -> Story {
                 topic: "t",
                 partition: Some((story.sent % PARTITIONS as u32) as i32),
                 timestamp: 1_700_000_000_000,
+                is_timed: false,
                 key: None,
                 value: Some(&value),
                 headers: &[],
@@ -92,7 +93,15 @@ fn a_flush_covers_records_whose_topic_was_not_known_yet() {
     let mut world = World::new(1, 0);
     let mut writer = world.client(Producer::<u32>::new(producer_config(true, 1)));
     let mut reader = world.client(Consumer::<u32>::new(consumer_config(false)));
-    let record = NewRecord { topic: "t", partition: None, timestamp: 1, key: None, value: Some(b"v"), headers: &[] };
+    let record = NewRecord {
+        topic: "t",
+        partition: None,
+        timestamp: 1,
+        is_timed: false,
+        key: None,
+        value: Some(b"v"),
+        headers: &[],
+    };
     for ticket in 0..10 {
         writer.role.append(world.now, &record, Some(ticket)).unwrap();
     }

@@ -196,6 +196,7 @@ impl Story {
                 topic: "t",
                 partition: Some((self.sent % PARTITIONS as u32) as i32),
                 timestamp: 1_700_000_000_000,
+                is_timed: false,
                 key: None,
                 value: Some(&value),
                 headers: &[],

@@ -128,6 +128,7 @@ impl Program {
                 topic: "t",
                 partition: Some(partition),
                 timestamp: 1_700_000_000_000,
+                is_timed: false,
                 key: None,
                 value: Some(&value),
                 headers: &[],
