@@ -95,10 +95,6 @@ class _Consumer(ConsumerCore[K_co, V_co]):
         names = topics if topics is None or isinstance(topics, str) else list(topics)
         self._subscribe(names, pattern, on_rebalance, self._is_async and on_rebalance is not None)
 
-    def unsubscribe(self) -> None:
-        """Read nothing any more; a member leaves its group."""
-        self._unsubscribe()
-
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that are read."""
         return partitions(self._assignment())
@@ -225,6 +221,10 @@ class Consumer(_Consumer[K_co, V_co]):
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partitions of a topic."""
         return self._partitions_for(topic).result(timeout)
+
+    def unsubscribe(self) -> None:
+        """Read nothing any more: a member tells its listener, commits what the program is done with, and leaves its group."""
+        self._unsubscribe()
 
     def close(self, timeout: float | None = None) -> None:
         """End the client, after committing what the program is done with. Closing twice does nothing."""
@@ -359,6 +359,13 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         """Return the partitions of a topic."""
         return await _within(self._partitions_for(topic), timeout)
 
+    async def unsubscribe(self) -> None:
+        """Read nothing any more: a member tells its listener, commits what the program is done with, and leaves its group."""
+        import asyncio
+
+        await self._tell_all_go()
+        await asyncio.to_thread(self._unsubscribe)
+
     async def close(self, timeout: float | None = None) -> None:
         """End the client, after committing what the program is done with. Closing twice does nothing."""
         await self._leave(timeout, False)
@@ -366,9 +373,12 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
     async def _leave(self, timeout: float | None, handled: bool) -> None:
         import asyncio
 
+        await self._tell_all_go()
+        await asyncio.to_thread(self._close, timeout, handled)
+
+    async def _tell_all_go(self) -> None:
         if self._defers and not self._is_closed() and (places := self._assignment()):
             await self._tell("revoked", places)
-        await asyncio.to_thread(self._close, timeout, handled)
 
     async def __aenter__(self) -> Self:
         return self

@@ -335,12 +335,14 @@ impl ConsumerCore {
         Ok(())
     }
 
+    /// Reads nothing any more; a member gives up what it has as at the end.
     #[pyo3(name = "_unsubscribe")]
     fn unsubscribe(&self, py: Python<'_>) -> PyResult<()> {
         self.check(py)?;
+        let (_, given_up) = self.give_up(py, Deadline::after(None), false);
         self.client.unsubscribe().map_err(|e| raise(py, &e))?;
         self.leave();
-        Ok(())
+        given_up
     }
 
     /// What the group changed: the listener's method and the partitions. `_handled` has to follow.
@@ -531,21 +533,14 @@ impl ConsumerCore {
         if self.client.check().is_err() {
             return Ok(());
         }
-        self.taken().finish(&self.client, handled);
         let end = Deadline::after(timeout);
-        let given_up = if self.defers.load(Relaxed) { Ok(()) } else { self.give_up(py) };
-        let commit = self.client.commit_finished().map_err(|e| raise(py, &e))?;
-        let waited = commit.as_ref().map_or(Ok(true), |c| wait_for(py, end, |slice| c.wait(slice)));
+        let (is_interrupted, given_up) = self.give_up(py, end, handled);
         let left = match self.client.leave() {
-            Ok(()) if waited.is_ok() => wait_for(py, end, |slice| self.client.wait_until_left(slice)),
+            Ok(()) if !is_interrupted => wait_for(py, end, |slice| self.client.wait_until_left(slice)),
             _ => Ok(false),
         };
         py.detach(|| self.client.end());
-        given_up?;
-        if waited? && let Some(result) = commit.and_then(|c| c.get()) {
-            result.map_err(|e| raise(py, &e))?;
-        }
-        left.map(drop)
+        given_up.and(left.map(drop))
     }
 
     #[pyo3(name = "_is_closed")]
@@ -570,8 +565,27 @@ impl ConsumerCore {
 }
 
 impl ConsumerCore {
-    /// Tells the listener that the consumer's partitions go, as it leaves the group.
-    fn give_up(&self, py: Python<'_>) -> PyResult<()> {
+    /// What comes before leaving the group: tells the listener, unless Python does, and commits what is finished. Says
+    /// whether a signal ended the wait for that, and what went wrong first.
+    fn give_up(&self, py: Python<'_>, end: Deadline, handled: bool) -> (bool, PyResult<()>) {
+        self.taken().finish(&self.client, handled);
+        let told = if self.defers.load(Relaxed) { Ok(()) } else { self.tell_all_go(py) };
+        let commit = match self.client.commit_finished() {
+            Ok(Some(commit)) => commit,
+            Ok(None) => return (false, told),
+            Err(e) => return (false, told.and(Err(raise(py, &e)))),
+        };
+        match wait_for(py, end, |slice| commit.wait(slice)) {
+            Ok(_) => {
+                let committed = commit.get().unwrap_or(Ok(())).map_err(|e| raise(py, &e));
+                (false, told.and(committed))
+            }
+            Err(signal) => (true, told.and(Err(signal))),
+        }
+    }
+
+    /// Tells the listener that the consumer's partitions go.
+    fn tell_all_go(&self, py: Python<'_>) -> PyResult<()> {
         let Some(listener) = self.listener(py) else {
             return Ok(());
         };

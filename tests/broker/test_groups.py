@@ -406,6 +406,22 @@ def test_leaving_a_subscription_lets_others_have_it(broker, partitioned, protoco
     second.close()
 
 
+def test_leaving_a_subscription_tells_the_listener_and_commits_what_is_done(style, broker, partitioned, protocol):
+    produce(broker, partitioned, range(20))
+    heard = Heard()
+    with style.consumer(
+        broker.bootstrap_servers, group_id=partitioned, auto_offset_reset="earliest", **protocol
+    ) as one:
+        one.subscribe([partitioned], on_rebalance=heard)
+        done = one.poll(WAIT_S, 3)
+        places = one.assignment()
+        one.unsubscribe()
+        assert heard.events[-1] == ("revoked", sorted(place.partition for place in places))
+        committed = one.committed(places)
+        assert sum(offset for offset in committed.values() if offset) == len(done)
+        assert one.assignment() == set()
+
+
 def test_a_transaction_commits_for_a_member(broker, partitioned, protocol):
     produce(broker, partitioned, range(20))
     config = {**protocol, "enable_auto_commit": False}
