@@ -197,6 +197,12 @@ class Admin(AdminCore):
         """Give topics so many partitions, old and new; a key's partition changes with their number."""
         self._create_partitions(list(counts.items()), validate_only, timeout).result()
 
+    def delete_records(
+        self, before: Mapping[TopicPartition, int | None], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Delete records before an offset of each partition, with None all there are; return where they start then."""
+        return dict(zip(before, self._delete_records(_before(before), timeout).result(), strict=True))
+
     def describe_configs(self, kind: ConfigKind, name: str, timeout: float | None = None) -> dict[str, ConfigEntry]:
         """Return all settings of a topic, a broker (its id) or a group, by name."""
         return _entries(self._describe_configs(kind, name, timeout).result())
@@ -296,6 +302,12 @@ class AsyncAdmin(AdminCore):
         """Give topics so many partitions, old and new; a key's partition changes with their number."""
         await self._create_partitions(list(counts.items()), validate_only, timeout)
 
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int | None], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Delete records before an offset of each partition, with None all there are; return where they start then."""
+        return dict(zip(before, await self._delete_records(_before(before), timeout), strict=True))
+
     async def describe_configs(
         self, kind: ConfigKind, name: str, timeout: float | None = None
     ) -> dict[str, ConfigEntry]:
@@ -380,6 +392,10 @@ class AsyncAdmin(AdminCore):
 
 def _plain(topics: Mapping[str, NewTopic]) -> list[tuple[str, int, int, list[tuple[str, str]]]]:
     return [(name, t.partitions, t.replication_factor, list(t.configs.items())) for name, t in topics.items()]
+
+
+def _before(offsets: Mapping[TopicPartition, int | None]) -> list[tuple[str, int, int]]:
+    return [(tp.topic, tp.partition, -1 if offset is None else offset) for tp, offset in offsets.items()]
 
 
 def _entries(found: list[tuple[str, str | None, int, bool, bool]]) -> dict[str, ConfigEntry]:

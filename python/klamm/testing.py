@@ -63,9 +63,12 @@ class DevBroker(DevBrokerCore):
     It runs while the `with` lasts, or from `start()` to `stop()`. `port` is that of the first node; 0 takes a free one.
     Nodes are numbered from 1. `transaction_version` is the protocol of transactions: 2 as of Kafka 4.0 (KIP-890), 1 as before.
 
-    With `as_version` it is an older Kafka: "0.6.1", "0.7.0", "0.7.1" or "0.7.2", as their brokers were seen to behave
-    (`docs/legacy.md`). Each node is then a broker of its own; `config` has properties of its configuration file, such as
-    {"log.file.size": 1000}, and `zookeeper` says where the nodes register themselves and their topics.
+    With `as_version` it is an older Kafka. From "0.8.0" to "4.4" it serves the requests, versions and message formats of that release,
+    and nothing else. "0.6.1", "0.7.0", "0.7.1" and "0.7.2" are as their brokers were seen to behave (`docs/legacy.md`): each
+    node is then a broker of its own; `config` has properties of its configuration file, such as {"log.file.size": 1000}, and
+    `zookeeper` says where the nodes register themselves and their topics.
+
+    Records may take `max_bytes` of memory; beyond that, produce requests are refused with KAFKA_STORAGE_ERROR.
 
     A program's bad days can be had at will: nodes die and come back, leaders and coordinators move, requests go wrong,
     time passes.
@@ -103,6 +106,7 @@ class DevBroker(DevBrokerCore):
         as_version: str | None = None,
         config: Mapping[str, object] | None = None,
         zookeeper: str | None = None,
+        max_bytes: int = 1 << 30,
         sasl: Mapping[Mechanism, Mapping[str, str] | None] | None = None,
         sasl_session: float | None = None,
         tls: bool | CertificateAuthority | tuple[str, str] = False,
@@ -125,6 +129,7 @@ class DevBroker(DevBrokerCore):
             as_version,
             config,
             zookeeper,
+            max_bytes=max_bytes,
             sasl=None
             if sasl is None
             else {name: None if users is None else dict(users) for name, users in sasl.items()},
@@ -239,6 +244,13 @@ class DevBroker(DevBrokerCore):
         Whole batches go, and the leader epoch counts on. What producers wrote there is still known as theirs.
         """
         self._truncate(topic, partition, offset)
+
+    def compact(self, topic: str) -> None:
+        """Have a topic compacted: of records with the same key the newest stays, as far as no transaction is open.
+
+        Records without a value go once `delete.retention.ms` has passed since they were first compacted.
+        """
+        self._compact(topic)
 
     def move_coordinator(self, key: str, node: int) -> None:
         """Have a group, or a transactional id, coordinated by another node."""

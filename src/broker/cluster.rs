@@ -21,6 +21,10 @@ use crate::api::Info;
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
+/// How often retention is looked after, as in Kafka, besides whenever the clock is moved on. Nobody is woken for it:
+/// what is due is gone before the next request is answered.
+const RETENTION_INTERVAL: Time = Time::from_secs(300);
+
 /// A connection, numbered by whoever accepts it; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Connection(pub u64);
@@ -50,6 +54,8 @@ pub struct Cluster {
     deadlines: BTreeSet<(Time, Connection)>,
     outputs: VecDeque<Output>,
     start_ms: i64,
+    /// When retention was last looked after.
+    retained: Time,
     faults: Faults,
     requests: Requests,
 }
@@ -91,6 +97,7 @@ impl Cluster {
             deadlines: BTreeSet::new(),
             outputs: VecDeque::new(),
             start_ms,
+            retained: Time::ZERO,
             faults: Faults::default(),
             requests: Requests::default(),
         }
@@ -153,6 +160,10 @@ impl Cluster {
     /// Answers what has waited long enough, and ends what has lasted too long.
     pub fn handle_timeout(&mut self, now: Time) {
         self.state.handle_timeout(Clock::new(now, self.start_ms));
+        if now >= self.retained.saturating_add(RETENTION_INTERVAL) {
+            self.retained = now;
+            self.retain(now);
+        }
         while let Some(&(_, connection)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
             match self.clients.get_mut(&connection).and_then(|client| client.late.take()) {
                 Some(late) => self.go_on(now, connection, late),
@@ -192,6 +203,17 @@ impl Cluster {
         self.state.truncate(topic, partition, offset)?;
         self.settle(now);
         Ok(())
+    }
+
+    /// Has the retention of all topics take what is due.
+    pub fn retain(&mut self, now: Time) {
+        self.state.retain(Clock::new(now, self.start_ms));
+        self.settle(now);
+    }
+
+    /// Has a topic compacted; the error is a sentence.
+    pub fn compact(&mut self, now: Time, topic: &str) -> Result<(), String> {
+        self.state.compact(Clock::new(now, self.start_ms), topic)
     }
 
     /// Has a group or transactional id coordinated by a node; the error is a sentence.
@@ -248,9 +270,9 @@ impl Cluster {
         if self.state.door.as_ref().is_some_and(|door| door.wants_bare_token(context.connection)) {
             return (self.take_bare(&context, &frame), None);
         }
-        let request = match handlers::open(context, frame) {
+        let request = match handlers::open(&self.state, context, frame) {
             Ok(request) => request,
-            Err(answer) => return (answer.map_or(Outcome::Close, Outcome::Reply), None),
+            Err(outcome) => return (*outcome, None),
         };
         let (api, context) = (request.api, request.context.clone());
         self.requests.note(Seen {

@@ -1,8 +1,10 @@
 //! Topic configurations: every name Kafka 4.4 knows, its default, what a value may be.
 //!
 //! Enforced are `max.message.bytes`, `message.timestamp.type`, `message.timestamp.before.max.ms`,
-//! `message.timestamp.after.max.ms` and `min.insync.replicas`; the others are kept and given back.
+//! `message.timestamp.after.max.ms`, `min.insync.replicas`, `cleanup.policy`, `retention.ms`, `retention.bytes`,
+//! `segment.bytes`, `segment.ms`, `delete.retention.ms` and `min.compaction.lag.ms`; the others are kept and given back.
 
+use super::log::Rolling;
 use std::collections::BTreeMap;
 
 /// What a value may be.
@@ -71,6 +73,18 @@ pub(super) struct Configs {
     pub timestamp_before_max_ms: i64,
     pub timestamp_after_max_ms: i64,
     pub min_insync_replicas: usize,
+    /// Whether old records go by age and size.
+    pub delete: bool,
+    /// Whether records go that have a newer one with the same key.
+    pub compact: bool,
+    /// -1 for ever.
+    pub retention_ms: i64,
+    /// -1 for any.
+    pub retention_bytes: i64,
+    pub segment_bytes: u64,
+    pub segment_ms: i64,
+    pub delete_retention_ms: i64,
+    pub min_compaction_lag_ms: i64,
 }
 
 /// A configuration as tools see it.
@@ -126,14 +140,28 @@ impl Configs {
     fn with(set: BTreeMap<&'static str, String>) -> Self {
         let value = |name| set.get(name).map_or_else(|| default_of(name), String::as_str);
         let number = |name| value(name).trim().parse::<i64>().unwrap_or(i64::MAX);
+        let policy = |wanted| value("cleanup.policy").split(',').any(|policy| policy.trim() == wanted);
         Self {
             max_message_bytes: usize::try_from(number("max.message.bytes")).unwrap_or(usize::MAX),
             append_time: value("message.timestamp.type") == "LogAppendTime",
             timestamp_before_max_ms: number("message.timestamp.before.max.ms"),
             timestamp_after_max_ms: number("message.timestamp.after.max.ms"),
             min_insync_replicas: usize::try_from(number("min.insync.replicas")).unwrap_or(usize::MAX),
+            delete: policy("delete"),
+            compact: policy("compact"),
+            retention_ms: number("retention.ms"),
+            retention_bytes: number("retention.bytes"),
+            segment_bytes: u64::try_from(number("segment.bytes")).unwrap_or(u64::MAX),
+            segment_ms: number("segment.ms"),
+            delete_retention_ms: number("delete.retention.ms"),
+            min_compaction_lag_ms: number("min.compaction.lag.ms"),
             set,
         }
+    }
+
+    /// How the log is cut into segments.
+    pub fn rolling(&self, now_ms: i64) -> Rolling {
+        Rolling { bytes: self.segment_bytes, ms: self.segment_ms, now_ms }
     }
 
     /// Every configuration, by name.

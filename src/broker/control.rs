@@ -65,6 +65,11 @@ impl Control {
             .map_err(invalid)
     }
 
+    /// Has a topic compacted.
+    pub fn compact(&self, topic: String) -> io::Result<()> {
+        self.ask(move |server| server.with_cluster(|cluster, now| cluster.compact(now, &topic)))??.map_err(invalid)
+    }
+
     /// Has a group or transactional id coordinated by a node.
     pub fn move_coordinator(&self, key: String, node: i32) -> io::Result<()> {
         self.ask(move |server| server.with_cluster(|cluster, now| cluster.move_coordinator(now, &key, node)))??

@@ -267,6 +267,7 @@ impl Server {
         self.skipped = self.skipped.saturating_add(by);
         let now = self.now();
         self.machine.handle_timeout(now);
+        self.machine.retain(now);
         self.deliver(None);
         now
     }

@@ -1,8 +1,8 @@
 //! A partition's log: batches as bytes, one after the other, and an index entry for each.
 //!
 //! ```text
-//! sealed: [====|=======|==]  shared slices, read without copying      entries: base offset, position, largest
-//! open:   [===            ]  appended to; sealed when somebody reads            timestamp up to here
+//! sealed: [====|=======|==]  shared slices, read without copying      entries: offsets, position, largest timestamp
+//! open:   [===            ]  appended to; sealed when somebody reads   segments: what retention takes at once
 //! ```
 //!
 //! A batch is copied once, on append, and patched there: base offset, leader epoch and, where the topic says so, the
@@ -29,8 +29,27 @@ const MAX_COPY: usize = 1 << 20;
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     base_offset: i64,
+    last_offset: i64,
     position: u64,
     max_timestamp: i64,
+}
+
+/// A file of Kafka's log, as far as that shows: where it starts, and its oldest and newest record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub base_offset: i64,
+    position: u64,
+    first_timestamp: i64,
+    /// Of the newest record, or when one without a timestamp was appended.
+    pub newest_ms: i64,
+}
+
+/// What a topic says of its segments, and what time it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rolling {
+    pub bytes: u64,
+    pub ms: i64,
+    pub now_ms: i64,
 }
 
 /// A transaction that was aborted: where it started, the offset of its marker, and what was stable with the marker.
@@ -51,8 +70,10 @@ struct Sealed {
 /// See the top of this file.
 #[derive(Debug, Default)]
 pub(super) struct Log {
+    start: i64,
     end: i64,
     entries: Vec<Entry>,
+    segments: Vec<Segment>,
     /// Leader epochs that wrote something, and where each began.
     epochs: Vec<(i32, i64)>,
     /// By their markers.
@@ -91,12 +112,17 @@ impl Log {
 
     /// Memory that all batches take.
     pub fn total_cost(&self) -> usize {
-        self.size() as usize + self.entries.len() * size_of::<Entry>() + self.aborted.len() * Self::ABORTED_COST
+        self.bytes() as usize + self.entries.len() * size_of::<Entry>() + self.aborted.len() * Self::ABORTED_COST
+    }
+
+    /// Bytes of all batches.
+    pub fn bytes(&self) -> u64 {
+        self.size() - self.position(0)
     }
 
     /// The first offset.
     pub fn start_offset(&self) -> i64 {
-        self.entries.first().map_or(self.end, |e| e.base_offset)
+        self.start
     }
 
     /// The offset the next record gets; without replicas to wait for, the high watermark too.
@@ -104,31 +130,138 @@ impl Log {
         self.end
     }
 
+    /// Where the log ends, counted from the first byte it ever had.
     fn size(&self) -> u64 {
         self.open_position + self.open.len() as u64
     }
 
     /// Appends a batch whose header was checked and gives its base offset.
-    pub fn append(&mut self, data: &[u8], header: &Header, leader_epoch: i32, append_time: Option<i64>) -> i64 {
-        let (base_offset, position) = (self.end, self.size());
+    pub fn append(
+        &mut self,
+        data: &[u8],
+        header: &Header,
+        leader_epoch: i32,
+        append_time: Option<i64>,
+        rolling: Rolling,
+    ) -> i64 {
+        let base_offset = self.end;
+        let place = Entry {
+            base_offset,
+            last_offset: base_offset + i64::from(header.last_offset_delta),
+            position: self.size(),
+            max_timestamp: append_time.unwrap_or(header.max_timestamp),
+        };
+        self.roll(place, data.len(), rolling);
+        self.push(place, data);
+        let start = self.open.len() - data.len();
+        if let Some(batch) = self.open.get_mut(start..) {
+            patch(batch, base_offset, leader_epoch, header, append_time);
+        }
+        self.note_epoch(leader_epoch, base_offset);
+        base_offset
+    }
+
+    /// Appends a batch as it is: one that a log has had before.
+    pub fn append_kept(&mut self, batch: &Batch, rolling: Rolling) {
+        let Batch { header, data } = batch;
+        let place = Entry {
+            base_offset: header.base_offset,
+            last_offset: header.last_offset(),
+            position: self.size(),
+            max_timestamp: header.max_timestamp,
+        };
+        self.roll(place, data.len(), rolling);
+        self.push(place, data);
+        self.note_epoch(header.partition_leader_epoch, header.base_offset);
+    }
+
+    fn note_epoch(&mut self, leader_epoch: i32, base_offset: i64) {
+        if self.epochs.last().is_none_or(|(epoch, _)| *epoch < leader_epoch) {
+            self.epochs.push((leader_epoch, base_offset));
+        }
+    }
+
+    fn push(&mut self, place: Entry, data: &[u8]) {
         if self.open.capacity() - self.open.len() < data.len() {
             self.seal();
             self.room = (self.room * 2).clamp(MIN_ROOM, MAX_ROOM);
             self.open = BytesMut::with_capacity(self.room.max(data.len()));
         }
-        let start = self.open.len();
         self.open.extend_from_slice(data);
-        if let Some(batch) = self.open.get_mut(start..) {
-            patch(batch, base_offset, leader_epoch, header, append_time);
+        self.entries.push(place);
+        self.end = place.last_offset + 1;
+    }
+
+    /// Begins a segment if the last one is full or too old for a batch.
+    fn roll(&mut self, place: Entry, size: usize, rolling: Rolling) {
+        let stamp = if place.max_timestamp < 0 { rolling.now_ms } else { place.max_timestamp };
+        if let Some(last) = self.segments.last_mut() {
+            let is_full = place.position - last.position + size as u64 > rolling.bytes;
+            if !is_full && stamp.saturating_sub(last.first_timestamp) <= rolling.ms {
+                last.newest_ms = last.newest_ms.max(stamp);
+                return;
+            }
         }
-        if self.epochs.last().is_none_or(|(epoch, _)| *epoch < leader_epoch) {
-            self.epochs.push((leader_epoch, base_offset));
+        let (base_offset, position) = (place.base_offset, place.position);
+        self.segments.push(Segment { base_offset, position, first_timestamp: stamp, newest_ms: stamp });
+    }
+
+    /// The segments, the oldest first, with the bytes that the log has behind each.
+    pub fn segments(&self) -> impl Iterator<Item = (Segment, u64)> {
+        let ends = self.segments.iter().skip(1).map(|s| s.position).chain([self.size()]);
+        self.segments.iter().zip(ends).map(|(segment, end)| (*segment, self.size() - end))
+    }
+
+    /// Where the segment after an offset starts; the end of the log after the last.
+    pub fn segment_end(&self, offset: i64) -> i64 {
+        self.segments.iter().find(|s| s.base_offset > offset).map_or(self.end, |s| s.base_offset)
+    }
+
+    /// Forgets the records before an offset; their batches go if nothing of them is left.
+    pub fn delete_before(&mut self, offset: i64) {
+        self.start = self.start.max(offset.min(self.end));
+        let gone = self.entries.partition_point(|e| e.last_offset < self.start);
+        self.entries.drain(..gone);
+        let from = self.position(0);
+        if self.entries.is_empty() {
+            self.seal();
         }
-        let before = self.entries.last().map_or(i64::MIN, |e| e.max_timestamp);
-        let max_timestamp = before.max(append_time.unwrap_or(header.max_timestamp));
-        self.entries.push(Entry { base_offset, position, max_timestamp });
-        self.end = base_offset + i64::from(header.last_offset_delta) + 1;
-        base_offset
+        self.sealed.retain(|s| s.position + s.data.len() as u64 > from);
+        let kept = self.segments.partition_point(|s| s.base_offset <= self.start).saturating_sub(1);
+        self.segments.drain(..kept);
+        if self.entries.is_empty() {
+            self.segments.clear();
+        }
+        let known = self.epochs.partition_point(|(_, start)| *start <= self.start).saturating_sub(1);
+        self.epochs.drain(..known);
+        self.aborted.retain(|a| a.last >= self.start);
+    }
+
+    /// Every batch, as it is kept.
+    pub fn batches(&mut self) -> Vec<Batch> {
+        self.seal();
+        let first = self.position(0);
+        let whole = self.copy(0, first, self.size());
+        batches(whole).filter_map(Result::ok).collect()
+    }
+
+    /// Takes other batches in place of all it has: what cleaning left of them.
+    pub fn replace(&mut self, kept: &[Batch], rolling: Rolling) {
+        let (end, epochs) = (self.end, std::mem::take(&mut self.epochs));
+        (self.open, self.open_position, self.room) = (BytesMut::new(), 0, 0);
+        self.entries.clear();
+        self.segments.clear();
+        self.sealed.clear();
+        for batch in kept {
+            self.append_kept(batch, rolling);
+        }
+        (self.end, self.epochs) = (end, epochs);
+    }
+
+    /// Whether a producer's batch at an offset belongs to a transaction that was aborted.
+    pub fn is_aborted(&self, producer_id: i64, offset: i64) -> bool {
+        let from = self.aborted.partition_point(|a| a.last < offset);
+        self.aborted.iter().skip(from).any(|a| a.producer_id == producer_id && a.first <= offset)
     }
 
     /// Cuts off the batch that holds an offset, and what comes after it.
@@ -137,7 +270,8 @@ impl Log {
             return;
         }
         let index = self.index_of(offset);
-        let (position, end) = (self.position(index), self.entries.get(index).map_or(self.end, |e| e.base_offset));
+        let position = self.position(index);
+        let end = self.entries.get(index).map_or(self.end, |e| e.base_offset.min(offset));
         self.seal();
         self.sealed.retain(|s| s.position < position);
         if let Some(last) = self.sealed.last_mut() {
@@ -145,6 +279,8 @@ impl Log {
         }
         self.open_position = position;
         self.entries.truncate(index);
+        self.segments.retain(|s| s.position < position);
+        self.start = self.start.min(end);
         self.epochs.retain(|(_, start)| *start < end);
         self.aborted.retain(|a| a.last < end);
         self.end = end;
@@ -217,9 +353,9 @@ impl Log {
         Ok(Slice { data, available })
     }
 
-    /// The index of the batch that holds `offset`.
+    /// The index of the batch that holds `offset`, or of the next one: cleaning leaves gaps.
     fn index_of(&self, offset: i64) -> usize {
-        self.entries.partition_point(|e| e.base_offset <= offset).saturating_sub(1)
+        self.entries.partition_point(|e| e.last_offset < offset)
     }
 
     /// Where the batch of an index starts; the end of the log behind the last one.
@@ -258,22 +394,21 @@ impl Log {
     }
 
     fn batch(&mut self, index: usize) -> Option<Batch> {
-        let offset = self.entries.get(index)?.base_offset;
+        let offset = self.entries.get(index)?.last_offset.max(self.start);
         batches(self.read(offset, i64::MAX, 0, true).ok()?.data).next()?.ok()
     }
 
     /// The first record whose timestamp is at least `timestamp`; only the batch that holds it is opened.
     pub fn first_since(&mut self, timestamp: i64) -> Result<Option<Found>, ErrorCode> {
-        let first = self.entries.partition_point(|e| e.max_timestamp < timestamp);
         // A header may promise a larger timestamp than its records have, so the walk goes on.
-        for index in first..self.entries.len() {
+        for index in 0..self.entries.len() {
+            if self.entries.get(index).is_some_and(|e| e.max_timestamp < timestamp) {
+                continue;
+            }
             let Some(batch) = self.batch(index) else {
                 return Err(ErrorCode::CORRUPT_MESSAGE);
             };
-            if batch.header.max_timestamp < timestamp {
-                continue;
-            }
-            if let Some(found) = first_in(&batch, timestamp)? {
+            if let Some(found) = first_in(&batch, timestamp, self.start)? {
                 return Ok(Some(found));
             }
         }
@@ -282,8 +417,8 @@ impl Log {
 
     /// The first record with the largest timestamp of all.
     pub fn latest_record(&mut self) -> Result<Option<Found>, ErrorCode> {
-        match self.entries.last() {
-            Some(&Entry { max_timestamp, .. }) => self.first_since(max_timestamp),
+        match self.entries.iter().map(|e| e.max_timestamp).max() {
+            Some(latest) => self.first_since(latest),
             None => Ok(None),
         }
     }
@@ -294,16 +429,16 @@ impl Log {
     }
 }
 
-fn first_in(batch: &Batch, timestamp: i64) -> Result<Option<Found>, ErrorCode> {
+fn first_in(batch: &Batch, timestamp: i64, start: i64) -> Result<Option<Found>, ErrorCode> {
     let leader_epoch = batch.header.partition_leader_epoch;
     if batch.header.timestamp_type() == TimestampType::LogAppendTime {
-        let (offset, timestamp) = (batch.header.base_offset, batch.header.max_timestamp);
+        let (offset, timestamp) = (batch.header.base_offset.max(start), batch.header.max_timestamp);
         return Ok(Some(Found { offset, timestamp, leader_epoch }));
     }
     let records = batch.records(DECOMPRESS_LIMIT).map_err(|_| ErrorCode::CORRUPT_MESSAGE)?;
     for record in records {
         let record = record.map_err(|_| ErrorCode::CORRUPT_MESSAGE)?;
-        if record.timestamp >= timestamp {
+        if record.timestamp >= timestamp && record.offset >= start {
             return Ok(Some(Found { offset: record.offset, timestamp: record.timestamp, leader_epoch }));
         }
     }
@@ -335,6 +470,8 @@ mod tests {
     use crate::compress::Compression;
     use crate::record::{BatchBuilder, Producer};
 
+    const ROLLING: Rolling = Rolling { bytes: 1 << 30, ms: i64::MAX, now_ms: 0 };
+
     fn append(log: &mut Log, timestamps: &[i64], compression: Compression, append_time: Option<i64>) -> i64 {
         append_in(7, log, timestamps, compression, append_time)
     }
@@ -352,7 +489,7 @@ mod tests {
         }
         let sealed = builder.seal(compression, Producer::NONE).unwrap();
         let header = Header::parse(&sealed.data).unwrap().unwrap();
-        log.append(&sealed.data, &header, epoch, append_time)
+        log.append(&sealed.data, &header, epoch, append_time, ROLLING)
     }
 
     fn base_offsets(slice: &Slice) -> Vec<i64> {

@@ -17,7 +17,9 @@ pub(super) enum Machine {
 impl Machine {
     pub fn new(options: &Options, nodes: Vec<Node>, start_ms: i64, seed: u64) -> Self {
         match options.as_version {
-            Version::Current => Self::Modern(Box::new(Cluster::new(options, nodes, start_ms, seed))),
+            Version::Current | Version::Release(_) => {
+                Self::Modern(Box::new(Cluster::new(options, nodes, start_ms, seed)))
+            }
             Version::Old(_) | Version::Draft => Self::Old(Box::new(Brokers::new(options, start_ms, seed))),
         }
     }
@@ -100,6 +102,13 @@ impl Machine {
         match self {
             Self::Modern(cluster) => cluster.start_node(now, node),
             Self::Old(brokers) => brokers.start_node(now, &node),
+        }
+    }
+
+    /// The clock was moved on: what goes by age does so now.
+    pub fn retain(&mut self, now: Time) {
+        if let Self::Modern(cluster) = self {
+            cluster.retain(now);
         }
     }
 

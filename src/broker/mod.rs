@@ -5,6 +5,7 @@
 //! listener   sockets, one port a node, one thread for all        (the only file with I/O or a clock)
 //! cluster    frames and time in, replies out; parked requests    (sans-I/O, see its verbs)
 //! fault      what goes wrong on purpose      control  how a program steers a cluster that runs
+//! cleaner    what goes from logs by itself   formats  messages of clients from before 0.11
 //! old/       brokers of Kafka 0.6 and 0.7 in its place      machine  one or the other      version  which
 //! handlers/  one file per API, under the name of its `api/` file: versions served and what is left out
 //! sasl       who may come in: users, and what is known of each connection that has to log in
@@ -13,15 +14,16 @@
 //! ```
 //!
 //! One state serves all nodes: a node is a view of it that answers only for what it leads or coordinates, so that
-//! clients have to find leaders as in a real cluster. Left out so far: fetch sessions, message formats before 2,
-//! retention and compaction, ACLs.
+//! clients have to find leaders as in a real cluster. Left out so far: fetch sessions, ACLs.
 
 #[cfg(feature = "tls")]
 mod certificates;
+mod cleaner;
 mod cluster;
 mod configs;
 mod control;
 mod fault;
+mod formats;
 mod group;
 mod handlers;
 mod idempotence;

@@ -4,7 +4,8 @@ use super::group::Groups;
 use super::sasl::{Door, Told};
 use super::topics::Topics;
 use super::transactions::{self, Ended, Transactions};
-use super::{Connection, Options, Time};
+use super::{Connection, Options, Time, Version, handlers};
+use crate::api::Release;
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -106,6 +107,9 @@ pub(super) struct State {
     /// Coordinators that were moved.
     moved: BTreeMap<String, i32>,
     coordinator_epoch: i32,
+    /// The release that clients meet, if not all that is served here.
+    pub release: Option<Release>,
+    pub served: Vec<handlers::Served>,
     pub cluster_id: String,
     pub auto_create_topics: bool,
     pub default_partitions: i32,
@@ -125,7 +129,13 @@ pub(super) struct State {
 impl State {
     pub fn new(options: &Options, nodes: Vec<Node>, seed: u64) -> Self {
         let mut random = Random::new(seed);
+        let release = match options.as_version {
+            Version::Release(release) => Some(release),
+            _ => None,
+        };
         Self {
+            release,
+            served: handlers::served(release),
             coordinators: nodes.len(),
             nodes,
             down: BTreeSet::new(),
@@ -134,7 +144,10 @@ impl State {
             cluster_id: random.name(),
             auto_create_topics: options.auto_create_topics,
             default_partitions: options.default_partitions,
-            transaction_version: options.transaction_version,
+            transaction_version: match release {
+                Some(release) if release < Release::V4_0 => options.transaction_version.min(1),
+                _ => options.transaction_version,
+            },
             memory: Memory { used: 0, limit: options.max_bytes },
             topics: Topics::default(),
             groups: Groups::new(options.group_initial_rebalance_delay),

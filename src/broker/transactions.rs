@@ -366,6 +366,7 @@ pub(super) fn write_markers(state: &mut State, clock: Clock, coordinator_epoch: 
             continue;
         };
         let append_time = topic.configs.append_time.then_some(clock.wall_ms);
+        let rolling = topic.configs.rolling(clock.wall_ms);
         for index in indexes {
             let Some(partition) = topic.partition(*index) else {
                 continue;
@@ -376,7 +377,7 @@ pub(super) fn write_markers(state: &mut State, clock: Clock, coordinator_epoch: 
             };
             // What was promised to the transaction cannot be refused any more.
             memory.charge(Log::cost(batch.len()) + partition.producers.cost(&header));
-            let offset = partition.log.append(&batch, &header, partition.leader_epoch, append_time);
+            let offset = partition.log.append(&batch, &header, partition.leader_epoch, append_time, rolling);
             let first = partition.producers.end_transaction(&header, coordinator_epoch);
             if let Some(first) = first.filter(|_| !ended.committed) {
                 memory.charge(Log::ABORTED_COST);

@@ -1,5 +1,6 @@
 //! The release of Kafka that a cluster passes itself off as.
 
+use crate::api::Release;
 use std::fmt;
 
 /// What clients meet.
@@ -8,6 +9,8 @@ pub enum Version {
     /// Every API in every version that is served here.
     #[default]
     Current,
+    /// What a broker of a release with versioned requests serves of that.
+    Release(Release),
     /// Brokers with byte offsets: see [`Old`].
     Old(Old),
     /// A broker of the proposal that came after 0.7, which otherwise is one of 0.7.2.
@@ -35,10 +38,10 @@ const NAMES: &[(&str, Version)] = &[
 impl Version {
     /// From its name; the error is a sentence with the names that there are.
     pub fn parse(name: &str) -> Result<Self, String> {
-        let found = NAMES.iter().find(|(known, _)| *known == name);
-        found.map(|(_, version)| *version).ok_or_else(|| {
-            let names: Vec<_> = NAMES.iter().map(|(known, _)| *known).collect();
-            format!("there is no version {name:?} here, only {}", names.join(", "))
+        let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, version)| *version);
+        found.or_else(|| Release::parse(name).map(Self::Release)).ok_or_else(|| {
+            let names = NAMES.iter().map(|(known, _)| *known).chain(Release::ALL.iter().map(|release| release.name()));
+            format!("there is no version {name:?} here, only {}", names.collect::<Vec<_>>().join(", "))
         })
     }
 }
@@ -46,6 +49,6 @@ impl Version {
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = NAMES.iter().find(|(_, version)| version == self).map_or("current", |(name, _)| name);
-        f.write_str(name)
+        f.write_str(if let Self::Release(release) = self { release.name() } else { name })
     }
 }

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::engine::group::Place;
 use crate::engine::ops::{
-    AlterConfigs, AlterOffsets, CreatePartitions, CreateTopics, DeleteTopics, Describe, DescribeConfigs, GroupLag,
-    ListGroups, OfGroup, Op, Ops, Output,
+    AlterConfigs, AlterOffsets, CreatePartitions, CreateTopics, DeleteRecords, DeleteTopics, Describe, DescribeConfigs,
+    GroupLag, ListGroups, OfGroup, Op, Ops, Output,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,6 +110,18 @@ impl Admin {
     /// Deletes topics.
     pub fn delete_topics(&self, topics: Vec<String>, timeout: Option<Duration>) -> Result<Pending<()>, Error> {
         self.op(DeleteTopics::new(topics), timeout, done)
+    }
+
+    /// Deletes the records of partitions before an offset, -1 for all, and gives where they start then.
+    pub fn delete_records(
+        &self,
+        wanted: Vec<(Arc<str>, i32, i64)>,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<Vec<i64>>, Error> {
+        self.op(DeleteRecords::new(wanted), timeout, |output| match output {
+            Output::Starts(starts) => Some(starts),
+            _ => None,
+        })
     }
 
     /// Brokers, controller and topics; `None` for all topics.

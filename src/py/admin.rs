@@ -102,6 +102,22 @@ impl AdminCore {
         Ok(Pending::new("answer about the topics", self.origin(), pending, |py, ()| Ok(py.None())))
     }
 
+    /// Where each partition starts after what is before `(topic, partition, offset)` is gone; -1 is the end.
+    #[pyo3(name = "_delete_records", signature = (wanted, timeout))]
+    fn delete_records(
+        &self,
+        py: Python<'_>,
+        wanted: Vec<(String, i32, i64)>,
+        timeout: Option<f64>,
+    ) -> PyResult<Pending> {
+        let wanted = wanted.into_iter().map(|(topic, partition, offset)| (topic.into(), partition, offset)).collect();
+        let pending = self.client.delete_records(wanted, timeout.map(|t| bounded(Some(t))));
+        let pending = pending.map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("answer about the records", self.origin(), pending, |py, starts| {
+            Ok(PyList::new(py, starts)?.into_any().unbind())
+        }))
+    }
+
     /// `(cluster id, controller, brokers, topics)`; the topics asked for, all of which have to be there, or all there are.
     #[pyo3(name = "_describe", signature = (topics, timeout))]
     fn describe(&self, py: Python<'_>, topics: Option<Vec<String>>, timeout: Option<f64>) -> PyResult<Pending> {

@@ -54,7 +54,7 @@ impl DevBrokerCore {
     #[new]
     #[pyo3(signature = (
         brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2, as_version=None,
-        config=None, zookeeper=None, *, sasl=None, sasl_session=None, tls=None, client_ca=None
+        config=None, zookeeper=None, *, max_bytes=1 << 30, sasl=None, sasl_session=None, tls=None, client_ca=None
     ))]
     #[allow(clippy::too_many_arguments, reason = "keywords of the Python class")]
     fn new(
@@ -67,6 +67,7 @@ impl DevBrokerCore {
         as_version: Option<&str>,
         config: Option<BTreeMap<String, Bound<'_, PyAny>>>,
         zookeeper: Option<String>,
+        max_bytes: usize,
         sasl: Option<Users>,
         sasl_session: Option<f64>,
         tls: Option<(String, String)>,
@@ -92,6 +93,7 @@ impl DevBrokerCore {
             auto_create_topics,
             default_partitions,
             port,
+            max_bytes,
             transaction_version,
             sasl,
             tls,
@@ -151,6 +153,11 @@ impl DevBrokerCore {
     #[pyo3(name = "_truncate")]
     fn truncate(&self, py: Python<'_>, topic: String, partition: i32, offset: i64) -> PyResult<()> {
         self.steer(py, |control| control.truncate(topic, partition, offset))
+    }
+
+    #[pyo3(name = "_compact")]
+    fn compact(&self, py: Python<'_>, topic: String) -> PyResult<()> {
+        self.steer(py, |control| control.compact(topic))
     }
 
     #[pyo3(name = "_move_coordinator")]

@@ -123,6 +123,36 @@ def test_an_answer_waits_for_the_clock(cluster, producer):
         assert reading.result(20) == [b"1"]
 
 
+def test_memory_has_a_bound():
+    full = pytest.raises(klamm.errors.KafkaStorageError, match="100000 bytes")
+    with DevBroker(max_bytes=100_000) as broker, klamm.Producer(broker.bootstrap_servers, retries=0) as producer, full:
+        for _ in range(20):
+            producer.send("t", b"x" * 10_000).result(timeout=10)
+
+
+def test_old_records_go_when_time_passes(cluster):
+    with klamm.Admin(cluster.bootstrap_servers) as admin, klamm.Producer(cluster.bootstrap_servers) as producer:
+        admin.create_topics({"t": klamm.NewTopic(configs={"retention.ms": "60000"})})
+        producer.send("t", b"old").result(timeout=10)
+        cluster.advance(61)
+        assert producer.send("t", b"new").result(timeout=10).offset == 1
+    with klamm.Consumer(cluster.bootstrap_servers) as consumer:
+        place = klamm.TopicPartition("t", 0)
+        assert consumer.beginning_offsets([place]) == {place: 1}
+
+
+def test_a_compacted_topic_keeps_the_newest_of_each_key(cluster):
+    with klamm.Admin(cluster.bootstrap_servers) as admin, klamm.Producer(cluster.bootstrap_servers) as producer:
+        admin.create_topics({"t": klamm.NewTopic(configs={"cleanup.policy": "compact"})})
+        for key, value in [(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]:
+            producer.send("t", value, key=key).result(timeout=10)
+        admin.create_topics({"u": klamm.NewTopic()})
+    cluster.compact("t")
+    assert read(cluster, "t") == [b"2", b"3"]
+    with pytest.raises(ConfigError, match="not compacted"):
+        cluster.compact("u")
+
+
 def test_time_that_passes_ends_a_transaction(cluster):
     config = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "x", "linger.ms": 0}
     producer = confluent_kafka.Producer({**config, "transaction.timeout.ms": 600_000})

@@ -31,7 +31,9 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--port", metavar="PORT", type=natural, default=0, help="port of the first node (default: a free one)"
     )
-    parser.add_argument("--as-version", metavar="VERSION", help="be an older Kafka: 0.6.1, 0.7.0, 0.7.1 or 0.7.2")
+    parser.add_argument(
+        "--as-version", metavar="VERSION", help="be an older Kafka: 0.6.1, 0.7.0 to 0.7.2, or 0.8.0 to 4.4"
+    )
     parser.add_argument("--zookeeper", metavar="HOSTS", help="where brokers of Kafka 0.7 register themselves")
     parser.add_argument(
         "--sasl",

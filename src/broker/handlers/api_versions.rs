@@ -1,11 +1,11 @@
 //! ApiVersions v0 to v5: exactly what is served, and of Kafka's features the one that is: `transaction.version`.
 //!
 //! A version that is not served is answered in v0 with UNSUPPORTED_VERSION and the versions of ApiVersions itself, so
-//! that the client can ask again (KIP-511). As in Kafka, v3 does not say that a feature may be at version 0.
+//! that the client can ask again (KIP-511; before 2.4 the code alone). As in Kafka, v3 does not say that a feature may be at version 0.
 
-use super::{Answer, Context, SERVED};
+use super::{Answer, Context, Served};
 use crate::api::api_versions::{API, ApiVersion, FinalizedFeature, Request, Response, SupportedFeature};
-use crate::api::{ErrorCode, Info};
+use crate::api::{ErrorCode, Release};
 use crate::broker::state::State;
 
 /// The protocol of transactions, of which 2 is the newest (KIP-890).
@@ -26,11 +26,11 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     } else {
         ErrorCode::NONE
     };
-    let api_keys = if error_code.is_error() { Vec::new() } else { SERVED.iter().map(|api| version(api)).collect() };
+    let api_keys = if error_code.is_error() { Vec::new() } else { state.served.iter().map(version).collect() };
     let feature = SupportedFeature { name: FEATURE.to_owned(), min_version: 0, max_version: NEWEST };
     let (max_version_level, min_version_level) = (state.transaction_version, state.transaction_version);
     let level = FinalizedFeature { name: FEATURE.to_owned(), max_version_level, min_version_level };
-    let known = !error_code.is_error();
+    let known = !error_code.is_error() && state.release.is_none_or(|release| release >= Release::V4_0);
     Answer::Reply(Response {
         error_code,
         api_keys,
@@ -46,12 +46,14 @@ pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
 }
 
 /// The answer to a version nobody here knows.
-pub(super) fn unsupported() -> Response {
-    Response { error_code: ErrorCode::UNSUPPORTED_VERSION, api_keys: vec![version(&API)], ..Response::default() }
+pub(super) fn unsupported(state: &State) -> Response {
+    let says_more = state.release.is_none_or(|release| release >= Release::V2_4);
+    let own = state.served.iter().filter(|served| says_more && served.api.key == API.key);
+    Response { error_code: ErrorCode::UNSUPPORTED_VERSION, api_keys: own.map(version).collect(), ..Response::default() }
 }
 
-fn version(api: &Info) -> ApiVersion {
-    ApiVersion { api_key: api.key, min_version: api.min, max_version: api.max_stable }
+fn version(Served { api, min, max }: &Served) -> ApiVersion {
+    ApiVersion { api_key: api.key, min_version: *min, max_version: *max }
 }
 
 /// Letters and digits, with `-` and `.` between them: what Kafka takes as a software name or version.

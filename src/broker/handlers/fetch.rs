@@ -1,16 +1,16 @@
 //! Fetch v0 to v18: whole batches from the leader, waiting for `min_bytes` of them as long as `max_wait_ms`.
 //!
 //! An error in any partition answers at once, as in Kafka. A reader of committed records gets what is before the last
-//! stable offset, and the aborted transactions in it. Left out: sessions (every answer says session 0, which
-//! makes clients send full requests; a session id of theirs is not known), reading from followers, and answers to
-//! v0 to v3, which cannot hold message format 2: a partition with data is UNSUPPORTED_VERSION there.
+//! stable offset, and the aborted transactions in it. To v0 to v3 records come in the formats they know; up to v2 a
+//! message that is larger than the limit is cut off, as Kafka did before KIP-74. Left out: sessions (every answer says
+//! session 0, which makes clients send full requests; a session id of theirs is not known) and reading from followers.
 
 use super::{Answer, Context, Waiting};
 use crate::api::ErrorCode;
 use crate::api::fetch::{AbortedTransaction, LeaderIdAndEpoch, NodeEndpoint, Partition, PartitionResponse, Request};
 use crate::api::fetch::{Response, Topic, TopicResponse};
-use crate::broker::Connection;
 use crate::broker::log::Slice;
+use crate::broker::{Connection, formats};
 use crate::broker::state::State;
 use crate::broker::topics;
 use crate::broker::transactions::last_stable_offset;
@@ -21,6 +21,9 @@ use std::time::Duration;
 const MAX_BYTES: usize = 55 << 20;
 
 const READ_COMMITTED: i8 = 1;
+
+/// The first version that gets the first message however large it is (KIP-74).
+const FIRST_WITH_WHOLE_BATCHES: i16 = 3;
 
 /// Errors of the whole answer; all others are of partitions.
 const SESSION_ERRORS: [ErrorCode; 3] = [
@@ -138,13 +141,21 @@ fn read(
     let stable = last_stable_offset(&partition.log, &partition.producers);
     let committed_only = request.isolation_level == READ_COMMITTED;
     let until = if committed_only { stable } else { i64::MAX };
-    let Slice { data, available } = match partition.log.read(wanted.fetch_offset, until, limit, is_first) {
+    let (log, offset) = (&mut partition.log, wanted.fetch_offset);
+    let read = match formats::of_fetch(context.version) {
+        None => log.read(offset, until, limit, is_first),
+        Some(magic) if context.version >= FIRST_WITH_WHOLE_BATCHES => {
+            formats::read_down(log, magic, offset, until, limit, is_first)
+        }
+        Some(magic) => formats::read_down(log, magic, offset, until, limit, limit > 0).map(|mut slice| {
+            slice.data.truncate(limit);
+            Slice { available: slice.data.len(), ..slice }
+        }),
+    };
+    let Slice { data, available } = match read {
         Ok(slice) => slice,
         Err(code) => return (failure(wanted, code), 0),
     };
-    if context.version < 4 && available > 0 {
-        return (failure(wanted, ErrorCode::UNSUPPORTED_VERSION), 0);
-    }
     let aborted = |(producer_id, first_offset)| AbortedTransaction { producer_id, first_offset };
     let aborted = || partition.log.aborted_in(wanted.fetch_offset, &data).map(aborted).collect();
     let answer = PartitionResponse {

@@ -1,6 +1,6 @@
 //! ListOffsets v0 to v11: the ends of the log, or the first record at or after a time.
 //!
-//! The log counts as one segment, which is what v0 lists: the end, then the start. Nothing is in remote storage, so
+//! What v0 lists is the end, if that was so before the time, and where segments start, the newest first. Nothing is in remote storage, so
 //! the special times about it find nothing (and the earliest local record is the earliest one). To a reader of
 //! committed records (v2 on) the log ends at the last stable offset.
 
@@ -55,7 +55,7 @@ fn look(
     let partition = topic.partition(wanted.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     partition.check_leader(context.node, wanted.current_leader_epoch)?;
     if context.version == 0 {
-        let old_style_offsets = offsets_before(&partition.log, wanted);
+        let old_style_offsets = offsets_before(&partition.log, wanted, context.clock.wall_ms);
         return Ok(PartitionResponse { old_style_offsets, ..PartitionResponse::default() });
     }
     let leader_epoch = partition.leader_epoch;
@@ -81,14 +81,22 @@ fn earliest(log: &mut Log, offset: i64, leader_epoch: i32) -> Found {
     Found { offset, timestamp: -1, leader_epoch: log.epoch_at(offset).unwrap_or(leader_epoch) }
 }
 
-/// Version 0: where segments start that have something from before a time, newest first.
-fn offsets_before(log: &Log, wanted: &Partition) -> Vec<i64> {
+/// Version 0: where segments start that have something from before a time, and the end of the log; newest first.
+fn offsets_before(log: &Log, wanted: &Partition, now_ms: i64) -> Vec<i64> {
     let (start, end) = (log.start_offset(), log.end_offset());
-    let mut offsets = match wanted.timestamp {
-        EARLIEST => vec![start],
-        _ if start == end => vec![start],
-        _ => vec![end, start],
+    let is_before = |time: i64| match wanted.timestamp {
+        LATEST => true,
+        EARLIEST => false,
+        wanted => time <= wanted,
     };
+    let segments = log.segments().map(|(segment, _)| (segment.base_offset.max(start), segment.newest_ms));
+    let mut offsets: Vec<_> = segments.filter(|(_, newest)| is_before(*newest)).map(|(offset, _)| offset).collect();
+    if wanted.timestamp == EARLIEST || start == end {
+        offsets = vec![start];
+    } else if is_before(now_ms) {
+        offsets.push(end);
+    }
+    offsets.reverse();
     offsets.truncate(usize::try_from(wanted.max_num_offsets).unwrap_or(0));
     offsets
 }

@@ -7,6 +7,7 @@ use super::Time;
 use super::cluster::Connection;
 use super::group;
 use super::state::{Clock, State};
+use crate::api::Release;
 use crate::api::header::{RequestHeader, get_response_header, put_response_header};
 use crate::api::{self, ErrorCode, Info, Message, Request};
 use crate::wire::{Error, Reader, Value, Wire, Writer};
@@ -77,8 +78,8 @@ macro_rules! serve {
     ($($module:ident)*) => {
         $( mod $module; )*
 
-        /// The APIs that are served, from their oldest to their newest stable version.
-        static SERVED: &[&Info] = &[$( &api::$module::API ),*];
+        /// The APIs that are known, from their oldest to their newest stable version.
+        static KNOWN: &[&Info] = &[$( &api::$module::API ),*];
 
         fn dispatch(state: &mut State, context: Context, api: &'static Info, body: Bytes) -> Outcome {
             $( if api.key == api::$module::API.key {
@@ -117,6 +118,7 @@ serve! {
     api_versions
     create_topics
     delete_topics
+    delete_records
     init_producer_id
     add_partitions_to_txn
     add_offsets_to_txn
@@ -139,6 +141,26 @@ serve! {
     share_acknowledge
 }
 
+/// An API and the versions of it that are served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Served {
+    api: &'static Info,
+    min: i16,
+    max: i16,
+}
+
+/// What a release serves of what is known here, or all of that.
+pub(super) fn served(release: Option<Release>) -> Vec<Served> {
+    let of = |api: &&'static Info| match release {
+        None => Some(Served { api, min: api.min, max: api.max_stable }),
+        Some(release) => {
+            let (min, max) = release.versions(api)?;
+            Some(Served { api, min: min.max(api.min), max: max.min(api.max_stable) })
+        }
+    };
+    KNOWN.iter().filter_map(of).collect()
+}
+
 /// A request whose header was read, in a version that is served.
 pub(super) struct Opened {
     pub api: &'static Info,
@@ -146,23 +168,27 @@ pub(super) struct Opened {
     pub body: Bytes,
 }
 
-/// Reads the header of a frame; the error is the answer to one that no handler will see, `None` to close.
-pub(super) fn open(mut context: Context, frame: Bytes) -> Result<Opened, Option<Vec<Bytes>>> {
+/// Reads the header of a frame; the error is what becomes of one that no handler will see. Brokers of 0.9 leave what
+/// they do not know unanswered; those before and after close the connection.
+pub(super) fn open(state: &State, mut context: Context, frame: Bytes) -> Result<Opened, Box<Outcome>> {
+    let silent = state.release == Some(Release::V0_9_0);
+    let unknown = || Box::new(if silent { Outcome::Silent } else { Outcome::Close });
     let mut reader = Reader::new(frame, 0, false);
-    let known = |key| SERVED.iter().find(|api| api.key == key).copied();
-    let header = RequestHeader::get(&mut reader, known).map_err(|_| None)?;
-    let api = known(header.request_api_key).ok_or(None)?;
+    let find = |key| state.served.iter().find(|served| served.api.key == key);
+    let known = |key| find(key).map(|served| served.api);
+    let header = RequestHeader::get(&mut reader, known).map_err(|_| unknown())?;
+    let Served { api, min, max } = *find(header.request_api_key).ok_or_else(unknown)?;
     context.version = header.request_api_version;
     context.correlation_id = header.correlation_id;
     context.client_id = header.client_id.0.map(Arc::from);
-    if (api.min..=api.max_stable).contains(&header.request_api_version) {
+    if (min..=max).contains(&header.request_api_version) {
         return Ok(Opened { api, context, body: reader.rest() });
     }
     if api.key == api::api_versions::API.key && header.request_api_version > 0 {
         context.version = 0;
-        return Err(encode(&context, &api_versions::unsupported()).ok());
+        return Err(Box::new(reply(&context, &api_versions::unsupported(state))));
     }
-    Err(None)
+    Err(unknown())
 }
 
 /// Whether a connection that has yet to log in may ask this.

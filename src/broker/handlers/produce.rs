@@ -1,27 +1,29 @@
-//! Produce v0 to v13: appends a record batch to each partition.
+//! Produce v0 to v13: appends a record batch to each partition, or the messages of formats 0 and 1 that v0 to v2 carry.
 //!
-//! A batch is checked by its header and checksum; its records are not opened. Batches are kept as they came, so
-//! `compression.type` of a topic is not applied, and keys of compacted topics are not required. All replicas have a
-//! batch as soon as the leader has, so acks -1 and 1 answer at once. The first batch of a transaction in a partition is
-//! judged by its coordinator; from v12 on that adds the partition. Left out: message formats 0 and 1, which v0 to v2
-//! usually carry (UNSUPPORTED_FOR_MESSAGE_FORMAT).
+//! A batch is checked by its header and checksum; its records are opened only where the topic is compacted, to see
+//! that they have keys. Batches are kept as they came, so `compression.type` of a topic is not applied; messages become
+//! batches. All replicas have a batch as soon as the leader has, so acks -1 and 1 answer at once. The first batch of a
+//! transaction in a partition is judged by its coordinator; from v12 on that adds the partition.
 
 use super::{Answer, Context, Refusal};
-use crate::api::ErrorCode;
+use crate::api::{ErrorCode, Release};
 use crate::api::produce::{LeaderIdAndEpoch, NodeEndpoint, PartitionData, PartitionResponse, RecordError, Request};
 use crate::api::produce::{Response, TopicResponse};
 use crate::broker::configs::Configs;
+use crate::broker::formats;
 use crate::broker::idempotence::Verdict;
 use crate::broker::log::Log;
 use crate::broker::state::{ProducerId, State};
 use crate::broker::topics::valid_name;
 use crate::broker::transactions::Protocol;
-use crate::compress::Compression;
+use crate::compress::{Compression, DEFAULT_LIMIT};
 use crate::record::{Batch, HEADER_SIZE, Header};
 use bytes::Bytes;
 
 /// The shortest record: size, attributes, two deltas, two lengths, a header count.
 const MIN_RECORD: usize = 7;
+
+const ONE_BATCH: &str = "there must be exactly one record batch for a partition";
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let mut response = Response::default();
@@ -36,7 +38,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         for data in topic.partition_data {
             let answer = match (&name, request.acks) {
                 (None, _) => failure(data.index, ErrorCode::UNKNOWN_TOPIC_ID.into()),
-                (Some(name), -1..=1) => {
+                (Some(name), acks @ -1..) if acks <= 1 || takes_any_acks(state) => {
                     append(state, context, name, data, request.acks, request.transactional_id.as_deref())
                 }
                 _ => failure(data.index, ErrorCode::INVALID_REQUIRED_ACKS.into()),
@@ -72,6 +74,11 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
     Response { responses: responses.collect(), ..Response::default() }
 }
 
+/// Before 0.9 a client could ask for as many replicas as it liked.
+fn takes_any_acks(state: &State) -> bool {
+    state.release.is_some_and(|release| release < Release::V0_9_0)
+}
+
 fn append(
     state: &mut State,
     context: &Context,
@@ -102,11 +109,15 @@ fn append(
     if acks == -1 && in_sync < configs.min_insync_replicas {
         return failure(data.index, ErrorCode::NOT_ENOUGH_REPLICAS.into());
     }
-    let batch = match check(data.records, context, &configs) {
-        Ok(batch) => batch,
+    let batches = match check(data.records, context, &configs) {
+        Ok(batches) => batches,
         Err(refusal) => return failure(data.index, refusal),
     };
-    let (header, size) = (&batch.header, batch.data.len());
+    // Several come of old formats alone, which know no producers.
+    let Some(Batch { header, .. }) = batches.first() else {
+        return failure(data.index, invalid(ONE_BATCH));
+    };
+    let cost: usize = batches.iter().map(|batch| Log::cost(batch.data.len())).sum();
     if header.is_transactional() && !partition.producers.is_open(header) {
         let Some(id) = transactional_id else {
             return failure(data.index, ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED.into());
@@ -130,8 +141,12 @@ fn append(
     let (base_offset, append_time) = match partition.producers.check(header) {
         Err((code, message)) => return failure(data.index, Refusal::new(code, message)),
         Ok(Verdict::Duplicate { base_offset, append_time }) => (base_offset, append_time),
-        Ok(Verdict::New) if memory.take(Log::cost(size) + partition.producers.cost(header)) => {
-            let base_offset = partition.log.append(&batch.data, header, partition.leader_epoch, append_time);
+        Ok(Verdict::New) if memory.take(cost + partition.producers.cost(header)) => {
+            let base_offset = partition.log.end_offset();
+            let rolling = configs.rolling(context.clock.wall_ms);
+            for batch in &batches {
+                partition.log.append(&batch.data, &batch.header, partition.leader_epoch, append_time, rolling);
+            }
             partition.producers.remember(header, base_offset, append_time);
             woken.extend(partition.waiters.iter());
             (base_offset, append_time)
@@ -170,41 +185,85 @@ fn failure(index: i32, refusal: Refusal) -> PartitionResponse {
     }
 }
 
-/// The one batch that a partition's records must be, checked as far as that goes without opening it.
-fn check(records: Option<Bytes>, context: &Context, configs: &Configs) -> Result<Batch, Refusal> {
-    let invalid = |why: &str| Refusal::new(ErrorCode::INVALID_RECORD, why);
+fn invalid(why: &str) -> Refusal {
+    Refusal::new(ErrorCode::INVALID_RECORD, why)
+}
+
+fn corrupt(why: impl ToString) -> Refusal {
+    Refusal::new(ErrorCode::CORRUPT_MESSAGE, why.to_string())
+}
+
+/// The one batch that a partition's records must be, or what messages of old formats become.
+fn check(records: Option<Bytes>, context: &Context, configs: &Configs) -> Result<Vec<Batch>, Refusal> {
     let data = records.unwrap_or_default();
-    match data.get(16).copied() {
-        Some(2) => {}
-        Some(0 | 1) if context.version < 3 => {
-            let why = "the dev broker keeps message format 2 only (Produce v3 and later)";
-            return Err(Refusal::new(ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT, why));
-        }
+    let batches = match data.get(16).copied() {
+        Some(2) => vec![whole(data, configs)?],
+        Some(0 | 1) if context.version < 3 => converted(data, configs)?,
         Some(_) => return Err(invalid("only record batches with magic 2 are allowed")),
-        None => return Err(invalid("there must be exactly one record batch for a partition")),
+        None => return Err(invalid(ONE_BATCH)),
+    };
+    for batch in &batches {
+        check_header(&batch.header, batch.data.len(), context, configs)?;
+        if configs.compact {
+            check_keys(batch)?;
+        }
     }
-    let corrupt = |why: String| Refusal::new(ErrorCode::CORRUPT_MESSAGE, why);
+    Ok(batches)
+}
+
+/// A batch that is all there is, undamaged and not too large.
+fn whole(data: Bytes, configs: &Configs) -> Result<Batch, Refusal> {
     let header = match Header::parse(&data) {
         Ok(Some(header)) => header,
-        Ok(None) => return Err(corrupt("the record batch is cut off".to_owned())),
-        Err(e) => return Err(corrupt(e.to_string())),
+        Ok(None) => return Err(corrupt("the record batch is cut off")),
+        Err(e) => return Err(corrupt(e)),
     };
     if header.size() != data.len() {
-        return Err(invalid("there must be exactly one record batch for a partition"));
-    }
-    if data.len() > configs.max_message_bytes {
-        let (size, limit) = (data.len(), configs.max_message_bytes);
-        let why = format!("the record batch has {size} bytes, max.message.bytes of the topic allows {limit}");
-        return Err(Refusal::new(ErrorCode::MESSAGE_TOO_LARGE, why));
+        return Err(invalid(ONE_BATCH));
     }
     let batch = Batch { header, data };
-    batch.check_crc().map_err(|e| corrupt(e.to_string()))?;
-    check_header(&batch.header, batch.data.len(), context, configs)?;
+    check_size(&batch, configs)?;
+    batch.check_crc().map_err(corrupt)?;
     Ok(batch)
 }
 
+fn converted(data: Bytes, configs: &Configs) -> Result<Vec<Batch>, Refusal> {
+    for message in crate::record::batches(data.clone()) {
+        let message = message.map_err(corrupt)?;
+        check_size(&message, configs)?;
+        if message.header.magic > 1 {
+            return Err(invalid("messages and record batches cannot be mixed"));
+        }
+        if matches!(message.header.compression(), None | Some(Compression::Zstd)) {
+            let why = "the old message formats have no such compression";
+            return Err(Refusal::new(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, why));
+        }
+    }
+    formats::up(data).map_err(corrupt)
+}
+
+fn check_size(batch: &Batch, configs: &Configs) -> Result<(), Refusal> {
+    let (size, limit) = (batch.data.len(), configs.max_message_bytes);
+    if size > limit {
+        let why = format!("the record batch has {size} bytes, max.message.bytes of the topic allows {limit}");
+        return Err(Refusal::new(ErrorCode::MESSAGE_TOO_LARGE, why));
+    }
+    Ok(())
+}
+
+/// Without a key nothing could be compacted.
+fn check_keys(batch: &Batch) -> Result<(), Refusal> {
+    let mut records = batch.records(DEFAULT_LIMIT).map_err(corrupt)?;
+    while let Some(view) = records.next_view() {
+        if view.map_err(corrupt)?.key().is_none() {
+            return Err(invalid("Compacted topic cannot accept message without key"));
+        }
+    }
+    Ok(())
+}
+
 fn check_header(header: &Header, size: usize, context: &Context, configs: &Configs) -> Result<(), Refusal> {
-    let invalid = |why: &str| Err(Refusal::new(ErrorCode::INVALID_RECORD, why));
+    let invalid = |why| Err(invalid(why));
     if header.is_control() {
         return invalid("clients may not write control batches");
     }

@@ -176,7 +176,9 @@ fn an_error_is_answered_by_every_api_in_every_version() {
                     vec![field("acks", Value::Int(1)), field("topicData", topics)]
                 }
                 "Fetch" => vec![field("topics", id("topic", 13, vec![field("partitions", partitions(""))]))],
-                "ListOffsets" => vec![field("topics", id("name", 99, vec![field("partitions", partitions(""))]))],
+                "ListOffsets" | "DeleteRecords" => {
+                    vec![field("topics", id("name", 99, vec![field("partitions", partitions(""))]))]
+                }
                 "OffsetCommit" => vec![field("topics", id("name", 10, vec![field("partitions", partitions(""))]))],
                 "TxnOffsetCommit" => vec![field("topics", id("name", 6, vec![field("partitions", partitions(""))]))],
                 "OffsetFetch" if version >= 8 => {

@@ -1,15 +1,18 @@
 //! The dev broker: its core under simulated time, and its listener over real sockets.
 
+mod cleaning;
 mod consumer_groups;
 mod draft;
 mod failover;
 mod faults;
+mod formats;
 mod groups;
 mod logins;
 mod nodes;
 mod old;
 mod protocol;
 mod reading;
+mod releases;
 mod share_groups;
 mod sockets;
 mod transactions;

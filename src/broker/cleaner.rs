@@ -1,0 +1,192 @@
+//! What goes from logs: by age and size (retention), on request (DeleteRecords), and for a newer record with the same
+//! key (compaction).
+//!
+//! Retention takes whole segments, and the last one only by age, as in Kafka; with segments of 1 GiB, the default,
+//! `retention.bytes` takes nothing of a small log. Compaction runs when it is asked for, takes the last segment in as
+//! well, and stops where a transaction is open. Records of aborted transactions go; the marks at the ends of
+//! transactions stay, which Kafka takes after `delete.retention.ms`. A batch keeps its offsets, producer and sequence,
+//! and the last one of a log stays even if it is empty, so that readers reach its end.
+
+use super::configs::Configs;
+use super::log::Log;
+use super::state::{Clock, State};
+use super::transactions::last_stable_offset;
+use crate::api::ErrorCode;
+use crate::compress::DEFAULT_LIMIT;
+use crate::record::{Batch, BatchBuilder, Header, Producer, TimestampType};
+use bytes::Bytes;
+use std::collections::HashMap;
+
+impl State {
+    /// Forgets the records of a partition before an offset, and gives where it starts now.
+    pub fn delete_before(&mut self, topic: &str, index: i32, offset: i64) -> Option<i64> {
+        let partition = self.topics.get_mut(topic)?.partition(index)?;
+        if offset > partition.log.start_offset() {
+            let before = partition.log.total_cost();
+            partition.log.delete_before(offset);
+            self.memory.give(before - partition.log.total_cost());
+            self.woken.extend(&partition.waiters);
+        }
+        Some(partition.log.start_offset())
+    }
+
+    /// Has the retention of all topics take what is due.
+    pub fn retain(&mut self, clock: Clock) {
+        let mut due = Vec::new();
+        for name in self.topics.names() {
+            let Some(topic) = self.topics.get(name).filter(|topic| topic.configs.delete) else {
+                continue;
+            };
+            for (partition, index) in topic.partitions.iter().zip(0..) {
+                let start = due_up_to(&partition.log, &topic.configs, clock.wall_ms);
+                due.extend(start.map(|start| (name.to_owned(), index, start)));
+            }
+        }
+        for (topic, index, start) in due {
+            self.delete_before(&topic, index, start);
+        }
+    }
+
+    /// Has a topic compacted; the error is a sentence.
+    pub fn compact(&mut self, clock: Clock, name: &str) -> Result<(), String> {
+        let topic = self.topics.get_mut(name).ok_or_else(|| format!("there is no topic '{name}'"))?;
+        if !topic.configs.compact {
+            return Err(format!("topic '{name}' is not compacted: its cleanup.policy says so"));
+        }
+        let configs = &topic.configs;
+        for partition in &mut topic.partitions {
+            let stable = last_stable_offset(&partition.log, &partition.producers);
+            let batches = partition.log.batches();
+            let kept = compacted(&partition.log, batches, stable, configs, clock.wall_ms)
+                .map_err(|code| format!("topic '{name}' cannot be compacted: {}", code.name()))?;
+            let before = partition.log.total_cost();
+            partition.log.replace(&kept, configs.rolling(clock.wall_ms));
+            self.memory.give(before);
+            self.memory.charge(partition.log.total_cost());
+        }
+        Ok(())
+    }
+}
+
+/// The offset up to which retention takes a log, if it takes anything.
+fn due_up_to(log: &Log, configs: &Configs, now_ms: i64) -> Option<i64> {
+    let mut start = None;
+    let last = log.segments().last()?.0.base_offset;
+    for (segment, behind) in log.segments() {
+        let is_old = configs.retention_ms >= 0 && now_ms.saturating_sub(segment.newest_ms) > configs.retention_ms;
+        let limit = u64::try_from(configs.retention_bytes).ok();
+        let is_much = segment.base_offset != last && limit.is_some_and(|limit| behind >= limit);
+        if !is_old && !is_much {
+            break;
+        }
+        start = Some(log.segment_end(segment.base_offset));
+    }
+    start
+}
+
+/// What compaction leaves of a log's batches, up to an offset; all that is behind it stays.
+fn compacted(
+    log: &Log,
+    batches: Vec<Batch>,
+    stable: i64,
+    configs: &Configs,
+    now_ms: i64,
+) -> Result<Vec<Batch>, ErrorCode> {
+    let is_young = |header: &Header| now_ms.saturating_sub(header.max_timestamp) < configs.min_compaction_lag_ms;
+    let end = batches.iter().find(|b| is_young(&b.header)).map_or(stable, |b| stable.min(b.header.base_offset));
+    let mut newest: HashMap<Bytes, i64> = HashMap::new();
+    for batch in batches.iter().filter(|b| b.header.base_offset < end && is_data(log, &b.header)) {
+        let mut records = batch.records(DEFAULT_LIMIT).map_err(|_| ErrorCode::CORRUPT_MESSAGE)?;
+        while let Some(view) = records.next_view() {
+            let view = view.map_err(|_| ErrorCode::CORRUPT_MESSAGE)?;
+            if let Some(key) = view.key() {
+                newest.insert(Bytes::copy_from_slice(key), view.offset());
+            }
+        }
+    }
+    let last = batches.last().map(|b| b.header.base_offset);
+    let mut kept = Vec::with_capacity(batches.len());
+    for batch in batches {
+        if batch.header.base_offset >= end || batch.header.is_control() {
+            kept.push(batch);
+            continue;
+        }
+        let stays = last == Some(batch.header.base_offset);
+        kept.extend(rewritten(log, &batch, &newest, configs, now_ms, stays)?);
+    }
+    Ok(kept)
+}
+
+/// Whether a batch has records that count.
+fn is_data(log: &Log, header: &Header) -> bool {
+    let aborted = header.is_transactional() && log.is_aborted(header.producer_id, header.base_offset);
+    !header.is_control() && !aborted
+}
+
+/// What is left of a batch. Its first cleaning gives the tombstones in it a time at which they go (KIP-534).
+fn rewritten(
+    log: &Log,
+    batch: &Batch,
+    newest: &HashMap<Bytes, i64>,
+    configs: &Configs,
+    now_ms: i64,
+    stays: bool,
+) -> Result<Option<Batch>, ErrorCode> {
+    let old = &batch.header;
+    let horizon = old.delete_horizon_ms();
+    let next_horizon = now_ms.saturating_add(configs.delete_retention_ms);
+    let corrupt = |_| ErrorCode::CORRUPT_MESSAGE;
+    let (mut builder, mut tombstones) = (BatchBuilder::with_capacity(0), false);
+    for round in 0..2 {
+        builder = match (round, horizon) {
+            (0, None) => BatchBuilder::with_capacity(batch.data.len()),
+            _ => BatchBuilder::with_capacity(batch.data.len()).with_base_timestamp(horizon.unwrap_or(next_horizon)),
+        };
+        let mut records = batch.records(DEFAULT_LIMIT).map_err(corrupt)?;
+        while let Some(view) = records.next_view().filter(|_| is_data(log, old)) {
+            let view = view.map_err(corrupt)?;
+            let is_newest = view.key().is_some_and(|key| newest.get(key) == Some(&view.offset()));
+            let is_gone = view.value().is_none() && horizon.is_some_and(|at| at <= now_ms);
+            if !is_newest || is_gone {
+                continue;
+            }
+            tombstones |= view.value().is_none();
+            let delta = i32::try_from(view.offset() - old.base_offset).map_err(|_| ErrorCode::CORRUPT_MESSAGE)?;
+            let header = |(name, value)| std::str::from_utf8(name).map(|name| (name, value));
+            let headers: Result<Vec<_>, _> = view.headers().map(header).collect();
+            let headers = headers.map_err(|_| ErrorCode::CORRUPT_MESSAGE)?;
+            builder.append_at(delta, view.timestamp(), view.key(), view.value(), &headers);
+        }
+        if !tombstones || horizon.is_some() {
+            break;
+        }
+    }
+    if builder.count() == 0 && !stays {
+        return Ok(None);
+    }
+    let has_base = tombstones || horizon.is_some();
+    if builder.count() == old.count && !has_base {
+        return Ok(Some(batch.clone()));
+    }
+    let producer = Producer {
+        id: old.producer_id,
+        epoch: old.producer_epoch,
+        base_sequence: old.base_sequence,
+        transactional: old.is_transactional(),
+    };
+    let sealed = builder.seal(old.compression().unwrap_or_default(), producer);
+    let mut data = sealed.map_err(|_| ErrorCode::CORRUPT_MESSAGE)?.data.to_vec();
+    let mut header = Header::parse(&data).ok().flatten().ok_or(ErrorCode::CORRUPT_MESSAGE)?;
+    header.base_offset = old.base_offset;
+    header.partition_leader_epoch = old.partition_leader_epoch;
+    header.last_offset_delta = old.last_offset_delta;
+    if old.timestamp_type() == TimestampType::LogAppendTime {
+        header.set_append_time(old.max_timestamp);
+    }
+    if has_base {
+        header.set_delete_horizon();
+    }
+    header.stamp(&mut data);
+    let header = Header::parse(&data).ok().flatten().ok_or(ErrorCode::CORRUPT_MESSAGE)?;
+    Ok(Some(Batch { header, data: data.into() }))
+}

@@ -1,0 +1,74 @@
+//! Message formats 0 and 1, which clients of old versions write and read: a log here is of format 2 alone.
+//!
+//! As in Kafka, what comes in is converted before it is kept, a wrapper of compressed messages to a batch of its own
+//! and plain messages that follow one another to one batch; what goes out is converted for each reader. Offsets that a
+//! client wrote mean nothing.
+
+use super::log::{Log, Slice};
+use crate::api::ErrorCode;
+use crate::compress::{Compression, DEFAULT_LIMIT};
+use crate::record::{Batch, BatchBuilder, Header, Producer, batches, down_convert};
+use crate::wire::Error;
+use bytes::Bytes;
+
+/// Messages of format 0 or 1 as batches.
+pub(super) fn up(data: Bytes) -> Result<Vec<Batch>, Error> {
+    let mut out = Vec::new();
+    for messages in batches(data).in_runs() {
+        let messages = messages?;
+        messages.check_crc()?;
+        let mut builder = BatchBuilder::with_capacity(messages.data.len());
+        let mut records = messages.records(DEFAULT_LIMIT)?;
+        while let Some(view) = records.next_view() {
+            let view = view?;
+            builder.append(view.timestamp(), view.key(), view.value(), &[]);
+        }
+        if builder.count() == 0 {
+            continue;
+        }
+        let compression = messages.header.compression().unwrap_or_default();
+        let refused = |_| Error::new(crate::wire::Reason::Invalid("messages cannot be compressed again"), 0);
+        let data = builder.seal(compression, Producer::NONE).map_err(refused)?.data;
+        out.extend(Header::parse(&data)?.map(|header| Batch { header, data }));
+    }
+    Ok(out)
+}
+
+/// The format that a version of Fetch can hold, if that is an old one.
+pub(super) fn of_fetch(version: i16) -> Option<i8> {
+    match version {
+        ..2 => Some(0),
+        2 | 3 => Some(1),
+        _ => None,
+    }
+}
+
+/// What [`Log::read`] gives, for a reader of an old format. Control batches have no old form: what follows them comes
+/// in their place, so that the reader gets on.
+pub(super) fn read_down(
+    log: &mut Log,
+    magic: i8,
+    offset: i64,
+    until: i64,
+    limit: usize,
+    at_least_one: bool,
+) -> Result<Slice, ErrorCode> {
+    let mut from = offset;
+    loop {
+        let slice = log.read(from, until, limit, at_least_one)?;
+        let mut zstd = false;
+        for batch in batches(slice.data.clone()) {
+            let header = batch.map_err(|_| ErrorCode::CORRUPT_MESSAGE)?.header;
+            zstd |= header.compression() == Some(Compression::Zstd);
+            from = header.next_offset();
+        }
+        if zstd {
+            return Err(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE);
+        }
+        let read_on = !slice.data.is_empty();
+        let data = down_convert(slice.data, magic, offset, DEFAULT_LIMIT).map_err(|_| ErrorCode::CORRUPT_MESSAGE)?;
+        if !data.is_empty() || !read_on {
+            return Ok(Slice { available: data.len(), data });
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! DeleteRecords v0 to v2: moves the start of a log forward, up to its end (-1). The leader does it at once.
+//!
+//! As in Kafka, an offset before the start changes nothing, and a topic that is only compacted refuses.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::delete_records::{Partition, PartitionResponse, Request, Response, TopicResponse};
+use crate::broker::state::State;
+
+/// The end of the log.
+const HIGH_WATERMARK: i64 = -1;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|wanted| {
+            let (low_watermark, error_code) = match delete(state, context, &topic.name, wanted) {
+                Ok(start) => (start, ErrorCode::NONE),
+                Err(code) => (-1, code),
+            };
+            PartitionResponse { partition_index: wanted.partition_index, low_watermark, error_code }
+        });
+        let partitions = partitions.collect();
+        TopicResponse { name: topic.name, partitions }
+    });
+    let topics = topics.collect();
+    Answer::Reply(Response { topics, ..Response::default() })
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let topics = request.topics.into_iter().map(|topic| TopicResponse {
+        name: topic.name,
+        partitions: topic
+            .partitions
+            .iter()
+            .map(|p| PartitionResponse { partition_index: p.partition_index, low_watermark: -1, error_code })
+            .collect(),
+    });
+    Response { topics: topics.collect(), ..Response::default() }
+}
+
+fn delete(state: &mut State, context: &Context, topic: &str, wanted: &Partition) -> Result<i64, ErrorCode> {
+    let found = state.topics.get_mut(topic).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let only_compacted = found.configs.compact && !found.configs.delete;
+    let partition = found.partition(wanted.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    partition.check_leader(context.node, -1)?;
+    if only_compacted {
+        return Err(ErrorCode::POLICY_VIOLATION);
+    }
+    let end = partition.log.end_offset();
+    let offset = if wanted.offset == HIGH_WATERMARK { end } else { wanted.offset };
+    if !(0..=end).contains(&offset) {
+        return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
+    }
+    state.delete_before(topic, wanted.partition_index, offset).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+}
