@@ -56,6 +56,11 @@ class Release:
         self.bootstrap_servers = bootstrap_servers
         self.result = "yes"
 
+    @property
+    def servers(self) -> dict[str, object]:
+        """A client's first argument. Only 0.9 takes the time it is given, and each client here is a new one."""
+        return {"bootstrap.servers": self.bootstrap_servers, "api.version.request.timeout.ms": 200}
+
     def has(self, since: str) -> bool:
         """Whether it is of a release, or a later one."""
         return self.number >= release_number(since)
