@@ -358,6 +358,17 @@ impl<T> Connection<T> {
         self.is_unheard
     }
 
+    /// Asks for an answer, which is behind all that is not answered: [`Connection::is_unheard`] until it comes.
+    pub fn say_farewell(&mut self) {
+        if self.is_ready() {
+            match self.release {
+                // What has so little in it can always be sent.
+                Some(_) => drop(self.ask(&*question(Release::V0_8_0), 0, Time::NEVER)),
+                None => self.ask_versions(0, Time::NEVER),
+            }
+        }
+    }
+
     /// The buffer that received bytes go to; [`Connection::handle_received`] reads them.
     pub fn buffer(&mut self) -> &mut BytesMut {
         self.frames.buffer()
@@ -395,6 +406,10 @@ impl<T> Connection<T> {
             Asker::Caller(token) => {
                 self.has_answered = true;
                 self.answers.push_back((token, Ok(reply)));
+                Ok(())
+            }
+            _ if self.is_ready() && api.key != sasl_handshake::API.key && api.key != sasl_authenticate::API.key => {
+                self.is_unheard = false;
                 Ok(())
             }
             _ if api.key == sasl_handshake::API.key => self.handle_handshake(deadline, reply),

@@ -136,7 +136,10 @@ def pytest_sessionfinish() -> None:
     if not path or not _results:
         return
     versions = sorted({version for found in _results.values() for version in found}, key=release_number)
-    rows = [["", *_results], *([version, *(found.get(version, "") for found in _results.values())] for version in versions)]
+    rows = [
+        ["", *_results],
+        *([version, *(found.get(version, "") for found in _results.values())] for version in versions),
+    ]
     # Releases go across: there are fewer of them than of features.
     lines = [f"| {' | '.join(cells)} |" for cells in zip(*rows, strict=True)]
     lines.insert(1, "|---" * (len(versions) + 1) + "|")
