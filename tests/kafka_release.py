@@ -130,7 +130,11 @@ class OldKafka:
         (home / "server.properties").write_text("".join(f"{k}={v}\n" for k, v in settings.items()), "utf-8")
         (home / "log4j.properties").write_text(_LOG4J, "utf-8")
         log = home / "kafka.log"
-        options = [*JVM, "-Dzookeeper.jmx.log4j.disable=true", f"-Dlog4j.configuration=file:{home / 'log4j.properties'}"]
+        options = [
+            *JVM,
+            "-Dzookeeper.jmx.log4j.disable=true",
+            f"-Dlog4j.configuration=file:{home / 'log4j.properties'}",
+        ]
         self._process = kafka_broker.start_node([java, *options, "-cp", f"{jars}/*"], home)
         deadline = time.monotonic() + START_TIMEOUT
         while not self._is_ready(port, log):
@@ -173,6 +177,5 @@ class OldKafka:
 def start_release(version: str) -> Iterator[RealKafka | OldKafka]:
     """One node of a release."""
     is_kraft = release_number(version) >= FIRST_KRAFT
-    with (RealKafka(version, {"num.partitions": PARTITIONS}) if is_kraft else OldKafka(version)) as kafka:
+    with RealKafka(version, {"num.partitions": PARTITIONS}) if is_kraft else OldKafka(version) as kafka:
         yield kafka
-

@@ -67,7 +67,9 @@ class RealZooKeeper:
             (self.port,) = kafka_broker.free_ports(1)
             lines = f"dataDir={home / 'data'}\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n"
             # A session is a number of ticks: those of tests are short.
-            (home / "zoo.cfg").write_text(lines + f"tickTime={self._tick_ms}\nmaxClientCnxns=0\nadmin.enableServer=false\n", "utf-8")
+            (home / "zoo.cfg").write_text(
+                lines + f"tickTime={self._tick_ms}\nmaxClientCnxns=0\nadmin.enableServer=false\n", "utf-8"
+            )
         options = ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"]
         main = ["org.apache.zookeeper.server.ZooKeeperServerMain", str(home / "zoo.cfg")]
         command = [java, *options, "-cp", f"{jars}/*", *main]

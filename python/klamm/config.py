@@ -31,6 +31,8 @@ class CommonConfig(TypedDict, total=False):
     default_api_timeout_ms: int
     metadata_max_age_ms: int
     reconnect_backoff_max_ms: int
+    broker_version_fallback: str
+    api_version_request_timeout_ms: int
     reconnect_backoff_ms: int
     request_timeout_ms: int
     retry_backoff_max_ms: int

@@ -10,7 +10,6 @@ use super::pending::closed;
 use super::{Error, ErrorKind, Tokens};
 use crate::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time};
 use crate::net::{Event, Poller, Received, Stream, Wake, resolve, tls};
-use bytes::BytesMut;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -321,28 +320,29 @@ impl<R: Serve> Driver<R> {
     }
 
     /// Closing a socket with something unread in it makes the kernel reset the connection, and the broker forget what it
-    /// had not read yet. So where nothing but that would tell a loss, the broker is the first to close.
+    /// had not read yet; brokers of 0.9 forget what they had read, too, when a client says that nothing more will come. So
+    /// where nothing but that would tell a loss, the broker is asked for an answer to what comes behind it.
     fn linger(mut self) {
         let network = &mut self.network;
         self.sockets.retain(|connection, _| network.is_unheard(*connection));
+        for (connection, socket) in &mut self.sockets {
+            network.say_farewell(*connection).into_iter().for_each(|bytes| socket.stream.queue(bytes));
+        }
         let end = Instant::now() + LINGER;
-        let mut shut = Vec::new();
         let mut events = Vec::new();
         loop {
             let connections: Vec<ConnectionId> = self.sockets.keys().copied().collect();
             for connection in connections {
                 let Some(socket) = self.sockets.get_mut(&connection) else { continue };
                 let mut result = socket.stream.flush(&self.poller).map(|()| Received::More);
-                if socket.stream.is_flushed() && !shut.contains(&connection) {
-                    socket.stream.shutdown();
-                    shut.push(connection);
+                while matches!(result, Ok(Received::More))
+                    && Instant::now() < end
+                    && let Some(buffer) = self.network.buffer(connection)
+                {
+                    result = socket.stream.receive(&mut self.scratch, buffer);
+                    self.network.handle_received(Time(0), connection);
                 }
-                let mut unwanted = BytesMut::new();
-                while matches!(result, Ok(Received::More)) && Instant::now() < end {
-                    unwanted.clear();
-                    result = socket.stream.receive(&mut self.scratch, &mut unwanted);
-                }
-                if !matches!(result, Ok(Received::Drained)) {
+                if !matches!(result, Ok(Received::Drained)) || !self.network.is_unheard(connection) {
                     self.close(connection);
                 }
             }

@@ -38,6 +38,10 @@ pub trait Call: Send {
     fn min_version(&self) -> i16 {
         self.api().min
     }
+    /// The first release that can do it, where the versions of the API do not tell.
+    fn since(&self) -> Option<Release> {
+        None
+    }
     /// What a broker lacks that has no such version, for messages.
     fn feature(&self) -> &'static str {
         self.api().name
@@ -127,6 +131,8 @@ pub struct Connection<T> {
     address: String,
     frames: Frames,
     versions: HashMap<i16, (i16, i16)>,
+    /// What the broker was found to be that cannot say it.
+    release: Option<Release>,
     /// The epoch of the cluster's features and its `transaction.version`, if the broker said.
     transaction_version: Option<(i64, i16)>,
     in_flight: VecDeque<InFlight<T>>,
@@ -143,7 +149,9 @@ pub struct Connection<T> {
     has_answered: bool,
     /// When the session has to be renewed.
     renew_at: Option<Time>,
-    /// When a broker that has said nothing is taken for an old one.
+    /// How long a broker may be silent before it is taken for an old one.
+    patience: Duration,
+    /// When it is.
     silent_at: Option<Time>,
     max_frame: usize,
 }
@@ -179,10 +187,12 @@ impl<T> Connection<T> {
             Greeting::Known(release) => {
                 let of = |entry: &api::Entry| Some((entry.info.key, release.versions(entry.info)?));
                 this.versions = api::APIS.iter().filter_map(of).collect();
+                this.release = Some(release);
                 this.state = State::Ready;
             }
             Greeting::Probe => {
                 this.state = State::Probing(None);
+                this.patience = patience;
                 this.probe(now, now + timeout);
             }
             Greeting::Ask | Greeting::Wait => {
@@ -200,6 +210,7 @@ impl<T> Connection<T> {
             address,
             frames: Frames::new(if proof.is_some() { MAX_LOGIN_FRAME.min(max_frame) } else { max_frame }),
             versions: HashMap::new(),
+            release: None,
             transaction_version: None,
             in_flight: VecDeque::new(),
             unanswered: Vec::new(),
@@ -211,6 +222,7 @@ impl<T> Connection<T> {
             login: None,
             has_answered: false,
             renew_at: None,
+            patience: Duration::MAX,
             silent_at: None,
             max_frame,
         }
@@ -223,7 +235,7 @@ impl<T> Connection<T> {
             // What has so little in it can always be sent.
             Some(release) => drop(self.ask(&*question(release), 0, deadline)),
             None => {
-                self.silent_at = Some(now + LAST_WAIT);
+                self.silent_at = Some(now + self.patience.min(LAST_WAIT));
                 self.ask_versions(FIRST_API_VERSIONS, deadline);
             }
         }
@@ -283,6 +295,13 @@ impl<T> Connection<T> {
     /// The version to use for a call: the newest both sides know, at most `max`.
     fn version(&self, call: &dyn Call, max: i16) -> Result<i16, Error> {
         let (api, min) = (call.api(), call.min_version());
+        let tried = || format!("{} on {}", call.feature(), self.address);
+        if let (Some(release), Some(since)) = (self.release, call.since())
+            && release < since
+        {
+            let hint = format!("Kafka {since} is the first that has it, the broker is {release}");
+            return Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, tried()).with_hint(hint));
+        }
         let theirs = self.versions.get(&api.key).copied();
         let version = theirs.map(|(low, high)| (low, high.min(api.max_stable).min(max)));
         if let Some((low, version)) = version
@@ -303,8 +322,7 @@ impl<T> Connection<T> {
             Some(release) => format!("Kafka {release} is the first that has it; {}", needs()),
             None => needs(),
         };
-        let tried = format!("{} on {}", call.feature(), self.address);
-        Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, tried).with_hint(hint))
+        Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, tried()).with_hint(hint))
     }
 
     /// Sends a request. Its answer comes out of [`Connection::poll_answer`], unless this returns the token.
@@ -338,6 +356,17 @@ impl<T> Connection<T> {
     /// them.
     pub fn is_unheard(&self) -> bool {
         self.is_unheard
+    }
+
+    /// Asks for an answer, which is behind all that is not answered: [`Connection::is_unheard`] until it comes.
+    pub fn say_farewell(&mut self) {
+        if self.is_ready() {
+            match self.release {
+                // What has so little in it can always be sent.
+                Some(_) => drop(self.ask(&*question(Release::V0_8_0), 0, Time::NEVER)),
+                None => self.ask_versions(0, Time::NEVER),
+            }
+        }
     }
 
     /// The buffer that received bytes go to; [`Connection::handle_received`] reads them.
@@ -377,6 +406,10 @@ impl<T> Connection<T> {
             Asker::Caller(token) => {
                 self.has_answered = true;
                 self.answers.push_back((token, Ok(reply)));
+                Ok(())
+            }
+            _ if self.is_ready() && api.key != sasl_handshake::API.key && api.key != sasl_authenticate::API.key => {
+                self.is_unheard = false;
                 Ok(())
             }
             _ if api.key == sasl_handshake::API.key => self.handle_handshake(deadline, reply),

@@ -1,12 +1,53 @@
 //! Finding the broker that coordinates a group or a transactional id.
 
-use super::{Error, Reply};
-use crate::api::{ErrorCode, find_coordinator};
+use super::{Call, Error, Reply};
+use crate::api::{ErrorCode, Info, Release, find_coordinator};
+use crate::wire::{Wire, Writer};
 use std::fmt;
 
+/// FindCoordinator, and what it is needed for.
+pub struct Find {
+    request: find_coordinator::Request,
+    is_for_member: bool,
+}
+
+impl Call for Find {
+    fn api(&self) -> &'static Info {
+        &find_coordinator::API
+    }
+
+    fn put(&self, w: &mut Writer) {
+        Wire::put(&self.request, w);
+    }
+
+    fn min_version(&self) -> i16 {
+        // Before v1 there were groups alone.
+        i16::from(self.request.key_type != find_coordinator::GROUP)
+    }
+
+    fn feature(&self) -> &'static str {
+        match self.request.key_type {
+            find_coordinator::TRANSACTION => "transactions",
+            _ if self.is_for_member => "membership of a group",
+            _ => find_coordinator::API.name,
+        }
+    }
+
+    fn since(&self) -> Option<Release> {
+        // Coordinators are older than groups with members.
+        self.is_for_member.then_some(Release::V0_9_0)
+    }
+}
+
 /// FindCoordinator for one key, in the form of every version.
-pub fn ask(key_type: i8, key: &str) -> find_coordinator::Request {
-    find_coordinator::Request { key: key.to_owned(), key_type, coordinator_keys: vec![key.to_owned()] }
+pub fn ask(key_type: i8, key: &str) -> Find {
+    let request = find_coordinator::Request { key: key.to_owned(), key_type, coordinator_keys: vec![key.to_owned()] };
+    Find { request, is_for_member: false }
+}
+
+/// The same for whoever wants to be a member of a group.
+pub fn ask_as_member(group: &str) -> Find {
+    Find { is_for_member: true, ..ask(find_coordinator::GROUP, group) }
 }
 
 /// The coordinator's id out of an answer; the error says whose it is, as `group "g"`.

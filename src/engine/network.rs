@@ -393,6 +393,13 @@ impl<T> Network<T> {
         self.up(connection).is_some_and(|c| c.is_unheard())
     }
 
+    /// What to send so that an answer tells that the broker has read all that it does not answer.
+    pub fn say_farewell(&mut self, connection: ConnectionId) -> Vec<Bytes> {
+        let Some(c) = self.up(connection) else { return Vec::new() };
+        c.say_farewell();
+        std::iter::from_fn(|| c.poll_send()).collect()
+    }
+
     fn up(&mut self, connection: ConnectionId) -> Option<&mut Connection<Token<T>>> {
         match &mut self.peers.get_mut(self.connections.get(&connection)?)?.link {
             Link::Up(_, c) => Some(c),

@@ -201,13 +201,6 @@ impl Stream {
         self.queue.is_empty() && self.session.as_ref().is_none_or(|s| !s.wants_write())
     }
 
-    /// Says to the peer that nothing more will come; what it sends can still be read.
-    pub fn shutdown(&mut self) {
-        self.say_goodbye();
-        // It fails only if the connection is gone, which the next read tells.
-        let _ = self.tcp.shutdown(std::net::Shutdown::Write);
-    }
-
     /// Ends the registration and closes the stream.
     pub fn close(mut self, poller: &Poller) {
         self.say_goodbye();

@@ -56,6 +56,11 @@ class Release:
         self.bootstrap_servers = bootstrap_servers
         self.result = "yes"
 
+    @property
+    def servers(self) -> dict[str, object]:
+        """A client's first argument. Only 0.9 takes the time it is given, and each client here is a new one."""
+        return {"bootstrap.servers": self.bootstrap_servers, "api.version.request.timeout.ms": 200}
+
     def has(self, since: str) -> bool:
         """Whether it is of a release, or a later one."""
         return self.number >= release_number(since)
@@ -131,7 +136,10 @@ def pytest_sessionfinish() -> None:
     if not path or not _results:
         return
     versions = sorted({version for found in _results.values() for version in found}, key=release_number)
-    rows = [["", *_results], *([version, *(found.get(version, "") for found in _results.values())] for version in versions)]
+    rows = [
+        ["", *_results],
+        *([version, *(found.get(version, "") for found in _results.values())] for version in versions),
+    ]
     # Releases go across: there are fewer of them than of features.
     lines = [f"| {' | '.join(cells)} |" for cells in zip(*rows, strict=True)]
     lines.insert(1, "|---" * (len(versions) + 1) + "|")

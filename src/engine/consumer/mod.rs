@@ -411,7 +411,8 @@ impl<T: Send> Role for Consumer<T> {
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {
-        let retry = self.partitions.values().filter(|p| p.is_fetchable() && !p.fetching).map(|p| p.retry_at);
+        let retries = |p: &&Partition| (p.is_fetchable() && !p.fetching) || p.wants_position();
+        let retry = self.partitions.values().filter(retries).map(|p| p.retry_at);
         let retry = retry.filter(|t| *t > now).min();
         let quiet = self.nodes.values().map(|n| n.quiet_until).filter(|t| *t > now).min();
         let retry = earliest(retry, quiet);
@@ -423,6 +424,9 @@ impl<T: Send> Role for Consumer<T> {
     fn handle_timeout(&mut self, now: Time) {
         self.ops.handle_timeout(now);
         self.start_commit(now);
+        if self.partitions.values().any(|p| p.wants_position() && p.retry_at <= now) {
+            self.find_positions(now);
+        }
         if let Some(group) = &mut self.group {
             group.handle_timeout(now);
         }

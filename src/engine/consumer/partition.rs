@@ -131,6 +131,11 @@ impl Partition {
         self.is_fetchable() && !self.fetching && self.retry_at <= now && self.buffered < max_buffered
     }
 
+    /// Whether it has to be asked where reading starts.
+    pub fn wants_position(&self) -> bool {
+        matches!(self.state, Position::Committed | Position::At(_))
+    }
+
     /// Whether fetching makes sense at all.
     pub fn is_fetchable(&self) -> bool {
         let before_end = self.end.is_none_or(|end| self.fetch_offset < end);

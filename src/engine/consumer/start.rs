@@ -49,7 +49,7 @@ impl<T: Send> Consumer<T> {
     pub(super) fn find_positions(&mut self, now: Time) {
         let mut committed = Vec::new();
         let mut timed: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
-        for (slot, p) in &mut self.partitions {
+        for (slot, p) in self.partitions.iter_mut().filter(|(_, p)| p.retry_at <= now) {
             match p.state {
                 Position::Committed => committed.push(*slot),
                 Position::At(timestamp) => timed.entry(timestamp).or_default().push(*slot),
@@ -112,9 +112,13 @@ impl<T: Send> Consumer<T> {
             Ok(Output::Offsets(offsets)) => offsets.into_iter().map(|o| o.map(|(offset, _)| (offset, -1))).collect(),
             Ok(_) => Vec::new(),
             Err(error) => {
+                let (first, max) = self.config.retry_backoff;
                 for (slot, generation) in slots {
                     if let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) {
                         p.state = asked;
+                        // An error that is there at once would be there at once again.
+                        p.failures += 1;
+                        p.retry_at = now + first.saturating_mul(1 << (p.failures - 1).min(16)).min(max);
                         p.set_error(error.clone());
                     }
                 }

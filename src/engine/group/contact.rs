@@ -1,7 +1,6 @@
 //! A member's way to its coordinator: which broker that is, when it may be asked again, and which answers still count.
 
 use super::{Step, Token};
-use crate::api::find_coordinator;
 use crate::engine::{Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -76,7 +75,7 @@ impl Contact {
             self.retry_at = now + self.first_wait;
         } else if !self.finding {
             self.finding = true;
-            let request = coordinator::ask(find_coordinator::GROUP, &self.group);
+            let request = coordinator::ask_as_member(&self.group);
             self.send(now + self.request_timeout, Target::Any, request, Step::Find);
         }
         None

@@ -23,7 +23,7 @@ pub(super) const OFFSETS: u32 = 1;
 pub(super) fn reach_coordinator(cx: &mut Cx<'_>, known: Option<i32>, group: &str) -> Option<i32> {
     let node = known.filter(|n| cx.cluster.brokers.contains_key(n));
     if cx.knows_brokers() && node.is_none() {
-        cx.send(Target::Any, coordinator::ask(find_coordinator::GROUP, group), COORDINATOR);
+        cx.send_call(Target::Any, coordinator::ask(find_coordinator::GROUP, group), COORDINATOR);
     }
     node
 }

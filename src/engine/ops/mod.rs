@@ -22,10 +22,9 @@ pub use offsets::ListOffsets;
 pub use records::DeleteRecords;
 pub use topics::{CreatePartitions, CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
 
-use super::cluster::AskMetadata;
 use super::group::Place;
 use super::{Answer, Backoff, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Role, Target, Time, Wish};
-use crate::api::{ErrorCode, Info, Request, metadata};
+use crate::api::{ErrorCode, Info, Request};
 use crate::wire::{Wire, Writer};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -103,9 +102,9 @@ impl Cx<'_> {
         self.sent.push((target, Box::new(AtLeast(request, min)), part, max));
     }
 
-    /// Sends a request of metadata.
-    pub fn send_metadata(&mut self, target: Target, request: metadata::Request, part: u32) {
-        self.sent.push((target, Box::new(AskMetadata(request)), part, i16::MAX));
+    /// Sends a request that knows what it needs.
+    pub fn send_call(&mut self, target: Target, call: impl Call + 'static, part: u32) {
+        self.sent.push((target, Box::new(call), part, i16::MAX));
     }
 
     /// Asks for topics to be known.

@@ -2,6 +2,7 @@
 
 use super::{Cx, Op, Output};
 use crate::api::{ErrorCode, create_partitions, create_topics, delete_topics, metadata};
+use crate::engine::cluster::AskMetadata;
 use crate::engine::{Cluster, Error, Reply, Target, Time};
 use std::sync::Arc;
 
@@ -251,7 +252,7 @@ pub(super) fn ask(cx: &mut Cx<'_>, topics: Option<&[String]>, create: bool, part
         allow_auto_topic_creation: create,
         ..Default::default()
     };
-    cx.send_metadata(Target::Any, request, part);
+    cx.send_call(Target::Any, AskMetadata(request), part);
 }
 
 pub(super) fn read(now: Time, reply: Reply, all: bool) -> Result<Cluster, Error> {

@@ -3,7 +3,7 @@
 
 use super::batch::Batch;
 use super::{Flight, Producer, Token};
-use crate::api::{Info, init_producer_id, produce};
+use crate::api::{Info, Release, init_producer_id, produce};
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::{Call, Outgoing, Target, Time};
 use crate::record::down_convert;
@@ -54,6 +54,7 @@ enum Feature {
     Idempotence,
     Headers,
     Transactions,
+    Lz4,
     Zstd,
 }
 
@@ -84,7 +85,7 @@ impl Call for ProduceCall {
 
     fn min_version(&self) -> i16 {
         match self.needs {
-            Feature::Nothing => 0,
+            Feature::Nothing | Feature::Lz4 => 0,
             Feature::Timestamps => MIN_MAGIC_1,
             Feature::Idempotence | Feature::Headers | Feature::Transactions => MIN_MAGIC_2,
             Feature::Zstd => MIN_ZSTD,
@@ -98,8 +99,14 @@ impl Call for ProduceCall {
             Feature::Idempotence => "an idempotent producer",
             Feature::Headers => "record headers",
             Feature::Transactions => "transactions",
+            Feature::Lz4 => "compression with lz4",
             Feature::Zstd => "compression with zstd",
         }
+    }
+
+    fn since(&self) -> Option<Release> {
+        // A broker before that would only say that something went wrong.
+        (self.needs == Feature::Lz4).then_some(Release::V0_8_2)
     }
 
     fn is_answered(&self) -> bool {
@@ -140,6 +147,7 @@ pub fn pack<D>(packet: Packet<D>) -> Outgoing<Token<D>> {
         // Idempotence that nobody asked for is not kept on brokers that cannot: a cluster has both while it is upgraded.
         _ if batches.idempotence_required => Feature::Idempotence,
         _ if has_timestamps => Feature::Timestamps,
+        Compression::Lz4 => Feature::Lz4,
         _ => Feature::Nothing,
     };
     let request = produce::Request {
