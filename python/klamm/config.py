@@ -38,7 +38,10 @@ class CommonConfig(TypedDict, total=False):
     retry_backoff_max_ms: int
     retry_backoff_ms: int
     sasl_jaas_config: str
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    sasl_kerberos_keytab: str
+    sasl_kerberos_principal: str
+    sasl_kerberos_service_name: str
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
     sasl_oauth_token_provider: TokenProvider
     sasl_oauthbearer_assertion_file: str
     sasl_oauthbearer_aws_region: str

@@ -63,7 +63,7 @@ impl<R: Serve> Shared<R> {
             thread: Mutex::new(None),
             driver: Mutex::new(None),
             sleeps_until: AtomicU64::new(0),
-            tokens: config.credentials.as_ref().is_some_and(|c| !c.is_complete()).then(Tokens::default),
+            tokens: config.credentials.as_ref().is_some_and(|c| c.needs_help()).then(Tokens::default),
             config,
             tls,
         })
@@ -368,8 +368,16 @@ impl<R: Serve> Driver<R> {
         drop(role);
         let mut changed = done.len() > known;
 
-        if let Some(token) = shared.tokens.as_ref().and_then(Tokens::take) {
-            self.network.handle_token(now, token);
+        if let Some(tokens) = &shared.tokens {
+            if let Some(token) = tokens.take() {
+                self.network.handle_token(now, token);
+            }
+            for (connection, answer) in tokens.take_answers() {
+                self.network.handle_answer(now, connection, answer);
+            }
+            while let Some(question) = self.network.poll_question() {
+                tokens.ask(question);
+            }
         }
         self.network.handle_timeout(now);
         if let Some(wish) = wish {

@@ -114,7 +114,7 @@ keys! {
     "bootstrap.servers" or "metadata.broker.list": Kind::List, "", ALL, "Brokers to get in by, host:port; the port is 9092 if left out.";
     "client.id": Kind::Text, "klamm", ALL, "The client's name in the brokers' logs, metrics and quotas.";
     "security.protocol": Kind::Choice(PROTOCOLS), "PLAINTEXT", ALL, "How connections are protected: by TLS (SSL), and whether the client says who it is (SASL).";
-    "sasl.mechanism" or "sasl.mechanisms": Kind::Choice(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]), "", ALL, "How the client proves who it is; needed with SASL.";
+    "sasl.mechanism" or "sasl.mechanisms": Kind::Choice(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]), "", ALL, "How the client proves who it is; needed with SASL.";
     "sasl.username": Kind::Text, "", ALL, "The user, for PLAIN and SCRAM.";
     "sasl.password": Kind::Secret, "", ALL, "Its password.";
     "sasl.jaas.config": Kind::Secret, "", ALL, "User and password as Java programs have them: `...LoginModule required username=\"...\" password=\"...\";`. The OAuth module's clientId, clientSecret and scope are taken, too.";
@@ -128,6 +128,9 @@ keys! {
     "sasl.oauthbearer.assertion.file": Kind::Text, "", ALL, "A file with the assertion for jwt-bearer, read anew every time.";
     "sasl.oauthbearer.scope": Kind::Text, "", ALL, "What the token is to allow.";
     "sasl.oauthbearer.extensions": Kind::Text, "", ALL, "SASL extensions that go with the token, as key=value,key=value.";
+    "sasl.kerberos.service.name": Kind::Text, "kafka", ALL, "The brokers' principal without host and realm, for GSSAPI.";
+    "sasl.kerberos.principal": Kind::Text, "", ALL, "Who the client is; the one of its keytab or ticket cache if left out.";
+    "sasl.kerberos.keytab": Kind::Text, "", ALL, "A file with its keys; tickets are then fetched and renewed with them. Otherwise those of KRB5CCNAME or KRB5_CLIENT_KTNAME are used.";
     "ssl.ca.location" or "ssl.truststore.location": Kind::Text, "", ALL, "A PEM file with the certificates of the authorities that may vouch for brokers; the system's if left out. Files are read anew when they change.";
     "ssl.ca.pem" or "ssl.truststore.certificates": Kind::Text, "", ALL, "The same as PEM text.";
     "ssl.truststore.type": Kind::Choice(&["PEM"]), "PEM", ALL, "Accepted for configurations of Java programs; JKS and PKCS12 have to be converted.";

@@ -19,11 +19,12 @@ mod security;
 mod share_consumer;
 mod tokens;
 
+pub use crate::engine::ConnectionId;
 pub use crate::engine::consumer::{Assigned, Slice};
 pub use crate::engine::group::{CustomAssignor, assignor, zookeeper};
 pub use crate::engine::ops::{ConfigEntry, ConfigResource, GroupDescription, GroupListing, GroupMember, NewTopic};
 pub use crate::engine::producer::murmur2;
-pub use crate::engine::sasl::{Token, scram};
+pub use crate::engine::sasl::{Token, gssapi, scram};
 pub use crate::engine::share::{Acknowledgement, Outcomes};
 pub use crate::engine::{Cluster, Error, ErrorKind, Time};
 pub use admin::Admin;

@@ -33,11 +33,15 @@ impl Config {
             return Ok(None);
         }
         let Some(mechanism) = self.optional("sasl.mechanism") else {
-            let hint = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, as the brokers are set up".to_owned();
+            let hint =
+                "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI, as the brokers are set up".to_owned();
             return Err(bad(format!("security.protocol={} needs sasl.mechanism", self.protocol()), hint));
         };
         if mechanism == "OAUTHBEARER" {
             return Ok(Some(Credentials::Bearer(None)));
+        }
+        if mechanism == "GSSAPI" {
+            return Ok(Some(Credentials::Gssapi));
         }
         let jaas = self.optional("sasl.jaas.config").map(|text| jaas(&text)).transpose()?.unwrap_or_default();
         let of_jaas = |name: &str| jaas.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
@@ -58,15 +62,21 @@ impl Config {
         credentials.check().map(|()| Some(credentials))
     }
 
-    /// What is said about how to get tokens: keys `sasl.oauthbearer.*`, and what a Java program says of them.
+    /// What is said about how to get tokens or tickets: keys `sasl.oauthbearer.*` or, with GSSAPI, `sasl.kerberos.*`, and what
+    /// a Java program says of them.
     pub fn token_settings(&self) -> Result<Vec<(&'static str, String)>, Error> {
+        let is_kerberos = self.text("sasl.mechanism") == "GSSAPI";
+        let prefix = if is_kerberos { "sasl.kerberos." } else { "sasl.oauthbearer." };
         let mut settings: Vec<(&'static str, String)> = Vec::new();
-        for key in KEYS.iter().filter(|key| key.name.starts_with("sasl.oauthbearer.")) {
+        for key in KEYS.iter().filter(|key| key.name.starts_with(prefix)) {
             settings.extend(self.optional(key.name).map(|value| (key.name, value)));
         }
         if let Some(text) = self.optional("sasl.jaas.config") {
             for (option, value) in jaas(&text)? {
                 let name = match option.as_str() {
+                    "principal" if is_kerberos => "sasl.kerberos.principal",
+                    "keyTab" if is_kerberos => "sasl.kerberos.keytab",
+                    _ if is_kerberos => continue,
                     "clientId" => "sasl.oauthbearer.client.id",
                     "clientSecret" => "sasl.oauthbearer.client.secret",
                     "scope" => "sasl.oauthbearer.scope",
@@ -136,13 +146,20 @@ pub fn jaas(text: &str) -> Result<Vec<(String, String)>, Error> {
         let (key, value) = rest.split_once('=').ok_or_else(wrong)?;
         let mut read = String::new();
         let mut letters = value.trim_start().chars();
-        let quote = letters.next().filter(|c| matches!(c, '"' | '\'')).ok_or_else(wrong)?;
-        loop {
-            match letters.next().ok_or_else(wrong)? {
-                c if c == quote => break,
-                '\\' => read.push(letters.next().ok_or_else(wrong)?),
-                c => read.push(c),
+        match letters.next() {
+            Some(quote @ ('"' | '\'')) => loop {
+                match letters.next().ok_or_else(wrong)? {
+                    c if c == quote => break,
+                    '\\' => read.push(letters.next().ok_or_else(wrong)?),
+                    c => read.push(c),
+                }
+            },
+            // A word alone, as in `useKeyTab=true`.
+            Some(first) => {
+                read.push(first);
+                read.extend(letters.by_ref().take_while(|c| !c.is_whitespace()));
             }
+            None => return Err(wrong()),
         }
         options.push((key.trim().to_owned(), read));
         rest = letters.as_str().trim_start();
@@ -204,7 +221,7 @@ mod tests {
     fn sasl_wants_a_mechanism_and_somebody() {
         let message = |pairs: &[(&str, &str)]| parse(pairs).unwrap_err().message().to_owned();
         assert_eq!(message(&[]), "security.protocol=SASL_PLAINTEXT needs sasl.mechanism");
-        assert_eq!(message(&[("sasl.mechanism", "GSSAPI")]), "sasl.mechanism cannot be \"GSSAPI\"");
+        assert_eq!(message(&[("sasl.mechanism", "CRAM-MD5")]), "sasl.mechanism cannot be \"CRAM-MD5\"");
         let alone = [("sasl.mechanism", "PLAIN"), ("sasl.username", "alice")];
         assert_eq!(message(&alone), "sasl.mechanism=PLAIN needs sasl.username and sasl.password");
     }

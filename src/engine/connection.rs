@@ -6,7 +6,7 @@
 //! an answer out of order means that the stream is broken.
 
 use super::greeting::{Greeting, LAST_WAIT, next_release, question};
-use super::sasl::{Credentials, Login, Message, Nonces};
+use super::sasl::{Credentials, Login, Message, Nonces, gssapi};
 use super::{Error, ErrorKind, Time, earliest};
 use crate::api::header::{ClientId, RequestHeader, get_response_header};
 use crate::api::{self, ErrorCode, Info, Release, api_versions, metadata, sasl_authenticate, sasl_handshake};
@@ -145,6 +145,10 @@ pub struct Connection<T> {
     next_correlation_id: i32,
     proof: Option<Proof>,
     login: Option<Login>,
+    /// What the login wants to know, until it was handed out.
+    question: Option<gssapi::Question>,
+    /// Until when it waits for the answer.
+    asking: Option<Time>,
     /// Whether the broker has answered anything but what the connection itself asked.
     has_answered: bool,
     /// When the session has to be renewed.
@@ -220,6 +224,8 @@ impl<T> Connection<T> {
             next_correlation_id: 0,
             proof,
             login: None,
+            question: None,
+            asking: None,
             has_answered: false,
             renew_at: None,
             patience: Duration::MAX,
@@ -473,6 +479,10 @@ impl<T> Connection<T> {
                 self.in_flight.push_back(InFlight { correlation_id: 0, api, version: 0, deadline, asker });
                 Ok(())
             }
+            Message::Ask(question) => {
+                (self.question, self.asking) = (Some(question), Some(deadline));
+                Ok(())
+            }
         }
     }
 
@@ -503,6 +513,18 @@ impl<T> Connection<T> {
                 Ok(())
             }
         }
+    }
+
+    /// What somebody outside has to be asked for the login; the answer goes to [`Connection::handle_answer`].
+    pub fn poll_question(&mut self) -> Option<gssapi::Question> {
+        self.question.take()
+    }
+
+    /// Takes in the answer to a question. An error means that the connection has to be closed.
+    pub fn handle_answer(&mut self, answer: Result<gssapi::Answer, Error>) -> Result<(), Error> {
+        let Some(deadline) = self.asking.take() else { return Ok(()) };
+        let message = self.login()?.handle_answer(answer?)?;
+        self.say(message, deadline)
     }
 
     /// Takes in a newer token: the next login uses it.
@@ -573,7 +595,8 @@ impl<T> Connection<T> {
     /// When [`Connection::handle_timeout`] has something to do: a request is late, or the session has to be renewed.
     pub fn next_timeout(&self) -> Option<Time> {
         let late = self.in_flight.iter().map(|f| f.deadline).chain(self.unanswered.iter().map(|u| u.2)).min();
-        earliest(earliest(late, self.silent_at), self.renew_at.filter(|_| self.is_ready()))
+        let late = earliest(earliest(late, self.silent_at), self.asking);
+        earliest(late, self.renew_at.filter(|_| self.is_ready()))
     }
 
     /// Renews a session that is about to end. An error if an answer is late: the connection has to be closed, because what
@@ -589,6 +612,10 @@ impl<T> Connection<T> {
         if self.silent_at.is_some_and(|at| at <= now) && !self.frames.buffer().is_empty() {
             // It is slow, not silent.
             self.silent_at = None;
+        }
+        if self.asking.is_some_and(|deadline| deadline <= now) {
+            let error = Error::new(ErrorKind::Timeout, "no answer from the Kerberos library in time");
+            return Err(error.with_hint("it waits for the KDC: check krb5.conf and the network"));
         }
         match self.in_flight.iter().find(|f| f.deadline <= now) {
             None if self.silent_at.is_some_and(|at| at <= now) => {

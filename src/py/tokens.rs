@@ -1,10 +1,13 @@
-//! `TokenDesk`: where `klamm.oauth` leaves the tokens that it fetches on a thread of its own.
+//! `TokenDesk`: where `klamm.oauth` leaves the tokens that it fetches on a thread of its own, and where `klamm.kerberos`
+//! answers the questions of logins.
 
 use super::config::Login;
 use super::error::raise;
 use super::pending::bounded;
-use crate::client::{Error, ErrorKind, Token, Tokens};
+use crate::client::gssapi::{Answer, Question};
+use crate::client::{ConnectionId, Error, ErrorKind, Token, Tokens};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 /// A client's desk for tokens.
 #[pyclass(frozen, module = "klamm._klamm")]
@@ -26,17 +29,47 @@ impl TokenDesk {
         self.tokens.put(Err(Error::new(ErrorKind::Authentication, message).with_hint(hint)));
     }
 
+    /// Waits so many seconds for a question of a login: connection, host, what is asked, and of what.
+    fn question<'py>(
+        &self,
+        py: Python<'py>,
+        seconds: f64,
+    ) -> Option<(usize, String, &'static str, Bound<'py, PyBytes>)> {
+        let (connection, host, question) = py.detach(|| self.tokens.question(bounded(Some(seconds))))?;
+        let (kind, token) = match &question {
+            Question::Step(token) => ("step", token),
+            Question::Unwrap(token) => ("unwrap", token),
+            Question::Wrap(token) => ("wrap", token),
+        };
+        Some((connection.0, host, kind, PyBytes::new(py, token)))
+    }
+
+    /// Answers it; says whether the context stands.
+    fn answer(&self, connection: usize, token: Vec<u8>, is_established: bool) {
+        self.tokens.answer(ConnectionId(connection), Ok(Answer { token, is_established }));
+    }
+
+    /// Says why there is no answer.
+    fn refuse(&self, connection: usize, message: &str, hint: &str) {
+        let error = Error::new(ErrorKind::Authentication, message).with_hint(hint);
+        self.tokens.answer(ConnectionId(connection), Err(error));
+    }
+
     /// Waits so many seconds; says whether the client is still open.
     fn wait(&self, py: Python<'_>, seconds: f64) -> bool {
         py.detach(|| self.tokens.wait(bounded(Some(seconds))))
     }
 }
 
-/// Has tokens fetched for a client that needs some.
+/// Has tokens fetched, or questions answered, for a client that needs that.
 pub(super) fn start(py: Python<'_>, tokens: Option<&Tokens>, login: Login) -> PyResult<()> {
     let Some(tokens) = tokens else { return Ok(()) };
     let desk = TokenDesk { tokens: tokens.clone() };
     let Login { provider, settings } = login;
-    py.import("klamm.oauth")?.call_method1("start", (desk, provider, settings))?;
+    if settings.iter().any(|(key, _)| key.starts_with("sasl.kerberos.")) {
+        py.import("klamm.kerberos")?.call_method1("start", (desk, settings))?;
+    } else {
+        py.import("klamm.oauth")?.call_method1("start", (desk, provider, settings))?;
+    }
     Ok(())
 }

@@ -143,7 +143,7 @@ class Member(Worker):
         super().__init__(f"member {number} of {group}")
         self.settings, self.group, self.tables, self.config = settings, group, tables, config
         self.stops = threading.Event()
-        self.again, self.assigned = 0, 0
+        self.again, self.assigned, self.places = 0, 0, {}
 
     def work(self):
         with klamm.Consumer(
@@ -169,9 +169,11 @@ class Member(Worker):
                     table[number] = 1
                 if records:
                     self.got_on(len(records))
+            for place in consumer.assignment():
+                self.places[f"{place.topic}-{place.partition}"] = consumer.position(place, timeout=5)
 
     def said(self):
-        return super().said() | {"again": self.again, "assigned": self.assigned}
+        return super().said() | {"again": self.again, "assigned": self.assigned, "places": self.places}
 
 
 def held():
@@ -188,6 +190,17 @@ def unread(producer, table):
     """How many acknowledged numbers a group did not see."""
     missed = set(producer.failed) | set(getattr(producer, "unknown", ()))
     return table.count(0, 0, producer.sent) - sum(1 for number in missed if not table[number])
+
+
+def first_unread(settings, producer, table):
+    """By partition: the first acknowledged number that a group did not see, and how many there are."""
+    missed = set(producer.failed) | set(getattr(producer, "unknown", ()))
+    found = {}
+    for number in range(producer.sent):
+        if not table[number] and number not in missed:
+            first, count = found.get(number % settings["partitions"], (number, 0))
+            found[number % settings["partitions"]] = (first, count + 1)
+    return found
 
 
 def read_all(producers, tables):
@@ -255,6 +268,10 @@ def main():
         },
         members={member.name: member.said() | {"assigned": assigned[member.name]} for member in members},
         unread={group: {p.topic: unread(p, mine[p.topic]) for p in producers} for group, mine in tables.items()},
+        first_unread={
+            group: {p.topic: first_unread(settings, p, mine[p.topic]) for p in producers}
+            for group, mine in tables.items()
+        },
         stuck=stuck,
         held={"before": before, "after": held()},
     )

@@ -370,4 +370,7 @@ def summary(clients: Clients, breaker: Breaker, report: dict[str, Any], verdicts
         f" before and after all clients (descriptors, threads): {report['held']['before']}, {report['held']['after']}"
     )
     lines.append(f"not read by groups: {report['unread']}; stuck: {report['stuck'] or 'nobody'}")
+    if any(count for group in report["unread"].values() for count in group.values()):
+        lines.append(f"  by partition, the first and how many: {report['first_unread']}")
+        lines += [f"  {name} is at {said['places']}" for name, said in report["members"].items()]
     return "\n".join(lines)

@@ -1,9 +1,9 @@
 //! What a network does when brokers do not let the client in, and while there is nothing to get in with: who waits for
 //! that hears of it at once.
 
-use super::{Network, PeerId};
+use super::{Action, ConnectionId, Network, PeerId};
 use crate::engine::peer::{Link, Peer};
-use crate::engine::sasl::{self, Credentials};
+use crate::engine::sasl::{self, Credentials, gssapi};
 use crate::engine::{Answer, Error, ErrorKind, Time};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,6 +71,30 @@ impl<T> Network<T> {
                 self.unreachable = Some(error.clone());
                 self.no_token = Some(error);
             }
+        }
+    }
+
+    /// A question that a login has for somebody outside: on which connection, and about which host.
+    pub fn poll_question(&mut self) -> Option<(ConnectionId, String, gssapi::Question)> {
+        if !matches!(self.config.credentials.as_deref(), Some(Credentials::Gssapi)) {
+            return None;
+        }
+        self.peers.values_mut().find_map(|peer| match &mut peer.link {
+            Link::Up(connection, c) => c.poll_question().map(|question| (*connection, peer.host.clone(), question)),
+            _ => None,
+        })
+    }
+
+    /// Takes in the answer.
+    pub fn handle_answer(&mut self, now: Time, connection: ConnectionId, answer: Result<gssapi::Answer, Error>) {
+        let Some(id) = self.connections.get(&connection).copied() else { return };
+        let Some(c) = self.up(connection) else { return };
+        let result = c.handle_answer(answer);
+        let said: Vec<_> = std::iter::from_fn(|| c.poll_send()).collect();
+        self.actions.extend(said.into_iter().map(|bytes| Action::Send(connection, bytes)));
+        if let Err(error) = result {
+            self.actions.push_back(Action::Close(connection));
+            self.lose(now, id, &error);
         }
     }
 

@@ -4,7 +4,7 @@
 //! up without a word; after v1 (Kafka 1.0, KIP-152) they travel in SaslAuthenticate, whose answer gives a reason and, from
 //! v1 on, how long the session lasts (KIP-368).
 
-use super::{Credentials, Exchange, words};
+use super::{Credentials, Exchange, Next, gssapi, words};
 use crate::api::{ErrorCode, sasl_authenticate, sasl_handshake};
 use crate::engine::{Error, ErrorKind};
 use bytes::Bytes;
@@ -18,6 +18,8 @@ pub enum Message {
     Authenticate(sasl_authenticate::Request, i16),
     /// Bytes behind their length, without a header.
     Bare(Bytes),
+    /// Nothing yet: somebody outside has to be asked before.
+    Ask(gssapi::Question),
 }
 
 /// A login under way.
@@ -26,7 +28,7 @@ pub struct Login {
     who: String,
     exchange: Exchange,
     /// The client's first message, until the broker has taken the mechanism.
-    first: Option<Vec<u8>>,
+    first: Option<Next>,
     /// The version of SaslAuthenticate; `None` for bare tokens.
     version: Option<i16>,
 }
@@ -55,7 +57,10 @@ impl Login {
     /// Takes in the answer to SaslHandshake.
     pub fn handle_handshake(&mut self, response: sasl_handshake::Response) -> Result<Message, Error> {
         match response.error_code {
-            ErrorCode::NONE => Ok(self.message(self.first.clone().unwrap_or_default())),
+            ErrorCode::NONE => match self.first.take() {
+                Some(first) => Ok(self.message(first)),
+                None => Err(Error::new(ErrorKind::Network, "broker answered SaslHandshake twice")),
+            },
             ErrorCode::UNSUPPORTED_SASL_MECHANISM => {
                 let offered = words(&response.mechanisms.join(", "));
                 let error = Error::refused(response.error_code, format!("SASL handshake for {}", self.mechanism));
@@ -90,7 +95,13 @@ impl Login {
     /// Takes in a bare token; `None` at the end.
     pub fn handle_token(&mut self, token: &[u8]) -> Result<Option<Message>, Error> {
         let next = self.exchange.answer(token).map_err(|e| self.advise(e))?;
-        Ok(next.map(|token| self.message(token)))
+        Ok(next.map(|next| self.message(next)))
+    }
+
+    /// Takes in an answer from outside.
+    pub fn handle_answer(&mut self, answer: gssapi::Answer) -> Result<Message, Error> {
+        let next = self.exchange.handle_answer(answer).map_err(|e| self.advise(e))?;
+        Ok(self.message(next))
     }
 
     /// What it means that the broker hangs up.
@@ -103,8 +114,11 @@ impl Login {
         Error::new(ErrorKind::Network, message).with_hint("the broker's log says why")
     }
 
-    fn message(&mut self, token: Vec<u8>) -> Message {
-        self.first = None;
+    fn message(&self, next: Next) -> Message {
+        let token = match next {
+            Next::Send(token) => token,
+            Next::Ask(question) => return Message::Ask(question),
+        };
         match self.version {
             Some(version) => Message::Authenticate(sasl_authenticate::Request { auth_bytes: token.into() }, version),
             None => Message::Bare(token.into()),
@@ -117,6 +131,7 @@ impl Login {
         }
         error.with_hint(match self.mechanism {
             "OAUTHBEARER" => "check the token: issuer, audience, scope, expiry",
+            "GSSAPI" => "check sasl.kerberos.service.name, and the principal that the broker maps to a user",
             _ => "check sasl.username, sasl.password and sasl.mechanism",
         })
     }

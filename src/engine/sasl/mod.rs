@@ -4,6 +4,7 @@
 //! one or ends it. How messages travel is the connection's business. What is secret is never shown: `Debug` names
 //! the mechanism and the user.
 
+pub mod gssapi;
 mod login;
 pub mod scram;
 
@@ -113,6 +114,8 @@ pub enum Credentials {
     },
     /// OAUTHBEARER (RFC 7628): a token, once somebody brought one.
     Bearer(Option<Arc<Token>>),
+    /// GSSAPI: see [`gssapi`].
+    Gssapi,
 }
 
 /// Never the password.
@@ -130,13 +133,14 @@ impl Credentials {
             Self::Plain { .. } => "PLAIN",
             Self::Scram { mechanism, .. } => mechanism.name(),
             Self::Bearer(_) => "OAUTHBEARER",
+            Self::Gssapi => "GSSAPI",
         }
     }
 
     fn username(&self) -> Option<&str> {
         match self {
             Self::Plain { username, .. } | Self::Scram { username, .. } => Some(username),
-            Self::Bearer(_) => None,
+            Self::Bearer(_) | Self::Gssapi => None,
         }
     }
 
@@ -145,20 +149,29 @@ impl Credentials {
         !matches!(self, Self::Bearer(None))
     }
 
+    /// Whether somebody outside has to do something for a login: bring tokens, or answer questions.
+    pub fn needs_help(&self) -> bool {
+        matches!(self, Self::Bearer(_) | Self::Gssapi)
+    }
+
     /// An error if no broker could be told this.
     pub fn check(&self) -> Result<(), Error> {
         if self.is_complete() { self.start("any").map(|_| ()) } else { Ok(()) }
     }
 
-    /// The client's first message, and what goes on from there.
-    pub(super) fn start(&self, nonce: &str) -> Result<(Vec<u8>, Exchange), Error> {
-        Ok(match self {
+    /// The client's first message, or what is to be asked before, and what goes on from there.
+    pub(super) fn start(&self, nonce: &str) -> Result<(Next, Exchange), Error> {
+        let (message, exchange) = match self {
             Self::Plain { username, password } => {
                 if username.contains('\0') || password.contains('\0') {
                     let message = "PLAIN takes no user name or password with a zero byte in it";
                     return Err(Error::new(ErrorKind::Config, message));
                 }
                 (format!("\0{username}\0{password}").into_bytes(), Exchange::Said)
+            }
+            Self::Gssapi => {
+                let (client, next) = gssapi::Client::start();
+                return Ok((next, Exchange::Gssapi(client)));
             }
             Self::Scram { mechanism, username, password, extensions } => {
                 let client = scram::Client::new(*mechanism, username, password, nonce, extensions)?;
@@ -173,8 +186,18 @@ impl Credentials {
                 message.push(SEPARATOR);
                 (message.into_bytes(), Exchange::Bearer)
             }
-        })
+        };
+        Ok((Next::Send(message), exchange))
     }
+}
+
+/// What a login does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Send a message to the broker.
+    Send(Vec<u8>),
+    /// Wait for an answer from outside.
+    Ask(gssapi::Question),
 }
 
 /// What the client waits for.
@@ -184,13 +207,14 @@ pub(super) enum Exchange {
     Scram(scram::Client),
     Signature(scram::Expected),
     Bearer,
+    Gssapi(gssapi::Client),
     /// The end, after a refusal in these words.
     Refused(String),
 }
 
 impl Exchange {
-    /// Takes in a message of the broker; gives the client's next one, or `None` at the end.
-    pub fn answer(&mut self, message: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    /// Takes in a message of the broker; `None` at the end.
+    pub fn answer(&mut self, message: &[u8]) -> Result<Option<Next>, Error> {
         let text = || {
             let no_text = |_| Error::new(ErrorKind::Authentication, "the broker's SASL message is no text");
             std::str::from_utf8(message).map_err(no_text)
@@ -205,15 +229,24 @@ impl Exchange {
                 }
                 let (answer, expected) = client.answer(text)?;
                 *self = Self::Signature(expected);
-                Ok(Some(answer.into_bytes()))
+                Ok(Some(Next::Send(answer.into_bytes())))
             }
             Self::Signature(expected) => expected.check(text()?).map(|()| None),
             Self::Bearer if message.is_empty() => Ok(None),
             Self::Bearer => {
                 *self = Self::Refused(words(&String::from_utf8_lossy(message)));
-                Ok(Some(SEPARATOR.to_string().into_bytes()))
+                Ok(Some(Next::Send(SEPARATOR.to_string().into_bytes())))
             }
+            Self::Gssapi(client) => client.handle_message(message),
             Self::Refused(why) => Err(refused(why)),
+        }
+    }
+
+    /// Takes in an answer from outside.
+    pub fn handle_answer(&mut self, answer: gssapi::Answer) -> Result<Next, Error> {
+        match self {
+            Self::Gssapi(client) => client.handle_answer(answer),
+            _ => Err(Error::new(ErrorKind::Authentication, "an answer to a question that was not asked")),
         }
     }
 
@@ -259,8 +292,8 @@ mod tests {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let token = Token::new("abc".to_owned(), vec![pair("logicalCluster", "lkc-1"), pair("x", "")]).unwrap();
         let (first, mut exchange) = Credentials::Bearer(Some(Arc::new(token))).start("").unwrap();
-        assert_eq!(first, b"n,,\x01auth=Bearer abc\x01logicalCluster=lkc-1\x01x=\x01\x01");
-        assert_eq!(exchange.answer(b"{\"status\":\"invalid_token\"}").unwrap(), Some(b"\x01".to_vec()));
+        assert_eq!(first, Next::Send(b"n,,\x01auth=Bearer abc\x01logicalCluster=lkc-1\x01x=\x01\x01".to_vec()));
+        assert_eq!(exchange.answer(b"{\"status\":\"invalid_token\"}").unwrap(), Some(Next::Send(b"\x01".to_vec())));
         assert!(exchange.answer(b"").unwrap_err().message().contains("invalid_token"));
         for (key, value) in [("auth", "x"), ("", "x"), ("a1", "x"), ("a", "\x01")] {
             assert!(Token::new("abc".to_owned(), vec![pair(key, value)]).is_err(), "{key}");

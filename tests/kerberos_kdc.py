@@ -1,0 +1,95 @@
+"""A Kerberos KDC on loopback, and Apache Kafka behind it.
+
+The KDC is Apache Kerby's, from Maven Central, and keeps everything in memory: a broker's principal, and alice's. `krb5.conf` is
+for both sides: Java and the system's library read the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_broker import HOST, LOGGING_ARTIFACT, SMALL_JVM, RealKafka, _jars, find_java, free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KERBY = "2.1.0"
+REALM = "KLAMM.TEST"
+SESSION_S = 2.0
+
+
+@dataclass(frozen=True)
+class Kerberos:
+    """A KDC's files, and the doors of a broker that takes its tickets."""
+
+    home: Path
+    doors: dict[str, str]
+
+    @property
+    def config(self) -> Path:
+        """What `KRB5_CONFIG` names."""
+        return self.home / "krb5.conf"
+
+    def keytab(self, name: str) -> str:
+        """The keys of alice, or of the broker (kafka)."""
+        return str(self.home / f"{name}.keytab")
+
+
+def krb5_conf(kdc: str) -> str:
+    """A configuration that knows this realm and asks no name server."""
+    settings = "dns_lookup_kdc dns_lookup_realm dns_canonicalize_hostname rdns"
+    lines = [f"  {name} = false" for name in settings.split()]
+    # Java and MIT's library go by TCP from the first byte on.
+    lines += [f"  default_realm = {REALM}", "  udp_preference_limit = 1"]
+    return "\n".join(["[libdefaults]", *lines, "[realms]", f"  {REALM} = {{", f"    kdc = {kdc}", "  }", ""])
+
+
+@contextlib.contextmanager
+def kerberos() -> Iterator[Kerberos]:
+    """A KDC, and a node of Apache Kafka with the doors `KERBEROS` and `SHORT`, where a session lasts two seconds."""
+    with tempfile.TemporaryDirectory(prefix="klamm-kerberos-") as directory, contextlib.ExitStack() as running:
+        home = Path(directory)
+        running.enter_context(_kdc(home))
+        service = f"kafka/{HOST}@{REALM}"
+        module = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
+        config: dict[str, object] = {"sasl.enabled.mechanisms": "GSSAPI", "sasl.kerberos.service.name": "kafka"}
+        for listener in ("kerberos", "short"):
+            prefix = f"listener.name.{listener}.gssapi"
+            config[f"{prefix}.sasl.jaas.config"] = f'{module} keyTab="{home}/kafka.keytab" principal="{service}";'
+        config["listener.name.short.gssapi.connections.max.reauth.ms"] = int(SESSION_S * 1000)
+        kafka = RealKafka(
+            config=config,
+            jvm_options=[*SMALL_JVM, f"-Djava.security.krb5.conf={home}/krb5.conf"],
+            listeners={"KERBEROS": "SASL_PLAINTEXT", "SHORT": "SASL_PLAINTEXT"},
+        )
+        running.enter_context(kafka)
+        yield Kerberos(home, kafka.addresses)
+
+
+@contextlib.contextmanager
+def _kdc(home: Path) -> Iterator[None]:
+    artifacts = [f"org.apache.kerby:kerb-simplekdc:{KERBY}", LOGGING_ARTIFACT]
+    jars = _jars(f"kerby-{KERBY}", f"of Kerby {KERBY}", artifacts)
+    (port,) = free_ports(1)
+    (home / "kdc").mkdir()
+    (home / "krb5.conf").write_text(krb5_conf(f"{HOST}:{port}"))
+    principals = {"kafka": f"kafka/{HOST}@{REALM}", "alice": f"alice@{REALM}"}
+    keytabs = [part for name, principal in principals.items() for part in (f"{home}/{name}.keytab", principal)]
+    command = [find_java(), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+    command += [str(Path(__file__).with_name("Kdc.java")), f"{home}/kdc", REALM, str(port), *keytabs]
+    with (
+        (home / "kdc.log").open("wb") as log,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            if not any(line == "ready\n" for line in process.stdout):
+                raise RuntimeError(f"the KDC ended while starting:\n{(home / 'kdc.log').read_text()[-3000:]}")
+            yield
+        finally:
+            process.kill()
