@@ -31,7 +31,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python check check-format check-clippy check-python check-docs fmt \
-	fuzz soak soak-spark bench-peers bench-spark bench-codec dev-broker clean needs-build needs-rust needs-everything
+	fuzz soak test-matrix soak-spark bench-peers bench-spark bench-codec dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
 	@echo 'make <target>'
@@ -97,6 +97,9 @@ soak: needs-everything build ## what takes long: KLAMM_SOAK_SECONDS=3600 of faul
 	@$(BIN)/pytest -q -o faulthandler_timeout=$$(($(KLAMM_SOAK_SECONDS) + 900)) tests/soak
 	@KLAMM_SIM_SEEDS=$(SEEDS) cargo test $(CARGO_FLAGS) --release --features arrow --test klamm sim
 	@for round in $$(seq $(ROUNDS)); do $(BIN)/pytest -q tests/broker/test_cluster.py tests/broker/test_exactly_once.py || exit 1; done
+
+test-matrix: needs-everything build ## one program against every release of Kafka from 0.8.0 to 4.4.0; writes docs/compatibility.md
+	@KLAMM_RELEASES=all KLAMM_COMPATIBILITY=docs/compatibility.md $(BIN)/pytest -q tests/matrix $(ARGS)
 
 soak-spark: SEEDS = 100
 soak-spark: needs-everything build ## Spark's driver, executors and nodes of Kafka die in SEEDS=100 runs; CI has one run of the first two

@@ -72,8 +72,14 @@ log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
 class OldKafka:
     """Apache Kafka with the ZooKeeper of its time; a context manager."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(
+        self, version: str, node: int = 1, zookeeper: RealZooKeeper | None = None, config: dict[str, object] | None = None
+    ) -> None:
+        """Nodes of a cluster share a `zookeeper`, which somebody else stops."""
         self.version = version
+        self._node = node
+        self._shared = zookeeper
+        self._config = dict(config or {})
         self.bootstrap_servers = ""
         self._zookeeper: RealZooKeeper | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -92,8 +98,9 @@ class OldKafka:
         for attempt in range(1, PORT_ATTEMPTS + 1):
             try:
                 # A broker whose session is over is none: a slow machine must not end one.
-                self._zookeeper = RealZooKeeper(jars=jars, tick_ms=2_000).start()
-                self._launch(java, jars)
+                if self._shared is None:
+                    self._zookeeper = RealZooKeeper(jars=jars, tick_ms=2_000).start()
+                self._launch(java, jars, self._shared or self._zookeeper)
             except kafka_broker._PortTakenError:
                 self.stop()
                 if attempt == PORT_ATTEMPTS:
@@ -105,15 +112,14 @@ class OldKafka:
                 return self
         raise AssertionError("unreachable")
 
-    def _launch(self, java: str, jars: Path) -> None:
-        assert self._zookeeper is not None
+    def _launch(self, java: str, jars: Path, zookeeper: RealZooKeeper) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="klamm-kafka-", ignore_cleanup_errors=True)
         home = Path(self._directory.name)
         (port,) = kafka_broker.free_ports(1)
         number = release_number(self.version)
         settings: dict[str, object] = {
-            "broker.id": 1,
-            "zookeeper.connect": self._zookeeper.hosts,
+            "broker.id": self._node,
+            "zookeeper.connect": zookeeper.hosts,
             "zookeeper.session.timeout.ms": 30_000,
             "log.dirs": home / "data",
             "num.partitions": PARTITIONS,
@@ -122,6 +128,7 @@ class OldKafka:
             # Tests give records timestamps of their own choice, and retention would go by them.
             "log.retention.hours": 1_000_000,
             **{key: value for since, before, key, value in _SETTINGS if since <= number < before},
+            **self._config,
         }
         if number < (0, 9):
             settings |= {"host.name": HOST, "port": port}

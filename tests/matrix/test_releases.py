@@ -109,6 +109,20 @@ def test_idempotence_is_kept_if_asked_for(release, topic):
         assert len(read(release, topic)) == len(RECORDS)
 
 
+@pytest.mark.feature("logs kept in an older format")
+def test_idempotence_is_done_without_where_the_log_has_no_place_for_it(release, topic):
+    if not release.has("0.11.0") or release.has("3.0"):
+        release.result = "–"
+        return
+    with klamm.Admin(release.servers) as admin:
+        older = {"message.format.version": "0.10.0"}
+        admin.create_topics({topic: klamm.NewTopic(partitions=1, replication_factor=1, configs=older)})
+    write(release, topic)
+    assert [(r.key, r.value) for r in read(release, topic)] == RECORDS
+    with pytest.raises(klamm.errors.UnsupportedForMessageFormatError):
+        write(release, topic, enable_idempotence=True)
+
+
 @pytest.mark.feature("transactions")
 def test_transactions_are_read_when_committed(release, topic):
     with release.needs("0.11.0"):
@@ -267,11 +281,14 @@ def test_topics_are_deleted(release, topic):
 @pytest.mark.feature("groups: list and describe")
 def test_groups_are_listed(release, topic):
     write(release, topic)
-    with klamm.Admin(release.servers) as admin, release.needs("0.9.0"):
-        with klamm.Consumer(release.servers, group_id=topic, topics=[topic]) as member:
-            until(lambda: member.poll(timeout=0.2) is not None and member.assignment())
-            assert topic in [group.group for group in admin.list_groups()]
-            assert len(admin.describe_groups([topic])[topic].members) == 1
+    with (
+        klamm.Admin(release.servers) as admin,
+        release.needs("0.9.0"),
+        klamm.Consumer(release.servers, group_id=topic, topics=[topic]) as member,
+    ):
+        until(lambda: member.poll(timeout=0.2) is not None and member.assignment())
+        assert topic in [group.group for group in admin.list_groups()]
+        assert len(admin.describe_groups([topic])[topic].members) == 1
 
 
 @pytest.mark.feature("topic settings")

@@ -7,6 +7,7 @@ mod hostile;
 mod layers;
 mod legacy;
 mod murmur2;
+mod old_releases;
 mod records;
 mod sasl;
 mod scram;

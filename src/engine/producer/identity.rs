@@ -72,7 +72,12 @@ impl Identity {
         self.state = State::Known(id, epoch);
     }
 
-    /// Does without: the brokers are older than Kafka 0.11.
+    /// Whether it may be done without.
+    pub fn is_optional(&self, is_required: bool) -> bool {
+        !is_required && !self.transactional
+    }
+
+    /// Does without: the brokers are older than Kafka 0.11, or keep a log in the format of one that is.
     pub fn renounce(&mut self) {
         self.state = State::NotNeeded;
     }

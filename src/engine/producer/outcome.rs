@@ -149,6 +149,14 @@ impl<D> Producer<D> {
         let behind = out_of_order && self.partition(topic, partition).is_some_and(|p| p.is_behind(&batch));
         let lost = (out_of_order && !behind)
             || matches!(code, ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::INVALID_PRODUCER_EPOCH);
+        // A log that is kept in the format of an older Kafka has no place for producers and sequences.
+        let unkept = code == ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT
+            && batch.producer.is_some()
+            && self.identity.is_optional(self.config.idempotence_required);
+        if unkept {
+            self.identity.renounce();
+            batch.producer = None;
+        }
         // A transaction that has lost batches can only be aborted.
         let restarts = lost && self.identity.is_idempotent() && self.transactions.is_none();
         // Of an answer that cannot be read nobody knows what it said; a batch that is in the log is not taken twice.
@@ -160,6 +168,7 @@ impl<D> Producer<D> {
             || behind
             || unread
             || is_innocent
+            || unkept
             || code == ErrorCode::CONCURRENT_TRANSACTIONS;
         let again = again && is_wanted;
         let leader = self.topics.get(topic).and_then(|t| self.cluster.leader(&t.name, partition as i32));
