@@ -5,6 +5,7 @@ Names with an underscore are pieces for the package; everything else is public w
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from os import PathLike
 from typing import Any, Generic, Literal, final, overload
 
 from typing_extensions import Buffer as Buffer
@@ -471,6 +472,8 @@ class DevBrokerCore:
         zookeeper: str | None = None,
         *,
         max_bytes: int = ...,
+        data_dir: str | PathLike[str] | None = None,
+        fsync: bool = False,
         sasl: Mapping[str, Mapping[str, str] | None] | None = None,
         sasl_session: float | None = None,
         tls: tuple[str, str] | None = None,

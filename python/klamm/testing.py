@@ -22,6 +22,7 @@ from klamm.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from os import PathLike
     from types import TracebackType
 
     from typing_extensions import Self
@@ -70,6 +71,10 @@ class DevBroker(DevBrokerCore):
 
     Records may take `max_bytes` of memory; beyond that, produce requests are refused with KAFKA_STORAGE_ERROR.
 
+    With `data_dir` everything is kept in a file there, too, before a request is answered: topics, records, committed offsets, producers
+    and transactions are there again after a restart, also after a `kill -9`; with `fsync` after a power cut as well. An open
+    transaction goes on. Members of groups join anew, and share groups start from the beginning. The file only grows.
+
     A program's bad days can be had at will: nodes die and come back, leaders and coordinators move, requests go wrong,
     time passes.
 
@@ -107,6 +112,8 @@ class DevBroker(DevBrokerCore):
         config: Mapping[str, object] | None = None,
         zookeeper: str | None = None,
         max_bytes: int = 1 << 30,
+        data_dir: str | PathLike[str] | None = None,
+        fsync: bool = False,
         sasl: Mapping[Mechanism, Mapping[str, str] | None] | None = None,
         sasl_session: float | None = None,
         tls: bool | CertificateAuthority | tuple[str, str] = False,
@@ -130,6 +137,8 @@ class DevBroker(DevBrokerCore):
             config,
             zookeeper,
             max_bytes=max_bytes,
+            data_dir=data_dir,
+            fsync=fsync,
             sasl=None
             if sasl is None
             else {name: None if users is None else dict(users) for name, users in sasl.items()},

@@ -8,6 +8,7 @@
 //! and the last one of a log stays even if it is empty, so that readers reach its end.
 
 use super::configs::Configs;
+use super::journal::Entry;
 use super::log::Log;
 use super::state::{Clock, State};
 use super::transactions::last_stable_offset;
@@ -26,6 +27,7 @@ impl State {
             partition.log.delete_before(offset);
             self.memory.give(before - partition.log.total_cost());
             self.woken.extend(&partition.waiters);
+            self.journal.note(|| Entry::start(topic, index, offset));
         }
         Some(partition.log.start_offset())
     }
@@ -54,7 +56,7 @@ impl State {
             return Err(format!("topic '{name}' is not compacted: its cleanup.policy says so"));
         }
         let configs = &topic.configs;
-        for partition in &mut topic.partitions {
+        for (partition, index) in topic.partitions.iter_mut().zip(0..) {
             let stable = last_stable_offset(&partition.log, &partition.producers);
             let batches = partition.log.batches();
             let kept = compacted(&partition.log, batches, stable, configs, clock.wall_ms)
@@ -63,6 +65,8 @@ impl State {
             partition.log.replace(&kept, configs.rolling(clock.wall_ms));
             self.memory.give(before);
             self.memory.charge(partition.log.total_cost());
+            let whole = || kept.iter().flat_map(|batch| batch.data.iter().copied()).collect();
+            self.journal.note(|| Entry::cleaned(name, index, clock, whole()));
         }
         Ok(())
     }

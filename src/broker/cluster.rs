@@ -18,6 +18,7 @@ use super::sasl::Door;
 use super::state::{Clock, Node, State};
 use super::{Options, Time};
 use crate::api::Info;
+use crate::wire::Error;
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -144,6 +145,16 @@ impl Cluster {
     /// Whether the connection waits for an answer, so that nothing more needs to be read from it.
     pub fn is_parked(&self, connection: Connection) -> bool {
         self.clients.get(&connection).is_some_and(Client::is_parked)
+    }
+
+    /// Makes again what a journal of a cluster has, and keeps one from now on; how many of its bytes are whole.
+    pub fn restore(&mut self, now: Time, journal: Bytes) -> Result<usize, Error> {
+        self.state.restore(Clock::new(now, self.start_ms), journal)
+    }
+
+    /// What has to be kept before anything more is sent.
+    pub fn take_journal(&mut self) -> Option<Vec<u8>> {
+        self.state.take_journal()
     }
 
     /// What to write or close next.

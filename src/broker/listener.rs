@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_methods, reason = "this is where the cluster gets its clock and its thread")]
 
 use super::control::{Commands, Control};
+use super::disk::Disk;
 use super::machine::Machine;
 use super::{Cluster, Connection, Node, Options, Output, Time};
 use crate::frame::Frames;
@@ -61,8 +62,17 @@ impl Broker {
         let (control, commands) = Control::new(wake.clone());
         let next_token = addresses.len();
         let addresses = Addresses(Arc::new(Mutex::new(addresses)));
+        let mut machine = Machine::new(&options, nodes, start_ms, seed);
+        let mut disk = None;
+        if let Some(dir) = &options.data_dir {
+            let (mut opened, kept) = Disk::open(dir, options.fsync)?;
+            opened.cut(machine.restore(kept)?)?;
+            disk = Some(opened);
+        }
         let server = Server {
-            machine: Machine::new(&options, nodes, start_ms, seed),
+            machine,
+            disk,
+            is_full: false,
             start: Instant::now(),
             skipped: Duration::ZERO,
             stopping: stopping.clone(),
@@ -150,6 +160,9 @@ struct Peer {
 /// The thread's state.
 pub(super) struct Server {
     machine: Machine,
+    disk: Option<Disk>,
+    /// The disk takes no more, so nothing more may be said.
+    is_full: bool,
     start: Instant,
     /// How much the cluster's clock was moved on.
     skipped: Duration,
@@ -176,7 +189,7 @@ impl Server {
         let mut events = Vec::new();
         loop {
             self.poller.arm();
-            if self.stopping.load(Ordering::SeqCst) {
+            if self.stopping.load(Ordering::SeqCst) || self.is_full {
                 return;
             }
             // After arming: a command that comes later ends the wait.
@@ -391,6 +404,14 @@ impl Server {
 
     /// Queues what the cluster has to say. `serving` is written by whoever serves it, others get their turn.
     fn deliver(&mut self, serving: Option<usize>) {
+        if let Some(disk) = &mut self.disk
+            && let Some(frame) = self.machine.take_journal()
+        {
+            self.is_full |= disk.append(&frame).is_err();
+        }
+        if self.is_full {
+            return;
+        }
         while let Some(output) = self.machine.poll_send() {
             let (Output::Reply { connection, .. } | Output::Close { connection }) = output;
             let token = connection.0 as usize;

@@ -192,6 +192,17 @@ impl Log {
         self.end = place.last_offset + 1;
     }
 
+    /// The batches from one on that was appended a moment ago.
+    pub fn newest(&self, base_offset: i64) -> Bytes {
+        let from = self.position(self.index_of(base_offset));
+        let mut copy = BytesMut::new();
+        for slice in self.sealed.iter().filter(|s| s.position + s.data.len() as u64 > from) {
+            copy.extend_from_slice(slice.data.get(from.saturating_sub(slice.position) as usize..).unwrap_or_default());
+        }
+        copy.extend_from_slice(self.open.get(from.saturating_sub(self.open_position) as usize..).unwrap_or_default());
+        copy.freeze()
+    }
+
     /// Begins a segment if the last one is full or too old for a batch.
     fn roll(&mut self, place: Entry, size: usize, rolling: Rolling) {
         let stamp = if place.max_timestamp < 0 { rolling.now_ms } else { place.max_timestamp };

@@ -105,6 +105,25 @@ impl Machine {
         }
     }
 
+    /// Makes again what was kept; how many bytes of it are whole.
+    pub fn restore(&mut self, journal: Bytes) -> io::Result<usize> {
+        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+        match self {
+            Self::Modern(cluster) => cluster
+                .restore(Time::ZERO, journal)
+                .map_err(|e| invalid(format!("what is in data_dir is not what a dev broker wrote: {e}"))),
+            Self::Old(_) => Err(invalid("brokers of this version are kept in memory alone".to_owned())),
+        }
+    }
+
+    /// What has to be kept before anything more is sent.
+    pub fn take_journal(&mut self) -> Option<Vec<u8>> {
+        match self {
+            Self::Modern(cluster) => cluster.take_journal(),
+            Self::Old(_) => None,
+        }
+    }
+
     /// The clock was moved on: what goes by age does so now.
     pub fn retain(&mut self, now: Time) {
         if let Self::Modern(cluster) = self {

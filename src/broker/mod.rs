@@ -2,7 +2,8 @@
 //! development. It is not for production: nothing is replicated or kept.
 //!
 //! ```text
-//! listener   sockets, one port a node, one thread for all        (the only file with I/O or a clock)
+//! listener   sockets, one port a node, one thread for all        (it alone has sockets and a clock)
+//! disk       the file that outlives the process, if one is wanted    journal  what is in it
 //! cluster    frames and time in, replies out; parked requests    (sans-I/O, see its verbs)
 //! fault      what goes wrong on purpose      control  how a program steers a cluster that runs
 //! cleaner    what goes from logs by itself   formats  messages of clients from before 0.11
@@ -22,11 +23,13 @@ mod cleaner;
 mod cluster;
 mod configs;
 mod control;
+mod disk;
 mod fault;
 mod formats;
 mod group;
 mod handlers;
 mod idempotence;
+mod journal;
 mod listener;
 mod log;
 mod machine;
@@ -51,6 +54,7 @@ pub use sasl::{MECHANISMS, Sasl};
 pub use state::Node;
 pub use version::{Old, Version};
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Time since the cluster started.
@@ -67,6 +71,10 @@ pub struct Options {
     pub default_partitions: i32,
     /// The first node's port; 0 takes a free one, as the other nodes always do.
     pub port: u16,
+    /// Where everything is kept that has to outlive the process, if anything is.
+    pub data_dir: Option<PathBuf>,
+    /// Whether that is on the disk, and not only the system's, before a request is answered.
+    pub fsync: bool,
     /// Memory for records, bytes; beyond it produce requests are refused with KAFKA_STORAGE_ERROR.
     pub max_bytes: usize,
     /// The protocol of transactions that clients are told to use: 2 is KIP-890's, 1 the one before.
@@ -91,6 +99,8 @@ impl Default for Options {
             auto_create_topics: true,
             default_partitions: 1,
             port: 0,
+            data_dir: None,
+            fsync: false,
             max_bytes: 1 << 30,
             transaction_version: 2,
             group_initial_rebalance_delay: Duration::ZERO,

@@ -1,6 +1,7 @@
 //! What the nodes of a cluster know in common, without connections: handlers change it and nothing else does.
 
 use super::group::Groups;
+use super::journal::{Entry, Journal};
 use super::sasl::{Door, Told};
 use super::topics::Topics;
 use super::transactions::{self, Ended, Transactions};
@@ -73,7 +74,7 @@ impl ProducerId {
 
 /// Makes producer ids.
 #[derive(Debug)]
-pub(super) struct ProducerIds(i64);
+pub(super) struct ProducerIds(pub i64);
 
 impl ProducerIds {
     pub fn next(&mut self) -> i64 {
@@ -119,6 +120,7 @@ pub(super) struct State {
     pub groups: Groups,
     pub transactions: Transactions,
     pub producer_ids: ProducerIds,
+    pub journal: Journal,
     /// Who may come in; `None` for everybody.
     pub door: Option<Door>,
     /// Connections whose parked request has something new to look at.
@@ -153,6 +155,7 @@ impl State {
             groups: Groups::new(options.group_initial_rebalance_delay),
             transactions: Transactions::default(),
             producer_ids: ProducerIds(1000),
+            journal: Journal::default(),
             door: options.sasl.clone().map(Door::new),
             woken: BTreeSet::new(),
             random,
@@ -222,6 +225,7 @@ impl State {
             partition.lead(node);
             self.woken.extend(&partition.waiters);
         }
+        self.note_topic(topic);
         Ok(())
     }
 
@@ -234,6 +238,8 @@ impl State {
         self.memory.give(before - partition.log.total_cost());
         partition.lead(partition.leader);
         self.woken.extend(&partition.waiters);
+        self.journal.note(|| Entry::cut(topic, index, offset));
+        self.note_topic(topic);
         Ok(())
     }
 
@@ -283,6 +289,19 @@ impl State {
                 self.woken.extend(&partition.waiters);
             }
         }
+        self.note_topics();
+    }
+
+    /// Takes a topic away with everything that belongs to it.
+    pub fn delete_topic(&mut self, name: &str) -> Option<Uuid> {
+        let topic = self.topics.remove(name)?;
+        for partition in &topic.partitions {
+            self.memory.give(partition.log.total_cost() + partition.producers.total_cost());
+            self.woken.extend(&partition.waiters);
+        }
+        self.groups.forget_topic(&mut self.memory, name, topic.id);
+        self.journal.note(|| Entry::topic_gone(name));
+        Some(topic.id)
     }
 
     /// The replicas of a partition that are up, which have all of it.

@@ -13,6 +13,7 @@
 
 use super::Time;
 use super::idempotence::Producers;
+use super::journal::Entry;
 use super::log::Log;
 use super::state::{Clock, Memory, ProducerId, ProducerIds, State};
 use crate::api::ErrorCode;
@@ -116,6 +117,27 @@ pub(super) struct Ended {
 pub(super) struct Transactions {
     by_id: BTreeMap<String, Transaction>,
     deadlines: BTreeSet<(Time, String)>,
+    /// Those that changed since somebody asked.
+    changed: BTreeSet<String>,
+}
+
+message! {
+    /// What is kept of a transactional id.
+    struct Saved {
+        id: String,
+        phase: i8,
+        producer_id: i64,
+        producer_epoch: i16,
+        timeout_ms: i32,
+        start_ms: i64,
+        last_epoch: i16,
+        previous_id: i64,
+        topics: Vec<SavedTopic>,
+    }
+    struct SavedTopic {
+        name: String,
+        partitions: Vec<i32>,
+    }
 }
 
 /// What an InitProducerId comes to.
@@ -129,6 +151,56 @@ pub(super) enum Init {
 impl Transactions {
     pub fn get(&self, id: &str) -> Option<&Transaction> {
         self.by_id.get(id)
+    }
+
+    /// The ids whose transactions changed since this was asked last.
+    pub fn take_changed(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// What has to be kept of an id.
+    pub fn saved(&self, id: &str) -> Option<Saved> {
+        let txn = self.by_id.get(id)?;
+        let topic = |(name, indexes): (&String, &BTreeSet<i32>)| SavedTopic {
+            name: name.clone(),
+            partitions: indexes.iter().copied().collect(),
+        };
+        Some(Saved {
+            id: id.to_owned(),
+            phase: txn.phase as i8,
+            producer_id: txn.producer.id,
+            producer_epoch: txn.producer.epoch,
+            timeout_ms: txn.timeout_ms,
+            start_ms: txn.start_ms,
+            last_epoch: txn.last_epoch,
+            previous_id: txn.previous_id,
+            topics: txn.partitions.iter().map(topic).collect(),
+        })
+    }
+
+    /// Takes what was kept of an id in; an open transaction has the time that is left of it.
+    pub fn restore(&mut self, memory: &mut Memory, clock: Clock, saved: Saved) {
+        if let Some(old) = self.by_id.remove(&saved.id) {
+            self.deadlines.remove(&(old.deadline, saved.id.clone()));
+            memory.give(saved.id.len() + ENTRY + cost(&old.partitions));
+        }
+        let producer = ProducerId { id: saved.producer_id, epoch: saved.producer_epoch };
+        let mut txn = Transaction::new(producer, saved.timeout_ms);
+        txn.phase = match saved.phase {
+            1 => Phase::Ongoing,
+            2 => Phase::CompleteCommit,
+            3 => Phase::CompleteAbort,
+            _ => Phase::Empty,
+        };
+        (txn.start_ms, txn.last_epoch, txn.previous_id) = (saved.start_ms, saved.last_epoch, saved.previous_id);
+        txn.partitions = saved.topics.into_iter().map(|t| (t.name, t.partitions.into_iter().collect())).collect();
+        if txn.phase == Phase::Ongoing {
+            let left = saved.start_ms.saturating_add(saved.timeout_ms.into()).saturating_sub(clock.wall_ms);
+            txn.deadline = clock.now + Duration::from_millis(u64::try_from(left).unwrap_or(0));
+            self.deadlines.insert((txn.deadline, saved.id.clone()));
+        }
+        memory.charge(saved.id.len() + ENTRY + cost(&txn.partitions));
+        self.by_id.insert(saved.id, txn);
     }
 
     pub fn all(&self) -> impl Iterator<Item = (&str, &Transaction)> {
@@ -147,6 +219,7 @@ impl Transactions {
         if !(1..=MAX_TIMEOUT_MS).contains(&timeout_ms) {
             return Err(ErrorCode::INVALID_TRANSACTION_TIMEOUT);
         }
+        self.changed.insert(id.to_owned());
         let Some(txn) = self.by_id.get_mut(id) else {
             if !memory.take(id.len() + ENTRY) {
                 return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
@@ -192,7 +265,8 @@ impl Transactions {
         producer: ProducerId,
         partitions: impl Iterator<Item = (&'a str, i32)>,
     ) -> Result<(), ErrorCode> {
-        let Self { by_id, deadlines } = self;
+        let Self { by_id, deadlines, changed } = self;
+        changed.insert(id.to_owned());
         let txn = check(by_id, id, producer)?;
         for (topic, index) in partitions {
             if txn.partitions.get(topic).is_some_and(|p| p.contains(&index)) {
@@ -294,6 +368,7 @@ impl Transactions {
 
     fn complete(&mut self, memory: &mut Memory, id: &str, producer: ProducerId, committed: bool) -> Ended {
         let mut partitions = BTreeMap::new();
+        self.changed.insert(id.to_owned());
         if let Some(txn) = self.by_id.get_mut(id) {
             self.deadlines.remove(&(txn.deadline, id.to_owned()));
             if txn.producer != producer {
@@ -303,8 +378,7 @@ impl Transactions {
             txn.phase = if committed { Phase::CompleteCommit } else { Phase::CompleteAbort };
             partitions = std::mem::take(&mut txn.partitions);
         }
-        let cost = |(topic, indexes): (&String, &BTreeSet<i32>)| indexes.len() * (topic.len() + PARTITION);
-        memory.give(partitions.iter().map(cost).sum());
+        memory.give(cost(&partitions));
         Ended { producer, committed, partitions }
     }
 
@@ -318,6 +392,11 @@ impl Transactions {
         let (_, id) = self.deadlines.first().filter(|(at, _)| *at <= now)?.clone();
         Some(self.abort(memory, &id))
     }
+}
+
+/// What remembering partitions takes.
+fn cost(partitions: &BTreeMap<String, BTreeSet<i32>>) -> usize {
+    partitions.iter().map(|(topic, indexes)| indexes.len() * (topic.len() + PARTITION)).sum()
 }
 
 /// The transaction of a producer, if it is still that of the id.
@@ -357,10 +436,11 @@ pub(super) fn offsets_partition(group: &str) -> i32 {
 
 /// Writes the markers of a transaction that is over, and settles the offsets it committed.
 pub(super) fn write_markers(state: &mut State, clock: Clock, coordinator_epoch: i32, ended: &Ended) {
-    let State { topics, groups, memory, woken, .. } = state;
+    let State { topics, groups, memory, woken, journal, .. } = state;
     for (name, indexes) in &ended.partitions {
         if name == OFFSETS_TOPIC {
             groups.offsets.end_transaction(memory, ended.producer.id, indexes, ended.committed);
+            journal.note(|| Entry::ended(ended.producer.id, indexes, ended.committed));
         }
         let Some(topic) = topics.get_mut(name) else {
             continue;
@@ -378,6 +458,7 @@ pub(super) fn write_markers(state: &mut State, clock: Clock, coordinator_epoch: 
             // What was promised to the transaction cannot be refused any more.
             memory.charge(Log::cost(batch.len()) + partition.producers.cost(&header));
             let offset = partition.log.append(&batch, &header, partition.leader_epoch, append_time, rolling);
+            journal.note(|| Entry::batch(name, *index, clock, partition.log.newest(offset)));
             let first = partition.producers.end_transaction(&header, coordinator_epoch);
             if let Some(first) = first.filter(|_| !ended.committed) {
                 memory.charge(Log::ABORTED_COST);

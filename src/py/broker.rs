@@ -6,6 +6,7 @@ use crate::broker::{Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, S
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ impl DevBrokerCore {
     #[new]
     #[pyo3(signature = (
         brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2, as_version=None,
-        config=None, zookeeper=None, *, max_bytes=1 << 30, sasl=None, sasl_session=None, tls=None, client_ca=None
+        config=None, zookeeper=None, *, max_bytes=1 << 30, data_dir=None, fsync=false, sasl=None, sasl_session=None, tls=None, client_ca=None
     ))]
     #[allow(clippy::too_many_arguments, reason = "keywords of the Python class")]
     fn new(
@@ -68,6 +69,8 @@ impl DevBrokerCore {
         config: Option<BTreeMap<String, Bound<'_, PyAny>>>,
         zookeeper: Option<String>,
         max_bytes: usize,
+        data_dir: Option<PathBuf>,
+        fsync: bool,
         sasl: Option<Users>,
         sasl_session: Option<f64>,
         tls: Option<(String, String)>,
@@ -94,6 +97,8 @@ impl DevBrokerCore {
             default_partitions,
             port,
             max_bytes,
+            data_dir,
+            fsync,
             transaction_version,
             sasl,
             tls,

@@ -43,7 +43,7 @@ def test_librdkafka_writes_and_reads(release):
             producer = confluent_kafka.Producer({**told(broker, release), "linger.ms": 50, "compression.type": codec})
             outcomes = []
             for value in VALUES:
-                producer.produce(TOPIC, value, on_delivery=lambda error, _, all=outcomes: all.append(error))
+                producer.produce(TOPIC, value, on_delivery=lambda error, _, seen=outcomes: seen.append(error))
             assert producer.flush(20) == 0
             assert outcomes == [None] * len(VALUES)
         config = {**told(broker, release), "group.id": "g", "enable.auto.commit": False}

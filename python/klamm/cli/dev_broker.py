@@ -34,6 +34,8 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--as-version", metavar="VERSION", help="be an older Kafka: 0.6.1, 0.7.0 to 0.7.2, or 0.8.0 to 4.4"
     )
+    parser.add_argument("--data-dir", metavar="DIR", help="keep everything there, for the next time")
+    parser.add_argument("--fsync", action="store_true", help="have it on the disk before a request is answered")
     parser.add_argument("--zookeeper", metavar="HOSTS", help="where brokers of Kafka 0.7 register themselves")
     parser.add_argument(
         "--sasl",
@@ -80,6 +82,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
             port=args.port,
             as_version=args.as_version,
             zookeeper=args.zookeeper,
+            data_dir=args.data_dir,
+            fsync=args.fsync,
             sasl=_users(args.sasl),
             tls=args.tls or args.client_auth,
             client_auth=args.client_auth,

@@ -60,6 +60,7 @@ fn grow(state: &mut State, asked: &Topic, validate_only: bool) -> Result<(), Ref
     };
     if !validate_only {
         state.topics.grow(&asked.name, replicas);
+        state.note_topic(&asked.name);
     }
     Ok(())
 }

@@ -67,6 +67,7 @@ fn create(state: &mut State, name: String, plan: Plan, validate_only: bool) -> T
     };
     if !validate_only {
         state.topics.create(&result.name, topic_id, plan.replicas, plan.configs);
+        state.note_topic(&result.name);
     }
     result
 }

@@ -3,6 +3,7 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::delete_groups::{GroupResult, Request, Response};
+use crate::broker::journal::Entry;
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
@@ -11,6 +12,9 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             true => state.groups.delete(&mut state.memory, &group_id),
             false => ErrorCode::NOT_COORDINATOR,
         };
+        if !error_code.is_error() {
+            state.journal.note(|| Entry::group_gone(&group_id));
+        }
         GroupResult { group_id, error_code, error_message: None }
     };
     Answer::Reply(Response { results: request.groups_names.into_iter().map(delete).collect(), ..Response::default() })

@@ -26,7 +26,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             Err(refusal) => (topic.name, refusal),
         };
         let topic_id = match (&name, refusal.code.is_error()) {
-            (Some(name), false) => delete(state, name).unwrap_or(topic_id),
+            (Some(name), false) => state.delete_topic(name).unwrap_or(topic_id),
             _ => topic_id,
         };
         TopicResult { name, topic_id, error_code: refusal.code, error_message: refusal.message }
@@ -60,14 +60,4 @@ fn find(state: &State, topic: &Topic) -> Result<String, Refusal> {
         }
         (None, true) => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Neither topic name nor id were specified.")),
     }
-}
-
-fn delete(state: &mut State, name: &str) -> Option<crate::wire::Uuid> {
-    let topic = state.topics.remove(name)?;
-    for partition in &topic.partitions {
-        state.memory.give(partition.log.total_cost() + partition.producers.total_cost());
-        state.woken.extend(&partition.waiters);
-    }
-    state.groups.forget_topic(&mut state.memory, name, topic.id);
-    Some(topic.id)
 }

@@ -4,6 +4,7 @@ use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::describe_configs::{GROUP, TOPIC};
 use crate::api::incremental_alter_configs::{APPEND, DELETE, Request, Resource, ResourceResponse, Response, SET, SUBTRACT};
+use crate::broker::journal::Entry;
 use crate::broker::state::State;
 use std::collections::BTreeMap;
 
@@ -93,17 +94,19 @@ fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> R
     }
     if !validate_only {
         topic.configs = configs;
+        state.note_topic(&resource.resource_name);
     }
     Ok(())
 }
 
 fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), Refusal> {
-    let State { groups, memory, .. } = state;
+    let State { groups, memory, journal, .. } = state;
     let id = resource.resource_name.as_str();
     if id.is_empty() {
         return Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Default group resources are not allowed."));
     }
     let mut configs = groups.configs(id);
+    let mut changes = Vec::with_capacity(resource.configs.len());
     for config in &resource.configs {
         let value = match (config.config_operation, config.value.as_deref()) {
             (SET, Some(value)) => Some(value),
@@ -123,9 +126,14 @@ fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> R
             }
         };
         configs.set(&config.name, value).map_err(|why| Refusal::new(ErrorCode::INVALID_CONFIG, why))?;
+        changes.push((config.name.as_str(), value));
     }
-    match validate_only || groups.configure(memory, id, configs) {
-        true => Ok(()),
-        false => Err(ErrorCode::KAFKA_STORAGE_ERROR.into()),
+    if validate_only {
+        return Ok(());
     }
+    if !groups.configure(memory, id, configs) {
+        return Err(ErrorCode::KAFKA_STORAGE_ERROR.into());
+    }
+    changes.into_iter().for_each(|(name, value)| journal.note(|| Entry::group_config(id, name, value)));
+    Ok(())
 }

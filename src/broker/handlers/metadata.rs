@@ -90,6 +90,7 @@ fn create(state: &mut State, name: &str) -> Result<(), ErrorCode> {
     let replicas = state.spread(partitions, state.default_replication_factor());
     let id = state.new_uuid();
     state.topics.create(name, id, replicas, Configs::default());
+    state.note_topic(name);
     Ok(())
 }
 

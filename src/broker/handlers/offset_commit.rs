@@ -10,6 +10,7 @@ use crate::api::ErrorCode;
 use crate::api::offset_commit::{Partition, PartitionResponse, Request, Response, TopicResponse};
 use crate::broker::group::{Claim, Group};
 use crate::broker::group::offsets::{Committed, MAX_METADATA};
+use crate::broker::journal::Entry;
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
@@ -76,13 +77,17 @@ fn commit(state: &mut State, group: &str, topic: &str, wanted: Partition) -> Err
     if metadata.len() > MAX_METADATA {
         return ErrorCode::OFFSET_METADATA_TOO_LARGE;
     }
-    let State { topics, groups, memory, .. } = state;
+    let State { topics, groups, memory, journal, .. } = state;
     if topics.get_mut(topic).and_then(|t| t.partition(wanted.partition_index)).is_none() {
         return ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
     }
     let new = Committed { offset: wanted.committed_offset, leader_epoch: wanted.committed_leader_epoch, metadata };
+    let kept = new.clone();
     match groups.offsets.commit(memory, group, topic, wanted.partition_index, new) {
-        true => ErrorCode::NONE,
+        true => {
+            journal.note(|| Entry::offset(group, topic, wanted.partition_index, -1, &kept));
+            ErrorCode::NONE
+        }
         // Kafka's word for a coordinator that cannot write its log.
         false => ErrorCode::COORDINATOR_NOT_AVAILABLE,
     }

@@ -4,13 +4,14 @@ use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::offset_delete::{PartitionResponse, Request, Response, TopicResponse};
 use crate::broker::group::Group;
+use crate::broker::journal::Entry;
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     if let Err(error_code) = admit(state, context, &request.group_id) {
         return Answer::Reply(refuse(request, error_code));
     }
-    let State { groups, memory, topics, .. } = state;
+    let State { groups, memory, topics, journal, .. } = state;
     let group_id = request.group_id;
     let responses = request.topics.into_iter().map(|topic| {
         let subscribed = groups.get(&group_id).is_some_and(|group| group.is_subscribed(&topic.name));
@@ -22,6 +23,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
                 ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC
             } else {
                 groups.offsets.forget(memory, &group_id, &topic.name, index);
+                journal.note(|| Entry::offset_gone(&group_id, &topic.name, index));
                 ErrorCode::NONE
             };
             PartitionResponse { partition_index: index, error_code }

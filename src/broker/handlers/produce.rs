@@ -12,6 +12,7 @@ use crate::api::produce::{Response, TopicResponse};
 use crate::broker::configs::Configs;
 use crate::broker::formats;
 use crate::broker::idempotence::Verdict;
+use crate::broker::journal::Entry;
 use crate::broker::log::Log;
 use crate::broker::state::{ProducerId, State};
 use crate::broker::topics::valid_name;
@@ -87,7 +88,7 @@ fn append(
     acks: i16,
     transactional_id: Option<&str>,
 ) -> PartitionResponse {
-    let State { topics, memory, woken, transactions, down, .. } = state;
+    let State { topics, memory, woken, transactions, down, journal, .. } = state;
     let Some(topic) = topics.get_mut(name) else {
         let code = if valid_name(name).is_ok() {
             ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
@@ -148,6 +149,7 @@ fn append(
                 partition.log.append(&batch.data, &batch.header, partition.leader_epoch, append_time, rolling);
             }
             partition.producers.remember(header, base_offset, append_time);
+            journal.note(|| Entry::batch(name, data.index, context.clock, partition.log.newest(base_offset)));
             woken.extend(partition.waiters.iter());
             (base_offset, append_time)
         }

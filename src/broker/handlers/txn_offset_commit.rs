@@ -8,6 +8,7 @@ use crate::api::ErrorCode;
 use crate::api::txn_offset_commit::{Partition, PartitionResponse, Request, Response, Topic, TopicResponse};
 use crate::broker::group::Claim;
 use crate::broker::group::offsets::{Committed, MAX_METADATA};
+use crate::broker::journal::Entry;
 use crate::broker::state::{ProducerId, State};
 use crate::broker::transactions::{OFFSETS_TOPIC, Protocol, offsets_partition};
 
@@ -93,7 +94,7 @@ fn commit(
     wanted: Partition,
     refused: Option<ErrorCode>,
 ) -> ErrorCode {
-    let State { topics, groups, memory, .. } = state;
+    let State { topics, groups, memory, journal, .. } = state;
     let index = wanted.partition_index;
     if topics.get_mut(topic).and_then(|t| t.partition(index)).is_none() {
         return ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
@@ -106,8 +107,12 @@ fn commit(
         return ErrorCode::OFFSET_METADATA_TOO_LARGE;
     }
     let new = Committed { offset: wanted.committed_offset, leader_epoch: wanted.committed_leader_epoch, metadata };
+    let kept = new.clone();
     match groups.offsets.commit_pending(memory, group, (topic, index), producer_id, new) {
-        true => ErrorCode::NONE,
+        true => {
+            journal.note(|| Entry::offset(group, topic, index, producer_id, &kept));
+            ErrorCode::NONE
+        }
         false => ErrorCode::COORDINATOR_NOT_AVAILABLE,
     }
 }

@@ -7,6 +7,7 @@ mod failover;
 mod faults;
 mod formats;
 mod groups;
+mod keeping;
 mod logins;
 mod nodes;
 mod old;

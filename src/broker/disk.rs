@@ -1,0 +1,65 @@
+//! The file of a cluster that outlives its process. What is in it is the [`journal`](super::journal)'s affair.
+
+use bytes::Bytes;
+use std::fs::{File, OpenOptions, TryLockError, create_dir_all};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+const NAME: &str = "klamm-dev-broker.journal";
+/// What the file begins with, so that no other is taken for it.
+const MAGIC: &[u8] = b"klamm dev broker, 1\n";
+
+/// See the top of this file.
+#[derive(Debug)]
+pub(super) struct Disk {
+    file: File,
+    fsync: bool,
+}
+
+impl Disk {
+    /// Opens the file in a directory, both of which are made if they are not there, and gives what it holds.
+    pub fn open(dir: &Path, fsync: bool) -> io::Result<(Self, Bytes)> {
+        create_dir_all(dir)?;
+        let path = dir.join(NAME);
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(invalid(&path, "is in use by another dev broker")),
+            Err(TryLockError::Error(e)) => return Err(e),
+        }
+        let mut data = Vec::new();
+        file.read_to_end(&mut data)?;
+        // A crash may have come before the first bytes were all there.
+        if MAGIC.starts_with(&data) {
+            file.set_len(0)?;
+            file.seek(SeekFrom::Start(0))?;
+            file.write_all(MAGIC)?;
+            data = MAGIC.to_vec();
+            if fsync {
+                file.sync_all()?;
+                File::open(dir)?.sync_all()?; // the file's name is there, too
+            }
+        }
+        if !data.starts_with(MAGIC) {
+            return Err(invalid(&path, "was not written by a dev broker of this version"));
+        }
+        Ok((Self { file, fsync }, Bytes::from(data).slice(MAGIC.len()..)))
+    }
+
+    /// Forgets what comes after so many bytes: a frame that was not written to its end.
+    pub fn cut(&mut self, whole: usize) -> io::Result<()> {
+        let end = (MAGIC.len() + whole) as u64;
+        self.file.set_len(end)?;
+        self.file.seek(SeekFrom::Start(end)).map(drop)
+    }
+
+    /// Writes a frame; when this returns, it is there.
+    pub fn append(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.file.write_all(frame)?;
+        if self.fsync { self.file.sync_data() } else { Ok(()) }
+    }
+}
+
+fn invalid(path: &Path, why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("{} {why}", path.display()))
+}
