@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_broker import HOST, LOGGING_ARTIFACT, SMALL_JVM, RealKafka, _jars, find_java, free_ports
+from kafka_broker import HOST, LOGGING_ARTIFACT, SMALL_JVM, KafkaUnavailable, RealKafka, _jars, find_java, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +73,9 @@ def kerberos() -> Iterator[Kerberos]:
 
 @contextlib.contextmanager
 def _kdc(home: Path) -> Iterator[None]:
+    java = find_java()
+    if not Path(java).resolve().with_name("javac").exists():
+        raise KafkaUnavailable("javac is not installed: the KDC is started from its source, with a JDK")
     artifacts = [f"org.apache.kerby:kerb-simplekdc:{KERBY}", LOGGING_ARTIFACT]
     jars = _jars(f"kerby-{KERBY}", f"of Kerby {KERBY}", artifacts)
     (port,) = free_ports(1)
@@ -80,7 +83,7 @@ def _kdc(home: Path) -> Iterator[None]:
     (home / "krb5.conf").write_text(krb5_conf(f"{HOST}:{port}"))
     principals = {"kafka": f"kafka/{HOST}@{REALM}", "alice": f"alice@{REALM}"}
     keytabs = [part for name, principal in principals.items() for part in (f"{home}/{name}.keytab", principal)]
-    command = [find_java(), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+    command = [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
     command += [str(Path(__file__).with_name("Kdc.java")), f"{home}/kdc", REALM, str(port), *keytabs]
     with (
         (home / "kdc.log").open("wb") as log,

@@ -15,6 +15,8 @@ from kerberos_kdc import REALM, kerberos, krb5_conf
 from klamm import kerberos as library
 from klamm.errors import AuthenticationError, ConfigError, KafkaTimeoutError, NetworkError
 
+pytestmark = pytest.mark.timeout(200)  # the first one may have to fetch the KDC
+
 caches = count(1)
 
 
