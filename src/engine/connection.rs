@@ -194,7 +194,7 @@ impl<T> Connection<T> {
                 this.release = Some(release);
                 this.state = State::Ready;
             }
-            Greeting::Probe => {
+            Greeting::Probe | Greeting::Confirm(_) => {
                 this.state = State::Probing(None);
                 this.patience = patience;
                 this.probe(now, now + timeout);

@@ -21,8 +21,7 @@ use super::{
 use crate::api::{Release, metadata};
 use crate::wire::Uuid;
 use bytes::{Bytes, BytesMut};
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -81,6 +80,8 @@ pub struct Network<T> {
     connections: HashMap<ConnectionId, PeerId>,
     /// How to begin with addresses that did not say their versions when they were first asked.
     greetings: HashMap<(String, u16), Greeting>,
+    /// Addresses that said their versions: whatever happens, there is no broker before 0.10.
+    said_versions: HashSet<(String, u16)>,
     next_connection: usize,
     cluster: Arc<Cluster>,
     /// The epoch of the features that were heard of last.
@@ -112,6 +113,7 @@ impl<T> Network<T> {
             peers: BTreeMap::new(),
             connections: HashMap::new(),
             greetings: HashMap::new(),
+            said_versions: HashSet::new(),
             next_connection: 0,
             cluster: Arc::new(Cluster { controller: -1, ..Cluster::default() }),
             features: -1,
@@ -337,6 +339,7 @@ impl<T> Network<T> {
         } else {
             let place = (peer.host.clone(), peer.port);
             let greeting = self.greetings.get(&place).copied().unwrap_or_default();
+            let greeting = if self.said_versions.contains(&place) { Greeting::Wait } else { greeting };
             let patience = self.config.versions_timeout;
             Connection::greeting(now, address, client_id, max_frame, timeout, greeting, patience)
         };
@@ -355,14 +358,20 @@ impl<T> Network<T> {
         let Some(Peer { link: Link::Up(connection, c), host, port, .. }) = self.peers.get_mut(&id) else {
             return false;
         };
+        let place = (host.clone(), *port);
+        if self.said_versions.contains(&place) {
+            return false;
+        }
         let Some(greeting) = c.next_greeting(closed) else {
             return false;
         };
-        let greeting = match (greeting, self.config.version_fallback) {
-            (Greeting::Probe, Some(release)) => Greeting::Known(release),
+        let greeting = match (greeting, self.greetings.get(&place), self.config.version_fallback) {
+            (Greeting::Probe, _, Some(release)) => Greeting::Known(release),
+            (Greeting::Known(release), Some(Greeting::Confirm(first)), _) if release != *first => return false,
+            (Greeting::Known(release), Some(Greeting::Probe), _) => Greeting::Confirm(release),
             _ => greeting,
         };
-        self.greetings.insert((host.clone(), *port), greeting);
+        self.greetings.insert(place, greeting);
         self.connections.remove(connection);
         self.connect(now, id);
         true
@@ -374,7 +383,7 @@ impl<T> Network<T> {
         let place = (peer.host.clone(), peer.port);
         let has_answered = matches!(&peer.link, Link::Up(_, c) if c.has_answered());
         match self.greetings.get_mut(&place) {
-            Some(greeting @ Greeting::Probe) => *greeting = Greeting::Wait,
+            Some(greeting @ (Greeting::Probe | Greeting::Confirm(_))) => *greeting = Greeting::Wait,
             Some(Greeting::Known(_)) if !has_answered => drop(self.greetings.remove(&place)),
             _ => {}
         }
@@ -441,10 +450,10 @@ impl<T> Network<T> {
         };
         peer.backoff.reset();
         peer.error = None;
-        if let Entry::Occupied(greeting) = self.greetings.entry((peer.host.clone(), peer.port))
-            && !matches!(greeting.get(), Greeting::Known(_))
-        {
-            greeting.remove();
+        let place = (peer.host.clone(), peer.port);
+        if !matches!(self.greetings.get(&place), Some(Greeting::Known(_))) {
+            self.greetings.remove(&place);
+            self.said_versions.insert(place);
         }
         if let Link::Up(_, c) = &peer.link
             && let Some((epoch, version)) = c.transaction_version().filter(|(epoch, _)| *epoch > self.features)

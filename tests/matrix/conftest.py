@@ -30,9 +30,9 @@ What klamm did with a broker of each release, one node, on loopback: the tests i
 the first release that has it; *refused*: the broker says no; *no*: failed.
 """
 NOTES = """
-Brokers before 0.10 do not say what they speak. A client finds out with a second and a third connection, once for each
-address: 0.8 closes the first one, 0.9 is silent for `api.version.request.timeout.ms`. `broker.version.fallback` names the
-release instead. Also of them:
+Brokers before 0.10 do not say what they speak. A client finds out with three connections more, once for each address: 0.8
+closes the first one, 0.9 is silent for `api.version.request.timeout.ms`. `broker.version.fallback` names the release
+instead. Also of them:
 
 * Idempotence that is only on by default is off, without a word, where the leader of a partition is older than 0.11;
   `enable_idempotence=True` is refused there.

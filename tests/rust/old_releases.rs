@@ -167,14 +167,14 @@ fn every_old_release_is_found_out_once() {
     for release in OLD {
         let mut world = World::new(release, None);
         assert_eq!(world.ask(ends()).unwrap(), 0, "{release}");
-        assert_eq!(world.made, 3, "{release}");
+        assert_eq!(world.made, 4, "{release}");
         // Only 0.9 has to be waited for.
         assert_eq!(world.now > Time(0), release == Release::V0_9_0, "{release}");
         let found = world.now;
         let id = *world.connections.keys().next_back().unwrap();
         world.close(id);
         assert_eq!(world.ask(ends()).unwrap(), 0, "{release}");
-        assert_eq!((world.made, world.asked.as_slice()), (4, [list_offsets::API.key].as_slice()), "{release}");
+        assert_eq!((world.made, world.asked.as_slice()), (5, [list_offsets::API.key].as_slice()), "{release}");
         assert!(world.now.since(found) < Duration::from_millis(500), "{release}");
     }
 }
@@ -218,6 +218,18 @@ fn a_broker_that_goes_away_or_is_slow_while_it_is_asked_is_none_of_the_old_ones(
             }
         }
     }
+}
+
+#[test]
+fn a_broker_that_has_said_its_versions_is_never_taken_for_an_old_one() {
+    let mut world = World::new(Release::V4_4, None);
+    world.ask(ends()).unwrap();
+    let id = *world.connections.keys().next_back().unwrap();
+    world.close(id);
+    // It is asked for nothing but its versions, however often it hangs up.
+    world.trouble = vec![Trouble::Closes];
+    assert_eq!(world.ask(ends()).unwrap(), 11);
+    assert_eq!((world.made, world.asked), (3, vec![api_versions::API.key, list_offsets::API.key]));
 }
 
 #[test]
