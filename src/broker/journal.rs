@@ -6,13 +6,14 @@
 //! ```
 //!
 //! Kept are topics, configurations, records, committed offsets, producer ids and what partitions know of producers, and
-//! transactions: one that is open at the end goes on, until its time is over, as its coordinator would read it from
+//! transactions, and users of SCRAM that came over the protocol. A transaction that is open at the end goes on, until its time is over, as its coordinator would read it from
 //! its log. Members of groups and the state of share groups are not kept, so members join anew. The journal only
 //! grows.
 
 use super::configs::Configs;
 use super::group::offsets::Committed;
 use super::log::Log;
+use super::sasl::Secret;
 use super::state::{Clock, State};
 use super::transactions::Saved;
 use crate::api::ErrorCode;
@@ -78,6 +79,14 @@ message! {
         topic: String,
         partition: i32,
     }
+    struct User {
+        mechanism: i8,
+        name: String,
+        /// -1 if the user is gone.
+        iterations: i32,
+        salt: Bytes,
+        password: Bytes,
+    }
     struct GroupConfig {
         group: String,
         name: String,
@@ -129,6 +138,8 @@ entries! {
     10 OffsetsEnded(Ended),
     11 GroupConfig(GroupConfig),
     12 Transaction(Saved),
+    /// Somebody who logs in by SCRAM.
+    13 User(User),
 }
 
 impl Entry {
@@ -176,6 +187,16 @@ impl Entry {
 
     pub fn offset_gone(group: &str, topic: &str, partition: i32) -> Self {
         Self::OffsetGone(GroupPlace { group: group.to_owned(), topic: topic.to_owned(), partition })
+    }
+
+    /// `None` for somebody who is gone. Passwords as such never come over the protocol.
+    pub fn user(mechanism: i8, name: &str, secret: Option<&Secret>) -> Self {
+        let (iterations, salt, password) = match secret {
+            Some(Secret::Salted { iterations, salt, password }) => (*iterations, salt.clone(), password.clone()),
+            Some(Secret::Password(_)) | None => (u32::MAX, Vec::new(), Vec::new()),
+        };
+        let iterations = i32::try_from(iterations).unwrap_or(-1);
+        Self::User(User { mechanism, name: name.to_owned(), iterations, salt: salt.into(), password: password.into() })
     }
 
     pub fn ended(producer_id: i64, partitions: &BTreeSet<i32>, committed: bool) -> Self {
@@ -287,7 +308,7 @@ impl State {
     }
 
     fn redo(&mut self, clock: Clock, entry: Entry) {
-        let State { topics, groups, memory, transactions, .. } = self;
+        let State { topics, groups, memory, transactions, credentials, .. } = self;
         match entry {
             Entry::Ids(ids) => {
                 self.cluster_id = ids.cluster_id;
@@ -335,6 +356,13 @@ impl State {
                     groups.configure(memory, &group, configs);
                 }
             }
+            Entry::User(User { mechanism, name, iterations, salt, password }) => match u32::try_from(iterations) {
+                Err(_) => drop(credentials.remove(mechanism, &name)),
+                Ok(iterations) => {
+                    let (salt, password) = (salt.to_vec(), password.to_vec());
+                    credentials.set(mechanism, &name, Secret::Salted { iterations, salt, password });
+                }
+            },
             Entry::Transaction(saved) => transactions.restore(memory, clock, saved),
         }
     }

@@ -2,11 +2,11 @@
 
 use super::group::Groups;
 use super::journal::{Entry, Journal};
-use super::sasl::{Door, Told};
+use super::sasl::{Credentials, Door, Told};
 use super::topics::Topics;
 use super::transactions::{self, Ended, Transactions};
 use super::{Connection, Options, Time, Version, handlers};
-use crate::api::Release;
+use crate::api::{ErrorCode, Release};
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,6 +38,11 @@ impl Memory {
             }
             None => false,
         }
+    }
+
+    /// The bound, and what is left of it.
+    pub fn room(&self) -> (usize, usize) {
+        (self.limit, self.limit.saturating_sub(self.used))
     }
 
     /// Whether the bound leaves room for `n` bytes.
@@ -123,6 +128,8 @@ pub(super) struct State {
     pub journal: Journal,
     /// Who may come in; `None` for everybody.
     pub door: Option<Door>,
+    /// The users of SCRAM, who are kept whether or not anybody has to log in.
+    pub credentials: Credentials,
     /// Connections whose parked request has something new to look at.
     pub woken: BTreeSet<Connection>,
     random: Random,
@@ -156,6 +163,7 @@ impl State {
             transactions: Transactions::default(),
             producer_ids: ProducerIds(1000),
             journal: Journal::default(),
+            credentials: options.sasl.as_ref().map_or_else(Credentials::default, |sasl| Credentials::new(&sasl.users)),
             door: options.sasl.clone().map(Door::new),
             woken: BTreeSet::new(),
             random,
@@ -164,6 +172,11 @@ impl State {
 
     pub fn node(&self, id: i32) -> Option<&Node> {
         self.nodes.iter().find(|n| n.id == id)
+    }
+
+    /// Every node, up or down.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter()
     }
 
     /// The nodes that are up, by id.
@@ -227,6 +240,27 @@ impl State {
         }
         self.note_topic(topic);
         Ok(())
+    }
+
+    /// Gives a partition, which has to be there, other replicas; the first of them that is up leads, unless the leader
+    /// so far is one of them.
+    pub fn assign(&mut self, topic: &str, index: i32, replicas: Vec<i32>) {
+        let Self { topics, down, woken, .. } = self;
+        let Some(partition) = topics.get_mut(topic).and_then(|t| t.partition(index)) else { return };
+        if !replicas.contains(&partition.leader) {
+            partition.lead(replicas.iter().find(|id| !down.contains(id)).copied().unwrap_or(-1));
+            woken.extend(&partition.waiters);
+        }
+        partition.replicas = replicas;
+        self.note_topic(topic);
+    }
+
+    /// What is said of delegation tokens, which there are none of: to who did not log in, that nobody may ask.
+    pub fn no_tokens(&self) -> ErrorCode {
+        match self.door {
+            Some(_) => ErrorCode::DELEGATION_TOKEN_AUTH_DISABLED,
+            None => ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+        }
     }
 
     /// Cuts a log at an offset, as an election does of a replica that lagged behind; the error is a sentence.
@@ -340,7 +374,7 @@ impl State {
 
     /// A token of a client that logs in, see [`Door::take`].
     pub fn take_token(&mut self, clock: Clock, connection: Connection, token: &[u8]) -> Option<Result<Told, String>> {
-        self.door.as_mut()?.take(clock, connection, token, || self.random.next())
+        self.door.as_mut()?.take(clock, connection, token, &self.credentials, || self.random.next())
     }
 
     /// A connection is gone.

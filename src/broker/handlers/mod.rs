@@ -123,18 +123,31 @@ serve! {
     add_partitions_to_txn
     add_offsets_to_txn
     end_txn
-    sasl_authenticate
-    delete_groups
-    create_partitions
     describe_configs
+    alter_configs
+    describe_log_dirs
+    sasl_authenticate
+    create_partitions
+    create_delegation_token
+    renew_delegation_token
+    expire_delegation_token
+    describe_delegation_token
+    delete_groups
+    elect_leaders
     incremental_alter_configs
+    alter_partition_reassignments
+    list_partition_reassignments
     offset_delete
+    describe_user_scram_credentials
+    alter_user_scram_credentials
+    describe_cluster
     txn_offset_commit
     describe_producers
     describe_transactions
     list_transactions
     consumer_group_heartbeat
     consumer_group_describe
+    describe_topic_partitions
     share_group_heartbeat
     share_group_describe
     share_fetch

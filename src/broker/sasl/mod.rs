@@ -5,7 +5,10 @@
 //! development). There are no delegation tokens and no ACLs: whoever is in may do everything.
 
 mod bearer;
+mod credentials;
 mod scram;
+
+pub(super) use credentials::{Credentials, Secret};
 
 use super::Connection;
 use super::Time;
@@ -131,13 +134,13 @@ impl Door {
         clock: Clock,
         connection: Connection,
         token: &[u8],
+        credentials: &Credentials,
         chance: impl FnMut() -> u64,
     ) -> Option<Result<Told, String>> {
         let login = self.logins.get_mut(&connection)?;
-        let of = |mechanism: &str| self.sasl.users.get(mechanism);
         let said = match login.exchange.as_mut()? {
-            Exchange::Plain => plain(token, of("PLAIN")),
-            Exchange::Scram(server) => server.take(token, of(server.mechanism()), chance),
+            Exchange::Plain => plain(token, self.sasl.users.get("PLAIN")),
+            Exchange::Scram(server) => server.take(token, credentials, chance),
             Exchange::Bearer(server) => server.take(token, clock.wall_ms),
         };
         let (message, user, until_ms) = match said {

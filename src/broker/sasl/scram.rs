@@ -1,14 +1,12 @@
 //! SCRAM's server (RFC 5802): it asks with a salt and a count of rounds, and answers a proof with a signature.
 
 use super::Said;
+use super::credentials::{Credentials, ITERATIONS, Secret};
+use crate::api::alter_user_scram_credentials::{SCRAM_SHA_256, SCRAM_SHA_512};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256, Sha512};
-use std::collections::BTreeMap;
-
-/// As many as Kafka takes by default.
-const ITERATIONS: u32 = 4096;
 
 /// An exchange.
 pub(super) struct Server {
@@ -19,7 +17,7 @@ pub(super) struct Server {
 /// What was asked of whom.
 struct Asked {
     user: String,
-    password: Option<String>,
+    secret: Option<Secret>,
     salt: Vec<u8>,
     nonce: String,
     /// The client's first message without its header, and the server's.
@@ -31,16 +29,15 @@ impl Server {
         Self { is_512, asked: None }
     }
 
-    pub fn mechanism(&self) -> &'static str {
+    fn number(&self) -> i8 {
+        if self.is_512 { SCRAM_SHA_512 } else { SCRAM_SHA_256 }
+    }
+
+    fn mechanism(&self) -> &'static str {
         if self.is_512 { "SCRAM-SHA-512" } else { "SCRAM-SHA-256" }
     }
 
-    pub fn take(
-        &mut self,
-        message: &[u8],
-        users: Option<&BTreeMap<String, String>>,
-        chance: impl FnMut() -> u64,
-    ) -> Said {
+    pub fn take(&mut self, message: &[u8], credentials: &Credentials, chance: impl FnMut() -> u64) -> Said {
         let refused = || {
             let mechanism = self.mechanism();
             format!(
@@ -51,7 +48,7 @@ impl Server {
             return Said::No(refused());
         };
         let Some(asked) = &self.asked else {
-            return match ask(message, users, chance) {
+            return match ask(message, |user| credentials.get(self.number(), user), chance) {
                 Some((asked, question)) => {
                     self.asked = Some(asked);
                     Said::Next(question.into_bytes())
@@ -78,9 +75,11 @@ impl Server {
             return None;
         }
         let proof = BASE64_STANDARD.decode(proof).ok()?;
-        let password = asked.password.as_ref()?;
         let said = format!("{},{without_proof}", asked.said);
-        let salted = self.salted(password.as_bytes(), &asked.salt);
+        let salted = match asked.secret.as_ref()? {
+            Secret::Password(password) => self.salted(password.as_bytes(), &asked.salt),
+            Secret::Salted { password, .. } => password.clone(),
+        };
         let stored_key = self.hash(&self.sign(&salted, b"Client Key"));
         let signature = self.sign(&stored_key, said.as_bytes());
         if signature.len() != proof.len() {
@@ -116,9 +115,9 @@ fn signed<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
 }
 
 /// The question to a client's first message: `n,[a=...],n=user,r=nonce[,extension=...]`.
-fn ask(
+fn ask<'a>(
     message: &str,
-    users: Option<&BTreeMap<String, String>>,
+    find: impl FnOnce(&str) -> Option<&'a Secret>,
     mut chance: impl FnMut() -> u64,
 ) -> Option<(Asked, String)> {
     let mut parts = message.splitn(3, ',');
@@ -133,9 +132,12 @@ fn ask(
         return None; // there are no delegation tokens
     }
     let nonce = format!("{theirs}{:016x}{:016x}", chance(), chance());
-    let salt = [chance().to_be_bytes(), chance().to_be_bytes()].concat();
-    let question = format!("r={nonce},s={},i={ITERATIONS}", BASE64_STANDARD.encode(&salt));
     // A user that there is not is asked as well, so as not to tell.
-    let password = users.and_then(|users| users.get(&user)).cloned();
-    Some((Asked { user, password, salt, nonce, said: format!("{bare},{question}") }, question))
+    let secret = find(&user).cloned();
+    let (salt, iterations) = match &secret {
+        Some(Secret::Salted { salt, iterations, .. }) => (salt.clone(), *iterations),
+        _ => ([chance().to_be_bytes(), chance().to_be_bytes()].concat(), ITERATIONS),
+    };
+    let question = format!("r={nonce},s={},i={iterations}", BASE64_STANDARD.encode(&salt));
+    Some((Asked { user, secret, salt, nonce, said: format!("{bare},{question}") }, question))
 }

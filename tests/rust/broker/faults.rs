@@ -188,7 +188,9 @@ fn an_error_is_answered_by_every_api_in_every_version() {
                 "DescribeProducers" => {
                     vec![field("topics", id("name", 99, vec![field("partitionIndexes", indexes())]))]
                 }
-                "Metadata" | "CreateTopics" | "CreatePartitions" => vec![field("topics", id("name", 99, Vec::new()))],
+                "Metadata" | "CreateTopics" | "CreatePartitions" | "DescribeTopicPartitions" => {
+                    vec![field("topics", id("name", 99, Vec::new()))]
+                }
                 "DeleteTopics" if version >= 6 => vec![field("topics", id("name", 99, Vec::new()))],
                 "DeleteTopics" => vec![field("topicNames", Value::List(vec![text()]))],
                 "FindCoordinator" if version >= 4 => vec![field("coordinatorKeys", Value::List(vec![text()]))],
@@ -197,7 +199,12 @@ fn an_error_is_answered_by_every_api_in_every_version() {
                 "OffsetForLeaderEpoch" => {
                     vec![field("topics", id("topic", 99, vec![field("partitions", partitions(""))]))]
                 }
-                "IncrementalAlterConfigs" | "DescribeConfigs" => {
+                "AlterUserScramCredentials" => vec![field("deletions", id("name", 99, Vec::new()))],
+                "ElectLeaders" => {
+                    let topics = id("topic", 99, vec![field("partitions", indexes())]);
+                    vec![field("topicPartitions", topics)]
+                }
+                "IncrementalAlterConfigs" | "AlterConfigs" | "DescribeConfigs" => {
                     vec![field("resources", Value::List(vec![Value::Struct(vec![field("resourceName", text())])]))]
                 }
                 "DeleteGroups" => vec![field("groupsNames", Value::List(vec![text()]))],

@@ -1,0 +1,36 @@
+//! DescribeCluster v0 to v2: the nodes that are up, and those that are not (fenced) if they are asked for. Clients do not
+//! reach controllers here, MISMATCHED_ENDPOINT_TYPE.
+
+use super::{Answer, Context, metadata};
+use crate::api::ErrorCode;
+use crate::api::describe_cluster::{BROKERS, Broker, CONTROLLERS, Request, Response};
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+    match request.endpoint_type {
+        BROKERS => {}
+        CONTROLLERS => return Answer::Reply(refuse(request, ErrorCode::MISMATCHED_ENDPOINT_TYPE)),
+        _ => return Answer::Reply(refuse(request, ErrorCode::UNSUPPORTED_ENDPOINT_TYPE)),
+    }
+    let brokers = state.nodes().filter(|n| request.include_fenced_brokers || state.is_live(n.id)).map(|n| Broker {
+        broker_id: n.id,
+        host: n.host.clone(),
+        port: n.port.into(),
+        rack: None,
+        is_fenced: !state.is_live(n.id),
+    });
+    Answer::Reply(Response {
+        cluster_id: state.cluster_id.clone(),
+        controller_id: state.live().next().map_or(-1, |n| n.id),
+        brokers: brokers.collect(),
+        cluster_authorized_operations: match request.include_cluster_authorized_operations {
+            true => metadata::CLUSTER_OPERATIONS,
+            false => i32::MIN,
+        },
+        ..Response::default()
+    })
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    Response { error_code, endpoint_type: request.endpoint_type, ..Response::default() }
+}

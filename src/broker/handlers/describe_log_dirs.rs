@@ -1,0 +1,51 @@
+//! DescribeLogDirs v0 to v5: one directory a node, which is memory: the replicas the node has, and how large they are.
+//! The room of all nodes is one.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::describe_log_dirs::{DirResult, PartitionResult, Request, Response, TopicResult};
+use crate::broker::state::State;
+use crate::broker::topics::Topic;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What it is called.
+const NAME: &str = "/dev-broker";
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let wanted: Option<BTreeMap<String, BTreeSet<i32>>> =
+        request.topics.map(|topics| topics.into_iter().map(|t| (t.topic, t.partitions.into_iter().collect())).collect());
+    let mut topics = Vec::new();
+    for name in state.topics.names() {
+        let indexes = wanted.as_ref().map(|wanted| wanted.get(name));
+        let (Some(topic), false) = (state.topics.get(name), indexes == Some(None)) else { continue };
+        let is_wanted = |index| indexes.flatten().is_none_or(|indexes| indexes.contains(&index));
+        let partitions = replicas(topic, context.node).filter(|p| is_wanted(p.partition_index)).collect::<Vec<_>>();
+        if !partitions.is_empty() {
+            topics.push(TopicResult { name: name.to_owned(), partitions });
+        }
+    }
+    let (total, usable) = state.memory.room();
+    let result = DirResult {
+        log_dir: NAME.to_owned(),
+        topics,
+        total_bytes: i64::try_from(total).unwrap_or(i64::MAX),
+        usable_bytes: i64::try_from(usable).unwrap_or(i64::MAX),
+        ..DirResult::default()
+    };
+    Answer::Reply(Response { results: vec![result], ..Response::default() })
+}
+
+pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
+    let result = DirResult { error_code, log_dir: NAME.to_owned(), ..DirResult::default() };
+    Response { error_code, results: vec![result], ..Response::default() }
+}
+
+fn replicas(topic: &Topic, node: i32) -> impl Iterator<Item = PartitionResult> {
+    let there = topic.partitions.iter().zip(0..).filter(move |(p, _)| p.replicas.contains(&node));
+    there.map(|(p, partition_index)| PartitionResult {
+        partition_index,
+        partition_size: i64::try_from(p.log.bytes()).unwrap_or(i64::MAX),
+        offset_lag: 0,
+        is_future_key: false,
+    })
+}

@@ -1,0 +1,80 @@
+//! DescribeTopicPartitions v0: topics by name, a page at a time. Every replica that is up is in sync, so that none is
+//! eligible besides.
+
+use super::{Answer, Context, metadata};
+use crate::api::ErrorCode;
+use crate::api::describe_topic_partitions::{Cursor, PartitionResponse, Request, Response, Topic, TopicResponse};
+use crate::broker::state::State;
+use crate::broker::topics::{is_internal, valid_name};
+use std::collections::BTreeSet;
+
+/// Partitions a page has at most: Kafka's `max.request.partition.size.limit`.
+const MAX_PAGE: usize = 2000;
+
+pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+    let all = request.topics.is_empty();
+    let mut names: BTreeSet<String> = match all {
+        true => state.topics.names().map(str::to_owned).collect(),
+        false => request.topics.into_iter().map(|t| t.name).collect(),
+    };
+    let mut first = 0;
+    if let Some(cursor) = request.cursor {
+        names.retain(|name| *name >= cursor.topic_name);
+        if names.first() == Some(&cursor.topic_name) {
+            first = usize::try_from(cursor.partition_index).unwrap_or(0);
+        }
+    }
+    let mut room = usize::try_from(request.response_partition_limit).unwrap_or(0).clamp(1, MAX_PAGE);
+    let mut response = Response::default();
+    for name in names {
+        let Some(topic) = state.topics.get(&name) else {
+            let is_valid = valid_name(&name).is_ok();
+            let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+            response.topics.push(failure(name, if is_valid { unknown } else { ErrorCode::INVALID_TOPIC_EXCEPTION }));
+            continue;
+        };
+        let from = std::mem::take(&mut first);
+        if room == 0 {
+            response.next_cursor = Some(Cursor { topic_name: name, partition_index: 0 });
+            break;
+        }
+        let partitions = topic.partitions.iter().zip(0..).skip(from).take(room).map(|(p, partition_index)| {
+            PartitionResponse {
+                error_code: if p.leader < 0 { ErrorCode::LEADER_NOT_AVAILABLE } else { ErrorCode::NONE },
+                partition_index,
+                leader_id: p.leader,
+                leader_epoch: p.leader_epoch,
+                replica_nodes: p.replicas.clone(),
+                isr_nodes: state.in_sync(&p.replicas),
+                eligible_leader_replicas: Some(Vec::new()),
+                last_known_elr: Some(Vec::new()),
+                offline_replicas: p.replicas.iter().filter(|id| !state.is_live(**id)).copied().collect(),
+            }
+        });
+        let partitions: Vec<_> = partitions.collect();
+        room -= partitions.len();
+        let (described, next) = (from + partitions.len(), i32::try_from(from + partitions.len()).unwrap_or(i32::MAX));
+        let is_whole = described >= topic.partitions.len();
+        response.topics.push(TopicResponse {
+            topic_id: topic.id,
+            is_internal: is_internal(&name),
+            partitions,
+            topic_authorized_operations: metadata::TOPIC_OPERATIONS,
+            ..failure(name.clone(), ErrorCode::NONE)
+        });
+        if !is_whole {
+            response.next_cursor = Some(Cursor { topic_name: name, partition_index: next });
+            break;
+        }
+    }
+    Answer::Reply(response)
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let refuse = |Topic { name }| failure(name, error_code);
+    Response { topics: request.topics.into_iter().map(refuse).collect(), ..Response::default() }
+}
+
+fn failure(name: String, error_code: ErrorCode) -> TopicResponse {
+    TopicResponse { error_code, name: Some(name), ..TopicResponse::default() }
+}

@@ -1,0 +1,47 @@
+//! DescribeUserScramCredentials v0: who can log in by SCRAM, and with how many rounds.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::describe_user_scram_credentials::{Credential, Request, Response, UserResult};
+use crate::broker::state::State;
+use std::collections::BTreeMap;
+
+pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+    let mut times = BTreeMap::<String, usize>::new();
+    for user in request.users.unwrap_or_default() {
+        *times.entry(user.name).or_default() += 1;
+    }
+    if times.is_empty() {
+        times = state.credentials.users().into_iter().map(|user| (user.to_owned(), 1)).collect();
+    }
+    let results = times.into_iter().map(|(user, times)| {
+        let credential = |(mechanism, rounds)| Credential {
+            mechanism,
+            iterations: i32::try_from(rounds).unwrap_or(i32::MAX),
+        };
+        let credential_infos: Vec<_> = state.credentials.of(&user).map(credential).collect();
+        let (error_code, why) = match times {
+            2.. => (
+                ErrorCode::DUPLICATE_RESOURCE,
+                Some("Cannot describe SCRAM credentials for the same user twice in a single request"),
+            ),
+            _ if credential_infos.is_empty() => (
+                ErrorCode::RESOURCE_NOT_FOUND,
+                Some("Attempt to describe a user credential that does not exist"),
+            ),
+            _ => (ErrorCode::NONE, None),
+        };
+        UserResult {
+            error_code,
+            error_message: why.map(|why| format!("{why}: {user}")),
+            credential_infos: if error_code.is_error() { Vec::new() } else { credential_infos },
+            user,
+        }
+    });
+    let results = results.collect();
+    Answer::Reply(Response { error_message: None, results, ..Response::default() })
+}
+
+pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
+    Response { error_code, error_message: None, ..Response::default() }
+}

@@ -1,0 +1,74 @@
+//! ElectLeaders v0 to v2: the first replica of a partition leads again, at once. In an unclean election any replica that is
+//! up leads, if none does; all of them have all records here.
+
+use super::{Answer, Context, Refusal};
+use crate::api::ErrorCode;
+use crate::api::elect_leaders::{PREFERRED, PartitionResult, Request, Response, TopicPartitions, TopicResult, UNCLEAN};
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+    if ![PREFERRED, UNCLEAN].contains(&request.election_type) {
+        return Answer::Reply(refuse(request, ErrorCode::INVALID_REQUEST));
+    }
+    let asked = request.topic_partitions.is_some();
+    let all = |state: &State| {
+        let of = |name: &str| TopicPartitions {
+            topic: name.to_owned(),
+            partitions: state.topics.get(name).map_or_else(Vec::new, |t| (0..).take(t.partitions.len()).collect()),
+        };
+        state.topics.names().map(of).collect()
+    };
+    let wanted: Vec<_> = request.topic_partitions.unwrap_or_else(|| all(state));
+    let mut results = Vec::with_capacity(wanted.len());
+    for TopicPartitions { topic, partitions } in wanted {
+        let mut partition_result = Vec::with_capacity(partitions.len());
+        for partition_id in partitions {
+            let elected = elect(state, &topic, partition_id, request.election_type);
+            let Refusal { code, message } = elected.err().unwrap_or(ErrorCode::NONE.into());
+            // Whoever asks for all hears of those that changed.
+            if asked || code != ErrorCode::ELECTION_NOT_NEEDED {
+                partition_result.push(PartitionResult { partition_id, error_code: code, error_message: message });
+            }
+        }
+        if !partition_result.is_empty() {
+            results.push(TopicResult { topic, partition_result });
+        }
+    }
+    Answer::Reply(Response { replica_election_results: results, ..Response::default() })
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let refuse = |TopicPartitions { topic, partitions }| TopicResult {
+        topic,
+        partition_result: partitions
+            .into_iter()
+            .map(|partition_id| PartitionResult { partition_id, error_code, error_message: None })
+            .collect(),
+    };
+    let results = request.topic_partitions.unwrap_or_default().into_iter().map(refuse).collect();
+    Response { error_code, replica_election_results: results, ..Response::default() }
+}
+
+fn elect(state: &mut State, topic: &str, index: i32, kind: i8) -> Result<(), Refusal> {
+    let partition = state.topics.get_mut(topic).and_then(|t| t.partition(index));
+    let Some(partition) = partition else {
+        let why = "This server does not host this topic-partition.";
+        return Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
+    };
+    let (leader, replicas) = (partition.leader, partition.replicas.clone());
+    let next = match kind {
+        PREFERRED => replicas.first().copied(),
+        _ if leader >= 0 => Some(leader),
+        _ => replicas.into_iter().find(|id| state.is_live(*id)),
+    };
+    match next {
+        Some(next) if next == leader => {
+            Err(Refusal::new(ErrorCode::ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."))
+        }
+        Some(next) if state.is_live(next) => {
+            state.move_leader(topic, index, next).map_err(|why| Refusal::new(ErrorCode::LEADER_NOT_AVAILABLE, why))
+        }
+        _ if kind == PREFERRED => Err(ErrorCode::PREFERRED_LEADER_NOT_AVAILABLE.into()),
+        _ => Err(ErrorCode::ELIGIBLE_LEADERS_NOT_AVAILABLE.into()),
+    }
+}

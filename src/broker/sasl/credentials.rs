@@ -1,0 +1,73 @@
+//! The users of SCRAM (KIP-554): those a program named with their passwords, and those that came over the protocol,
+//! of whose passwords a broker knows only what salt and rounds make of them.
+
+use crate::api::alter_user_scram_credentials::{SCRAM_SHA_256, SCRAM_SHA_512};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// As many rounds as Kafka takes by default.
+pub(super) const ITERATIONS: u32 = 4096;
+
+/// What is known of a password.
+#[derive(Clone, PartialEq, Eq)]
+pub(in crate::broker) enum Secret {
+    Password(String),
+    Salted { iterations: u32, salt: Vec<u8>, password: Vec<u8> },
+}
+
+impl Secret {
+    pub fn iterations(&self) -> u32 {
+        match self {
+            Self::Password(_) => ITERATIONS,
+            Self::Salted { iterations, .. } => *iterations,
+        }
+    }
+}
+
+/// All users, by the number of their mechanism.
+#[derive(Default)]
+pub(in crate::broker) struct Credentials(BTreeMap<(i8, String), Secret>);
+
+/// Never the passwords.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.keys()).finish()
+    }
+}
+
+impl Credentials {
+    /// The users that were named with their passwords.
+    pub fn new(users: &BTreeMap<String, BTreeMap<String, String>>) -> Self {
+        let of = |(name, number): (&str, i8)| {
+            let users = users.get(name).into_iter().flatten();
+            users.map(move |(user, password)| ((number, user.clone()), Secret::Password(password.clone())))
+        };
+        Self([("SCRAM-SHA-256", SCRAM_SHA_256), ("SCRAM-SHA-512", SCRAM_SHA_512)].into_iter().flat_map(of).collect())
+    }
+
+    pub fn get(&self, mechanism: i8, user: &str) -> Option<&Secret> {
+        self.0.get(&(mechanism, user.to_owned()))
+    }
+
+    pub fn set(&mut self, mechanism: i8, user: &str, secret: Secret) {
+        self.0.insert((mechanism, user.to_owned()), secret);
+    }
+
+    /// Forgets a user; `false` if there was none.
+    pub fn remove(&mut self, mechanism: i8, user: &str) -> bool {
+        self.0.remove(&(mechanism, user.to_owned())).is_some()
+    }
+
+    /// Everybody's names.
+    pub fn users(&self) -> BTreeSet<&str> {
+        self.0.keys().map(|(_, user)| user.as_str()).collect()
+    }
+
+    /// The mechanisms of a user, and how many rounds each takes.
+    pub fn of(&self, user: &str) -> impl Iterator<Item = (i8, u32)> {
+        self.0
+            .iter()
+            .filter(move |((_, name), _)| name == user)
+            .map(|((number, _), secret)| (*number, secret.iterations()))
+    }
+}
