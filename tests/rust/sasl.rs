@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use klamm::api::header::{RequestHeader, put_response_header};
 use klamm::api::{self, Message, Request, api_versions, metadata, sasl_authenticate, sasl_handshake};
 use klamm::broker::{self, Cluster, Node, Options, Output, Sasl};
-use klamm::engine::sasl::{Credentials, Nonces, Token, scram};
+use klamm::engine::sasl::{Credentials, Nonces, Token, gssapi, scram};
 use klamm::engine::{Connection, Error, ErrorKind, Proof, Time};
 use klamm::frame::Frames;
 use klamm::wire::{Reader, Writer};
@@ -81,13 +81,17 @@ fn versions(handshake: i16, authenticate: Option<i16>) -> api_versions::Response
 
 /// Takes a client to where the broker has agreed to its mechanism; gives its first token.
 fn begin(client: &mut Connection<u32>, handshake: i16, authenticate: Option<i16>) -> Bytes {
+    agree(client, handshake, authenticate);
+    said(client).remove(0)
+}
+
+fn agree(client: &mut Connection<u32>, handshake: i16, authenticate: Option<i16>) {
     let (header, _) = read::<api_versions::Request>(&said(client)[0]);
     tell(client, Time(0), &answer(&header, &versions(handshake, authenticate))).unwrap();
     let (header, request) = read::<sasl_handshake::Request>(&said(client)[0]);
     assert_eq!(header.request_api_version, handshake);
     let response = sasl_handshake::Response { mechanisms: vec![request.mechanism], ..Default::default() };
     tell(client, Time(0), &answer(&header, &response)).unwrap();
-    said(client).remove(0)
 }
 
 fn authenticated(token: &'static [u8], session_lifetime_ms: i64) -> sasl_authenticate::Response {
@@ -238,6 +242,56 @@ fn a_session_is_renewed_while_requests_are_under_way() {
     tell(&mut client, now, &answer(&header, &authenticated(b"", 1000))).unwrap();
     assert!(client.is_ready());
     assert_eq!(client.next_timeout(), Some(Time(1_700_000)));
+}
+
+fn library(token: &[u8], is_established: bool) -> Result<gssapi::Answer, Error> {
+    Ok(gssapi::Answer { token: token.to_vec(), is_established })
+}
+
+#[test]
+fn what_only_the_kerberos_library_knows_is_asked_for() {
+    let mut client = client(Credentials::Gssapi);
+    agree(&mut client, 1, Some(2));
+    let exchange: [(&[u8], gssapi::Question, &[u8], bool); 2] = [
+        (b"theirs", gssapi::Question::Step(Vec::new()), b"ticket", false),
+        (b"offer", gssapi::Question::Step(b"theirs".to_vec()), b"", true),
+    ];
+    for (theirs, question, ours, is_established) in exchange {
+        assert!(said(&mut client).is_empty(), "nothing is said before the library answered");
+        assert_eq!(client.poll_question(), Some(question));
+        assert_eq!(client.poll_question(), None);
+        client.handle_answer(library(ours, is_established)).unwrap();
+        let (header, request) = read::<sasl_authenticate::Request>(&said(&mut client)[0]);
+        assert_eq!(request.auth_bytes, ours);
+        tell(&mut client, Time(0), &answer(&header, &authenticated(theirs, 0))).unwrap();
+    }
+    assert_eq!(client.poll_question(), Some(gssapi::Question::Unwrap(b"offer".to_vec())));
+    client.handle_answer(library(&[1, 0, 0, 0], true)).unwrap();
+    assert_eq!(client.poll_question(), Some(gssapi::Question::Wrap(vec![1, 0, 0, 0])));
+    client.handle_answer(library(b"choice", true)).unwrap();
+    let (header, request) = read::<sasl_authenticate::Request>(&said(&mut client)[0]);
+    assert_eq!(request.auth_bytes, &b"choice"[..]);
+    assert!(!client.is_ready());
+    tell(&mut client, Time(0), &answer(&header, &authenticated(b"", 1000))).unwrap();
+    assert!(client.is_ready());
+    assert_eq!(client.next_timeout(), Some(Time(850_000)));
+}
+
+#[test]
+fn a_kerberos_library_that_refuses_or_never_answers_ends_the_login() {
+    let mut refused = client(Credentials::Gssapi);
+    agree(&mut refused, 1, Some(2));
+    refused.poll_question().unwrap();
+    let why = Error::new(ErrorKind::Authentication, "no ticket");
+    assert_eq!(refused.handle_answer(Err(why)).unwrap_err().message(), "no ticket");
+
+    let mut late = client(Credentials::Gssapi);
+    agree(&mut late, 1, Some(2));
+    late.poll_question().unwrap();
+    assert_eq!(late.next_timeout(), Some(Time(10_000_000)));
+    let error = late.handle_timeout(Time(10_000_000)).unwrap_err();
+    let said = "no answer from the Kerberos library in time";
+    assert_eq!((error.kind(), error.message()), (ErrorKind::Timeout, said));
 }
 
 #[test]
