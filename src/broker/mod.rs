@@ -1,5 +1,5 @@
 //! The embedded dev broker: a small, honest Kafka cluster inside one process, in memory, for tests, demos and
-//! development. It is not for production: nothing is replicated or kept.
+//! development, and in a file if that is wanted. It is not for production: nothing is replicated.
 //!
 //! ```text
 //! listener   sockets, one port a node, one thread for all        (it alone has sockets and a clock)

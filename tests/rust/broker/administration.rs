@@ -42,7 +42,8 @@ fn the_whole_configuration_is_replaced() {
     let resource = describe_configs::Resource { configuration_keys: None, ..resource };
     let request = describe_configs::Request { resources: vec![resource], ..Default::default() };
     let found = world.call(1, 4, &request).results.remove(0).configs;
-    let set: Vec<_> = found.iter().filter(|c| c.config_source == 1).map(|c| (&c.name[..], c.value.as_deref())).collect();
+    let set: Vec<_> =
+        found.iter().filter(|c| c.config_source == 1).map(|c| (&c.name[..], c.value.as_deref())).collect();
     assert_eq!(set, [("retention.ms", Some("9"))]);
 }
 
@@ -64,7 +65,7 @@ fn a_node_says_what_it_holds() {
 fn the_first_replica_is_elected_again() {
     let mut world = three_nodes();
     let (first, replicas) = leader(&mut world, 0);
-    let mut elect = |world: &mut World, all: bool| {
+    let elect = |world: &mut World, all: bool| {
         let one = elect_leaders::TopicPartitions { topic: "t".to_owned(), partitions: vec![0] };
         let request = elect_leaders::Request { topic_partitions: (!all).then(|| vec![one]), ..Default::default() };
         let results = world.call(1, 2, &request).replica_election_results;
