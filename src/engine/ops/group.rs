@@ -216,6 +216,7 @@ impl Op for Committed {
             self.coordinator = Some(coordinator::read(reply, format_args!("group {:?}", self.group))?);
             return self.step(cx);
         }
+        let in_zookeeper = reply.version == IN_ZOOKEEPER;
         let response: offset_fetch::Response = reply.decode()?;
         let refused = |code| Error::refused(code, format!("fetch committed offsets of group {:?}", self.group));
         let mut code = response.error_code;
@@ -225,7 +226,10 @@ impl Op for Committed {
             code = group.error_code;
             topics.extend(group.topics.into_iter().map(|t| (t.name, t.partitions)));
         }
-        let failed = topics.iter().flat_map(|(_, ps)| ps).map(|p| p.error_code).find(|c| c.is_error());
+        // What is not in ZooKeeper was not committed; the topic may be there.
+        let is_missing = |c: &ErrorCode| in_zookeeper && *c == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+        let codes = topics.iter().flat_map(|(_, ps)| ps).map(|p| p.error_code);
+        let failed = codes.filter(|c| !is_missing(c)).find(|c| c.is_error());
         if let Err(code) = code.check().and_then(|()| failed.map_or(Ok(()), Err)) {
             if coordinator::is_moved(code) {
                 self.coordinator = None;
