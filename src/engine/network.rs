@@ -8,6 +8,8 @@
 //! Who is refused, by TLS or SASL, will be refused again: nobody waits for that. Requests fail at once when no broker is
 //! left to try, and for [`REFUSED_WAIT`], after which the next one may find the broker of another mind.
 
+mod brokers;
+mod greetings;
 mod refusal;
 
 use self::refusal::{REFUSED_WAIT, is_refusal};
@@ -353,42 +355,6 @@ impl<T> Network<T> {
         }
     }
 
-    /// If a connection ended in a way that tells how to begin with the broker, begins anew: nobody needs to hear of it.
-    fn begins_anew(&mut self, now: Time, id: PeerId, closed: bool) -> bool {
-        let Some(Peer { link: Link::Up(connection, c), host, port, .. }) = self.peers.get_mut(&id) else {
-            return false;
-        };
-        let place = (host.clone(), *port);
-        if self.said_versions.contains(&place) {
-            return false;
-        }
-        let Some(greeting) = c.next_greeting(closed) else {
-            return false;
-        };
-        let greeting = match (greeting, self.greetings.get(&place), self.config.version_fallback) {
-            (Greeting::Probe, _, Some(release)) => Greeting::Known(release),
-            (Greeting::Known(release), Some(Greeting::Confirm(first)), _) if release != *first => return false,
-            (Greeting::Known(release), Some(Greeting::Probe), _) => Greeting::Confirm(release),
-            _ => greeting,
-        };
-        self.greetings.insert(place, greeting);
-        self.connections.remove(connection);
-        self.connect(now, id);
-        true
-    }
-
-    /// Notes how to begin with a broker whose connection ended: what it was taken for it may be no longer.
-    fn note_end(&mut self, id: PeerId) {
-        let Some(peer) = self.peers.get(&id) else { return };
-        let place = (peer.host.clone(), peer.port);
-        let has_answered = matches!(&peer.link, Link::Up(_, c) if c.has_answered());
-        match self.greetings.get_mut(&place) {
-            Some(greeting @ (Greeting::Probe | Greeting::Confirm(_))) => *greeting = Greeting::Wait,
-            Some(Greeting::Known(_)) if !has_answered => drop(self.greetings.remove(&place)),
-            _ => {}
-        }
-    }
-
     /// Takes in that a connection has written everything it was given.
     pub fn handle_written(&mut self, now: Time, connection: ConnectionId) {
         if let Some(c) = self.up(connection) {
@@ -591,69 +557,6 @@ impl<T> Network<T> {
         self.actions.push_back(Action::Close(*connection));
         let why = Error::new(ErrorKind::Network, format!("cannot tell who is in the cluster: {}", error.message()));
         self.lose(now, id, &why.with_hint(error.hint().unwrap_or("bootstrap.servers must name brokers")));
-    }
-
-    fn handle_metadata(&mut self, now: Time, cluster: Cluster) {
-        let unsettled = self.topics.iter().any(|name| {
-            cluster.topics.get(name).is_none_or(|t| {
-                t.error.is_retriable() || t.partitions.iter().any(|p| !cluster.brokers.contains_key(&p.leader))
-            })
-        });
-        let wait = if unsettled || cluster.brokers.is_empty() {
-            self.metadata_backoff.next_wait()
-        } else {
-            self.metadata_backoff.reset();
-            self.config.metadata_max_age
-        };
-        self.refresh_at = Some(self.refresh_at.unwrap_or(Time::NEVER).min(now + wait));
-        let left = |id: &PeerId| id.node() >= 0 && !cluster.brokers.contains_key(&id.node());
-        let gone: Vec<PeerId> = self.peers.keys().copied().filter(left).collect();
-        self.cluster = Arc::new(cluster);
-        self.cluster_changed = true;
-        self.meet_brokers(now);
-        for id in gone {
-            self.drop_peer(now, id, &Error::new(ErrorKind::Network, "broker left the cluster"));
-        }
-    }
-
-    /// Sees to it that every broker of the cluster is a peer, under the address it has now.
-    fn meet_brokers(&mut self, now: Time) {
-        let cluster = self.cluster.clone();
-        for b in cluster.brokers.values() {
-            let here = |p: &Peer<T>| (&p.host, p.port) == (&b.host, b.port);
-            for id in [PeerId::Broker(b.id), PeerId::Fetch(b.id), PeerId::Group(b.id)] {
-                if self.peers.get(&id).is_some_and(|p| !here(p)) {
-                    self.drop_peer(now, id, &Error::new(ErrorKind::Network, "broker moved to another address"));
-                }
-            }
-            if !self.peers.contains_key(&PeerId::Broker(b.id)) {
-                self.add_peer(PeerId::Broker(b.id), b.host.clone(), b.port);
-                self.adopt_bootstrap(PeerId::Broker(b.id));
-            }
-        }
-    }
-
-    /// A bootstrap connection to the same address serves the broker from now on.
-    fn adopt_bootstrap(&mut self, id: PeerId) {
-        let Some((host, port)) = self.peers.get(&id).map(|p| (p.host.clone(), p.port)) else {
-            return;
-        };
-        let ready =
-            self.peers.iter_mut().find(|(b, p)| b.node() < 0 && p.port == port && p.host == host && p.is_ready());
-        let Some((_, bootstrap)) = ready else { return };
-        let link = std::mem::replace(&mut bootstrap.link, Link::Idle);
-        if let (Link::Up(connection, _), Some(peer)) = (&link, self.peers.get_mut(&id)) {
-            self.connections.insert(*connection, id);
-            peer.link = link;
-        }
-    }
-
-    fn drop_peer(&mut self, now: Time, id: PeerId, error: &Error) {
-        if let Some(Peer { link: Link::Connecting(c, _) | Link::Up(c, _), .. }) = self.peers.get(&id) {
-            self.actions.push_back(Action::Close(*c));
-        }
-        self.lose(now, id, error);
-        self.peers.remove(&id);
     }
 
     /// What to do to the sockets next.

@@ -1,0 +1,72 @@
+//! Who is in the cluster: each of its brokers is a peer, under the address it has now.
+
+use super::{Action, Network};
+use crate::engine::peer::{Link, Peer, PeerId};
+use crate::engine::{Cluster, Error, ErrorKind, Time};
+use std::sync::Arc;
+
+impl<T> Network<T> {
+    /// Takes in who is in the cluster now.
+    pub(super) fn handle_metadata(&mut self, now: Time, cluster: Cluster) {
+        let unsettled = self.topics.iter().any(|name| {
+            cluster.topics.get(name).is_none_or(|t| {
+                t.error.is_retriable() || t.partitions.iter().any(|p| !cluster.brokers.contains_key(&p.leader))
+            })
+        });
+        let wait = if unsettled || cluster.brokers.is_empty() {
+            self.metadata_backoff.next_wait()
+        } else {
+            self.metadata_backoff.reset();
+            self.config.metadata_max_age
+        };
+        self.refresh_at = Some(self.refresh_at.unwrap_or(Time::NEVER).min(now + wait));
+        let left = |id: &PeerId| id.node() >= 0 && !cluster.brokers.contains_key(&id.node());
+        let gone: Vec<PeerId> = self.peers.keys().copied().filter(left).collect();
+        self.cluster = Arc::new(cluster);
+        self.cluster_changed = true;
+        self.meet_brokers(now);
+        for id in gone {
+            self.drop_peer(now, id, &Error::new(ErrorKind::Network, "broker left the cluster"));
+        }
+    }
+
+    /// Sees to it that every broker of the cluster is a peer, under the address it has now.
+    pub(super) fn meet_brokers(&mut self, now: Time) {
+        let cluster = self.cluster.clone();
+        for b in cluster.brokers.values() {
+            let here = |p: &Peer<T>| (&p.host, p.port) == (&b.host, b.port);
+            for id in [PeerId::Broker(b.id), PeerId::Fetch(b.id), PeerId::Group(b.id)] {
+                if self.peers.get(&id).is_some_and(|p| !here(p)) {
+                    self.drop_peer(now, id, &Error::new(ErrorKind::Network, "broker moved to another address"));
+                }
+            }
+            if !self.peers.contains_key(&PeerId::Broker(b.id)) {
+                self.add_peer(PeerId::Broker(b.id), b.host.clone(), b.port);
+                self.adopt_bootstrap(PeerId::Broker(b.id));
+            }
+        }
+    }
+
+    /// A bootstrap connection to the same address serves the broker from now on.
+    fn adopt_bootstrap(&mut self, id: PeerId) {
+        let Some((host, port)) = self.peers.get(&id).map(|p| (p.host.clone(), p.port)) else {
+            return;
+        };
+        let ready =
+            self.peers.iter_mut().find(|(b, p)| b.node() < 0 && p.port == port && p.host == host && p.is_ready());
+        let Some((_, bootstrap)) = ready else { return };
+        let link = std::mem::replace(&mut bootstrap.link, Link::Idle);
+        if let (Link::Up(connection, _), Some(peer)) = (&link, self.peers.get_mut(&id)) {
+            self.connections.insert(*connection, id);
+            peer.link = link;
+        }
+    }
+
+    fn drop_peer(&mut self, now: Time, id: PeerId, error: &Error) {
+        if let Some(Peer { link: Link::Connecting(c, _) | Link::Up(c, _), .. }) = self.peers.get(&id) {
+            self.actions.push_back(Action::Close(*c));
+        }
+        self.lose(now, id, error);
+        self.peers.remove(&id);
+    }
+}
