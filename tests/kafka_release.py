@@ -73,7 +73,11 @@ class OldKafka:
     """Apache Kafka with the ZooKeeper of its time; a context manager."""
 
     def __init__(
-        self, version: str, node: int = 1, zookeeper: RealZooKeeper | None = None, config: dict[str, object] | None = None
+        self,
+        version: str,
+        node: int = 1,
+        zookeeper: RealZooKeeper | None = None,
+        config: dict[str, object] | None = None,
     ) -> None:
         """Nodes of a cluster share a `zookeeper`, which somebody else stops."""
         self.version = version
