@@ -124,7 +124,7 @@ impl World {
         let has = self.release.versions(entry.info);
         let is_served = has.is_some_and(|(min, max)| (min..=max).contains(&version));
         let is_versions = key == api_versions::API.key;
-        if !is_served && !(is_versions && has.is_some()) {
+        if !(is_served || is_versions && has.is_some()) {
             // 0.9 is silent about what it does not know.
             if self.release != Release::V0_9_0 {
                 self.close(id);
