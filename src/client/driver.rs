@@ -320,8 +320,8 @@ impl<R: Serve> Driver<R> {
     }
 
     /// Closing a socket with something unread in it makes the kernel reset the connection, and the broker forget what it
-    /// had not read yet; brokers of 0.9 forget what they had read, too, when a client says that nothing more will come. So
-    /// where nothing but that would tell a loss, the broker is asked for an answer to what comes behind it.
+    /// had not read yet; saying only that nothing more will come lost a record once on 0.9. So where nothing else would
+    /// tell a loss, the broker is asked for an answer to what comes behind it.
     fn linger(mut self) {
         let network = &mut self.network;
         self.sockets.retain(|connection, _| network.is_unheard(*connection));
