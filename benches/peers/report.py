@@ -19,6 +19,8 @@ TITLES = {
     "produce-bulk": "produce in bulk",
     "consume-loop": "consume, touching each value",
     "consume-arrow": "consume to Arrow",
+    "produce-tls": "produce over TLS, one call per record",
+    "consume-tls": "consume over TLS, touching each value",
     "latency": "one send and its acknowledgement, linger 0",
     "end-to-end": "one send by a raw socket, until the record is in hand",
     "import": "import",

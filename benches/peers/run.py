@@ -18,6 +18,7 @@ import os
 import platform
 import re
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ import raw
 import report
 import workload
 from clients import CLIENTS
-from schedule import CASES, Schedule, Size, WorkerError, progress, worker
+from schedule import CASES, Broker, Schedule, Size, WorkerError, progress, worker
 from topics import Topics
 
 if TYPE_CHECKING:
@@ -64,10 +65,14 @@ def main() -> int:
     }
     began = time.monotonic()
     results = []
-    with broker(options.bootstrap) as (bootstrap, facts["broker"]), Topics(bootstrap) as topics:
-        schedule = Schedule(size, peers, topics, bootstrap, idempotence=options.idempotence)
+    with broker(options.bootstrap) as running, Topics(running.bootstrap) as topics:
+        facts["broker"] = running.name
+        schedule = Schedule(size, peers, topics, running, idempotence=options.idempotence)
         for case in options.cases:
-            results += schedule.run(case)
+            if case in workload.TLS and not running.tls:
+                facts[f"SKIPPED {case}"] = "only the benchmark's own broker speaks TLS"
+            else:
+                results += schedule.run(case)
     progress("")
     facts["load average at end"] = load_average()
     facts["took"] = f"{time.monotonic() - began:.0f} s"
@@ -113,27 +118,35 @@ def record_count(text: str) -> int:
 
 
 @contextlib.contextmanager
-def broker(bootstrap: str | None) -> Iterator[tuple[str, str]]:
-    """Where the broker is, and what it is: our own for the run, or the one that was named."""
+def broker(bootstrap: str | None) -> Iterator[Broker]:
+    """Our own for the run, or the one that was named."""
     if bootstrap:
         try:
             raw.Broker(bootstrap).close()
         except (OSError, ValueError) as problem:
             sys.exit(f"no broker at {bootstrap}: {problem}")
-        yield bootstrap, f"{bootstrap}, started by somebody else"
+        yield Broker(bootstrap, f"{bootstrap}, started by somebody else")
         return
     sys.path.insert(0, str(TESTS))
     from kafka_broker import KafkaUnavailable, RealKafka
+    from klamm.testing import CertificateAuthority
 
     progress("starting Apache Kafka")
-    try:
-        kafka = RealKafka(jvm_options=JVM).start()
-    except KafkaUnavailable as reason:
-        sys.exit(f"no broker: {reason}; --bootstrap takes one that runs already")
-    try:
-        yield kafka.bootstrap_servers, f"Apache Kafka {kafka.version}, one node on loopback, {' '.join(JVM[:2])}"
-    finally:
-        kafka.stop()
+    with tempfile.TemporaryDirectory(prefix="klamm-bench-") as home:
+        authority, server = Path(home, "ca.pem"), Path(home, "server.pem")
+        vouching = CertificateAuthority()
+        authority.write_text(vouching.pem, encoding="utf-8")
+        server.write_text("".join(reversed(vouching.issue("broker", ["127.0.0.1"]))), encoding="utf-8")
+        config = {"ssl.keystore.type": "PEM", "ssl.keystore.location": server}
+        try:
+            kafka = RealKafka(jvm_options=JVM, listeners={"SSL": "SSL"}, config=config).start()
+        except KafkaUnavailable as reason:
+            sys.exit(f"no broker: {reason}; --bootstrap takes one that runs already")
+        name = f"Apache Kafka {kafka.version}, one node on loopback, {' '.join(JVM[:2])}"
+        try:
+            yield Broker(kafka.bootstrap_servers, name, kafka.addresses["SSL"], str(authority))
+        finally:
+            kafka.stop()
 
 
 def machine() -> str:

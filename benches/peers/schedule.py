@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workload import PARTITIONS, POOL, TURNS, Job
+from workload import PARTITIONS, POOL, TLS, TURNS, Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from topics import Topics
 
-CASES = ("produce-loop", "produce-bulk", "consume-loop", "consume-arrow", "latency", "end-to-end", "import")
+CASES = ("produce-loop", "produce-bulk", "consume-loop", "consume-arrow", *TLS, "latency", "end-to-end", "import")
 WORKER = Path(__file__).resolve().with_name("worker.py")
 WORKER_S = 300  # a measurement that takes longer has failed
 TRIPS, COLD_TRIPS = 50, 10  # round trips a turn, after some that fill caches again and are not counted
@@ -49,6 +49,16 @@ class Size:
     imports: int
 
 
+@dataclass(frozen=True)
+class Broker:
+    """Where the broker is, and what it is."""
+
+    bootstrap: str
+    name: str
+    tls: str = ""
+    authority: str = ""
+
+
 class WorkerError(Exception):
     """A measurement came to nothing; the message is the worker's last words."""
 
@@ -56,11 +66,11 @@ class WorkerError(Exception):
 class Schedule:
     """The cases, one after the other; in each, every client once per round."""
 
-    def __init__(self, size: Size, peers: dict[str, Any], topics: Topics, bootstrap: str, *, idempotence: bool) -> None:
+    def __init__(self, size: Size, peers: dict[str, Any], topics: Topics, broker: Broker, *, idempotence: bool) -> None:
         self.size = size
         self.peers = peers
         self.topics = topics
-        self.bootstrap = bootstrap
+        self.broker = broker
         self.idempotence = idempotence
         self.filled = ""  # the topic that consumers read
 
@@ -152,7 +162,10 @@ class Schedule:
         return results
 
     def job(self, client: str, case: str, variant: str, topic: str, records: int) -> Job:
-        return Job(client, case, variant, self.bootstrap, topic, records, self.idempotence)
+        bootstrap, authority = self.broker.bootstrap, ""
+        if case in TLS:
+            bootstrap, authority = self.broker.tls, self.broker.authority
+        return Job(client, case, variant, bootstrap, topic, records, self.idempotence, authority)
 
 
 class Trips:

@@ -29,6 +29,7 @@ ARROW_ROWS = 65_536
 
 WAIT_S = 120  # for anything that should have come long before
 TURNS = ("latency", "end-to-end")  # cases of one record at a time
+TLS = ("produce-tls", "consume-tls")
 
 
 @dataclass
@@ -57,6 +58,7 @@ class Job:
     topic: str
     records: int
     idempotence: bool
+    authority: str  # the file with who vouches for the broker, where it speaks TLS; else empty
 
     @property
     def passes(self) -> int:

@@ -31,9 +31,14 @@ def versions() -> str:
     return f"{confluent_kafka.__version__}, librdkafka {confluent_kafka.libversion()[0]}"
 
 
+def connection_settings(job: Job) -> dict[str, Any]:
+    tls = {"security.protocol": "SSL", "ssl.ca.location": job.authority} if job.authority else {}
+    return {"bootstrap.servers": job.bootstrap, **tls}
+
+
 def producer_settings(job: Job, linger_ms: int = workload.LINGER_MS) -> dict[str, Any]:
     return {
-        "bootstrap.servers": job.bootstrap,
+        **connection_settings(job),
         "acks": "all",
         "compression.type": "none",
         "enable.idempotence": job.idempotence,
@@ -146,7 +151,7 @@ def consume_arrow(job: Job, load: Load, meter: Meter) -> int:
 def open_consumer(job: Job) -> Consumer:
     return Consumer(
         {
-            "bootstrap.servers": job.bootstrap,
+            **connection_settings(job),
             "group.id": "bench",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -221,6 +226,8 @@ CASES = {
     "produce-bulk": {"produce_batch": produce_batch},
     "consume-loop": {"consume": consume},
     "consume-arrow": {"consume, pa.array": consume_arrow},
+    "produce-tls": {"produce, poll(0) per 10,000": produce_rarely_polling},
+    "consume-tls": {"consume": consume},
     "latency": {"sync": latency, "asyncio": latency_asyncio},
     "end-to-end": {"poll": arrival},
 }

@@ -26,8 +26,13 @@ def versions() -> str:
     return f"{importlib.metadata.version('klamm')}, pyarrow {pa.__version__}"
 
 
+def security(job: Job) -> dict[str, Any]:
+    return {"security_protocol": "SSL", "ssl_ca_location": job.authority} if job.authority else {}
+
+
 def producer_settings(job: Job, linger_ms: int = workload.LINGER_MS) -> dict[str, Any]:
     return {
+        **security(job),
         "acks": "all",
         "compression_type": "none",
         "enable_idempotence": job.idempotence,
@@ -95,6 +100,7 @@ def produce_arrow(job: Job, load: Load, meter: Meter) -> int:
 def open_consumer(job: Job, kind: type[Any] = klamm.Consumer) -> Any:
     return kind(
         job.bootstrap,
+        **security(job),
         check_crcs=True,
         isolation_level="read_uncommitted",
         fetch_min_bytes=workload.FETCH_MIN_BYTES,
@@ -138,10 +144,11 @@ def arrival(job: Job, load: Load, turns: Turns) -> None:
     sender, now = raw.Sender(job.bootstrap, job.topic, load.pairs[0]), time.perf_counter_ns
     with open_consumer(job) as consumer:
         assign(consumer, job)
+        records = iter(consumer)
         for count in turns:
             for _ in range(count):
                 began = sender.send()
-                next(consumer)
+                next(records)
                 turns.samples.append(now() - began)
                 sender.settle()
 
@@ -191,6 +198,8 @@ CASES = {
     "produce-bulk": {"send_many": produce_many, "send_arrow": produce_arrow},
     "consume-loop": {"for record in consumer": consume},
     "consume-arrow": {"arrow": consume_arrow},
+    "produce-tls": {"send_nowait": produce},
+    "consume-tls": {"for record in consumer": consume},
     "latency": {"sync": latency, "asyncio": latency_asyncio},
     "end-to-end": {"for record in consumer": arrival, "async for record in consumer": arrival_asyncio},
 }
