@@ -10,25 +10,17 @@ import klamm
 from cli_process import klamm as command
 from cli_process import started
 from klamm import legacy
-from klamm.testing import DevBroker
+from old_broker import VERSIONS, old_broker
 
 
-@pytest.fixture(params=["0.6.1", "0.7.2"])
+@pytest.fixture(params=VERSIONS)
 def old(request):
-    with DevBroker(as_version=request.param, default_partitions=2, config={"log.file.size": 500}) as running:
-        running.scheme = request.param[:3]
-        running.magic = 0 if request.param == "0.6.1" else 1
+    with old_broker(request.param) as running:
         yield running
 
 
-def fill(old, values, partition, **options):
-    with legacy.Producer07(old.bootstrap_servers, magic=old.magic, **options) as producer:
-        producer.send_many("old", values, partition=partition)
-        producer.flush(confirm=True)
-
-
 def mirror(old, broker, topic, *arguments):
-    ends = ["--from", f"{old.scheme}://{old.bootstrap_servers}/old", "--to", f"{broker.bootstrap_servers}/{topic}"]
+    ends = ["--from", f"{old.protocol}://{old.bootstrap_servers}/old", "--to", f"{broker.bootstrap_servers}/{topic}"]
     return command("mirror", *ends, "--json", *arguments)
 
 
@@ -43,14 +35,14 @@ def copied(broker, topic):
 def test_a_topic_is_copied_once_and_goes_on_where_it_was(old, broker, topic):
     values = [b"v%d" % number for number in range(100)]
     for number, value in enumerate(values):
-        fill(old, [value], number % 2)
+        old.fill([value], number % 2)
     result = mirror(old, broker, topic, "--fetch-size", "100")
     assert (result.returncode, result.stderr) == (0, b"")
     done = json.loads(result.stdout)
     assert (done["topic"], done["records"]) == (topic, 100)
     assert json.loads(mirror(old, broker, topic).stdout)["records"] == 0
     more = [b"more" * 100, b"last"]
-    fill(old, more, 0, compression="none" if old.magic == 0 else "gzip")
+    old.fill(more, 0, compression="none" if old.magic == 0 else "gzip")
     assert json.loads(mirror(old, broker, topic).stdout)["records"] == 2
     found = copied(broker, topic)
     assert sorted(value for _, value, _, _ in found) == sorted(values + more)
@@ -75,8 +67,8 @@ def test_what_is_not_there_is_an_error_and_a_wrong_form_wrong_usage(old, broker,
 
 
 def test_following_copies_what_comes_later(old, broker, topic):
-    fill(old, [b"first"], 0)
-    ends = ["--from", f"{old.scheme}://{old.bootstrap_servers}/old", "--to", f"{broker.bootstrap_servers}/{topic}"]
+    old.fill([b"first"], 0)
+    ends = ["--from", f"{old.protocol}://{old.bootstrap_servers}/old", "--to", f"{broker.bootstrap_servers}/{topic}"]
     with started("mirror", *ends, "--follow"):  # noqa: SIM117 - it outlives the consumer
         with klamm.Consumer(
             broker.bootstrap_servers,
@@ -86,5 +78,5 @@ def test_following_copies_what_comes_later(old, broker, topic):
             auto_offset_reset="earliest",
         ) as consumer:
             assert next(iter(consumer)).value == b"first"
-            fill(old, [b"second"], 1)
+            old.fill([b"second"], 1)
             assert next(iter(consumer)).value == b"second"

@@ -13,23 +13,15 @@ from klamm.errors import ConfigError
 from klamm.spark.legacy import KlammLegacyReader
 from klamm.spark.options import Settings, read_options
 from klamm.spark.schema import source_schema
-from klamm.testing import DevBroker
+from old_broker import VERSIONS, old_broker
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(params=["0.6.1", "0.7.2"])
+@pytest.fixture(params=VERSIONS)
 def old(request):
-    with DevBroker(as_version=request.param, default_partitions=2, config={"log.file.size": 500}) as running:
-        running.protocol = request.param[:3]
-        running.magic = 0 if request.param == "0.6.1" else 1
+    with old_broker(request.param) as running:
         yield running
-
-
-def fill(old, values, partition, **options):
-    with legacy.Producer07(old.bootstrap_servers, magic=old.magic, **options) as producer:
-        producer.send_many("old", values, partition=partition)
-        producer.flush(confirm=True)
 
 
 def read(spark, old, **options):
@@ -46,7 +38,7 @@ def plan(old, **options):
 def test_rows_are_those_of_the_old_log(spark, old):
     values = [b"v%d" % number for number in range(100)]
     for partition in (0, 1):
-        fill(old, values[partition::2], partition)
+        old.fill(values[partition::2], partition)
     rows = read(spark, old, subscribe="old", includeHeaders="true").orderBy("partition", "offset").collect()
     assert [bytes(row.value) for row in rows] == values[0::2] + values[1::2]
     with legacy.Consumer07(old.bootstrap_servers) as consumer:
@@ -61,16 +53,15 @@ def test_rows_are_those_of_the_old_log(spark, old):
 
 
 def test_messages_that_came_compressed_share_an_offset(spark):
-    with DevBroker(as_version="0.7.2") as old:
-        old.protocol, old.magic = "0.7", 1
-        fill(old, [b"a", b"b", b"c"], 0, compression="gzip")
+    with old_broker("0.7.2") as old:
+        old.fill([b"a", b"b", b"c"], 0, compression="gzip")
         rows = read(spark, old, subscribe="old", columns="offset,value,headers").collect()
     assert [(row.offset, bytes(row.value)) for row in rows] == [(0, b"a"), (0, b"b"), (0, b"c")]
     assert [bytes(row.headers[-1].value) for row in rows] == [b"0", b"1", b"2"]
 
 
 def test_offsets_choose_what_is_read(spark, old):
-    fill(old, [b"v%d" % number for number in range(9)], 1)
+    old.fill([b"v%d" % number for number in range(9)], 1)
     with closing(legacy.Consumer07(old.bootstrap_servers)) as consumer:
         offsets = [message.offset for message in consumer.messages("old", 1, 0)]
     start, end = json.dumps({"old": {"1": offsets[2]}}), json.dumps({"old": {"1": offsets[5]}})
@@ -80,7 +71,7 @@ def test_offsets_choose_what_is_read(spark, old):
 
 def test_tasks_begin_where_segments_do(spark, old):
     for number in range(60):
-        fill(old, [b"%040d" % number], 0)
+        old.fill([b"%040d" % number], 0)
     (whole,) = plan(old, subscribe="old")
     parts = plan(old, subscribe="old", maxBytesPerPartition="1000")
     assert len(parts) > 2
@@ -91,7 +82,7 @@ def test_tasks_begin_where_segments_do(spark, old):
 
 
 def test_what_is_gone(spark, old):
-    fill(old, [b"v"], 0)
+    old.fill([b"v"], 0)
     behind = json.dumps({"old": {"0": 10_000_000}})
     options = {"assign": '{"old":[0]}', "endingOffsets": json.dumps({"old": {"0": 20_000_000}})}
     with pytest.raises(PythonException, match="was to be read from byte 10000000"):
@@ -114,14 +105,12 @@ def test_what_is_gone(spark, old):
     ],
 )
 def test_what_is_refused(options, message):
-    with DevBroker(as_version="0.7.2") as old:
-        old.protocol = "0.7"
-        with pytest.raises(ConfigError, match=message):
-            plan(old, **options)
+    with old_broker("0.7.2") as old, pytest.raises(ConfigError, match=message):
+        plan(old, **options)
 
 
 def test_a_stream_is_refused(spark):
-    with DevBroker(as_version="0.7.2") as old:
+    with old_broker("0.7.2") as old:
         options = {"kafka.bootstrap.servers": old.bootstrap_servers, "kafka.protocol": "0.7", "subscribe": "old"}
         frame = spark.readStream.format("klamm").options(**options).load()
         with pytest.raises(PySparkException, match=r"a stream needs Kafka 0\.8"):

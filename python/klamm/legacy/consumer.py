@@ -171,11 +171,12 @@ class Consumer07:
         is_boundary = False
         while end is None or offset < end:
             fetched = self._fetch(topic, partition, offset, is_boundary=is_boundary)
-            for message in fetched.messages:
-                if end is not None and message.offset >= end:
-                    return
-                if message.offset != offset or message.index >= index:
-                    yield message
+            found = fetched.messages
+            if index > 0:
+                found = [message for message in found if message.offset != offset or message.index >= index]
+            if end is not None and fetched.next_offset > end:
+                found = [message for message in found if message.offset < end]
+            yield from found
             if fetched.next_offset == offset:
                 if not follow:
                     return
