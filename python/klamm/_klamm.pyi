@@ -3,7 +3,7 @@
 Names with an underscore are pieces for the package; everything else is public where `klamm` exports it.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
 from typing import Any, Generic, Literal, final, overload
@@ -757,7 +757,7 @@ def encode_response(
 
 def decode_fetched(
     body: Buffer, multi: bool, offsets: Sequence[int]
-) -> list[tuple[int, list[Message07], int, int, DecodeError | None]]:
+) -> list[tuple[int, Collection[Message07], int, int, DecodeError | None]]:
     """The messages of each part of the answer to a fetch, or to a multifetch of more than one offset, by where they begin.
 
     As many as come before damage; what is damaged is an exception that nobody has raised.

@@ -16,7 +16,8 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The fields of a request, whose frame begins with its length.
@@ -138,7 +139,40 @@ pub(super) fn encode_messages<'py>(
 
 /// What one fetch gave: its error, the messages, the offset behind the last of them, bytes left over, and the error of the
 /// first that is damaged.
-type Fetch07 = (i16, Vec<Message07>, i64, usize, Option<Py<PyAny>>);
+type Fetch07 = (i16, FetchedMessages, i64, usize, Option<Py<PyAny>>);
+
+/// Messages that become objects one at a time: those that nobody keeps cost the garbage collector nothing.
+#[pyclass(frozen, module = "klamm._klamm")]
+pub(super) struct FetchedMessages(Arc<Vec<Message>>);
+
+#[pymethods]
+impl FetchedMessages {
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn __iter__(&self) -> MessageIterator {
+        MessageIterator { messages: self.0.clone(), next: AtomicUsize::new(0) }
+    }
+}
+
+/// `for message in messages`.
+#[pyclass(frozen, module = "klamm._klamm")]
+struct MessageIterator {
+    messages: Arc<Vec<Message>>,
+    next: AtomicUsize,
+}
+
+#[pymethods]
+impl MessageIterator {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self, py: Python<'_>) -> Option<Message07> {
+        self.messages.get(self.next.fetch_add(1, Relaxed)).map(|message| Message07::of(py, message))
+    }
+}
 
 /// The messages of each part of the answer to a fetch, or to a multifetch of more than one offset, by where they begin.
 ///
@@ -175,14 +209,14 @@ pub(super) fn decode_fetched(
                         return Err(decode_error(py, &too_many));
                     }
                     end = message.next_offset;
-                    found.push(Message07::of(py, &message));
+                    found.push(message);
                 }
                 Err(e) => damage = Some(decode_error(py, &e).into_value(py).into_any()),
             }
         }
         // A wrapper without messages counts too.
         let end = if damage.is_none() { walk.offset() } else { end };
-        Ok((part.error.0, found, end, walk.left(), damage))
+        Ok((part.error.0, FetchedMessages(Arc::new(found)), end, walk.left(), damage))
     };
     parts.into_iter().zip(offsets).map(read).collect()
 }
@@ -258,7 +292,7 @@ impl LegacyConnection {
 /// A message of Kafka 0.6 or 0.7, and where it was found.
 ///
 /// All but the payload is for reading: what writes messages takes that alone.
-#[pyclass(frozen, module = "klamm.legacy")]
+#[pyclass(frozen, freelist = 8, module = "klamm.legacy")]
 pub(super) struct Message07 {
     /// What the producer sent.
     #[pyo3(get)]

@@ -20,7 +20,7 @@ from klamm.errors import (
 from klamm.legacy.connection import Connection, address, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
@@ -42,6 +42,16 @@ class Fetched(NamedTuple):
     """The messages, in order."""
     next_offset: int
     """Where to fetch next."""
+
+
+class _Taken(NamedTuple):
+    """The same, of messages that become objects when somebody asks for them."""
+
+    messages: Collection[Message07]
+    next_offset: int
+
+    def kept(self) -> Fetched:
+        return Fetched(list(self.messages), self.next_offset)
 
 
 class Consumer07:
@@ -132,7 +142,7 @@ class Consumer07:
 
         `OffsetInMessageError` where no message begins there; `InvalidFetchSizeError` if one is larger than `max_fetch_size`.
         """
-        return self._fetch(topic, partition, offset, is_boundary=False)
+        return self._fetch(topic, partition, offset, is_boundary=False).kept()
 
     def multi_fetch(self, places: Sequence[tuple[str, int, int]]) -> list[Fetched]:
         """Return messages from several offsets on, (topic, partition, offset), in their order.
@@ -146,10 +156,11 @@ class Consumer07:
         parts = [{"topic": topic, "partition": p, "offset": offset, "max_size": size} for topic, p, offset in places]
         body = self._connection.ask("multifetch", parts)  # type: ignore[arg-type]
         answers = decode_fetched(body, True, [offset for _, _, offset in places])
-        return [
+        taken = [
             self._taken(place, answer, size, is_boundary=False) or self._fetch(*place, is_boundary=False, size=size)
             for place, answer in zip(places, answers, strict=True)
         ]
+        return [each.kept() for each in taken]
 
     def messages(
         self,
@@ -171,7 +182,7 @@ class Consumer07:
         is_boundary = False
         while end is None or offset < end:
             fetched = self._fetch(topic, partition, offset, is_boundary=is_boundary)
-            found = fetched.messages
+            found: Iterable[Message07] = fetched.messages
             if index > 0:
                 found = [message for message in found if message.offset != offset or message.index >= index]
             if end is not None and fetched.next_offset > end:
@@ -184,7 +195,7 @@ class Consumer07:
                 continue
             offset, index, is_boundary = fetched.next_offset, 0, True
 
-    def _fetch(self, topic: str, partition: int, offset: int, *, is_boundary: bool, size: int = 0) -> Fetched:
+    def _fetch(self, topic: str, partition: int, offset: int, *, is_boundary: bool, size: int = 0) -> _Taken:
         size = size * 2 or self._fetch_size
         while True:
             size = min(size, self._max_fetch_size)
@@ -207,11 +218,11 @@ class Consumer07:
     def _taken(
         self,
         place: tuple[str, int, int],
-        answer: tuple[int, list[Message07], int, int, DecodeError | None],
+        answer: tuple[int, Collection[Message07], int, int, DecodeError | None],
         size: int,
         *,
         is_boundary: bool,
-    ) -> Fetched | None:
+    ) -> _Taken | None:
         """Return what came; None if the first message needs a larger fetch."""
         topic, partition, offset = place
         error, messages, next_offset, left, damage = answer
@@ -221,12 +232,12 @@ class Consumer07:
                 f"a message behind {offset} of {topic}-{partition} is not of magic 0", hint="is this Kafka 0.7?"
             )
         if next_offset != offset:
-            return Fetched(messages, next_offset)
+            return _Taken(messages, next_offset)
         if damage is not None:
             self._refuse(place, str(damage), is_boundary=is_boundary, cause=damage)
         got = left
         if got == 0:
-            return Fetched([], offset)
+            return _Taken([], offset)
         # A broker cuts an answer only where it was told to: what is shorter ends with the log, or with a segment of it.
         if got < size:
             self._refuse(place, f"the log ends {got} bytes behind it", is_boundary=is_boundary, cause=None)
