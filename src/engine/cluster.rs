@@ -128,7 +128,7 @@ impl Cluster {
     }
 
     /// Leaves out all topics but these, of which those that are not there are unknown: the answer of a broker that was
-    /// asked about all, see [`AskMetadata`].
+    /// asked about all, see `AskMetadata`.
     pub fn keep<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         let mut all = std::mem::take(&mut self.topics);
         for name in names {
