@@ -1,9 +1,10 @@
 //! One connection to a broker: which versions it speaks, which answer belongs to which request, what takes too long.
 //!
 //! States: `Negotiating` (ApiVersions is out, nothing else may go) → `Authenticating` if there are credentials → `Ready`
-//! → `Failed`. Where ApiVersions had no answer, the next connection begins as `Probing`, see [`super::greeting`]. A session that has an end goes from `Ready` to `Authenticating` again before it (KIP-368); answers to
-//! what was asked before arrive meanwhile. Answers come in the order of the requests, so what is in flight is a queue;
-//! an answer out of order means that the stream is broken.
+//! → `Failed`. Where ApiVersions had no answer, the next connection begins as `Probing`, see [`super::greeting`]. A
+//! session that has an end goes from `Ready` to `Authenticating` again before it (KIP-368); answers to what was asked
+//! before arrive meanwhile. Answers come in the order of the requests, so what is in flight is a queue; an answer out of
+//! order means that the stream is broken.
 
 use super::greeting::{Greeting, LAST_WAIT, next_release, question};
 use super::sasl::{Credentials, Login, Message, Nonces, gssapi};
@@ -63,6 +64,21 @@ impl<R: api::Request> Call for R {
     }
     fn put(&self, w: &mut Writer) {
         Wire::put(self, w);
+    }
+}
+
+/// A request that no version before this one can express.
+pub(super) struct AtLeast<R>(pub R, pub i16);
+
+impl<R: api::Request> Call for AtLeast<R> {
+    fn api(&self) -> &'static Info {
+        R::API
+    }
+    fn put(&self, w: &mut Writer) {
+        Wire::put(&self.0, w);
+    }
+    fn min_version(&self) -> i16 {
+        self.1
     }
 }
 

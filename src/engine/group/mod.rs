@@ -2,8 +2,9 @@
 //!
 //! Two protocols lead there. In classic groups (`classic`) the members join, one of them assigns, and all of them get
 //! their share (Kafka 0.9, KIP-429, KIP-345); in those of KIP-848 (`next_gen`) the coordinator assigns and each member
-//! follows by its heartbeats. In share groups (`share`, KIP-932) nobody owns a partition. Otherwise what comes out are [`Change`]s, one after the other: the reader takes one, does what
-//! it has to, and says so; only then may the partitions go to somebody else.
+//! follows by its heartbeats. In share groups (`share`, KIP-932) nobody owns a partition. Otherwise what comes out are
+//! [`Change`]s, one after the other: the reader takes one, does what it has to, and says so; only then may the partitions
+//! go to somebody else.
 
 pub mod assignor;
 mod classic;

@@ -22,10 +22,10 @@ pub use offsets::ListOffsets;
 pub use records::DeleteRecords;
 pub use topics::{CreatePartitions, CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
 
+use super::connection::AtLeast;
 use super::group::Place;
 use super::{Answer, Backoff, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Role, Target, Time, Wish};
-use crate::api::{ErrorCode, Info, Request};
-use crate::wire::{Wire, Writer};
+use crate::api::{ErrorCode, Request};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,21 +59,6 @@ pub enum Output {
     Group(Box<GroupDescription>),
     /// How many records a group has yet to read of each partition; `None` for one that is gone.
     Lags(Vec<(Place, Option<i64>)>),
-}
-
-/// A request that no version before this one can express.
-struct AtLeast<R>(R, i16);
-
-impl<R: Request> Call for AtLeast<R> {
-    fn api(&self) -> &'static Info {
-        R::API
-    }
-    fn put(&self, w: &mut Writer) {
-        Wire::put(&self.0, w);
-    }
-    fn min_version(&self) -> i16 {
-        self.1
-    }
 }
 
 /// What an operation may do while it runs.

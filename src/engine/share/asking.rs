@@ -4,28 +4,13 @@ use super::acks::Spot;
 use super::acquired::{Checks, Names};
 use super::{Node, OPEN, ShareConsumer, Token};
 use crate::api::share_fetch::{BATCH_OPTIMIZED, RECORD_LIMIT};
-use crate::api::{ErrorCode, Info, share_acknowledge, share_fetch};
-use crate::engine::{Call, Error, Outgoing, Target, Time};
-use crate::wire::{Wire, Writer};
+use crate::api::{ErrorCode, share_acknowledge, share_fetch};
+use crate::engine::connection::AtLeast;
+use crate::engine::{Error, Outgoing, Target, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Epoch of the request that closes a session.
 const CLOSE: i32 = -1;
-
-/// A fetch or acknowledgement; older brokers cannot say some of what the fields hold.
-struct Versioned<R>(R, i16);
-
-impl<R: crate::api::Request> Call for Versioned<R> {
-    fn api(&self) -> &'static Info {
-        R::API
-    }
-    fn put(&self, w: &mut Writer) {
-        Wire::put(&self.0, w);
-    }
-    fn min_version(&self) -> i16 {
-        self.1
-    }
-}
 
 impl<T: Send> ShareConsumer<T> {
     /// The next request to a leader.
@@ -115,7 +100,7 @@ impl<T: Send> ShareConsumer<T> {
         node.begin();
         Outgoing {
             target: Target::Fetch(id),
-            call: Box::new(Versioned(request, min_version)),
+            call: Box::new(AtLeast(request, min_version)),
             token: Token::Fetch(id, names, checks),
             deadline,
             max_version: i16::MAX,
@@ -138,7 +123,7 @@ impl<T: Send> ShareConsumer<T> {
         node.begin();
         Outgoing {
             target: Target::Fetch(id),
-            call: Box::new(Versioned(request, if renews { 2 } else { 1 })),
+            call: Box::new(AtLeast(request, if renews { 2 } else { 1 })),
             token: Token::Acknowledge(id, names),
             deadline: now + self.config.member.request_timeout,
             max_version: i16::MAX,
