@@ -4,7 +4,8 @@
         with klamm.Producer(klamm_broker.bootstrap_servers) as producer: ...
 
 The fixture `klamm_broker` comes with the package (pytest finds it by itself); `DevBroker` is the same by hand. Other
-clients than klamm work with it, too. It is in memory and replicates nothing: not for production.
+clients than klamm work with it, too. It is in memory, with
+`data_dir` in a file too, and replicates nothing: not for production.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "dev-broker",
         help="run a small Kafka for development",
-        description="Run a small Kafka cluster in this process, in memory, for development and tests. It prints its "
+        description="Run a small Kafka cluster in this process, for development and tests. It prints its "
         "bootstrap address and runs until Ctrl+C or SIGTERM.",
     )
     parser.add_argument("--brokers", metavar="N", type=positive, default=1, help="nodes (default: 1)")
