@@ -8,6 +8,8 @@ from contextlib import ExitStack, closing
 import pytest
 
 import klamm
+from java_members import JavaMembers
+from kafka_broker import KafkaUnavailable
 from members import PARTITIONS, PATIENCE, Confluent, KafkaPython, Klamm, read, settle, sixty_records
 
 STRATEGIES = ["range", "roundrobin", "cooperative-sticky"]
@@ -32,6 +34,22 @@ def confluent(broker, group, topic, partition_assignment_strategy):
     return Confluent(broker, group, topic, **config)
 
 
+@pytest.fixture(scope="module")
+def java():
+    try:
+        members = JavaMembers()
+    except KafkaUnavailable as reason:
+        pytest.skip(f"the Java client: {reason}")
+
+    def member(broker, group, topic, **config):
+        if config.get("group_protocol") != "consumer":
+            config["heartbeat_interval_ms"] = 300
+        return members.open(broker.bootstrap_servers, group, topic, **config)
+
+    with members:
+        yield member
+
+
 def write(broker, topic, numbers):
     with klamm.Producer(broker.bootstrap_servers) as producer:
         for n in numbers:
@@ -40,15 +58,14 @@ def write(broker, topic, numbers):
 
 # kafka-python 3.0.12 is never the first, and so never leads: as the leader of a group with a confluent-kafka member it
 # joins again after each assignment, with no klamm in the group as well.
-@pytest.mark.parametrize(
-    "kinds", [[Klamm, confluent, kafka_python], [confluent, Klamm, kafka_python]], ids=["ours", "theirs"]
-)
+@pytest.mark.parametrize("kinds", ["klamm confluent kafka-python", "java klamm kafka-python", "confluent klamm java"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_three_clients_share_one_group(broker, topic, strategy, kinds):
+def test_three_clients_share_one_group(broker, topic, strategy, kinds, java):
+    every = {"klamm": Klamm, "confluent": confluent, "kafka-python": kafka_python, "java": java}
     with ExitStack() as stack:
         members = []
-        for kind in kinds:
-            member = kind(broker, f"{topic}-group", topic, partition_assignment_strategy=strategy)
+        for kind in kinds.split():
+            member = every[kind](broker, f"{topic}-group", topic, partition_assignment_strategy=strategy)
             members.append(stack.enter_context(closing(member)))
             settle(members)
         assert [len(member.partitions()) for member in members] == [2, 2, 2]
@@ -72,17 +89,18 @@ def test_three_clients_share_one_group(broker, topic, strategy, kinds):
         )
 
 
-def test_klamm_and_confluent_share_a_group_of_the_coordinators(broker, topic):
+def test_three_clients_share_a_group_of_the_coordinators(broker, topic, java):
     config = {"group_protocol": "consumer"}
     group = f"{topic}-group"
-    with (
-        closing(Klamm(broker, group, topic, **config)) as ours,
-        closing(Confluent(broker, group, topic, **config)) as other,
-    ):
-        found = settle([ours, other])
-        assert sorted(map(len, [ours.partitions(), other.partitions()])) == [3, 3]
+    with ExitStack() as stack:
+        members = [
+            stack.enter_context(closing(kind(broker, group, topic, **config))) for kind in (Klamm, Confluent, java)
+        ]
+        found = settle(members)
+        assert [len(member.partitions()) for member in members] == [2, 2, 2]
         write(broker, topic, range(1000, 1060))
         deadline = time.monotonic() + PATIENCE
         while not set(found).issuperset(b"%d" % n for n in [*range(60), *range(1000, 1060)]):
             assert time.monotonic() < deadline, f"{len(set(found))} came"
-            found += ours.poll() + other.poll()
+            for member in members:
+                found += member.poll()

@@ -1,0 +1,105 @@
+"""Members of groups that are Apache Kafka's own Java client: one JVM, a thread for each (`JavaMembers.java`)."""
+
+from __future__ import annotations
+
+import subprocess
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_broker import SMALL_JVM, KafkaUnavailable, find_java, kafka_jars
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+ASSIGNORS = {
+    name: f"org.apache.kafka.clients.consumer.{cls}Assignor"
+    for name, cls in {
+        "range": "Range",
+        "roundrobin": "RoundRobin",
+        "sticky": "Sticky",
+        "cooperative-sticky": "CooperativeSticky",
+    }.items()
+}
+
+
+class JavaMembers:
+    """A JVM for members; a context manager."""
+
+    def __init__(self) -> None:
+        java = find_java()
+        if not Path(java).resolve().with_name("javac").exists():
+            raise KafkaUnavailable("javac is not installed: the members are started from their source, with a JDK")
+        command = [java, *SMALL_JVM, "-cp", f"{kafka_jars()}/*", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+        source = str(Path(__file__).with_name("JavaMembers.java"))
+        self._process = subprocess.Popen(
+            [*command, source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self._names = count(1)
+
+    def __enter__(self) -> Self:
+        self._answer()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._process:
+            self._process.kill()
+
+    def open(self, servers: str, group: str, topic: str, **config: object) -> Member:
+        """Have a member join; `partition_assignment_strategy` is a name as klamm has it."""
+        if "partition_assignment_strategy" in config:
+            config["partition_assignment_strategy"] = ASSIGNORS[str(config["partition_assignment_strategy"])]
+        settings = {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": "false",
+            **{key.replace("_", "."): value for key, value in config.items()},
+        }
+        name = f"member-{next(self._names)}"
+        self.ask("open", name, topic, *(f"{key}={value}" for key, value in settings.items()))
+        return Member(self, name)
+
+    def shares(self) -> list[set[int]]:
+        """The partitions of every member."""
+        return [set(map(int, share.split())) for share in self.ask("shares").split(";")]
+
+    def ask(self, *words: str) -> str:
+        """Send a command, and return what the JVM says to it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\t".join(words) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.endswith("\n") or line.startswith("error: "):
+            raise RuntimeError(f"the JVM with the members: {line.strip() or 'it ended'}")
+        return line[:-1]
+
+
+class Member:
+    """One of them, with the methods of those in `members.py`."""
+
+    def __init__(self, members: JavaMembers, name: str) -> None:
+        self._members, self._name = members, name
+        self._open = True
+
+    def poll(self) -> list[bytes]:
+        """What was read since the last time."""
+        return self._members.ask("poll", self._name).encode().split()
+
+    def partitions(self) -> set[int]:
+        """Those it has now."""
+        return set(map(int, self._members.ask("partitions", self._name).split()))
+
+    def commit(self) -> None:
+        """Commit where it is, and forget what it read so far."""
+        self._members.ask("commit", self._name)
+
+    def close(self) -> None:
+        """Leave the group, once."""
+        if self._open:
+            self._open = False
+            self._members.ask("close", self._name)
