@@ -23,17 +23,21 @@ ASSIGNORS = {
 }
 
 
+def members_command() -> list[str]:
+    """The command that starts the JVM; it reads commands, and needs a JDK, since it is started from its source."""
+    java = find_java()
+    if not Path(java).resolve().with_name("javac").exists():
+        raise KafkaUnavailable("javac is not installed: the members are started from their source, with a JDK")
+    jvm = [java, *SMALL_JVM, "-cp", f"{kafka_jars()}/*", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+    return [*jvm, str(Path(__file__).with_name("JavaMembers.java"))]
+
+
 class JavaMembers:
     """A JVM for members; a context manager."""
 
     def __init__(self) -> None:
-        java = find_java()
-        if not Path(java).resolve().with_name("javac").exists():
-            raise KafkaUnavailable("javac is not installed: the members are started from their source, with a JDK")
-        command = [java, *SMALL_JVM, "-cp", f"{kafka_jars()}/*", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-        source = str(Path(__file__).with_name("JavaMembers.java"))
         self._process = subprocess.Popen(
-            [*command, source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            members_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self._names = count(1)
 
@@ -59,10 +63,6 @@ class JavaMembers:
         name = f"member-{next(self._names)}"
         self.ask("open", name, topic, *(f"{key}={value}" for key, value in settings.items()))
         return Member(self, name)
-
-    def shares(self) -> list[set[int]]:
-        """The partitions of every member."""
-        return [set(map(int, share.split())) for share in self.ask("shares").split(";")]
 
     def ask(self, *words: str) -> str:
         """Send a command, and return what the JVM says to it."""

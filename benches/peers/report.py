@@ -10,6 +10,8 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import rebalance
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -23,6 +25,7 @@ TITLES = {
     "consume-tls": "consume over TLS, touching each value",
     "latency": "one send and its acknowledgement, linger 0",
     "end-to-end": "one send by a raw socket, until the record is in hand",
+    "rebalance": f"{rebalance.MEMBERS} members share {rebalance.PARTITIONS} partitions",
     "import": "import",
 }
 LOOPS = {"produce-bulk": "produce-loop", "consume-arrow": "consume-loop"}
@@ -83,7 +86,7 @@ def errors(results: list[Result]) -> list[str]:
 
 def tables(results: list[Result]) -> list[Table]:
     """Make a table per case that has results, in their order."""
-    makers = {"latency": latency, "end-to-end": latency, "import": imports}
+    makers = {"latency": latency, "end-to-end": latency, "rebalance": rebalances, "import": imports}
     return [makers.get(case, throughput)(case, results) for case in dict.fromkeys(each["case"] for each in results)]
 
 
@@ -163,6 +166,26 @@ def latency(case: str, results: list[Result]) -> Table:
         "p50 ÷ raw",
         "p99 ÷ raw",
     ]
+    return Table(TITLES[case], header, rows)
+
+
+def rebalances(case: str, results: list[Result]) -> Table:
+    found = groups(results, case)
+    rows = []
+    for (client, variant), runs in found.items():
+        java = found.get((rebalance.NAMES["java"], variant), [])
+        cells = [client, variant]
+        for event in rebalance.EVENTS:
+            took, against = ([run[event] * 1e3 for run in side] for side in (runs, java))
+            cells += [
+                f"{statistics.median(took):.0f}",
+                f"{min(took):.0f}–{max(took):.0f}",
+                ratio(statistics.median(took), statistics.median(against) if against else 0),
+            ]
+        rows.append(cells)
+    header = ["client", "how"]
+    for event in rebalance.EVENTS:
+        header += [f"{event}, ms", "min–max", "÷ Java"]
     return Table(TITLES[case], header, rows)
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TESTS = Path(__file__).resolve().parents[2] / "tests"
+sys.path.insert(0, str(TESTS))
 
 FULL = Size(records=2_000_000, rounds=5, turns=100, imports=11)
 QUICK = Size(records=200_000, rounds=2, turns=10, imports=3)
@@ -127,7 +128,6 @@ def broker(bootstrap: str | None) -> Iterator[Broker]:
             sys.exit(f"no broker at {bootstrap}: {problem}")
         yield Broker(bootstrap, f"{bootstrap}, started by somebody else")
         return
-    sys.path.insert(0, str(TESTS))
     from kafka_broker import KafkaUnavailable, RealKafka
     from klamm.testing import CertificateAuthority
 

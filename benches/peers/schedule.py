@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import rebalance
 from workload import PARTITIONS, POOL, TLS, TURNS, Job
 
 if TYPE_CHECKING:
@@ -24,7 +25,17 @@ if TYPE_CHECKING:
 
     from topics import Topics
 
-CASES = ("produce-loop", "produce-bulk", "consume-loop", "consume-arrow", *TLS, "latency", "end-to-end", "import")
+CASES = (
+    "produce-loop",
+    "produce-bulk",
+    "consume-loop",
+    "consume-arrow",
+    *TLS,
+    "latency",
+    "end-to-end",
+    "rebalance",
+    "import",
+)
 WORKER = Path(__file__).resolve().with_name("worker.py")
 WORKER_S = 300  # a measurement that takes longer has failed
 TRIPS, COLD_TRIPS = 50, 10  # round trips a turn, after some that fill caches again and are not counted
@@ -78,6 +89,9 @@ class Schedule:
         """Every client and variant that has the case, as one result a measurement."""
         if case == "import":
             return self.imports()
+        if case == "rebalance":
+            clients = ["java", *(client for client in self.peers if client in rebalance.NAMES)]
+            return list(rebalance.measure(clients, self.broker.bootstrap, self.size.rounds, progress))
         rows = [(client, variant) for client, peer in self.peers.items() for variant in peer["cases"].get(case, ())]
         if not self.filled:
             self.warm_up()

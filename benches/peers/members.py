@@ -1,0 +1,69 @@
+"""Ten members of a group in one process, each on a thread that polls; `rebalance.py` starts it.
+
+    members.py klamm|confluent
+
+A command a line on standard input, an answer a line on standard output, as `tests/JavaMembers.java` has them: `open NAME TOPIC
+KEY=VALUE...`, `shares`, `close NAME`. Keys are Kafka's dotted ones.
+"""
+
+import sys
+import threading
+from collections.abc import Callable
+
+POLL_S = 0.05
+
+
+class Member(threading.Thread):
+    """A consumer and the thread that polls it."""
+
+    def __init__(self, consumer: object, poll: Callable[[], object]) -> None:
+        super().__init__(daemon=True)
+        self.consumer, self.poll = consumer, poll
+        self.share: list[int] = []
+        self.ends = False
+        self.start()
+
+    def run(self) -> None:
+        while not self.ends:
+            self.poll()
+            self.share = [place.partition for place in self.consumer.assignment()]
+        self.consumer.close()
+
+
+def klamm(topic: str, config: dict[str, str]) -> Member:
+    import klamm
+
+    consumer = klamm.Consumer(config)
+    consumer.subscribe([topic])
+    return Member(consumer, lambda: consumer.poll(POLL_S))
+
+
+def confluent(topic: str, config: dict[str, str]) -> Member:
+    import confluent_kafka
+
+    consumer = confluent_kafka.Consumer(config)
+    consumer.subscribe([topic])
+    return Member(consumer, lambda: consumer.consume(500, POLL_S))
+
+
+def main() -> None:
+    make = {"klamm": klamm, "confluent": confluent}[sys.argv[1]]
+    members: dict[str, Member] = {}
+    print("ready", flush=True)
+    for line in sys.stdin:
+        command, *words = line.rstrip("\n").split("\t")
+        answer = ""
+        if command == "open":
+            name, topic, *settings = words
+            members[name] = make(topic, dict(setting.split("=", 1) for setting in settings))
+        elif command == "shares":
+            answer = ";".join(" ".join(map(str, member.share)) for member in members.values())
+        elif command == "close":
+            member = members.pop(words[0])
+            member.ends = True
+            member.join()
+        print(answer, flush=True)
+
+
+if __name__ == "__main__":
+    main()
