@@ -190,3 +190,28 @@ def start_release(version: str) -> Iterator[RealKafka | OldKafka]:
     is_kraft = release_number(version) >= FIRST_KRAFT
     with RealKafka(version, {"num.partitions": PARTITIONS}) if is_kraft else OldKafka(version) as kafka:
         yield kafka
+
+
+def own_consumer(version: str, bootstrap_servers: str, topic: str, count: int) -> list[str]:
+    """The command that prints the records of partition 0, with the consumer of a release: key, tab, value, `null` for none."""
+    number = release_number(version)
+    if number >= (3, 9):
+        tools = kafka_broker.TOOLS_VERSION if version == kafka_broker.VERSION else version
+        jars = f"{kafka_broker.clients_jar(version)}:{kafka_broker.tools_jars(tools)}/*"
+    else:
+        jars = f"{kafka_broker.kafka_jars(version)}/*"
+    printed = ["--max-messages", str(count), "--property", "print.key=true"]
+    place = ["--topic", topic, "--partition", "0", "--offset"]
+    tool, where = "kafka.tools.ConsoleConsumer", ["--bootstrap-server", bootstrap_servers]
+    if number < (0, 9):
+        tool, where = "kafka.tools.SimpleConsumerShell", ["--broker-list", bootstrap_servers, "--no-wait-at-logend"]
+        place.append("0")
+    elif number < (0, 10, 1):
+        place = ["--new-consumer", "--topic", topic, "--from-beginning"]
+    else:
+        place.append("earliest")
+        if number < (2,):
+            where.append("--new-consumer")
+        elif number >= (3, 9):
+            tool = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+    return [kafka_broker.find_java(), *JVM, "-cp", jars, tool, *where, *place, *printed]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import threading
 
 import pytest
 
 import klamm
+from kafka_release import own_consumer
 from settled import until
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
@@ -67,6 +69,20 @@ def test_confluent_kafka_reads_them(release, topic, codec):
             found += messages
         consumer.close()
         assert [(m.key(), m.value()) for m in found] == RECORDS
+
+
+@pytest.mark.feature("Kafka's own consumer of the release reads what klamm wrote")
+def test_the_consumer_of_the_release_reads_them(release, topic):
+    # With no key, or no value, that of 0.8.0 ends.
+    records = [(k, v) for k, v in RECORDS if release.has("0.8.1") or (k is not None and v is not None)]
+    codecs = [codec for codec, since in CODECS.items() if release.has(since)]
+    for codec in codecs:
+        write(release, topic, records, compression_type=codec)
+    expected = [b"\t".join(b"null" if part is None else part for part in record) for record in records] * len(codecs)
+    command = own_consumer(release.version, release.bootstrap_servers, topic, len(expected))
+    ended = subprocess.run(command, capture_output=True, timeout=100, check=False)
+    # Some print first what they think of an option.
+    assert ended.stdout.split(b"\n")[:-1][-len(expected) :] == expected, ended.stderr.decode()[-3000:]
 
 
 @pytest.mark.feature("klamm reads what confluent-kafka wrote")
