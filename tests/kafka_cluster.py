@@ -11,6 +11,7 @@ goes on with one node less and loses nothing that was acknowledged to `acks=all`
 from __future__ import annotations
 
 import contextlib
+import resource
 import subprocess
 import tempfile
 import time
@@ -118,6 +119,11 @@ class KafkaCluster:
     def start_node(self, node: int) -> None:
         """Start a node that does not run; it has its old address and its old data."""
         self._processes[node] = start_node(self._java, self._home(node))
+
+    def fill_disk(self, node: int) -> None:
+        """From now on no file of a node can grow: to its end, which is soon, its disk is full. Linux only."""
+        limit = resource.RLIMIT_FSIZE
+        resource.prlimit(self._processes[node].pid, limit, (1, resource.RLIM_INFINITY))
 
     def wait_for(self, node: int, brokers: int) -> None:
         """Wait until a node answers, and knows of so many brokers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sys
 import threading
 import time
 
@@ -84,6 +85,32 @@ def test_a_million_records_survive_a_node_that_is_killed_and_returns(cluster, to
     for partition in range(PARTITIONS):
         assert found[partition] == list(range(partition, RECORDS, PARTITIONS))
     cluster.wait_for(2, 3)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit that stands for a full disk is Linux's")
+@pytest.mark.timeout(240)
+def test_nothing_is_lost_when_the_disk_of_a_node_is_full(cluster, topic):
+    create(cluster, topic)
+    full, count = 1, 100_000
+    with klamm.Admin(cluster.bootstrap_servers) as admin:
+        assert full in {part.leader for part in admin.describe_topics([topic])[topic].partitions}
+        with klamm.Producer(cluster.bootstrap_servers, linger_ms=5) as producer:
+            for start in range(0, count, CHUNK):
+                if start == count // 2:
+                    cluster.fill_disk(full)
+                for partition in range(PARTITIONS):
+                    numbers = range(start + partition, start + CHUNK, PARTITIONS)
+                    producer.send_many(topic, [b"%d" % n for n in numbers], partition=partition)
+                if start >= count // 2:
+                    producer.flush(120)  # so that no chunk is behind the others when leaders move
+            assert producer.metrics().topics[topic].retries > 0, "the full disk was not noticed"
+        assert full not in {part.leader for part in admin.describe_topics([topic])[topic].partitions}
+    found = numbers_by_partition(cluster, topic)
+    for partition in range(PARTITIONS):
+        assert found[partition] == list(range(partition, count, PARTITIONS))
+    cluster.kill(full)
+    cluster.start_node(full)
+    cluster.wait_for(full, 3)
 
 
 @pytest.mark.timeout(240)
