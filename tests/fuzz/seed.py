@@ -71,6 +71,9 @@ def logins() -> Iterator[tuple[str, bytes]]:
                     "login",
                     bytes([kind + speaker]) + b"".join(bytes([len(message)]) + message for message in messages),
                 )
+    # GSSAPI: tokens of which the last one ends the making of the context, and the offer of no layer.
+    tokens = (b"`token", b"a token", b"\x01\0\0\0", b"")
+    yield "login", bytes([2 * 4 + 1]) + b"".join(bytes([len(token)]) + token for token in tokens)
     for message in (b"\0alice\0secret", b"n,,\x01auth=Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.\x01\x01"):
         yield "login", bytes([2 if message[0] == 0 else 0, len(message)]) + message
 
