@@ -10,6 +10,7 @@
 //! its log. Members of groups and the state of share groups are not kept, so members join anew. The journal only
 //! grows.
 
+use super::authorizer::{Kind, Operation, Pattern, Permission, Rule};
 use super::configs::Configs;
 use super::group::offsets::Committed;
 use super::log::Log;
@@ -87,6 +88,16 @@ message! {
         salt: Bytes,
         password: Bytes,
     }
+    struct Acl {
+        kind: i8,
+        pattern: i8,
+        name: String,
+        principal: String,
+        host: String,
+        operation: i8,
+        permission: i8,
+        is_there: bool,
+    }
     struct GroupConfig {
         group: String,
         name: String,
@@ -140,6 +151,23 @@ entries! {
     12 Transaction(Saved),
     /// Somebody who logs in by SCRAM.
     13 User(User),
+    /// A rule is new, or gone.
+    14 Acl(Acl),
+}
+
+impl Acl {
+    /// `None` if the numbers are those of another version.
+    fn rule(self) -> Option<Rule> {
+        Some(Rule {
+            kind: Kind::from_number(self.kind)?,
+            pattern: Pattern::from_number(self.pattern)?,
+            name: self.name,
+            principal: self.principal,
+            host: self.host,
+            operation: Operation::from_number(self.operation)?,
+            permission: Permission::from_number(self.permission)?,
+        })
+    }
 }
 
 impl Entry {
@@ -197,6 +225,19 @@ impl Entry {
         };
         let iterations = i32::try_from(iterations).unwrap_or(-1);
         Self::User(User { mechanism, name: name.to_owned(), iterations, salt: salt.into(), password: password.into() })
+    }
+
+    pub fn rule(rule: &Rule, is_there: bool) -> Self {
+        Self::Acl(Acl {
+            kind: rule.kind.number(),
+            pattern: rule.pattern.number(),
+            name: rule.name.clone(),
+            principal: rule.principal.clone(),
+            host: rule.host.clone(),
+            operation: rule.operation.number(),
+            permission: rule.permission.number(),
+            is_there,
+        })
     }
 
     pub fn ended(producer_id: i64, partitions: &BTreeSet<i32>, committed: bool) -> Self {
@@ -363,6 +404,12 @@ impl State {
                     credentials.set(mechanism, &name, Secret::Salted { iterations, salt, password });
                 }
             },
+            Entry::Acl(acl) => {
+                let is_there = acl.is_there;
+                if let Some(rule) = acl.rule() {
+                    self.redo_rule(rule, is_there);
+                }
+            }
             Entry::Transaction(saved) => transactions.restore(memory, clock, saved),
         }
     }

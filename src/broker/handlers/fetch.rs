@@ -9,6 +9,7 @@ use super::{Answer, Context, Waiting};
 use crate::api::ErrorCode;
 use crate::api::fetch::{AbortedTransaction, LeaderIdAndEpoch, NodeEndpoint, Partition, PartitionResponse, Request};
 use crate::api::fetch::{Response, Topic, TopicResponse};
+use crate::broker::authorizer::{Operation};
 use crate::broker::log::Slice;
 use crate::broker::{Connection, formats};
 use crate::broker::state::State;
@@ -118,6 +119,7 @@ fn each_partition(state: &mut State, version: i16, request: &Request, mut each: 
 }
 
 fn topic<'a>(state: &'a mut State, context: &Context, wanted: &'a Topic) -> Result<&'a mut topics::Topic, ErrorCode> {
+    state.check_topic(context, Operation::Read, &wanted.topic, wanted.topic_id)?;
     state.topics.find(&wanted.topic, wanted.topic_id, context.version >= 13)
 }
 

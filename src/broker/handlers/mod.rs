@@ -18,6 +18,9 @@ use std::time::Duration;
 /// Byte fields from here on are sent from where they lie; below, a copy is cheaper than another piece.
 const SHARE_FROM: usize = 4 << 10;
 
+/// What is said of rules where there are none.
+const NO_AUTHORIZER: &str = "No Authorizer is configured.";
+
 /// Who asks, when, and in which version.
 #[derive(Clone, Debug)]
 pub(super) struct Context {
@@ -123,6 +126,9 @@ serve! {
     add_partitions_to_txn
     add_offsets_to_txn
     end_txn
+    describe_acls
+    create_acls
+    delete_acls
     describe_configs
     alter_configs
     describe_log_dirs
@@ -293,11 +299,6 @@ fn encode<M: Message>(context: &Context, response: &M) -> Result<Vec<Bytes>, Err
         *first = length.to_be_bytes();
     }
     w.parts()
-}
-
-/// Bits of what somebody may do with a group, by operation number: read, delete, describe, describe and alter configs.
-fn group_operations(wanted: bool) -> i32 {
-    if wanted { 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11 } else { i32::MIN }
 }
 
 /// An error code with a sentence for a person.

@@ -1,5 +1,6 @@
 //! The dev broker: its core under simulated time, and its listener over real sockets.
 
+mod acls;
 mod administration;
 mod cleaning;
 mod consumer_groups;
