@@ -182,9 +182,7 @@ impl<'a> Resource<'a> {
             Self::Topic(_) => &[Read, Write, Create, Describe, Delete, Alter, DescribeConfigs, AlterConfigs],
             Self::Group(_) => &[Read, Describe, Delete, DescribeConfigs, AlterConfigs],
             Self::TransactionalId(_) => &[Describe, Write, TwoPhaseCommit],
-            Self::Cluster => {
-                &[Create, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite, Alter, Describe]
-            }
+            Self::Cluster => &[Create, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite, Alter, Describe],
         }
     }
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Kept are topics, configurations, records, committed offsets, producer ids and what partitions know of producers, and
-//! transactions, and users of SCRAM that came over the protocol. A transaction that is open at the end goes on, until its time is over, as its coordinator would read it from
+//! transactions, access rules, quotas, and users of SCRAM that came over the protocol. A transaction that is open at the end goes on, until its time is over, as its coordinator would read it from
 //! its log. Members of groups and the state of share groups are not kept, so members join anew. The journal only
 //! grows.
 
@@ -14,6 +14,7 @@ use super::authorizer::{Kind, Operation, Pattern, Permission, Rule};
 use super::configs::Configs;
 use super::group::offsets::Committed;
 use super::log::Log;
+use super::quotas;
 use super::sasl::Secret;
 use super::state::{Clock, State};
 use super::transactions::Saved;
@@ -98,6 +99,16 @@ message! {
         permission: i8,
         is_there: bool,
     }
+    struct Quota {
+        entity: Vec<Part>,
+        key: String,
+        value: f64,
+        is_there: bool,
+    }
+    struct Part {
+        kind: String,
+        name: Option<String>,
+    }
     struct GroupConfig {
         group: String,
         name: String,
@@ -153,6 +164,7 @@ entries! {
     13 User(User),
     /// A rule is new, or gone.
     14 Acl(Acl),
+    15 Quota(Quota),
 }
 
 impl Acl {
@@ -237,6 +249,15 @@ impl Entry {
             operation: rule.operation.number(),
             permission: rule.permission.number(),
             is_there,
+        })
+    }
+
+    pub fn quota(entity: &quotas::Entity, key: &str, value: Option<f64>) -> Self {
+        Self::Quota(Quota {
+            entity: entity.iter().map(|(kind, name)| Part { kind: kind.clone(), name: name.clone() }).collect(),
+            key: key.to_owned(),
+            value: value.unwrap_or(0.0),
+            is_there: value.is_some(),
         })
     }
 
@@ -409,6 +430,10 @@ impl State {
                 if let Some(rule) = acl.rule() {
                     self.redo_rule(rule, is_there);
                 }
+            }
+            Entry::Quota(Quota { entity, key, value, is_there }) => {
+                let entity = entity.into_iter().map(|part| (part.kind, part.name)).collect();
+                self.set_quota(&entity, &key, is_there.then_some(value));
             }
             Entry::Transaction(saved) => transactions.restore(memory, clock, saved),
         }

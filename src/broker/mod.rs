@@ -11,7 +11,7 @@
 //! handlers/  one file per API, under the name of its `api/` file: versions served and what is left out
 //! sasl       who may come in: users, and what is known of each connection that has to log in
 //! authorizer  who may do what      quotas  how much of it
-//! certificates  a throw-away authority for TLS
+//! certificates  a throw-away authority for TLS      subject  whom a certificate names
 //! state      what the nodes know in common: topics, logs, groups, producer ids
 //! ```
 //!
@@ -37,9 +37,11 @@ mod log;
 mod machine;
 pub mod old;
 mod pattern;
+mod quotas;
 mod requests;
 mod sasl;
 mod state;
+mod subject;
 mod topics;
 mod transactions;
 mod version;
@@ -87,7 +89,7 @@ pub struct Options {
     pub group_initial_rebalance_delay: Duration,
     /// Whether clients have to say who they are.
     pub sasl: Option<Sasl>,
-    /// Whether it matters who they are.
+    /// Whether it is decided who may do what.
     pub acls: Option<Acls>,
     /// Whether connections are encrypted.
     pub tls: Option<TlsServer>,

@@ -3,6 +3,7 @@
 use super::authorizer::Authorizer;
 use super::group::Groups;
 use super::journal::{Entry, Journal};
+use super::quotas::Quotas;
 use super::sasl::{Credentials, Door, Told};
 use super::topics::Topics;
 use super::transactions::{self, Ended, Transactions};
@@ -133,6 +134,8 @@ pub(super) struct State {
     pub credentials: Credentials,
     /// Who may do what; `None` for everybody everything.
     pub authorizer: Option<Authorizer>,
+    /// How much everybody may.
+    pub quotas: Quotas,
     /// Whom the certificates of clients name.
     pub certified: HashMap<Connection, String>,
     /// Connections whose parked request has something new to look at.
@@ -171,6 +174,7 @@ impl State {
             credentials: options.sasl.as_ref().map_or_else(Credentials::default, |sasl| Credentials::new(&sasl.users)),
             door: options.sasl.clone().map(Door::new),
             authorizer: options.acls.clone().map(Authorizer::new),
+            quotas: Quotas::default(),
             certified: HashMap::new(),
             woken: BTreeSet::new(),
             random,

@@ -1,6 +1,6 @@
 //! DescribeAcls v0 to v3: the rules that a filter lets through. SECURITY_DISABLED without an authorizer.
 
-use super::{Answer, Context, NO_AUTHORIZER};
+use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::describe_acls::{Acl, Request, Resource, Response};
 use crate::broker::authorizer::{self, Filter, Kind, Names, Operation, Permission};
@@ -12,7 +12,7 @@ const ANY: i8 = 1;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let Some(authorizer) = &state.authorizer else {
         let refused = refuse(request, ErrorCode::SECURITY_DISABLED);
-        return Answer::Reply(Response { error_message: Some(NO_AUTHORIZER.to_owned()), ..refused });
+        return Answer::Reply(Response { error_message: Some("No Authorizer is configured on the broker".to_owned()), ..refused });
     };
     if let Err(code) = state.check(context, Operation::Describe, authorizer::Resource::Cluster) {
         return Answer::Reply(refuse(request, code));

@@ -199,7 +199,8 @@ fn topics_that_may_not_be_described_are_hidden_and_made_by_who_may_create() {
     assert_eq!(look(&mut world, Some(&["new"])), [("new".to_owned(), none)]);
     let by_id = |world: &mut World| {
         let id = metadata::Request { topics: None, ..Default::default() };
-        let id = world.call(ADMIN, 12, &id).topics.into_iter().find(|t| t.name.as_deref() == Some("u")).unwrap().topic_id;
+        let id =
+            world.call(ADMIN, 12, &id).topics.into_iter().find(|t| t.name.as_deref() == Some("u")).unwrap().topic_id;
         let topic = metadata::TopicRequest { topic_id: id, name: None };
         let request = metadata::Request { topics: Some(vec![topic]), ..Default::default() };
         world.call(ALICE, 12, &request).topics.remove(0)
@@ -269,18 +270,21 @@ fn refusals(world: &mut World) -> Vec<(&'static str, ErrorCode)> {
     ask!(share_group_describe 1 { group_ids: vec![group_id()] }, |a| a.groups[0].error_code);
     ask!(share_fetch 1 { group_id: Some(group_id()), member_id: Some(id()) }, |a| a.error_code);
     ask!(share_acknowledge 1 { group_id: Some(group_id()), member_id: Some(id()) }, |a| a.error_code);
-    let topic = create_topics::Topic { name: "new".to_owned(), num_partitions: 1, replication_factor: 1, ..Default::default() };
+    let topic =
+        create_topics::Topic { name: "new".to_owned(), num_partitions: 1, replication_factor: 1, ..Default::default() };
     ask!(create_topics 7 { topics: vec![topic] }, |a| a.topics[0].error_code);
     let topic = create_partitions::Topic { name: name(), count: 2, ..Default::default() };
     ask!(create_partitions 3 { topics: vec![topic] }, |a| a.results[0].error_code);
     let topic = delete_records::Topic { name: name(), partitions: vec![Default::default()] };
     ask!(delete_records 2 { topics: vec![topic] }, |a| a.topics[0].partitions[0].error_code);
     ask!(delete_topics 5 { topic_names: vec![name()] }, |a| a.responses[0].error_code);
-    let resource = |resource_type| describe_configs::Resource { resource_type, resource_name: name(), ..Default::default() };
+    let resource =
+        |resource_type| describe_configs::Resource { resource_type, resource_name: name(), ..Default::default() };
     ask!(describe_configs 4 { resources: vec![resource(describe_configs::TOPIC)] }, |a| a.results[0].error_code);
     ask!(describe_configs 4 { resources: vec![resource(describe_configs::BROKER)] }, |a| a.results[0].error_code);
     ask!(describe_configs 4 { resources: vec![resource(describe_configs::GROUP)] }, |a| a.results[0].error_code);
-    let resource = alter_configs::Resource { resource_type: describe_configs::TOPIC, resource_name: name(), ..Default::default() };
+    let resource =
+        alter_configs::Resource { resource_type: describe_configs::TOPIC, resource_name: name(), ..Default::default() };
     ask!(alter_configs 2 { resources: vec![resource] }, |a| a.responses[0].error_code);
     let resource = incremental_alter_configs::Resource {
         resource_type: describe_configs::TOPIC,
@@ -332,7 +336,8 @@ fn every_api_asks_first() {
     for (api, code) in refusals(&mut world) {
         assert!(refused(&code), "{api}: {code:?}");
     }
-    for (kind, name) in [(TOPIC, "*"), (GROUP, "g"), (GROUP, "t"), (CLUSTER, "kafka-cluster"), (TRANSACTIONAL_ID, "x")] {
+    for (kind, name) in [(TOPIC, "*"), (GROUP, "g"), (GROUP, "t"), (CLUSTER, "kafka-cluster"), (TRANSACTIONAL_ID, "x")]
+    {
         allow(&mut world, kind, name, ALL);
     }
     for (api, code) in refusals(&mut world) {
@@ -344,7 +349,12 @@ fn every_api_asks_first() {
 fn an_idempotent_producer_needs_a_topic_to_write_to_or_the_word_of_the_cluster() {
     let mut world = world();
     let ask = |world: &mut World| {
-        let fresh = init_producer_id::Request { transactional_id: None, producer_id: -1, producer_epoch: -1, ..Default::default() };
+        let fresh = init_producer_id::Request {
+            transactional_id: None,
+            producer_id: -1,
+            producer_epoch: -1,
+            ..Default::default()
+        };
         world.call(ALICE, 4, &fresh).error_code
     };
     assert_eq!(ask(&mut world), ErrorCode::CLUSTER_AUTHORIZATION_FAILED);
@@ -423,4 +433,20 @@ fn rules_take_memory() {
     assert!((2..10).contains(&kept));
     assert_eq!(add(100), ErrorCode::KAFKA_STORAGE_ERROR);
     clear(&mut world);
+}
+
+#[test]
+fn rules_are_kept() {
+    let super_users = ["User:ANONYMOUS".to_owned()].into();
+    let acls = Some(Acls { super_users, allow_everyone_if_no_acl_found: false });
+    let options = Options { acls, ..Options::default() };
+    let mut world = World::new(options.clone());
+    world.cluster.restore(Duration::ZERO, Bytes::new()).unwrap();
+    allow(&mut world, GROUP, "gone", READ);
+    assert_eq!(clear(&mut world), 1);
+    add(&mut world, rule(TOPIC, PREFIXED, "t", READ, DENY));
+    let journal = world.cluster.take_journal().unwrap();
+    let mut again = World::new(options);
+    again.cluster.restore(Duration::ZERO, journal.into()).unwrap();
+    assert_eq!(found(&mut again, &filter()), [("t".to_owned(), PREFIXED, 1)]);
 }
