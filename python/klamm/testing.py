@@ -134,7 +134,8 @@ class DevBroker(DevBrokerCore):
             raise ConfigError("client_auth needs tls", hint="certificates are shown where connections are encrypted")
         if allow_everyone_if_no_acl_found and super_users is None:
             raise ConfigError(
-                "allow_everyone_if_no_acl_found needs super_users", hint="who they are switches authorization on; [] is nobody"
+                "allow_everyone_if_no_acl_found needs super_users",
+                hint="who they are switches authorization on; [] is nobody",
             )
         authority = tls if isinstance(tls, CertificateAuthority) else CertificateAuthority() if tls else None
         pair = None

@@ -14,6 +14,7 @@ mod logins;
 mod nodes;
 mod old;
 mod protocol;
+mod quotas;
 mod reading;
 mod releases;
 mod share_groups;
