@@ -8,8 +8,8 @@
 //! no rule at all        denied, unless `allow.everyone.if.no.acl.found`
 //! ```
 //!
-//! A principal is `User:` and the name of a login, that of a client's certificate, or ANONYMOUS. Everybody comes from 127.0.0.1. Without
-//! an authorizer everything is allowed.
+//! A principal is `User:` and the name of a login, that of a client's certificate, or ANONYMOUS. Everybody comes from
+//! 127.0.0.1. Without an authorizer everything is allowed.
 
 use super::Connection;
 use super::handlers::Context;
@@ -306,7 +306,7 @@ impl Authorizer {
         is_allowed || !is_known && self.acls.allow_everyone_if_no_acl_found
     }
 
-    /// Whether there may be a topic that a principal may write to: some rule allows it, and none that denies it is as wide.
+    /// Whether there may be a topic that a principal may write to: a rule allows it, and none that denies it is as wide.
     fn may_write_somewhere(&self, principal: &str) -> bool {
         // Kafka looks at a name that nobody has, so that super users pass.
         if self.allows(principal, Operation::Write, Resource::Topic("hardcode")) {

@@ -5,7 +5,7 @@
 //! entry   kind i8 | fields, in Kafka's flexible encoding
 //! ```
 //!
-//! Kept are topics, configurations, records, committed offsets, producer ids and what partitions know of producers, and
+//! Kept are topics, configurations, records, committed offsets, producer ids and what partitions know of producers,
 //! transactions, access rules, quotas, and users of SCRAM that came over the protocol. A transaction that is open at the end goes on, until its time is over, as its coordinator would read it from
 //! its log. Members of groups and the state of share groups are not kept, so members join anew. The journal only
 //! grows.

@@ -1,9 +1,10 @@
 //! How much clients may produce and fetch (KIP-13, KIP-546): a rate by user, by client id or by both, or the default of
 //! those.
 //!
-//! As in Kafka a node measures over the last ten seconds, a rate of its own for whoever a quota is for. Who is over it has its answer at
-//! once and is not listened to until the rate is what it may be (KIP-219); a fetch is answered with nothing then. A single
-//! answer of which Kafka would say so for ever is given. Other quotas are kept, and do nothing.
+//! As in Kafka, each node measures over the last ten seconds, whoever a quota is for by itself. Who is over it has its
+//! answer at once and is not listened to until the rate is what it may be (KIP-219); a fetch is answered with nothing
+//! then. A single batch that is more than the quota allows in ten seconds is given all the same, where Kafka says to
+//! wait each time. Other quotas are kept, and do nothing.
 
 use super::handlers::Context;
 use super::journal::Entry;

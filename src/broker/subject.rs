@@ -1,4 +1,5 @@
-//! Whom a certificate names, as Kafka has it: the subject's distinguished name in the form of RFC 2253, `CN=alice,O=Acme`.
+//! Whom a certificate names, as Kafka has it: the subject's distinguished name in the form of RFC 2253,
+//! `CN=alice,O=Acme`.
 //!
 //! Read is no more of a certificate than it takes to come to the subject; rustls has judged it before. Names of
 //! attributes are those that Java writes, any other is its number.

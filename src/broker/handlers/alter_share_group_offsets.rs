@@ -1,5 +1,5 @@
-//! AlterShareGroupOffsets v0: where a share group without members begins; one that nobody knows is made. As in Kafka, an
-//! offset need not be one of the log.
+//! AlterShareGroupOffsets v0: where a share group without members begins; one that nobody knows is made. As in Kafka,
+//! an offset need not be one of the log.
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;

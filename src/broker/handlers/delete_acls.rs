@@ -1,4 +1,5 @@
-//! DeleteAcls v0 to v3: takes away the rules that filters let through, at once. SECURITY_DISABLED without an authorizer.
+//! DeleteAcls v0 to v3: takes away the rules that filters let through, at once. SECURITY_DISABLED without an
+//! authorizer.
 
 use super::{Answer, Context, NO_AUTHORIZER, describe_acls};
 use crate::api::ErrorCode;

@@ -11,8 +11,8 @@ const ANY: i8 = 1;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let Some(authorizer) = &state.authorizer else {
-        let refused = refuse(request, ErrorCode::SECURITY_DISABLED);
-        return Answer::Reply(Response { error_message: Some("No Authorizer is configured on the broker".to_owned()), ..refused });
+        let error_message = Some("No Authorizer is configured on the broker".to_owned());
+        return Answer::Reply(Response { error_message, ..refuse(request, ErrorCode::SECURITY_DISABLED) });
     };
     if let Err(code) = state.check(context, Operation::Describe, authorizer::Resource::Cluster) {
         return Answer::Reply(refuse(request, code));

@@ -19,13 +19,15 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let filter = match parse(request.components) {
         Ok(filter) => filter,
         Err(Refusal { code, message }) => {
-            return Answer::Reply(Response { error_code: code, error_message: message, entries: None, ..Response::default() });
+            let (error_code, error_message) = (code, message);
+            return Answer::Reply(Response { error_code, error_message, entries: None, ..Response::default() });
         }
     };
     let fits = |entity: &quotas::Entity| {
-        let mut named = filter.iter().map(|(kind, wanted)| entity.get(kind).map(|name| (name, wanted)));
-        (!strict || entity.len() == filter.len())
-            && named.all(|found| found.is_some_and(|(name, wanted)| wanted.as_ref().is_none_or(|wanted| wanted == name)))
+        let has = |(kind, wanted): (&String, &Option<Option<String>>)| {
+            entity.get(kind).is_some_and(|name| wanted.as_ref().is_none_or(|wanted| wanted == name))
+        };
+        (!strict || entity.len() == filter.len()) && filter.iter().all(has)
     };
     let entries = state.quotas.all().filter(|(entity, _)| fits(entity)).map(|(entity, values)| Entry {
         entity: entity

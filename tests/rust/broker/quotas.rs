@@ -90,12 +90,7 @@ fn what_makes_no_sense_is_refused_in_kafkas_words() {
         (&[("thing", Some("c"))], PRODUCER, 1.0, "Unhandled client quota entity type: thing"),
         (&[("user", Some(""))], PRODUCER, 1.0, "Empty user not supported"),
         (&[], PRODUCER, 1.0, "Invalid empty client quota entity"),
-        (
-            &[("ip", Some("no host"))],
-            "connection_creation_rate",
-            1.0,
-            "no host is not a valid IP or resolvable host.",
-        ),
+        (&[("ip", Some("no host"))], "connection_creation_rate", 1.0, "no host is not a valid IP or resolvable host."),
     ] {
         assert_eq!(set(&mut world, entity, key, Some(value)), (ErrorCode::INVALID_REQUEST, Some(why.to_owned())));
     }
@@ -132,7 +127,12 @@ fn who_produces_too_fast_is_told_at_once_and_not_heard_for_a_while() {
     world.advance(12 * SECOND);
     assert_eq!(produce_bytes(&mut world, 1, 5_000), 0);
     // Nobody waits for an answer, and nobody is heard.
-    world.send(1, 12, 9, &produce::Request { acks: 0, ..produce_request("t", batch(&[&"x".repeat(9_000)], Producer::NONE)) });
+    world.send(
+        1,
+        12,
+        9,
+        &produce::Request { acks: 0, ..produce_request("t", batch(&[&"x".repeat(9_000)], Producer::NONE)) },
+    );
     assert_eq!(world.next(1), Got::Nothing);
     assert!(world.cluster.is_parked(Connection(1)));
     world.cluster.disconnect(world.now, Connection(1));
