@@ -3,6 +3,8 @@
 Each has four doors: `SSL`; `MTLS`, which is SSL with a certificate of the client; `SASL_PLAINTEXT`; `SASL_SSL`. All mechanisms are
 served, alice's password is everywhere the same, and one throw-away authority vouches for everybody. Behind `SHORT`, which is
 SASL_PLAINTEXT, a session lasts two seconds.
+
+Behind SASL_PLAINTEXT access control lists are kept, which the super user admin makes; what they do not speak of is open to all.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from klamm.testing import CertificateAuthority, DevBroker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-USER, PASSWORD = "alice", "s3cr=t word"  # without a comma, on which Kafka's formatting tool splits
+ADMIN, USER, PASSWORD = "admin", "alice", "s3cr=t word"  # without a comma, on which Kafka's formatting tool splits
 PASSWORDS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 HOSTS = ["localhost", "127.0.0.1"]
 SESSION_S = 2.0
@@ -79,11 +81,13 @@ def _credentials() -> Iterator[tuple[CertificateAuthority, Path]]:
 def dev_brokers() -> Iterator[Secured]:
     """A dev broker behind every door: each serves one."""
     users = {name: {USER: PASSWORD} for name in PASSWORDS}
+    acls = {"super_users": [ADMIN], "allow_everyone_if_no_acl_found": True}
+    admitted = {**users, "PLAIN": {USER: PASSWORD, ADMIN: PASSWORD}}
     with _credentials() as (authority, home), contextlib.ExitStack() as running:
         kinds: dict[str, dict[str, Any]] = {
             "SSL": {"tls": authority},
             "MTLS": {"tls": authority, "client_auth": True},
-            "SASL_PLAINTEXT": {"sasl": {**users, "OAUTHBEARER": None}},
+            "SASL_PLAINTEXT": {"sasl": {**admitted, "OAUTHBEARER": None}, **acls},
             "SASL_SSL": {"sasl": {**users, "OAUTHBEARER": None}, "tls": authority},
             "SHORT": {"sasl": {**users, "OAUTHBEARER": None}, "sasl_session": SESSION_S},
         }
@@ -117,7 +121,7 @@ def real_kafka() -> Iterator[Secured]:
 def _kafka_config(home: Path) -> dict[str, object]:
     security = "org.apache.kafka.common.security"
     modules = {
-        "plain": f'{security}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
+        "plain": f'{security}.plain.PlainLoginModule required user_{USER}="{PASSWORD}" user_{ADMIN}="{PASSWORD}";',
         "scram-sha-256": f"{security}.scram.ScramLoginModule required;",
         "scram-sha-512": f"{security}.scram.ScramLoginModule required;",
         "oauthbearer": f'{security}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
@@ -129,6 +133,10 @@ def _kafka_config(home: Path) -> dict[str, object]:
         "ssl.truststore.location": home / "ca.pem",
         "listener.name.mtls.ssl.client.auth": "required",
         "sasl.enabled.mechanisms": ",".join(name.upper() for name in modules),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        # The node itself comes in by a plaintext door.
+        "super.users": f"User:{ADMIN};User:ANONYMOUS",
+        "allow.everyone.if.no.acl.found": "true",
     }
     for listener in ("sasl_plaintext", "sasl_ssl", "short"):
         for name, module in modules.items():

@@ -474,6 +474,8 @@ class DevBrokerCore:
         fsync: bool = False,
         sasl: Mapping[str, Mapping[str, str] | None] | None = None,
         sasl_session: float | None = None,
+        super_users: Sequence[str] | None = None,
+        allow_everyone_if_no_acl_found: bool = False,
         tls: tuple[str, str] | None = None,
         client_ca: str | None = None,
     ) -> Self: ...

@@ -22,7 +22,7 @@ from klamm._klamm import CertificateAuthority, DevBrokerCore
 from klamm.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from os import PathLike
     from types import TracebackType
 
@@ -93,6 +93,13 @@ class DevBroker(DevBrokerCore):
 
         with DevBroker(tls=True, client_auth=True, sasl={"SCRAM-SHA-512": {"alice": "secret"}}) as broker:
             producer = klamm.Producer(broker.client_config("alice"))
+
+    With `super_users` it matters who a client is: they may do everything, and others what access control lists (ACLs) allow, which
+    other clients' administrators and Kafka's own tools make. A name is that of a login, or of a certificate as in "CN=admin"; clients
+    that have neither are "ANONYMOUS". With `allow_everyone_if_no_acl_found` what no rule speaks of is open to all.
+
+        with DevBroker(sasl={"PLAIN": {"admin": "secret", "alice": "secret"}}, super_users=["admin"]) as broker:
+            admin = klamm.Admin(broker.client_config("admin"))
     """
 
     _authority: CertificateAuthority | None
@@ -117,12 +124,19 @@ class DevBroker(DevBrokerCore):
         fsync: bool = False,
         sasl: Mapping[Mechanism, Mapping[str, str] | None] | None = None,
         sasl_session: float | None = None,
+        super_users: Iterable[str] | None = None,
+        allow_everyone_if_no_acl_found: bool = False,
         tls: bool | CertificateAuthority | tuple[str, str] = False,
         client_auth: bool = False,
     ) -> Self:
         """Make a cluster that does not run yet."""
         if client_auth and not tls:
             raise ConfigError("client_auth needs tls", hint="certificates are shown where connections are encrypted")
+        if allow_everyone_if_no_acl_found and super_users is None:
+            raise ConfigError(
+                "allow_everyone_if_no_acl_found needs super_users",
+                hint="who they are switches authorization on; [] is nobody",
+            )
         authority = tls if isinstance(tls, CertificateAuthority) else CertificateAuthority() if tls else None
         pair = None
         if authority is not None:
@@ -144,6 +158,8 @@ class DevBroker(DevBrokerCore):
             if sasl is None
             else {name: None if users is None else dict(users) for name, users in sasl.items()},
             sasl_session=sasl_session,
+            super_users=None if super_users is None else list(super_users),
+            allow_everyone_if_no_acl_found=allow_everyone_if_no_acl_found,
             tls=pair,
             client_ca=authority.pem if authority is not None and client_auth else None,
         )

@@ -1,7 +1,7 @@
 //! The cluster as a machine without I/O: frames and time go in, replies come out.
 //!
 //! ```text
-//! connect(node, c)  handle(now, c, frame)  disconnect(now, c)  handle_timeout(now)    in
+//! connect(node, c)  certify(c, name)  handle(now, c, frame)  disconnect(now, c)  handle_timeout(now)    in
 //! poll_send() -> Output     next_timeout() -> Time     is_parked(c)              out
 //! kill  start_node  move_leader  move_coordinator  fault                         what a test does to it
 //! ```
@@ -37,7 +37,7 @@ pub enum Output {
     Reply {
         /// To whom.
         connection: Connection,
-        /// Pieces of the frame; the long ones are slices of the log.
+        /// Pieces of the frame; the long ones are slices of the log. None if there is only to be read on.
         parts: Vec<Bytes>,
     },
     /// Close the connection once what came before is written: the client broke the protocol.
@@ -108,6 +108,11 @@ impl Cluster {
     pub fn connect(&mut self, node: i32, connection: Connection) {
         self.clients
             .insert(connection, Client { node, queue: VecDeque::new(), parked: None, struck: None, late: None });
+    }
+
+    /// A client showed a certificate, which names somebody.
+    pub fn certify(&mut self, connection: Connection, name: String) {
+        self.state.certified.insert(connection, name);
     }
 
     /// A client is gone; what it asked for is forgotten, and what it held of share groups is free.
@@ -260,7 +265,7 @@ impl Cluster {
             let is_refused = self.state.door.as_ref().is_some_and(|door| door.is_refused(connection));
             match outcome {
                 Outcome::Reply(parts) => self.answer(now, connection, parts, struck),
-                Outcome::Silent => {}
+                Outcome::Silent => self.pause(now, connection),
                 Outcome::Park(parked) => {
                     if let Some(client) = self.clients.get_mut(&connection) {
                         self.deadlines.extend(parked.deadline.map(|at| (at, connection)));
@@ -323,8 +328,11 @@ impl Cluster {
     /// Sends an answer, or what a fault leaves of it.
     fn answer(&mut self, now: Time, connection: Connection, parts: Vec<Bytes>, struck: Option<Struck>) {
         let Some(Struck { action, random, api, context }) = struck else {
-            return self.outputs.push_back(Output::Reply { connection, parts });
+            self.outputs.push_back(Output::Reply { connection, parts });
+            return self.pause(now, connection);
         };
+        // Whatever else happens to the answer, it is later than that.
+        self.state.quotas.take_pause(connection);
         let parts = match action {
             Action::Delay(by) => {
                 let late = Late { pieces: [parts].into(), at: now.saturating_add(by), every: by };
@@ -340,11 +348,18 @@ impl Cluster {
                 self.outputs.push_back(Output::Reply { connection, parts: vec![fault::half(&parts)] });
                 return self.close(connection);
             }
-            Action::Throttle(by) => handlers::throttled(&context, api, &parts, by).unwrap_or(parts),
+            Action::Throttle(by) => handlers::throttled(&context, api, &parts, by, false).unwrap_or(parts),
             Action::Corrupt => vec![fault::corrupt(&parts, random)],
             Action::Drop | Action::Error(_) => parts,
         };
         self.outputs.push_back(Output::Reply { connection, parts });
+    }
+
+    /// Has a connection wait that is over its quota. That it may go on, the listener hears by an answer of no bytes.
+    fn pause(&mut self, now: Time, connection: Connection) {
+        if let Some(by) = self.state.quotas.take_pause(connection) {
+            self.hold_back(connection, Late { pieces: [Vec::new()].into(), at: now.saturating_add(by), every: by });
+        }
     }
 
     fn hold_back(&mut self, connection: Connection, late: Late) {

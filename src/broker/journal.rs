@@ -5,14 +5,16 @@
 //! entry   kind i8 | fields, in Kafka's flexible encoding
 //! ```
 //!
-//! Kept are topics, configurations, records, committed offsets, producer ids and what partitions know of producers, and
-//! transactions, and users of SCRAM that came over the protocol. A transaction that is open at the end goes on, until its time is over, as its coordinator would read it from
+//! Kept are topics, configurations, records, committed offsets, producer ids and what partitions know of producers,
+//! transactions, access rules, quotas, and users of SCRAM that came over the protocol. A transaction that is open at the end goes on, until its time is over, as its coordinator would read it from
 //! its log. Members of groups and the state of share groups are not kept, so members join anew. The journal only
 //! grows.
 
+use super::authorizer::{Kind, Operation, Pattern, Permission, Rule};
 use super::configs::Configs;
 use super::group::offsets::Committed;
 use super::log::Log;
+use super::quotas;
 use super::sasl::Secret;
 use super::state::{Clock, State};
 use super::transactions::Saved;
@@ -87,6 +89,26 @@ message! {
         salt: Bytes,
         password: Bytes,
     }
+    struct Acl {
+        kind: i8,
+        pattern: i8,
+        name: String,
+        principal: String,
+        host: String,
+        operation: i8,
+        permission: i8,
+        is_there: bool,
+    }
+    struct Quota {
+        entity: Vec<Part>,
+        key: String,
+        value: f64,
+        is_there: bool,
+    }
+    struct Part {
+        kind: String,
+        name: Option<String>,
+    }
     struct GroupConfig {
         group: String,
         name: String,
@@ -140,6 +162,24 @@ entries! {
     12 Transaction(Saved),
     /// Somebody who logs in by SCRAM.
     13 User(User),
+    /// A rule is new, or gone.
+    14 Acl(Acl),
+    15 Quota(Quota),
+}
+
+impl Acl {
+    /// `None` if the numbers are those of another version.
+    fn rule(self) -> Option<Rule> {
+        Some(Rule {
+            kind: Kind::from_number(self.kind)?,
+            pattern: Pattern::from_number(self.pattern)?,
+            name: self.name,
+            principal: self.principal,
+            host: self.host,
+            operation: Operation::from_number(self.operation)?,
+            permission: Permission::from_number(self.permission)?,
+        })
+    }
 }
 
 impl Entry {
@@ -197,6 +237,28 @@ impl Entry {
         };
         let iterations = i32::try_from(iterations).unwrap_or(-1);
         Self::User(User { mechanism, name: name.to_owned(), iterations, salt: salt.into(), password: password.into() })
+    }
+
+    pub fn rule(rule: &Rule, is_there: bool) -> Self {
+        Self::Acl(Acl {
+            kind: rule.kind.number(),
+            pattern: rule.pattern.number(),
+            name: rule.name.clone(),
+            principal: rule.principal.clone(),
+            host: rule.host.clone(),
+            operation: rule.operation.number(),
+            permission: rule.permission.number(),
+            is_there,
+        })
+    }
+
+    pub fn quota(entity: &quotas::Entity, key: &str, value: Option<f64>) -> Self {
+        Self::Quota(Quota {
+            entity: entity.iter().map(|(kind, name)| Part { kind: kind.clone(), name: name.clone() }).collect(),
+            key: key.to_owned(),
+            value: value.unwrap_or(0.0),
+            is_there: value.is_some(),
+        })
     }
 
     pub fn ended(producer_id: i64, partitions: &BTreeSet<i32>, committed: bool) -> Self {
@@ -363,6 +425,16 @@ impl State {
                     credentials.set(mechanism, &name, Secret::Salted { iterations, salt, password });
                 }
             },
+            Entry::Acl(acl) => {
+                let is_there = acl.is_there;
+                if let Some(rule) = acl.rule() {
+                    self.redo_rule(rule, is_there);
+                }
+            }
+            Entry::Quota(Quota { entity, key, value, is_there }) => {
+                let entity = entity.into_iter().map(|part| (part.kind, part.name)).collect();
+                self.set_quota(&entity, &key, is_there.then_some(value));
+            }
             Entry::Transaction(saved) => transactions.restore(memory, clock, saved),
         }
     }

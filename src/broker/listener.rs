@@ -9,6 +9,7 @@
 use super::control::{Commands, Control};
 use super::disk::Disk;
 use super::machine::Machine;
+use super::subject;
 use super::{Cluster, Connection, Node, Options, Output, Time};
 use crate::frame::Frames;
 use crate::net::{Event, Listener, Poller, Received, Stream, Wake, tls};
@@ -153,6 +154,8 @@ struct Peer {
     ended: bool,
     /// Nothing more is read or handled; the stream is closed once its answers are written.
     closing: bool,
+    /// Whether it was looked at whom its certificate names, which is there when the first frame is.
+    is_certified: bool,
     /// Answers queued and not known to be written, bytes.
     queued: usize,
 }
@@ -323,8 +326,16 @@ impl Server {
                         }
                     }
                     let frames = Frames::new(self.machine.max_frame());
-                    let peer =
-                        Peer { node: *node, stream, frames, unread: false, ended: false, closing: false, queued: 0 };
+                    let peer = Peer {
+                        node: *node,
+                        stream,
+                        frames,
+                        unread: false,
+                        ended: false,
+                        closing: false,
+                        is_certified: false,
+                        queued: 0,
+                    };
                     self.peers.insert(token, peer);
                     self.machine.connect(*node, Connection(token as u64));
                 }
@@ -393,6 +404,11 @@ impl Server {
             }
             match peer.frames.next_frame() {
                 Ok(Some(frame)) => {
+                    if !std::mem::replace(&mut peer.is_certified, true)
+                        && let Some(name) = peer.stream.peer_certificate().and_then(subject::of)
+                    {
+                        self.machine.certify(connection, name);
+                    }
                     self.machine.handle(self.now(), connection, frame);
                     self.deliver(Some(token));
                 }

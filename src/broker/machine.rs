@@ -49,6 +49,13 @@ impl Machine {
         }
     }
 
+    /// A client showed a certificate.
+    pub fn certify(&mut self, connection: Connection, name: String) {
+        if let Self::Modern(cluster) = self {
+            cluster.certify(connection, name);
+        }
+    }
+
     pub fn disconnect(&mut self, now: Time, connection: Connection) {
         match self {
             Self::Modern(cluster) => cluster.disconnect(now, connection),

@@ -10,13 +10,15 @@
 //! old/       brokers of Kafka 0.6 and 0.7 in its place      machine  one or the other      version  which
 //! handlers/  one file per API, under the name of its `api/` file: versions served and what is left out
 //! sasl       who may come in: users, and what is known of each connection that has to log in
-//! certificates  a throw-away authority for TLS
+//! authorizer  who may do what      quotas  how much of it
+//! certificates  a throw-away authority for TLS      subject  whom a certificate names
 //! state      what the nodes know in common: topics, logs, groups, producer ids
 //! ```
 //!
 //! One state serves all nodes: a node is a view of it that answers only for what it leads or coordinates, so that
-//! clients have to find leaders as in a real cluster. Left out so far: fetch sessions, ACLs.
+//! clients have to find leaders as in a real cluster. Left out so far: fetch sessions.
 
+mod authorizer;
 #[cfg(feature = "tls")]
 mod certificates;
 mod cleaner;
@@ -35,14 +37,17 @@ mod log;
 mod machine;
 pub mod old;
 mod pattern;
+mod quotas;
 mod requests;
 mod sasl;
 mod state;
+mod subject;
 mod topics;
 mod transactions;
 mod version;
 
 pub use crate::net::tls::Server as TlsServer;
+pub use authorizer::Acls;
 #[cfg(feature = "tls")]
 pub use certificates::{Authority, Certificate};
 pub use cluster::{Cluster, Connection, Output};
@@ -84,6 +89,8 @@ pub struct Options {
     pub group_initial_rebalance_delay: Duration,
     /// Whether clients have to say who they are.
     pub sasl: Option<Sasl>,
+    /// Whether it is decided who may do what.
+    pub acls: Option<Acls>,
     /// Whether connections are encrypted.
     pub tls: Option<TlsServer>,
     /// The release that clients meet.
@@ -105,6 +112,7 @@ impl Default for Options {
             transaction_version: 2,
             group_initial_rebalance_delay: Duration::ZERO,
             sasl: None,
+            acls: None,
             tls: None,
             as_version: Version::default(),
             old: old::Settings::default(),

@@ -1,14 +1,16 @@
 //! What the nodes of a cluster know in common, without connections: handlers change it and nothing else does.
 
+use super::authorizer::Authorizer;
 use super::group::Groups;
 use super::journal::{Entry, Journal};
+use super::quotas::Quotas;
 use super::sasl::{Credentials, Door, Told};
 use super::topics::Topics;
 use super::transactions::{self, Ended, Transactions};
 use super::{Connection, Options, Time, Version, handlers};
 use crate::api::{ErrorCode, Release};
 use crate::wire::Uuid;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A node's id and the address clients reach it at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +132,12 @@ pub(super) struct State {
     pub door: Option<Door>,
     /// The users of SCRAM, who are kept whether or not anybody has to log in.
     pub credentials: Credentials,
+    /// Who may do what; `None` for everybody everything.
+    pub authorizer: Option<Authorizer>,
+    /// How much everybody may.
+    pub quotas: Quotas,
+    /// Whom the certificates of clients name.
+    pub certified: HashMap<Connection, String>,
     /// Connections whose parked request has something new to look at.
     pub woken: BTreeSet<Connection>,
     random: Random,
@@ -165,6 +173,9 @@ impl State {
             journal: Journal::default(),
             credentials: options.sasl.as_ref().map_or_else(Credentials::default, |sasl| Credentials::new(&sasl.users)),
             door: options.sasl.clone().map(Door::new),
+            authorizer: options.acls.clone().map(Authorizer::new),
+            quotas: Quotas::default(),
+            certified: HashMap::new(),
             woken: BTreeSet::new(),
             random,
         }
@@ -379,6 +390,7 @@ impl State {
 
     /// A connection is gone.
     pub fn hang_up(&mut self, connection: Connection) {
+        self.certified.remove(&connection);
         if let Some(door) = &mut self.door {
             door.hang_up(connection);
         }

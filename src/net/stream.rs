@@ -85,6 +85,11 @@ impl Stream {
         }
     }
 
+    /// The certificate that the peer showed, if it did.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        self.session.as_ref()?.peer_certificate()
+    }
+
     fn is_handshaking(&self) -> bool {
         self.session.as_ref().is_some_and(|s| s.is_handshaking())
     }

@@ -2,7 +2,7 @@
 
 use super::error::exception;
 use crate::api::{self, ErrorCode};
-use crate::broker::{Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, Seen, TlsServer, Version, old};
+use crate::broker::{Acls, Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, Seen, TlsServer, Version, old};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -55,7 +55,8 @@ impl DevBrokerCore {
     #[new]
     #[pyo3(signature = (
         brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2, as_version=None,
-        config=None, zookeeper=None, *, max_bytes=1 << 30, data_dir=None, fsync=false, sasl=None, sasl_session=None, tls=None, client_ca=None
+        config=None, zookeeper=None, *, max_bytes=1 << 30, data_dir=None, fsync=false, sasl=None, sasl_session=None, super_users=None,
+        allow_everyone_if_no_acl_found=false, tls=None, client_ca=None
     ))]
     #[allow(clippy::too_many_arguments, reason = "keywords of the Python class")]
     fn new(
@@ -73,6 +74,8 @@ impl DevBrokerCore {
         fsync: bool,
         sasl: Option<Users>,
         sasl_session: Option<f64>,
+        super_users: Option<Vec<String>>,
+        allow_everyone_if_no_acl_found: bool,
         tls: Option<(String, String)>,
         client_ca: Option<String>,
     ) -> PyResult<Self> {
@@ -89,6 +92,11 @@ impl DevBrokerCore {
         }
         let session = sasl_session.map(|seconds| duration(py, seconds)).transpose()?;
         let sasl = sasl.map(|users| Ok::<_, PyErr>(Sasl { users: mechanisms(py, users)?, session })).transpose()?;
+        let principal = |name: String| if name.contains(':') { name } else { format!("User:{name}") };
+        let acls = super_users.map(|names| Acls {
+            super_users: names.into_iter().map(principal).collect(),
+            allow_everyone_if_no_acl_found,
+        });
         let secure = |(certificate, key): (String, String)| TlsServer::new(&certificate, &key, client_ca.as_deref());
         let tls = tls.map(secure).transpose().map_err(|f| refused(py, &f.message, Some(&f.hint)))?;
         let options = Options {
@@ -101,6 +109,7 @@ impl DevBrokerCore {
             fsync,
             transaction_version,
             sasl,
+            acls,
             tls,
             as_version,
             old,

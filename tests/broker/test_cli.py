@@ -223,6 +223,15 @@ def test_the_dev_broker_asks_for_certificates_and_passwords():
         assert interrupt(process)[0] == 0
 
 
+def test_the_dev_broker_has_super_users():
+    with started("dev-broker", "--super-user", "admin") as process:
+        servers = process.stdout.readline().decode().strip()
+        refused = klamm("produce", "t", "-b", servers, stdin=b"x\n")
+        assert refused.returncode == 1
+        assert_one_error(refused.stderr, "AUTHORIZATION_FAILED")
+        assert interrupt(process)[0] == 0
+
+
 def test_the_dev_broker_can_be_an_older_kafka():
     with started("dev-broker", "--as-version", "0.7.2", "--partitions", "2") as process:
         with Consumer07(process.stdout.readline().decode().strip()) as consumer:

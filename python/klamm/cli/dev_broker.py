@@ -46,6 +46,12 @@ def add(commands: Commands) -> None:
         help="have clients log in: PLAIN=me:secret, SCRAM-SHA-256=..., SCRAM-SHA-512=..., or OAUTHBEARER, which takes "
         "unsecured tokens; may be repeated",
     )
+    parser.add_argument(
+        "--super-user",
+        metavar="NAME",
+        action="append",
+        help="have access control lists say what others may do; may be repeated. A client that does not log in is ANONYMOUS",
+    )
     parser.add_argument("--tls", action="store_true", help="encrypt connections, with a throw-away authority")
     parser.add_argument("--client-auth", action="store_true", help="ask clients for a certificate, too; implies --tls")
     add_json(parser, "print one object: bootstrap_servers, brokers; with --tls the files that clients need")
@@ -85,6 +91,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
             data_dir=args.data_dir,
             fsync=args.fsync,
             sasl=_users(args.sasl),
+            super_users=args.super_user,
             tls=args.tls or args.client_auth,
             client_auth=args.client_auth,
         ) as broker:

@@ -3,13 +3,19 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::add_offsets_to_txn::{Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::{ProducerId, State};
 use crate::broker::transactions::{OFFSETS_TOPIC, offsets_partition};
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let id = request.transactional_id.as_str();
     let producer = ProducerId { id: request.producer_id, epoch: request.producer_epoch };
-    let added = if id.is_empty() {
+    let may_write = state.check(context, Operation::Write, Resource::TransactionalId(id));
+    let allowed =
+        may_write.and_then(|()| state.check(context, Operation::Read, Resource::Group(&request.group_id)));
+    let added = if allowed.is_err() {
+        allowed
+    } else if id.is_empty() {
         Err(ErrorCode::INVALID_REQUEST)
     } else if !state.is_coordinator(context.node, id) {
         Err(ErrorCode::NOT_COORDINATOR)

@@ -1,20 +1,28 @@
 //! AddPartitionsToTxn v0 to v5: makes partitions part of a transaction, all of one transaction or none.
 //!
-//! v4 and later are for brokers; like a Kafka without authorization, this one serves them to everybody.
+//! v4 and later are for brokers: who may not act for the cluster is refused.
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::add_partitions_to_txn::{PartitionResult, Request, Response, Topic, TopicResult, Transaction};
 use crate::api::add_partitions_to_txn::TransactionResult;
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::{ProducerId, State};
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     if context.version >= 4 {
+        if let Err(code) = state.check(context, Operation::ClusterAction, Resource::Cluster) {
+            return Answer::Reply(refuse(request, code));
+        }
         let results = request.transactions.into_iter().map(|transaction| TransactionResult {
             topic_results: add(state, context, &transaction),
             transactional_id: transaction.transactional_id,
         });
         return Answer::Reply(Response { results_by_transaction: results.collect(), ..Response::default() });
+    }
+    let id = Resource::TransactionalId(&request.v3_and_below_transactional_id);
+    if let Err(code) = state.check(context, Operation::Write, id) {
+        return Answer::Reply(refuse(request, code));
     }
     let transaction = Transaction {
         transactional_id: request.v3_and_below_transactional_id,
@@ -43,7 +51,13 @@ fn add(state: &mut State, context: &Context, wanted: &Transaction) -> Vec<TopicR
         usize::try_from(index).is_ok_and(|index| state.topics.get(topic).is_some_and(|t| index < t.partitions.len()))
     };
     let pairs = || wanted.topics.iter().flat_map(|t| t.partitions.iter().map(|index| (t.name.as_str(), *index)));
-    let missing = pairs().any(|(topic, index)| !exists(state, topic, index));
+    // Brokers have asked for whoever they ask for.
+    let may_write = |state: &State, topic: &str| match context.version {
+        4.. => Ok(()),
+        _ => state.check(context, Operation::Write, Resource::Topic(topic)),
+    };
+    let refused = wanted.topics.iter().any(|topic| may_write(state, &topic.name).is_err());
+    let missing = refused || pairs().any(|(topic, index)| !exists(state, topic, index));
     let producer = ProducerId { id: wanted.producer_id, epoch: wanted.producer_epoch };
     let id = wanted.transactional_id.as_str();
     let added = if missing {
@@ -58,6 +72,7 @@ fn add(state: &mut State, context: &Context, wanted: &Transaction) -> Vec<TopicR
         state.transactions.add(&mut state.memory, context.clock, id, producer, pairs())
     };
     let mut judge = |topic: &str, index| match added {
+        Err(ErrorCode::OPERATION_NOT_ATTEMPTED) if let Err(code) = may_write(state, topic) => code,
         Err(ErrorCode::OPERATION_NOT_ATTEMPTED) if !exists(state, topic, index) => {
             ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
         }

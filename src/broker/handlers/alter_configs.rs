@@ -5,21 +5,25 @@ use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::alter_configs::{Request, Resource, ResourceResponse, Response};
 use crate::api::describe_configs::{GROUP, TOPIC};
+use crate::broker::authorizer::{self, Operation};
 use crate::broker::configs::Configs;
 use crate::broker::group;
 use crate::broker::journal::Entry;
 use crate::broker::state::State;
 use std::collections::BTreeMap;
 
-pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let mut times = BTreeMap::<_, usize>::new();
     for resource in &request.resources {
         *times.entry((resource.resource_type, resource.resource_name.clone())).or_default() += 1;
     }
     let responses = request.resources.into_iter().map(|resource| {
         let again = times.get(&(resource.resource_type, resource.resource_name.clone())).is_some_and(|n| *n > 1);
+        let what = authorizer::Resource::of_configs(resource.resource_type, &resource.resource_name);
+        let allowed = state.check(context, Operation::AlterConfigs, what);
         let altered = match (again, resource.resource_type) {
             (true, _) => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.")),
+            _ if let Err(code) = allowed => Err(code.into()),
             (false, TOPIC) => alter_topic(state, &resource, request.validate_only),
             (false, GROUP) => alter_group(state, &resource, request.validate_only),
             (false, other) => {

@@ -3,10 +3,14 @@
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::alter_partition_reassignments::{Partition, PartitionResponse, Request, Response, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::State;
 use std::collections::BTreeSet;
 
-pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
+        return Answer::Reply(refuse(request, code));
+    }
     let may_grow = request.allow_replication_factor_change;
     let responses = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.into_iter().map(|wanted| {

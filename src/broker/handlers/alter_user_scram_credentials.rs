@@ -4,6 +4,7 @@
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::alter_user_scram_credentials::{Request, Response, SCRAM_SHA_256, SCRAM_SHA_512, UserResult};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::journal::Entry;
 use crate::broker::sasl::Secret;
 use crate::broker::state::State;
@@ -18,7 +19,10 @@ const COST: usize = 256;
 /// A mechanism and what becomes of it; `None` if it goes.
 type Change = (i8, Option<Secret>);
 
-pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
+        return Answer::Reply(refuse(request, code));
+    }
     let mut users: BTreeMap<String, Result<Vec<Change>, Refusal>> = BTreeMap::new();
     let mut add = |user: String, change: Result<Change, Refusal>| {
         let changes = users.entry(user).or_insert_with(|| Ok(Vec::new()));

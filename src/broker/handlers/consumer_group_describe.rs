@@ -1,16 +1,25 @@
 //! ConsumerGroupDescribe v0 and v1: groups of KIP-848 and their members.
 
-use super::{Answer, Context, group_operations};
+use super::{Answer, Context};
 use crate::api::ErrorCode;
-use crate::api::consumer_group_describe::{Group, Request, Response};
+use crate::api::consumer_group_describe::{Group, Member, Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group;
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
-    let operations = group_operations(request.include_authorized_operations);
+    let may_describe = |topic: &String| state.allows(context, Operation::Describe, Resource::Topic(topic));
+    let wanted = request.include_authorized_operations;
     let describe = |group_id: String| match group(state, context, group_id) {
         found if found.error_code.is_error() => found,
-        found => Group { authorized_operations: operations, ..found },
+        found if !found.members.iter().flat_map(topics).all(may_describe) => {
+            let why = "The group has described topic(s) that the client is not authorized to describe.";
+            failed(found.group_id, ErrorCode::TOPIC_AUTHORIZATION_FAILED, Some(why.to_owned()))
+        }
+        found => {
+            let authorized_operations = state.operations_if(wanted, context, Resource::Group(&found.group_id));
+            Group { authorized_operations, ..found }
+        }
     };
     Answer::Reply(Response { groups: request.group_ids.into_iter().map(describe).collect(), ..Response::default() })
 }
@@ -20,8 +29,19 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
     Response { groups: request.group_ids.into_iter().map(refuse).collect(), ..Response::default() }
 }
 
+/// The topics that a member has to do with.
+fn topics(member: &Member) -> impl Iterator<Item = &String> {
+    member.subscribed_topic_names.iter().chain(member.assignment.topic_partitions.iter().map(|t| &t.topic_name))
+}
+
+fn failed(group_id: String, error_code: ErrorCode, error_message: Option<String>) -> Group {
+    Group { group_id, error_code, error_message, ..Group::default() }
+}
+
 fn group(state: &State, context: &Context, group_id: String) -> Group {
-    let failed = |group_id, error_code, why| Group { group_id, error_code, error_message: why, ..Group::default() };
+    if let Err(error_code) = state.check(context, Operation::Describe, Resource::Group(&group_id)) {
+        return failed(group_id, error_code, None);
+    }
     if group_id.is_empty() {
         return failed(group_id, ErrorCode::INVALID_GROUP_ID, None);
     }

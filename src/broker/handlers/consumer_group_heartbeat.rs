@@ -9,6 +9,7 @@
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::consumer_group_heartbeat::{JOIN, LEAVE, LEAVE_STATIC, Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::consumer::Beat;
 use crate::broker::group::{Assignor, Group};
 use crate::broker::pattern::Pattern;
@@ -27,6 +28,10 @@ pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
 }
 
 fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Response, Refusal> {
+    state.check(context, Operation::Read, Resource::Group(&request.group_id))?;
+    for name in request.subscribed_topic_names.iter().flatten() {
+        state.check(context, Operation::Describe, Resource::Topic(name))?;
+    }
     check(context.version, request)?;
     let group_id = request.group_id.as_str();
     if !state.is_coordinator(context.node, group_id) {

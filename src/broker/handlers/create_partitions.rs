@@ -4,10 +4,11 @@
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::create_partitions::{Request, Response, Topic, TopicResult};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::State;
 use std::collections::{HashMap, HashSet};
 
-pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let mut times: HashMap<String, usize> = HashMap::new();
     for topic in &request.topics {
         *times.entry(topic.name.clone()).or_default() += 1;
@@ -16,7 +17,10 @@ pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer
         let again = times.get(&topic.name).is_some_and(|n| *n > 1);
         let grown = match again {
             true => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Duplicate topic in request.")),
-            false => grow(state, &topic, request.validate_only),
+            false => match state.check(context, Operation::Alter, Resource::Topic(&topic.name)) {
+                Ok(()) => grow(state, &topic, request.validate_only),
+                Err(code) => Err(code.into()),
+            },
         };
         let refusal = grown.err().unwrap_or(ErrorCode::NONE.into());
         TopicResult { name: topic.name, error_code: refusal.code, error_message: refusal.message }

@@ -6,6 +6,7 @@
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::create_topics::{ConfigResult, ReplicaAssignment, Request, Response, Topic, TopicResult};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::configs::{Configs, Listed};
 use crate::broker::state::State;
 use std::collections::{HashMap, HashSet};
@@ -14,19 +15,23 @@ use std::collections::{HashMap, HashSet};
 const SOURCE_TOPIC: i8 = 1;
 const SOURCE_DEFAULT: i8 = 5;
 
-pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let mut times: HashMap<String, usize> = HashMap::new();
     for topic in &request.topics {
         *times.entry(topic.name.clone()).or_default() += 1;
     }
+    let all = state.allows(context, Operation::Create, Resource::Cluster);
     let topics = request.topics.into_iter().map(|topic| {
         let name = topic.name.clone();
         let plan = match times.get(&name) {
             Some(2..) => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Duplicate topic name.")),
+            _ if !all && !state.allows(context, Operation::Create, Resource::Topic(&name)) => {
+                Err(Refusal::new(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
+            }
             _ => plan(state, topic),
         };
         match plan {
-            Ok(plan) => create(state, name, plan, request.validate_only),
+            Ok(plan) => create(state, context, name, plan, request.validate_only),
             Err(Refusal { code, message }) => {
                 TopicResult { name, error_code: code, error_message: message, ..TopicResult::default() }
             }
@@ -47,7 +52,7 @@ struct Plan {
     configs: Configs,
 }
 
-fn create(state: &mut State, name: String, plan: Plan, validate_only: bool) -> TopicResult {
+fn create(state: &mut State, context: &Context, name: String, plan: Plan, validate_only: bool) -> TopicResult {
     let topic_id = if validate_only { Default::default() } else { state.new_uuid() };
     let configs = plan.configs.list().map(|Listed { name, value, is_default }| ConfigResult {
         name: name.to_owned(),
@@ -69,7 +74,13 @@ fn create(state: &mut State, name: String, plan: Plan, validate_only: bool) -> T
         state.topics.create(&result.name, topic_id, plan.replicas, plan.configs);
         state.note_topic(&result.name);
     }
-    result
+    match state.check(context, Operation::DescribeConfigs, Resource::Topic(&result.name)) {
+        Ok(()) => result,
+        Err(topic_config_error_code) => {
+            let (topic_id, name) = (result.topic_id, result.name);
+            TopicResult { name, topic_id, topic_config_error_code, error_message: None, ..TopicResult::default() }
+        }
+    }
 }
 
 fn plan(state: &State, topic: Topic) -> Result<Plan, Refusal> {

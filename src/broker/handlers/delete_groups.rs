@@ -3,14 +3,18 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::delete_groups::{GroupResult, Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::journal::Entry;
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let delete = |group_id: String| {
-        let error_code = match state.is_coordinator(context.node, &group_id) {
-            true => state.groups.delete(&mut state.memory, &group_id),
-            false => ErrorCode::NOT_COORDINATOR,
+        let error_code = match state.check(context, Operation::Delete, Resource::Group(&group_id)) {
+            Err(code) => code,
+            Ok(()) if state.is_coordinator(context.node, &group_id) => {
+                state.groups.delete(&mut state.memory, &group_id)
+            }
+            Ok(()) => ErrorCode::NOT_COORDINATOR,
         };
         if !error_code.is_error() {
             state.journal.note(|| Entry::group_gone(&group_id));

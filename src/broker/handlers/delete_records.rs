@@ -5,6 +5,7 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::delete_records::{Partition, PartitionResponse, Request, Response, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::State;
 
 /// The end of the log.
@@ -39,6 +40,7 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
 }
 
 fn delete(state: &mut State, context: &Context, topic: &str, wanted: &Partition) -> Result<i64, ErrorCode> {
+    state.check(context, Operation::Delete, Resource::Topic(topic))?;
     let found = state.topics.get_mut(topic).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let only_compacted = found.configs.compact && !found.configs.delete;
     let partition = found.partition(wanted.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;

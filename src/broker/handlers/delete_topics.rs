@@ -5,6 +5,7 @@
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::delete_topics::{Request, Response, Topic, TopicResult};
+use crate::broker::authorizer::{Operation};
 use crate::broker::state::State;
 use std::collections::HashSet;
 
@@ -19,7 +20,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let again = !seen.insert((topic.name.clone(), topic_id));
         let name = match again {
             true => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Duplicate topic name or id.")),
-            false => find(state, &topic),
+            false => find(state, context, &topic),
         };
         let (name, refusal) = match name {
             Ok(name) => (Some(name), Refusal::from(ErrorCode::NONE)),
@@ -42,7 +43,9 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
     Response { responses, ..Response::default() }
 }
 
-fn find(state: &State, topic: &Topic) -> Result<String, Refusal> {
+fn find(state: &State, context: &Context, topic: &Topic) -> Result<String, Refusal> {
+    let name = topic.name.as_deref().unwrap_or_default();
+    state.check_topic(context, Operation::Delete, name, topic.topic_id)?;
     match (&topic.name, topic.topic_id.is_zero()) {
         (Some(name), true) => match state.topics.get(name) {
             Some(_) => Ok(name.clone()),

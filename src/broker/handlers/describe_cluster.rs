@@ -1,12 +1,12 @@
 //! DescribeCluster v0 to v2: the nodes that are up, and those that are not (fenced) if they are asked for. Clients do not
 //! reach controllers here, MISMATCHED_ENDPOINT_TYPE.
 
-use super::{Answer, Context, metadata};
+use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::describe_cluster::{BROKERS, Broker, CONTROLLERS, Request, Response};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     match request.endpoint_type {
         BROKERS => {}
         CONTROLLERS => return Answer::Reply(refuse(request, ErrorCode::MISMATCHED_ENDPOINT_TYPE)),
@@ -23,10 +23,8 @@ pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer
         cluster_id: state.cluster_id.clone(),
         controller_id: state.live().next().map_or(-1, |n| n.id),
         brokers: brokers.collect(),
-        cluster_authorized_operations: match request.include_cluster_authorized_operations {
-            true => metadata::CLUSTER_OPERATIONS,
-            false => i32::MIN,
-        },
+        cluster_authorized_operations: state
+            .cluster_operations_if(request.include_cluster_authorized_operations, context),
         ..Response::default()
     })
 }

@@ -4,6 +4,7 @@
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::describe_configs::{BROKER, Config, GROUP, Request, Resource, ResourceResult, Response, TOPIC};
+use crate::broker::authorizer::{self, Operation};
 use crate::broker::state::State;
 
 /// Where a value comes from.
@@ -13,9 +14,9 @@ const SOURCE_GROUP: i8 = 8;
 /// What a value is.
 const STRING: i8 = 2;
 
-pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let results = request.resources.into_iter().map(|resource| {
-        let found = describe(state, &resource);
+        let found = describe(state, context, &resource);
         let (configs, refusal) = match found {
             Ok(configs) => (configs, ErrorCode::NONE.into()),
             Err(refusal) => (Vec::new(), refusal),
@@ -44,8 +45,10 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
     Response { results: request.resources.into_iter().map(refuse).collect(), ..Response::default() }
 }
 
-fn describe(state: &State, resource: &Resource) -> Result<Vec<Config>, Refusal> {
+fn describe(state: &State, context: &Context, resource: &Resource) -> Result<Vec<Config>, Refusal> {
     let name = resource.resource_name.as_str();
+    let what = authorizer::Resource::of_configs(resource.resource_type, name);
+    state.check(context, Operation::DescribeConfigs, what)?;
     let config = |name: &str, value: String, is_default: bool, own: i8| Config {
         name: name.to_owned(),
         value: Some(value),

@@ -2,18 +2,22 @@
 //!
 //! A group that is unknown or of another protocol is `Dead`, from v6 on with GROUP_ID_NOT_FOUND.
 
-use super::{Answer, Context, group_operations};
+use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::describe_groups::{Group, Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group;
 use crate::broker::group::classic::Phase;
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
-    let operations = group_operations(request.include_authorized_operations);
+    let wanted = request.include_authorized_operations;
     let describe = |group_id: String| match group(state, context, group_id) {
         found if found.error_code.is_error() => found,
-        found => Group { authorized_operations: operations, ..found },
+        found => {
+            let authorized_operations = state.operations_if(wanted, context, Resource::Group(&found.group_id));
+            Group { authorized_operations, ..found }
+        }
     };
     Answer::Reply(Response { groups: request.groups.into_iter().map(describe).collect(), ..Response::default() })
 }
@@ -24,6 +28,9 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
 }
 
 fn group(state: &State, context: &Context, group_id: String) -> Group {
+    if let Err(error_code) = state.check(context, Operation::Describe, Resource::Group(&group_id)) {
+        return Group { group_id, error_code, ..Group::default() };
+    }
     if !state.is_coordinator(context.node, &group_id) {
         return Group { group_id, error_code: ErrorCode::NOT_COORDINATOR, ..Group::default() };
     }

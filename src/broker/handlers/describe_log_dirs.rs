@@ -4,6 +4,7 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::describe_log_dirs::{DirResult, PartitionResult, Request, Response, TopicResult};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::State;
 use crate::broker::topics::Topic;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const NAME: &str = "/dev-broker";
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    if let Err(error_code) = state.check(context, Operation::Describe, Resource::Cluster) {
+        return Answer::Reply(Response { error_code, ..Response::default() });
+    }
     let wanted: Option<BTreeMap<String, BTreeSet<i32>>> =
         request.topics.map(|topics| topics.into_iter().map(|t| (t.topic, t.partitions.into_iter().collect())).collect());
     let mut topics = Vec::new();

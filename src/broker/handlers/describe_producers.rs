@@ -3,6 +3,7 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::describe_producers::{PartitionResponse, ProducerState, Request, Response, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
@@ -26,6 +27,9 @@ fn failure(partition_index: i32, error_code: ErrorCode) -> PartitionResponse {
 }
 
 fn describe(state: &State, context: &Context, topic: &str, partition_index: i32) -> PartitionResponse {
+    if let Err(code) = state.check(context, Operation::Read, Resource::Topic(topic)) {
+        return failure(partition_index, code);
+    }
     let index = usize::try_from(partition_index).ok();
     let partition = state.topics.get(topic).zip(index).and_then(|(topic, index)| topic.partitions.get(index));
     let Some(partition) = partition else {

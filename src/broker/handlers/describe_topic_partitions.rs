@@ -1,9 +1,10 @@
 //! DescribeTopicPartitions v0: topics by name, a page at a time. Every replica that is up is in sync, so that none is
 //! eligible besides.
 
-use super::{Answer, Context, metadata};
+use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::describe_topic_partitions::{Cursor, PartitionResponse, Request, Response, Topic, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::State;
 use crate::broker::topics::{is_internal, valid_name};
 use std::collections::BTreeSet;
@@ -11,10 +12,11 @@ use std::collections::BTreeSet;
 /// Partitions a page has at most: Kafka's `max.request.partition.size.limit`.
 const MAX_PAGE: usize = 2000;
 
-pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let may_describe = |name: &str| state.allows(context, Operation::Describe, Resource::Topic(name));
     let all = request.topics.is_empty();
     let mut names: BTreeSet<String> = match all {
-        true => state.topics.names().map(str::to_owned).collect(),
+        true => state.topics.names().filter(|name| may_describe(name)).map(str::to_owned).collect(),
         false => request.topics.into_iter().map(|t| t.name).collect(),
     };
     let mut first = 0;
@@ -27,6 +29,10 @@ pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer
     let mut room = usize::try_from(request.response_partition_limit).unwrap_or(0).clamp(1, MAX_PAGE);
     let mut response = Response::default();
     for name in names {
+        if !may_describe(&name) {
+            response.topics.push(failure(name, ErrorCode::TOPIC_AUTHORIZATION_FAILED));
+            continue;
+        }
         let Some(topic) = state.topics.get(&name) else {
             let is_valid = valid_name(&name).is_ok();
             let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
@@ -59,7 +65,7 @@ pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer
             topic_id: topic.id,
             is_internal: is_internal(&name),
             partitions,
-            topic_authorized_operations: metadata::TOPIC_OPERATIONS,
+            topic_authorized_operations: state.operations(context, Resource::Topic(&name)),
             ..failure(name.clone(), ErrorCode::NONE)
         });
         if !is_whole {

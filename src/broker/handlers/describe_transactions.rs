@@ -3,6 +3,7 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::describe_transactions::{Request, Response, Topic, TransactionState};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
@@ -24,6 +25,7 @@ fn failure(transactional_id: String, error_code: ErrorCode) -> TransactionState 
 }
 
 fn describe(state: &State, context: &Context, id: &str) -> Result<TransactionState, ErrorCode> {
+    state.check(context, Operation::Describe, Resource::TransactionalId(id))?;
     if id.is_empty() {
         return Err(ErrorCode::INVALID_REQUEST);
     }
@@ -31,7 +33,8 @@ fn describe(state: &State, context: &Context, id: &str) -> Result<TransactionSta
         return Err(ErrorCode::NOT_COORDINATOR);
     }
     let txn = state.transactions.get(id).ok_or(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND)?;
-    let topics = txn.partitions.iter().map(|(topic, indexes)| Topic {
+    let may_describe = |topic: &str| state.allows(context, Operation::Describe, Resource::Topic(topic));
+    let topics = txn.partitions.iter().filter(|(topic, _)| may_describe(topic)).map(|(topic, indexes)| Topic {
         topic: topic.clone(),
         partitions: indexes.iter().copied().collect(),
     });

@@ -3,10 +3,14 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::describe_user_scram_credentials::{Credential, Request, Response, UserResult};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::State;
 use std::collections::BTreeMap;
 
-pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    if let Err(code) = state.check(context, Operation::Describe, Resource::Cluster) {
+        return Answer::Reply(refuse(request, code));
+    }
     let mut times = BTreeMap::<String, usize>::new();
     for user in request.users.unwrap_or_default() {
         *times.entry(user.name).or_default() += 1;

@@ -4,9 +4,13 @@
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::elect_leaders::{PREFERRED, PartitionResult, Request, Response, TopicPartitions, TopicResult, UNCLEAN};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
+        return Answer::Reply(refuse(request, code));
+    }
     if ![PREFERRED, UNCLEAN].contains(&request.election_type) {
         return Answer::Reply(refuse(request, ErrorCode::INVALID_REQUEST));
     }

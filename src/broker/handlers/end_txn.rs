@@ -5,6 +5,7 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::end_txn::{Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::{ProducerId, State};
 use crate::broker::transactions::End;
 
@@ -16,7 +17,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         committed: request.committed,
         raises_epoch: context.version >= 5,
     };
-    let ended = if id.is_empty() {
+    let allowed = state.check(context, Operation::Write, Resource::TransactionalId(id));
+    let ended = if let Err(code) = allowed {
+        Err(code)
+    } else if id.is_empty() {
         Err(ErrorCode::INVALID_REQUEST)
     } else if !state.is_coordinator(context.node, id) {
         Err(ErrorCode::NOT_COORDINATOR)

@@ -9,7 +9,9 @@ use super::{Answer, Context, Waiting};
 use crate::api::ErrorCode;
 use crate::api::fetch::{AbortedTransaction, LeaderIdAndEpoch, NodeEndpoint, Partition, PartitionResponse, Request};
 use crate::api::fetch::{Response, Topic, TopicResponse};
+use crate::broker::authorizer::{Operation};
 use crate::broker::log::Slice;
+use crate::broker::quotas::CONSUMER;
 use crate::broker::{Connection, formats};
 use crate::broker::state::State;
 use crate::broker::topics;
@@ -61,7 +63,8 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
 /// The answer, if there is enough to say or no time left to wait.
 pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expired: bool) -> Option<Response> {
     let mut response = Response::default();
-    let mut room = usize::try_from(request.max_bytes).unwrap_or(0).min(MAX_BYTES);
+    let most = state.at_once(context, CONSUMER, request.max_bytes);
+    let mut room = usize::try_from(most).unwrap_or(0).min(MAX_BYTES);
     let (mut available, mut ready) = (0, expired || request.topics.is_empty());
     for wanted in &request.topics {
         let mut partitions = Vec::with_capacity(wanted.partitions.len());
@@ -118,6 +121,7 @@ fn each_partition(state: &mut State, version: i16, request: &Request, mut each: 
 }
 
 fn topic<'a>(state: &'a mut State, context: &Context, wanted: &'a Topic) -> Result<&'a mut topics::Topic, ErrorCode> {
+    state.check_topic(context, Operation::Read, &wanted.topic, wanted.topic_id)?;
     state.topics.find(&wanted.topic, wanted.topic_id, context.version >= 13)
 }
 

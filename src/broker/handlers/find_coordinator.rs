@@ -5,10 +5,19 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::find_coordinator::{Coordinator, GROUP, Request, Response, TRANSACTION};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let find = |key: String| {
+        let allowed = match request.key_type {
+            GROUP => state.check(context, Operation::Describe, Resource::Group(&key)),
+            TRANSACTION => state.check(context, Operation::Describe, Resource::TransactionalId(&key)),
+            _ => Ok(()),
+        };
+        if let Err(code) = allowed {
+            return failure(key, code, None);
+        }
         let node = state.coordinator(&key).filter(|_| matches!(request.key_type, GROUP | TRANSACTION));
         match node {
             Some(node) => Coordinator {
@@ -19,14 +28,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
                 error_code: ErrorCode::NONE,
                 error_message: None,
             },
-            None => Coordinator {
-                key,
-                node_id: -1,
-                host: String::new(),
-                port: -1,
-                error_code: ErrorCode::INVALID_REQUEST,
-                error_message: Some(format!("no coordinator for key type {}", request.key_type)),
-            },
+            None => {
+                let why = format!("no coordinator for key type {}", request.key_type);
+                failure(key, ErrorCode::INVALID_REQUEST, Some(why))
+            }
         }
     };
     if context.version >= 4 {
@@ -38,15 +43,11 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 }
 
 pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |key| Coordinator {
-        key,
-        node_id: -1,
-        host: String::new(),
-        port: -1,
-        error_code,
-        error_message: None,
-    };
-    let coordinators = request.coordinator_keys.into_iter().map(refuse).collect();
+    let coordinators = request.coordinator_keys.into_iter().map(|key| failure(key, error_code, None)).collect();
     let (node_id, port, error_message) = (-1, -1, None);
     Response { error_code, error_message, node_id, port, coordinators, ..Response::default() }
+}
+
+fn failure(key: String, error_code: ErrorCode, error_message: Option<String>) -> Coordinator {
+    Coordinator { key, node_id: -1, host: String::new(), port: -1, error_code, error_message }
 }

@@ -3,12 +3,16 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::heartbeat::{Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::Claim;
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let group_id = request.group_id.as_str();
-    let alive = if group_id.is_empty() {
+    let allowed = state.check(context, Operation::Read, Resource::Group(group_id));
+    let alive = if allowed.is_err() {
+        allowed
+    } else if group_id.is_empty() {
         Err(ErrorCode::INVALID_GROUP_ID)
     } else if !state.is_coordinator(context.node, group_id) {
         Err(ErrorCode::NOT_COORDINATOR)

@@ -4,11 +4,12 @@ use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::describe_configs::{GROUP, TOPIC};
 use crate::api::incremental_alter_configs::{APPEND, DELETE, Request, Resource, ResourceResponse, Response, SET, SUBTRACT};
+use crate::broker::authorizer::{self, Operation};
 use crate::broker::journal::Entry;
 use crate::broker::state::State;
 use std::collections::BTreeMap;
 
-pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let validate_only = request.validate_only;
     let mut times = BTreeMap::<_, usize>::new();
     for resource in &request.resources {
@@ -18,7 +19,7 @@ pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer
         let again = times.get(&(resource.resource_type, resource.resource_name.clone())).is_some_and(|n| *n > 1);
         let altered = match again {
             true => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.")),
-            false => alter(state, &resource, validate_only),
+            false => alter(state, context, &resource, validate_only),
         };
         let refusal = altered.err().unwrap_or(ErrorCode::NONE.into());
         ResourceResponse {
@@ -42,7 +43,9 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
     Response { responses: request.resources.into_iter().map(refuse).collect(), ..Response::default() }
 }
 
-fn alter(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), Refusal> {
+fn alter(state: &mut State, context: &Context, resource: &Resource, validate_only: bool) -> Result<(), Refusal> {
+    let what = authorizer::Resource::of_configs(resource.resource_type, &resource.resource_name);
+    state.check(context, Operation::AlterConfigs, what)?;
     match resource.resource_type {
         TOPIC => alter_topic(state, resource, validate_only),
         GROUP => alter_group(state, resource, validate_only),

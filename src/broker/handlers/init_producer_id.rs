@@ -6,6 +6,7 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::init_producer_id::{Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::{ProducerId, State};
 use crate::broker::transactions::Init;
 
@@ -16,6 +17,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         (id, epoch) => Ok(Some(ProducerId { id, epoch })),
     };
     let given = claims.and_then(|claims| match &request.transactional_id {
+        None if !state.may_write_somewhere(context) => {
+            state.check(context, Operation::IdempotentWrite, Resource::Cluster)?;
+            Ok(ProducerId { id: state.producer_ids.next(), epoch: 0 })
+        }
         None => Ok(ProducerId { id: state.producer_ids.next(), epoch: 0 }),
         Some(id) => next(state, context, id, &request, claims),
     });
@@ -36,6 +41,7 @@ fn next(
     request: &Request,
     claims: Option<ProducerId>,
 ) -> Result<ProducerId, ErrorCode> {
+    state.check(context, Operation::Write, Resource::TransactionalId(id))?;
     if id.is_empty() {
         return Err(ErrorCode::INVALID_REQUEST);
     }

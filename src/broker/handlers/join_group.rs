@@ -6,6 +6,7 @@
 use super::{Answer, Context, Waiting};
 use crate::api::ErrorCode;
 use crate::api::join_group::{Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::classic::Joining;
 use crate::broker::group::{self, Group};
 use crate::broker::state::State;
@@ -59,6 +60,7 @@ pub(super) fn in_form(version: i16, answer: Response) -> Response {
 }
 
 fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), ErrorCode> {
+    state.check(context, Operation::Read, Resource::Group(&request.group_id))?;
     if request.group_id.is_empty() {
         return Err(ErrorCode::INVALID_GROUP_ID);
     }

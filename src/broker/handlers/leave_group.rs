@@ -3,12 +3,16 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::leave_group::{Member, MemberResponse, Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, mut request: Request) -> Answer<Response> {
     if context.version < 3 {
         let member_id = std::mem::take(&mut request.member_id);
         request.members = vec![Member { member_id, ..Member::default() }];
+    }
+    if let Err(code) = state.check(context, Operation::Read, Resource::Group(&request.group_id)) {
+        return Answer::Reply(refuse(request, code));
     }
     if request.group_id.is_empty() {
         return Answer::Reply(refuse(request, ErrorCode::INVALID_GROUP_ID));

@@ -3,14 +3,17 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::list_groups::{Group, Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let fits = |filter: &[String], what: &str| {
         filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(what))
     };
+    let all = state.allows(context, Operation::Describe, Resource::Cluster);
     let groups = state.groups.all().filter(|(id, group)| {
-        state.is_coordinator(context.node, id)
+        (all || state.allows(context, Operation::Describe, Resource::Group(id)))
+            && state.is_coordinator(context.node, id)
             && fits(&request.states_filter, group.state())
             && fits(&request.types_filter, group.kind())
     });

@@ -8,6 +8,7 @@ use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED};
 use crate::api::list_offsets::{MAX_TIMESTAMP, Partition, PartitionResponse, Request, Response, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::log::{Found, Log};
 use crate::broker::state::State;
 use crate::broker::topics::Topic;
@@ -19,7 +20,8 @@ const READ_COMMITTED: i8 = 1;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
-        let mut found = state.topics.find(&topic.name, Uuid::ZERO, false);
+        let allowed = state.check(context, Operation::Describe, Resource::Topic(&topic.name));
+        let mut found = allowed.and_then(|()| state.topics.find(&topic.name, Uuid::ZERO, false));
         let partitions = topic.partitions.iter().map(|wanted| {
             let answer = match &mut found {
                 Ok(topic) => look(topic, context, wanted, request.isolation_level == READ_COMMITTED),

@@ -5,6 +5,7 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::list_transactions::{Request, Response, TransactionState};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::pattern::Pattern;
 use crate::broker::state::State;
 use crate::broker::transactions::{Phase, Transaction};
@@ -19,6 +20,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let lasts = |t: &Transaction| context.clock.wall_ms.saturating_sub(t.start_ms);
     let wanted = |id: &str, t: &Transaction| {
         state.is_coordinator(context.node, id)
+            && state.allows(context, Operation::Describe, Resource::TransactionalId(id))
             && (request.state_filters.is_empty() || request.state_filters.iter().any(|s| s == t.phase.name()))
             && (request.producer_id_filters.is_empty() || request.producer_id_filters.contains(&t.producer.id))
             && (request.duration_filter < 0 || lasts(t) > request.duration_filter)

@@ -1,20 +1,16 @@
 //! Metadata v0 to v13: nodes, topics by name (any version) or id (v12 on), and who leads.
 //!
 //! A topic made by asking for it is there in the same answer; Kafka first says LEADER_NOT_AVAILABLE. The controller
-//! is the first node that is up. Everybody is authorized to everything.
+//! is the first node that is up. Who asks for all topics sees those that it may describe.
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::metadata::{Broker, Partition, Request, Response, Topic, TopicRequest};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::configs::Configs;
 use crate::broker::state::State;
 use crate::broker::topics::{is_internal, valid_name};
 use std::collections::HashSet;
-
-/// Create, alter, describe, cluster action, describe and alter configs, idempotent write: bits by operation number.
-pub(super) const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
-/// Read, write, create, delete, alter, describe, describe and alter configs.
-pub(super) const TOPIC_OPERATIONS: i32 = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let may_create = state.auto_create_topics && request.allow_auto_topic_creation;
@@ -24,11 +20,16 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             let wanted = wanted.into_iter().filter(|t| seen.insert((t.name.clone(), t.topic_id)));
             wanted.map(|t| find(state, context, t, may_create)).collect()
         }
-        _ => state.topics.names().map(|name| describe(state, name)).collect::<Vec<_>>(),
+        _ => {
+            let names = state.topics.names().filter(|name| may_describe(state, context, name));
+            names.map(|name| describe(state, name)).collect::<Vec<_>>()
+        }
     };
     if request.include_topic_authorized_operations {
         for topic in &mut topics {
-            topic.topic_authorized_operations = TOPIC_OPERATIONS;
+            if let Some(name) = topic.name.as_ref().filter(|name| may_describe(state, context, name)) {
+                topic.topic_authorized_operations = state.operations(context, Resource::Topic(name));
+            }
         }
     }
     let brokers =
@@ -38,10 +39,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         cluster_id: Some(state.cluster_id.clone()),
         controller_id: state.live().next().map_or(-1, |n| n.id),
         topics,
-        cluster_authorized_operations: match request.include_cluster_authorized_operations {
-            true => CLUSTER_OPERATIONS,
-            false => i32::MIN,
-        },
+        cluster_authorized_operations: state
+            .cluster_operations_if(request.include_cluster_authorized_operations, context),
         ..Response::default()
     })
 }
@@ -63,11 +62,14 @@ fn find(state: &mut State, context: &Context, wanted: TopicRequest, may_create: 
     }
     if !topic_id.is_zero() {
         return match state.topics.name_of(topic_id) {
-            Some(name) => describe(state, name),
-            None => refuse(None, ErrorCode::UNKNOWN_TOPIC_ID),
+            Some(name) if may_describe(state, context, name) => describe(state, name),
+            _ => refuse(None, ErrorCode::UNKNOWN_TOPIC_ID),
         };
     }
     let name = name.unwrap_or_default();
+    if !may_describe(state, context, &name) {
+        return refuse(Some(name), ErrorCode::TOPIC_AUTHORIZATION_FAILED);
+    }
     if state.topics.get(&name).is_none() {
         if valid_name(&name).is_err() {
             return refuse(Some(name), ErrorCode::INVALID_TOPIC_EXCEPTION);
@@ -75,11 +77,19 @@ fn find(state: &mut State, context: &Context, wanted: TopicRequest, may_create: 
         if !may_create || is_internal(&name) {
             return refuse(Some(name), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
         }
+        let by = [Resource::Cluster, Resource::Topic(&name)];
+        if !by.into_iter().any(|by| state.allows(context, Operation::Create, by)) {
+            return refuse(Some(name), ErrorCode::TOPIC_AUTHORIZATION_FAILED);
+        }
         if let Err(code) = create(state, &name) {
             return refuse(Some(name), code);
         }
     }
     describe(state, &name)
+}
+
+fn may_describe(state: &State, context: &Context, name: &str) -> bool {
+    state.allows(context, Operation::Describe, Resource::Topic(name))
 }
 
 /// Makes a topic nobody described.

@@ -6,6 +6,7 @@
 use super::Time;
 use super::cluster::Connection;
 use super::group;
+use super::quotas::{CONSUMER, PRODUCER};
 use super::state::{Clock, State};
 use crate::api::Release;
 use crate::api::header::{RequestHeader, get_response_header, put_response_header};
@@ -17,6 +18,9 @@ use std::time::Duration;
 
 /// Byte fields from here on are sent from where they lie; below, a copy is cheaper than another piece.
 const SHARE_FROM: usize = 4 << 10;
+
+/// What is said of rules where there are none.
+const NO_AUTHORIZER: &str = "No Authorizer is configured.";
 
 /// Who asks, when, and in which version.
 #[derive(Clone, Debug)]
@@ -123,6 +127,9 @@ serve! {
     add_partitions_to_txn
     add_offsets_to_txn
     end_txn
+    describe_acls
+    create_acls
+    delete_acls
     describe_configs
     alter_configs
     describe_log_dirs
@@ -138,6 +145,8 @@ serve! {
     alter_partition_reassignments
     list_partition_reassignments
     offset_delete
+    describe_client_quotas
+    alter_client_quotas
     describe_user_scram_credentials
     alter_user_scram_credentials
     describe_cluster
@@ -152,6 +161,9 @@ serve! {
     share_group_describe
     share_fetch
     share_acknowledge
+    describe_share_group_offsets
+    alter_share_group_offsets
+    delete_share_group_offsets
 }
 
 /// An API and the versions of it that are served.
@@ -212,17 +224,53 @@ pub(super) fn is_for_all(request: &Opened) -> bool {
 
 /// Handles a request.
 pub(super) fn handle(state: &mut State, request: Opened) -> Outcome {
-    dispatch(state, request.context, request.api, request.body)
+    let Opened { api, context, body } = request;
+    let (asking, size) = (context.clone(), body.len());
+    match (dispatch(state, context, api, body), api.key) {
+        (Outcome::Reply(parts), key) if key == api::produce::API.key => {
+            let by = state.meter(&asking, PRODUCER, size);
+            Outcome::Reply(throttled(&asking, api, &parts, by, false).unwrap_or(parts))
+        }
+        (Outcome::Silent, key) if key == api::produce::API.key => {
+            state.meter(&asking, PRODUCER, size);
+            Outcome::Silent
+        }
+        (Outcome::Reply(parts), key) if key == api::fetch::API.key => {
+            Outcome::Reply(meter_fetch(state, &asking, parts))
+        }
+        (outcome, _) => outcome,
+    }
 }
 
-/// The answer that says that a client was throttled; `None` if its version cannot.
-pub(super) fn throttled(context: &Context, api: &Info, parts: &[Bytes], by: Duration) -> Option<Vec<Bytes>> {
+/// A fetch as the client's quota has it: all of it, or nothing for a while.
+fn meter_fetch(state: &mut State, context: &Context, parts: Vec<Bytes>) -> Vec<Bytes> {
+    let size = parts.iter().map(Bytes::len).sum();
+    let by = state.meter(context, CONSUMER, size);
+    let is_empty = !by.is_zero() && state.unmeter(context, CONSUMER, size);
+    throttled(context, &api::fetch::API, &parts, by, is_empty).unwrap_or(parts)
+}
+
+/// The answer that says that a client was throttled, without what it fetched if that is so; `None` if it was not, or
+/// if its version cannot say it.
+pub(super) fn throttled(
+    context: &Context,
+    api: &Info,
+    parts: &[Bytes],
+    by: Duration,
+    is_empty: bool,
+) -> Option<Vec<Bytes>> {
+    if by.is_zero() {
+        return None;
+    }
     let door = &api::by_key(api.key)?.response;
     let mut reader = Reader::new(parts.concat().split_off(4).into(), context.version, false);
     get_response_header(api, context.version, &mut reader).ok()?;
     let Value::Struct(mut fields) = door.decode(context.version, reader.rest()).ok()? else { return None };
     let (_, time) = fields.iter_mut().find(|(name, _)| name == "throttleTimeMs")?;
     *time = Value::Int(i32::try_from(by.as_millis()).unwrap_or(i32::MAX).into());
+    if let Some((_, fetched)) = fields.iter_mut().find(|(name, _)| is_empty && name == "responses") {
+        *fetched = Value::List(Vec::new());
+    }
     let body = door.encode(context.version, Value::Struct(fields)).ok()?;
     let mut w = Writer::new(context.version, api.is_flexible(context.version));
     0i32.put(&mut w);
@@ -237,7 +285,9 @@ pub(super) fn throttled(context: &Context, api: &Info, parts: &[Bytes], by: Dura
 pub(super) fn resume(state: &mut State, parked: &Parked, expired: bool) -> Option<Result<Vec<Bytes>, Error>> {
     match &parked.waiting {
         Waiting::Fetch(request) => {
-            fetch::poll(state, &parked.context, request, expired).map(|response| encode(&parked.context, &response))
+            let found = fetch::poll(state, &parked.context, request, expired);
+            let found = found.map(|response| encode(&parked.context, &response));
+            found.map(|parts| parts.map(|parts| meter_fetch(state, &parked.context, parts)))
         }
         Waiting::ShareFetch(waits) => {
             share_fetch::poll(state, &parked.context, waits, expired).map(|response| encode(&parked.context, &response))
@@ -293,11 +343,6 @@ fn encode<M: Message>(context: &Context, response: &M) -> Result<Vec<Bytes>, Err
         *first = length.to_be_bytes();
     }
     w.parts()
-}
-
-/// Bits of what somebody may do with a group, by operation number: read, delete, describe, describe and alter configs.
-fn group_operations(wanted: bool) -> i32 {
-    if wanted { 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11 } else { i32::MIN }
 }
 
 /// An error code with a sentence for a person.

@@ -8,6 +8,7 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::offset_commit::{Partition, PartitionResponse, Request, Response, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::{Claim, Group};
 use crate::broker::group::offsets::{Committed, MAX_METADATA};
 use crate::broker::journal::Entry;
@@ -21,6 +22,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             10.. => state.topics.name_of(topic.topic_id).map(str::to_owned).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
             _ => Ok(topic.name.clone()),
         };
+        let may_read = |name: &String| state.check(context, Operation::Read, Resource::Topic(name));
+        let name = name.and_then(|name| may_read(&name).map(|()| name));
         let partitions = topic.partitions.into_iter().map(|p| PartitionResponse {
             partition_index: p.partition_index,
             error_code: match (refused, &name) {
@@ -49,6 +52,7 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
 }
 
 fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), ErrorCode> {
+    state.check(context, Operation::Read, Resource::Group(&request.group_id))?;
     if !state.is_coordinator(context.node, &request.group_id) {
         return Err(ErrorCode::NOT_COORDINATOR);
     }

@@ -3,6 +3,7 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::offset_delete::{PartitionResponse, Request, Response, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::Group;
 use crate::broker::journal::Entry;
 use crate::broker::state::State;
@@ -11,13 +12,16 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     if let Err(error_code) = admit(state, context, &request.group_id) {
         return Answer::Reply(refuse(request, error_code));
     }
-    let State { groups, memory, topics, journal, .. } = state;
     let group_id = request.group_id;
     let responses = request.topics.into_iter().map(|topic| {
+        let allowed = state.check(context, Operation::Read, Resource::Topic(&topic.name));
+        let State { groups, memory, topics, journal, .. } = &mut *state;
         let subscribed = groups.get(&group_id).is_some_and(|group| group.is_subscribed(&topic.name));
         let partitions = topic.partitions.iter().map(|p| {
             let index = p.partition_index;
-            let error_code = if topics.get_mut(&topic.name).and_then(|t| t.partition(index)).is_none() {
+            let error_code = if let Err(code) = allowed {
+                code
+            } else if topics.get_mut(&topic.name).and_then(|t| t.partition(index)).is_none() {
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
             } else if subscribed {
                 ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC
@@ -39,6 +43,7 @@ pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
 }
 
 fn admit(state: &State, context: &Context, group_id: &str) -> Result<(), ErrorCode> {
+    state.check(context, Operation::Delete, Resource::Group(group_id))?;
     if group_id.is_empty() {
         return Err(ErrorCode::INVALID_GROUP_ID);
     }

@@ -8,6 +8,7 @@ use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::offset_fetch::{Group, GroupResponse, GroupTopicResponse, PartitionResponse, Request, Response};
 use crate::api::offset_fetch::{Topic, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker;
 use crate::broker::group::offsets::Committed;
 use crate::broker::state::State;
@@ -18,10 +19,13 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let groups = request.groups.into_iter().map(|group| fetch_group(state, context, group, stable)).collect();
         return Answer::Reply(Response { groups, ..Response::default() });
     }
+    if let Err(code) = state.check(context, Operation::Describe, Resource::Group(&request.group_id)) {
+        return Answer::Reply(refuse(request, code));
+    }
     if !state.is_coordinator(context.node, &request.group_id) {
         return Answer::Reply(refuse(request, ErrorCode::NOT_COORDINATOR));
     }
-    let look = Look { state, version: context.version, group: &request.group_id, stable: request.require_stable };
+    let look = Look { state, context, group: &request.group_id, stable: request.require_stable };
     let topics = match request.topics {
         None => look.all(),
         Some(topics) => topics
@@ -54,6 +58,9 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
 
 fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> GroupResponse {
     let group_id = group.group_id;
+    if let Err(error_code) = state.check(context, Operation::Describe, Resource::Group(&group_id)) {
+        return GroupResponse { group_id, error_code, ..GroupResponse::default() };
+    }
     if !state.is_coordinator(context.node, &group_id) {
         return GroupResponse { group_id, error_code: ErrorCode::NOT_COORDINATOR, ..GroupResponse::default() };
     }
@@ -63,7 +70,7 @@ fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> 
     {
         return GroupResponse { group_id, error_code, ..GroupResponse::default() };
     }
-    let look = Look { state, version: context.version, group: &group_id, stable };
+    let look = Look { state, context, group: &group_id, stable };
     let topics = match group.topics {
         None => look
             .all()
@@ -96,29 +103,37 @@ fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> 
 /// Who looks for what of a group.
 struct Look<'a> {
     state: &'a State,
-    version: i16,
+    context: &'a Context,
     group: &'a str,
     stable: bool,
 }
 
 impl Look<'_> {
     fn fetch(&self, topic: &str, index: i32) -> PartitionResponse {
+        if let Err(code) = self.may_describe(topic) {
+            return absent(index, code);
+        }
         if self.is_unstable(topic, index) {
             return absent(index, ErrorCode::UNSTABLE_OFFSET_COMMIT);
         }
         match self.state.groups.offsets.committed(self.group, topic, index) {
             Some(committed) => present(index, committed),
-            None if self.version == 0 => absent(index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+            None if self.context.version == 0 => absent(index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
             None => absent(index, ErrorCode::NONE),
         }
     }
 
     fn all(&self) -> Vec<TopicResponse> {
-        let topics = self.state.groups.offsets.all(self.group).map(|(topic, partitions)| TopicResponse {
+        let all = self.state.groups.offsets.all(self.group).filter(|(topic, _)| self.may_describe(topic).is_ok());
+        let topics = all.map(|(topic, partitions)| TopicResponse {
             name: topic.to_owned(),
             partitions: partitions.map(|(index, _)| self.fetch(topic, index)).collect(),
         });
         topics.collect()
+    }
+
+    fn may_describe(&self, topic: &str) -> Result<(), ErrorCode> {
+        self.state.check(self.context, Operation::Describe, Resource::Topic(topic))
     }
 
     fn is_unstable(&self, topic: &str, index: i32) -> bool {

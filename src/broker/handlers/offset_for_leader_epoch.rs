@@ -4,6 +4,7 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::offset_for_leader_epoch::{EpochEndOffset, Partition, Request, Response, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::State;
 use crate::broker::topics::Topic;
 use crate::wire::Uuid;
@@ -11,7 +12,8 @@ use crate::wire::Uuid;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
-        let mut found = state.topics.find(&topic.topic, Uuid::ZERO, false);
+        let allowed = state.check(context, Operation::Describe, Resource::Topic(&topic.topic));
+        let mut found = allowed.and_then(|()| state.topics.find(&topic.topic, Uuid::ZERO, false));
         let partitions = topic.partitions.iter().map(|asked| {
             let answer = match &mut found {
                 Ok(topic) => look(topic, context, asked),

@@ -9,6 +9,7 @@ use super::{Answer, Context, Refusal};
 use crate::api::{ErrorCode, Release};
 use crate::api::produce::{LeaderIdAndEpoch, NodeEndpoint, PartitionData, PartitionResponse, RecordError, Request};
 use crate::api::produce::{Response, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::configs::Configs;
 use crate::broker::formats;
 use crate::broker::idempotence::Verdict;
@@ -29,6 +30,11 @@ const ONE_BATCH: &str = "there must be exactly one record batch for a partition"
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let mut response = Response::default();
     let mut failed = false;
+    if let Some(id) = &request.transactional_id
+        && let Err(code) = state.check(context, Operation::Write, Resource::TransactionalId(id))
+    {
+        return if request.acks == 0 { Answer::Close } else { Answer::Reply(refuse(request, code)) };
+    }
     for topic in request.topic_data {
         let mut partition_responses = Vec::with_capacity(topic.partition_data.len());
         let by_id = context.version >= 13;
@@ -36,8 +42,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             true => state.topics.name_of(topic.topic_id).map(str::to_owned),
             false => Some(topic.name.clone()),
         };
+        let refused = state.check_topic(context, Operation::Write, &topic.name, topic.topic_id).err();
         for data in topic.partition_data {
             let answer = match (&name, request.acks) {
+                _ if let Some(code) = refused => failure(data.index, code.into()),
                 (None, _) => failure(data.index, ErrorCode::UNKNOWN_TOPIC_ID.into()),
                 (Some(name), acks @ -1..) if acks <= 1 || takes_any_acks(state) => {
                     append(state, context, name, data, request.acks, request.transactional_id.as_deref())

@@ -6,6 +6,7 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::share_acknowledge::{LeaderIdAndEpoch, NodeEndpoint, PartitionResponse, Request, Response, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::share::{Acknowledged, CLOSE, OPEN, Owner, Place};
 use crate::broker::state::State;
 use crate::wire::Uuid;
@@ -14,7 +15,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let group_id = request.group_id.as_deref().unwrap_or_default();
     let owner = (context.node, request.member_id.clone().unwrap_or_default());
     let epoch = request.share_session_epoch;
-    let gone_on = if group_id.is_empty() || owner.1.is_empty() {
+    let allowed = state.check(context, Operation::Read, Resource::Group(group_id));
+    let gone_on = if allowed.is_err() {
+        allowed
+    } else if group_id.is_empty() || owner.1.is_empty() {
         Err(ErrorCode::INVALID_REQUEST)
     } else if epoch == OPEN {
         Err(ErrorCode::INVALID_SHARE_SESSION_EPOCH)
@@ -76,6 +80,7 @@ pub(super) fn acknowledge(
     if !Acknowledged::are_valid(all, renews) {
         return Err(ErrorCode::INVALID_REQUEST);
     }
+    state.check_topic(context, Operation::Read, "", place.0)?;
     let State { groups, memory, topics, .. } = state;
     let topic = topics.find("", place.0, true).map_err(|_| ErrorCode::UNKNOWN_TOPIC_ID)?;
     let partition = topic.partition(place.1).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;

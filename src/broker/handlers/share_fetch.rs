@@ -11,6 +11,7 @@ use super::share_acknowledge::acknowledge;
 use super::{Answer, Context, Waiting};
 use crate::api::ErrorCode;
 use crate::api::share_fetch::{LeaderIdAndEpoch, NodeEndpoint, PartitionResponse, Request, Response, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::Connection;
 use crate::broker::group::share::{Acknowledged, CLOSE, OPEN, Owner, Place, Want};
 use crate::broker::state::State;
@@ -63,6 +64,7 @@ fn begin(state: &mut State, context: &Context, request: Request) -> Result<(Wait
     if group_id.is_empty() || member.is_empty() {
         return Err(ErrorCode::INVALID_REQUEST);
     }
+    state.check(context, Operation::Read, Resource::Group(&group_id))?;
     let (owner, epoch) = ((context.node, member), request.share_session_epoch);
     let acknowledges = request.topics.iter().flat_map(|t| &t.partitions).any(|p| !p.acknowledgement_batches.is_empty());
     let named = || request.topics.iter().flat_map(|t| t.partitions.iter().map(|p| (t.topic_id, p.partition_index)));
@@ -197,6 +199,9 @@ fn acquire(
     max_records: usize,
     is_first: bool,
 ) -> PartitionResponse {
+    if let Err(code) = state.check_topic(context, Operation::Read, "", place.0) {
+        return nothing(place.1, code);
+    }
     let State { groups, memory, topics, .. } = state;
     let Ok(topic) = topics.find("", place.0, true) else {
         return nothing(place.1, ErrorCode::UNKNOWN_TOPIC_ID);

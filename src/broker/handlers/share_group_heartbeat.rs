@@ -4,6 +4,7 @@
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::share_group_heartbeat::{JOIN, LEAVE, Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::share::Beat;
 use crate::broker::state::State;
 
@@ -20,6 +21,10 @@ pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
 }
 
 fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Response, Refusal> {
+    state.check(context, Operation::Read, Resource::Group(&request.group_id))?;
+    for name in request.subscribed_topic_names.iter().flatten() {
+        state.check(context, Operation::Describe, Resource::Topic(name))?;
+    }
     let invalid = |why: &str| Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
     let group_id = request.group_id.as_str();
     if group_id.trim().is_empty() {

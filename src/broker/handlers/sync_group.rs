@@ -5,12 +5,16 @@
 use super::{Answer, Context, Waiting};
 use crate::api::ErrorCode;
 use crate::api::sync_group::{Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group;
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     if context.version >= 5 && (request.protocol_type.is_none() || request.protocol_name.is_none()) {
         return Answer::Reply(refuse(request, ErrorCode::INCONSISTENT_GROUP_PROTOCOL));
+    }
+    if let Err(code) = state.check(context, Operation::Read, Resource::Group(&request.group_id)) {
+        return Answer::Reply(refuse(request, code));
     }
     if request.group_id.is_empty() {
         return Answer::Reply(refuse(request, ErrorCode::INVALID_GROUP_ID));

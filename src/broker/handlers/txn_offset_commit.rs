@@ -6,6 +6,7 @@
 use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::txn_offset_commit::{Partition, PartitionResponse, Request, Response, Topic, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::Claim;
 use crate::broker::group::offsets::{Committed, MAX_METADATA};
 use crate::broker::journal::Entry;
@@ -15,6 +16,10 @@ use crate::broker::transactions::{OFFSETS_TOPIC, Protocol, offsets_partition};
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let group = request.group_id.as_str();
     let producer = ProducerId { id: request.producer_id, epoch: request.producer_epoch };
+    let may_write = state.check(context, Operation::Write, Resource::TransactionalId(&request.transactional_id));
+    if let Err(code) = may_write.and_then(|()| state.check(context, Operation::Read, Resource::Group(group))) {
+        return Answer::Reply(refuse(request, code));
+    }
     let names: Vec<_> = request.topics.iter().map(|topic| name(state, context, topic)).collect();
     let exists = |name: &Result<String, ErrorCode>| name.as_ref().is_ok_and(|name| state.topics.get(name).is_some());
     let refused = match names.iter().any(exists) {
@@ -51,6 +56,7 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
 }
 
 fn name(state: &State, context: &Context, topic: &Topic) -> Result<String, ErrorCode> {
+    state.check_topic(context, Operation::Read, &topic.name, topic.topic_id)?;
     match context.version {
         6.. => state.topics.name_of(topic.topic_id).map(str::to_owned).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
         _ => Ok(topic.name.clone()),

@@ -2,7 +2,7 @@
 //!
 //! The client's side has its own code for the same messages, so that both ends cannot share one misunderstanding. Served
 //! are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with tokens that nobody signed (Kafka's own default for
-//! development). There are no delegation tokens and no ACLs: whoever is in may do everything.
+//! development). There are no delegation tokens. What a user may do is the [`authorizer`](super::authorizer)'s affair.
 
 mod bearer;
 mod credentials;
@@ -95,6 +95,11 @@ impl Door {
     pub fn is_open(&self, connection: Connection, now: Time) -> bool {
         let login = self.logins.get(&connection);
         login.is_some_and(|l| l.exchange.is_none() && l.user.is_some() && l.until.is_none_or(|until| now < until))
+    }
+
+    /// Who a connection logged in as.
+    pub fn user(&self, connection: Connection) -> Option<&str> {
+        self.logins.get(&connection)?.user.as_deref()
     }
 
     /// Whether a connection's next frame is a token without a header.

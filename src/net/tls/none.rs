@@ -60,6 +60,9 @@ impl Session {
     pub fn take(&mut self, _: &mut VecDeque<Bytes>) -> io::Result<()> {
         match *self {}
     }
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        match *self {}
+    }
     pub fn wants_write(&self) -> bool {
         match *self {}
     }

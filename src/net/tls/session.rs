@@ -230,6 +230,11 @@ impl Session {
         Ok(())
     }
 
+    /// The certificate that the peer showed, if it did, once the handshake is over.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        self.connection.peer_certificates()?.first().map(AsRef::as_ref)
+    }
+
     /// Whether there is something for the wire.
     pub fn wants_write(&self) -> bool {
         self.connection.wants_write()

@@ -207,6 +207,12 @@ fn an_error_is_answered_by_every_api_in_every_version() {
                 "IncrementalAlterConfigs" | "AlterConfigs" | "DescribeConfigs" => {
                     vec![field("resources", Value::List(vec![Value::Struct(vec![field("resourceName", text())])]))]
                 }
+                "CreateAcls" => vec![field("creations", Value::List(vec![Value::Struct(Vec::new())]))],
+                "DeleteAcls" => vec![field("filters", Value::List(vec![Value::Struct(Vec::new())]))],
+                "AlterClientQuotas" => vec![field("entries", Value::List(vec![Value::Struct(Vec::new())]))],
+                "DescribeShareGroupOffsets" => {
+                    vec![field("groups", Value::List(vec![Value::Struct(vec![field("groupId", text())])]))]
+                }
                 "DeleteGroups" => vec![field("groupsNames", Value::List(vec![text()]))],
                 "DescribeTransactions" => vec![field("transactionalIds", Value::List(vec![text()]))],
                 "AddPartitionsToTxn" => {

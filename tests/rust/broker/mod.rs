@@ -1,5 +1,6 @@
 //! The dev broker: its core under simulated time, and its listener over real sockets.
 
+mod acls;
 mod administration;
 mod cleaning;
 mod consumer_groups;
@@ -13,6 +14,7 @@ mod logins;
 mod nodes;
 mod old;
 mod protocol;
+mod quotas;
 mod reading;
 mod releases;
 mod share_groups;

@@ -379,3 +379,82 @@ fn another_leader_knows_what_is_done_and_not_who_holds_the_rest() {
     let mut there = Member { client: 2, epoch: 0, ..a };
     assert_eq!(world.share(&mut there, &[]), [(1, 1, 2)]);
 }
+
+impl World {
+    /// Partition, start and lag.
+    fn starts(&mut self, topics: Option<Vec<describe_share_group_offsets::Topic>>) -> Vec<(i32, i64, i64)> {
+        let group = describe_share_group_offsets::Group { group_id: "s".to_owned(), topics };
+        let answer = self.call(1, 1, &describe_share_group_offsets::Request { groups: vec![group] }).groups.remove(0);
+        assert_eq!(answer.error_code.0, NONE);
+        let partitions = answer.topics.into_iter().flat_map(|t| t.partitions);
+        partitions.map(|p| (p.partition_index, p.start_offset, p.lag)).collect()
+    }
+
+    /// The code of the whole, or that of the partition.
+    fn start_at(&mut self, topic: &str, partition_index: i32, start_offset: i64) -> i16 {
+        let partition = alter_share_group_offsets::Partition { partition_index, start_offset };
+        let topic = alter_share_group_offsets::Topic { topic_name: topic.to_owned(), partitions: vec![partition] };
+        let request = alter_share_group_offsets::Request { group_id: "s".to_owned(), topics: vec![topic] };
+        let answer = self.call(1, 0, &request);
+        let of_partition = answer.responses.first().map_or(NONE, |t| t.partitions[0].error_code.0);
+        if answer.error_code.is_error() { answer.error_code.0 } else { of_partition }
+    }
+
+    fn forget_offsets(&mut self, topic: &str) -> i16 {
+        let topic = delete_share_group_offsets::Topic { topic_name: topic.to_owned() };
+        let request = delete_share_group_offsets::Request { group_id: "s".to_owned(), topics: vec![topic] };
+        let answer = self.call(1, 0, &request);
+        let of_topic = answer.responses.first().map_or(NONE, |t| t.error_code.0);
+        if answer.error_code.is_error() { answer.error_code.0 } else { of_topic }
+    }
+}
+
+#[test]
+fn a_group_says_where_it_is() {
+    let mut world = World::new(Options::default());
+    assert_eq!(world.starts(None), [], "nobody knows it, which is no error");
+    let (mut world, mut a, _) = World::shared();
+    assert_eq!(world.starts(None), [(0, 0, 0)]);
+    world.put(&["0", "1", "2", "3", "4"]);
+    assert_eq!(world.share(&mut a, &[]), [(0, 4, 1)]);
+    world.acknowledge(&mut a, &[(0, 1, ACCEPT), (3, 3, ACCEPT)]);
+    assert_eq!(world.starts(None), [(0, 2, 2)], "what is done behind the start is no lag");
+    let named = describe_share_group_offsets::Topic { topic_name: "t".to_owned(), partitions: vec![0, 9] };
+    assert_eq!(world.starts(Some(vec![named])), [(0, 2, 2), (9, -1, -1)]);
+}
+
+#[test]
+fn a_group_without_members_begins_where_it_is_told() {
+    let (mut world, mut a, _) = World::shared();
+    world.put(&["0", "1", "2", "3", "4"]);
+    assert_eq!(world.share(&mut a, &[]), [(0, 4, 1)]);
+    const NON_EMPTY: i16 = 68;
+    assert_eq!([world.start_at("t", 0, 3), world.forget_offsets("t")], [NON_EMPTY, NON_EMPTY]);
+    for id in ["a", "b"] {
+        assert_eq!(world.share_beat(id, -1).0, NONE);
+    }
+    assert_eq!([world.start_at("t", 9, 3), world.start_at("none", 0, 3)], [3, 3]);
+    for offset in [i64::MIN, i64::MAX, 3] {
+        assert_eq!(world.start_at("t", 0, offset), NONE);
+        assert_eq!(world.starts(None)[0].1, offset);
+    }
+    world.cluster.connect(1, Connection(12));
+    assert_eq!(world.share_beat("c", 0).0, NONE);
+    let mut c = Member { client: 12, id: "c", epoch: 0, topic: a.topic };
+    assert_eq!(world.share(&mut c, &[]), [(3, 4, 1)]);
+
+    assert_eq!(world.share_beat("c", -1).0, NONE);
+    assert_eq!([world.forget_offsets("t"), world.forget_offsets("t"), world.forget_offsets("none")], [NONE, 3, 3]);
+    assert_eq!(world.starts(None), []);
+}
+
+#[test]
+fn a_group_that_nobody_knows_is_made_to_begin_somewhere() {
+    let mut world = World::with_topic();
+    assert_eq!(world.forget_offsets("t"), NOT_FOUND);
+    world.put(&["0", "1", "2"]);
+    assert_eq!(world.start_at("t", 0, 2), NONE);
+    assert_eq!(world.starts(None), [(0, 2, 1)]);
+    let group = |group_id: &str| alter_share_group_offsets::Request { group_id: group_id.to_owned(), topics: vec![] };
+    assert_eq!(world.call(1, 0, &group("")).error_code, ErrorCode::INVALID_GROUP_ID);
+}

@@ -4,11 +4,11 @@
 //! with each node it reads from, and the records in somebody's hands. One state serves all nodes, so both are here, and
 //! a session knows its node. A member gets its partitions with its first heartbeat; Kafka has to note them first, which
 //! takes a heartbeat and an epoch more. Where there are more members than partitions, Kafka spreads them a little
-//! wider. Left out: offsets that tools set; `group.share.max.size`.
+//! wider. Left out: `group.share.max.size`.
 
 mod partition;
 
-pub(in crate::broker) use partition::{Acknowledged, Want};
+pub(in crate::broker) use partition::{Acknowledged, Progress, Want};
 
 use super::Configs;
 use super::assignor::Shares;
@@ -306,6 +306,26 @@ impl Group {
         partition.acquire(log, want)
     }
 
+    /// The partitions the group has to do with: those that members read, and those that it has begun.
+    pub fn known(&self) -> BTreeMap<Uuid, BTreeSet<i32>> {
+        let mut known: BTreeMap<_, BTreeSet<_>> =
+            self.topics.values().map(|(topic, count)| (*topic, (0..*count).collect())).collect();
+        for (topic, index) in self.partitions.keys() {
+            known.entry(*topic).or_default().insert(*index);
+        }
+        known
+    }
+
+    /// Where the group is in a partition, if it has begun it.
+    pub fn progress(&self, place: Place) -> Option<Progress> {
+        self.partitions.get(&place).map(Partition::progress)
+    }
+
+    /// Has the group begin somewhere in a partition; what became of records there is forgotten.
+    pub fn begin_at(&mut self, place: Place, offset: i64, leader_epoch: i32) {
+        self.partitions.insert(place, Partition::new(offset, leader_epoch));
+    }
+
     /// Takes in what a member did with records of a partition. Those it renews are its own until then.
     pub fn acknowledge(
         &mut self,
@@ -318,6 +338,14 @@ impl Group {
         partition.acknowledge(locked_until, owner, all)?;
         self.freed.insert(place);
         Ok(())
+    }
+
+    /// Forgets where it was in a topic that no member reads; false if it was nowhere.
+    pub fn forget_offsets(&mut self, topic: Uuid) -> bool {
+        let is_known = self.known().contains_key(&topic);
+        self.forget_topic(topic);
+        self.topics.retain(|_, (id, _)| *id != topic);
+        is_known
     }
 
     /// Forgets a topic that is gone.

@@ -69,6 +69,15 @@ pub(in crate::broker) struct Want<'a> {
     pub is_first: bool,
 }
 
+/// How far a group is in a partition.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::broker) struct Progress {
+    /// Before it all records are done.
+    pub start: i64,
+    /// Records behind it that are, too.
+    pub done: i64,
+}
+
 /// Offsets and what became of them: one type for all, or one each.
 #[derive(Clone, Debug)]
 pub(in crate::broker) struct Acknowledged {
@@ -84,6 +93,11 @@ impl Partition {
 
     pub fn cost(&self) -> usize {
         RECORD + self.records.len() * RECORD
+    }
+
+    pub fn progress(&self) -> Progress {
+        let done = self.records.values().filter(|record| record.stage == Stage::Done).count();
+        Progress { start: self.start, done: i64::try_from(done).unwrap_or(i64::MAX) }
     }
 
     /// Hands records out: the batches they are in, and which of them are the member's.

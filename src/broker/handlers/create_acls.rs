@@ -1,0 +1,62 @@
+//! CreateAcls v0 to v3: rules of who may do what, on any node, at once. SECURITY_DISABLED without an authorizer.
+
+use super::{Answer, Context, NO_AUTHORIZER, Refusal};
+use crate::api::ErrorCode;
+use crate::api::create_acls::{Acl, AclResult, Request, Response};
+use crate::broker::authorizer::{CLUSTER, Kind, Operation, Pattern, Permission, Resource, Rule};
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    if state.authorizer.is_none() {
+        return Answer::Reply(refuse_all(request, ErrorCode::SECURITY_DISABLED, Some(NO_AUTHORIZER)));
+    }
+    if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
+        return Answer::Reply(refuse(request, code));
+    }
+    let results = request.creations.into_iter().map(|acl| {
+        let added = parse(acl).and_then(|rule| match state.add_rule(rule) {
+            true => Ok(()),
+            false => Err(ErrorCode::KAFKA_STORAGE_ERROR.into()),
+        });
+        let Refusal { code, message } = added.err().unwrap_or(ErrorCode::NONE.into());
+        AclResult { error_code: code, error_message: message }
+    });
+    let results = results.collect();
+    Answer::Reply(Response { results, ..Response::default() })
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    refuse_all(request, error_code, None)
+}
+
+fn refuse_all(request: Request, error_code: ErrorCode, why: Option<&str>) -> Response {
+    let refuse = |_| AclResult { error_code, error_message: why.map(str::to_owned) };
+    Response { results: request.creations.into_iter().map(refuse).collect(), ..Response::default() }
+}
+
+fn parse(acl: Acl) -> Result<Rule, Refusal> {
+    let invalid = |why: String| Refusal::new(ErrorCode::INVALID_REQUEST, why);
+    let unknown = |what: &str, name: &str| invalid(format!("Invalid {what} {name}"));
+    let kind = Kind::from_number(acl.resource_type);
+    let kind = kind.ok_or_else(|| unknown("resourceType", Kind::text(acl.resource_type)))?;
+    let pattern = Pattern::from_number(acl.resource_pattern_type);
+    let pattern = pattern.ok_or_else(|| unknown("patternType", Pattern::text(acl.resource_pattern_type)))?;
+    let operation = Operation::from_number(acl.operation);
+    let operation = operation.ok_or_else(|| unknown("operation", Operation::text(acl.operation)))?;
+    let permission = Permission::from_number(acl.permission_type);
+    let permission = permission.ok_or_else(|| unknown("permissionType", Permission::text(acl.permission_type)))?;
+    if kind == Kind::Cluster && acl.resource_name != CLUSTER {
+        return Err(invalid(format!("The only valid name for the CLUSTER resource is {CLUSTER}")));
+    }
+    if acl.resource_name.is_empty() {
+        return Err(invalid("Invalid empty resource name".to_owned()));
+    }
+    if !acl.principal.contains(':') {
+        return Err(invalid(format!(
+            "Could not parse principal from `{}` (no colon is present separating the principal type from the principal \
+             name)",
+            acl.principal
+        )));
+    }
+    Ok(Rule { kind, pattern, name: acl.resource_name, principal: acl.principal, host: acl.host, operation, permission })
+}

@@ -1,0 +1,59 @@
+//! DeleteAcls v0 to v3: takes away the rules that filters let through, at once. SECURITY_DISABLED without an
+//! authorizer.
+
+use super::{Answer, Context, NO_AUTHORIZER, describe_acls};
+use crate::api::ErrorCode;
+use crate::api::delete_acls::{Filter, FilterResult, MatchingAcl, Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::state::State;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    if state.authorizer.is_none() {
+        return Answer::Reply(refuse_all(request, ErrorCode::SECURITY_DISABLED, Some(NO_AUTHORIZER)));
+    }
+    if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
+        return Answer::Reply(refuse(request, code));
+    }
+    let filter_results = request.filters.into_iter().map(|filter| delete(state, filter)).collect();
+    Answer::Reply(Response { filter_results, ..Response::default() })
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    refuse_all(request, error_code, None)
+}
+
+fn refuse_all(request: Request, error_code: ErrorCode, why: Option<&str>) -> Response {
+    let filter_results = request.filters.into_iter().map(|_| failure(error_code, why)).collect();
+    Response { filter_results, ..Response::default() }
+}
+
+fn failure(error_code: ErrorCode, why: Option<&str>) -> FilterResult {
+    FilterResult { error_code, error_message: why.map(str::to_owned), matching_acls: Vec::new() }
+}
+
+fn delete(state: &mut State, filter: Filter) -> FilterResult {
+    let filter = describe_acls::filter(crate::api::describe_acls::Request {
+        resource_type_filter: filter.resource_type_filter,
+        resource_name_filter: filter.resource_name_filter,
+        pattern_type_filter: filter.pattern_type_filter,
+        principal_filter: filter.principal_filter,
+        host_filter: filter.host_filter,
+        operation: filter.operation,
+        permission_type: filter.permission_type,
+    });
+    let Some(filter) = filter else {
+        return failure(ErrorCode::INVALID_REQUEST, Some("Unknown filter."));
+    };
+    let matching_acls = state.take_rules(&filter).into_iter().map(|rule| MatchingAcl {
+        error_code: ErrorCode::NONE,
+        error_message: None,
+        resource_type: rule.kind.number(),
+        resource_name: rule.name,
+        pattern_type: rule.pattern.number(),
+        principal: rule.principal,
+        host: rule.host,
+        operation: rule.operation.number(),
+        permission_type: rule.permission.number(),
+    });
+    FilterResult { matching_acls: matching_acls.collect(), ..failure(ErrorCode::NONE, None) }
+}

@@ -1,0 +1,82 @@
+//! DescribeClientQuotas v0 and v1: the quotas that a filter lets through; those that are not enforced, too.
+
+use super::{Answer, Context, Refusal};
+use crate::api::ErrorCode;
+use crate::api::describe_client_quotas::{ANY, Component, DEFAULT, EXACT, Entity, Entry, Quota, Request, Response};
+use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::quotas::{self, CLIENT_ID, IP, USER};
+use crate::broker::state::State;
+use std::collections::BTreeMap;
+
+/// What a name has to be; `None` if any is right, and the name of a default is `None`.
+type Filter = BTreeMap<String, Option<Option<String>>>;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    if let Err(code) = state.check(context, Operation::DescribeConfigs, Resource::Cluster) {
+        return Answer::Reply(refuse(request, code));
+    }
+    let strict = request.strict;
+    let filter = match parse(request.components) {
+        Ok(filter) => filter,
+        Err(Refusal { code, message }) => {
+            let (error_code, error_message) = (code, message);
+            return Answer::Reply(Response { error_code, error_message, entries: None, ..Response::default() });
+        }
+    };
+    let fits = |entity: &quotas::Entity| {
+        let has = |(kind, wanted): (&String, &Option<Option<String>>)| {
+            entity.get(kind).is_some_and(|name| wanted.as_ref().is_none_or(|wanted| wanted == name))
+        };
+        (!strict || entity.len() == filter.len()) && filter.iter().all(has)
+    };
+    let entries = state.quotas.all().filter(|(entity, _)| fits(entity)).map(|(entity, values)| Entry {
+        entity: entity
+            .iter()
+            .map(|(kind, name)| Entity { entity_type: kind.clone(), entity_name: name.clone() })
+            .collect(),
+        values: values.iter().map(|(key, value)| Quota { key: key.clone(), value: *value }).collect(),
+    });
+    Answer::Reply(Response { entries: Some(entries.collect()), ..Response::default() })
+}
+
+pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
+    Response { error_code, error_message: None, entries: None, ..Response::default() }
+}
+
+fn parse(components: Vec<Component>) -> Result<Filter, Refusal> {
+    let invalid = |why: String| Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+    let mut filter = Filter::new();
+    for Component { entity_type, match_type, r#match } in components {
+        if entity_type.is_empty() {
+            return invalid("Invalid empty entity type.".to_owned());
+        }
+        if ![USER, CLIENT_ID, IP].contains(&entity_type.as_str()) {
+            let why = format!("Unsupported entity type {entity_type}");
+            return Err(Refusal::new(ErrorCode::UNSUPPORTED_VERSION, why));
+        }
+        if filter.contains_key(&entity_type) {
+            return invalid(format!("Entity type {entity_type} cannot appear more than once in the filter."));
+        }
+        let also = |what: &str| invalid(format!("Request specified {what}, but also specified a match string."));
+        let wanted = match (match_type, r#match) {
+            (EXACT, Some(name)) => Some(Some(name)),
+            (EXACT, None) => {
+                return invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.".to_owned());
+            }
+            (DEFAULT, None) => Some(None),
+            (DEFAULT, Some(_)) => return also("MATCH_TYPE_DEFAULT"),
+            (ANY, None) => None,
+            (ANY, Some(_)) => return also("MATCH_TYPE_SPECIFIED"),
+            (other, _) => return invalid(format!("Unknown match type {other}")),
+        };
+        filter.insert(entity_type, wanted);
+    }
+    if filter.contains_key(IP) && filter.len() > 1 {
+        return invalid(
+            "Invalid entity filter component combination. IP filter component should not be used with user or \
+             clientId filter component."
+                .to_owned(),
+        );
+    }
+    Ok(filter)
+}

@@ -1,0 +1,75 @@
+//! DescribeShareGroupOffsets v0 and v1: where share groups begin in their partitions, -1 where nothing was fetched yet.
+//!
+//! As in Kafka, a group that nobody knows has no partitions, which is no error. What is done behind the start does not
+//! count towards the lag.
+
+use super::{Answer, Context};
+use crate::api::ErrorCode;
+use crate::api::describe_share_group_offsets::{Group, GroupResponse, PartitionResponse, Request, Response};
+use crate::api::describe_share_group_offsets::{Topic, TopicResponse};
+use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::group;
+use crate::broker::group::share::Progress;
+use crate::broker::state::State;
+use crate::wire::Uuid;
+
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+    let groups = request.groups.into_iter().map(|group| describe(state, context, group)).collect();
+    Answer::Reply(Response { groups, ..Response::default() })
+}
+
+pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
+    let groups = request.groups.into_iter().map(|group| failure(group.group_id, error_code)).collect();
+    Response { groups, ..Response::default() }
+}
+
+fn failure(group_id: String, error_code: ErrorCode) -> GroupResponse {
+    GroupResponse { group_id, topics: Vec::new(), error_code, error_message: None }
+}
+
+fn describe(state: &State, context: &Context, Group { group_id, topics }: Group) -> GroupResponse {
+    if let Err(code) = state.check(context, Operation::Describe, Resource::Group(&group_id)) {
+        return failure(group_id, code);
+    }
+    if !state.is_coordinator(context.node, &group_id) {
+        return failure(group_id, ErrorCode::NOT_COORDINATOR);
+    }
+    let group = match state.groups.get(&group_id) {
+        Some(group::Group::Share(group)) => Some(group),
+        _ => None,
+    };
+    let all = || {
+        let known = group.into_iter().flat_map(group::share::Group::known);
+        let named = known.filter_map(|(id, partitions)| {
+            let topic_name = state.topics.name_of(id)?.to_owned();
+            let allowed = state.allows(context, Operation::Describe, Resource::Topic(&topic_name));
+            allowed.then_some(Topic { topic_name, partitions: partitions.into_iter().collect() })
+        });
+        named.collect::<Vec<_>>()
+    };
+    let look = |topic: Topic| {
+        let allowed = state.check(context, Operation::Describe, Resource::Topic(&topic.topic_name));
+        let found = state.topics.get(&topic.topic_name);
+        let topic_id = found.filter(|_| allowed.is_ok()).map_or(Uuid::ZERO, |t| t.id);
+        let partitions = topic.partitions.into_iter().map(|partition_index| {
+            let nothing = PartitionResponse { partition_index, start_offset: -1, ..PartitionResponse::default() };
+            if let Err(error_code) = allowed {
+                return PartitionResponse { error_code, ..nothing };
+            }
+            let index = usize::try_from(partition_index).ok();
+            let partition = found.zip(index).and_then(|(t, index)| t.partitions.get(index));
+            let progress = group.and_then(|group| group.progress((topic_id, partition_index)));
+            match progress.zip(partition) {
+                Some((Progress { start, done }, partition)) => PartitionResponse {
+                    start_offset: start,
+                    lag: partition.log.end_offset().saturating_sub(start).saturating_sub(done),
+                    ..nothing
+                },
+                None => nothing,
+            }
+        });
+        TopicResponse { topic_id, partitions: partitions.collect(), topic_name: topic.topic_name }
+    };
+    let topics = topics.unwrap_or_else(all).into_iter().map(look).collect();
+    GroupResponse { topics, ..failure(group_id, ErrorCode::NONE) }
+}

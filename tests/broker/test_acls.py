@@ -1,0 +1,212 @@
+"""Who may do what and how much of it, on the dev broker and on Kafka, as other people's tools set it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+
+import pytest
+
+import klamm
+from by_hand import Line
+from kafka_tools import run_tool
+from klamm.errors import BrokerError, ConfigError, GroupAuthorizationFailedError, TopicAuthorizationFailedError
+from klamm.testing import DevBroker
+from secured import ADMIN, USER
+from settled import until
+
+confluent_kafka = pytest.importorskip("confluent_kafka")
+
+from confluent_kafka import admin as confluent_admin  # noqa: E402 - only if it is there
+
+ALLOW, DENY = confluent_admin.AclPermissionType.ALLOW, confluent_admin.AclPermissionType.DENY
+LITERAL, PREFIXED = confluent_admin.ResourcePatternType.LITERAL, confluent_admin.ResourcePatternType.PREFIXED
+READ, WRITE = confluent_admin.AclOperation.READ, confluent_admin.AclOperation.WRITE
+TOPIC, GROUP = confluent_admin.ResourceType.TOPIC, confluent_admin.ResourceType.GROUP
+
+ACLS = "org.apache.kafka.tools.AclCommand"
+SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+
+
+def rule(kind, name, operation, permission=ALLOW, *, user=USER, pattern=LITERAL):
+    return confluent_admin.AclBinding(kind, name, pattern, f"User:{user}", "*", operation, permission)
+
+
+def outcome(work):
+    try:
+        work()
+    except BrokerError as error:
+        return type(error)
+    return None
+
+
+class Rules:
+    """What the super user says, and what alice may do then."""
+
+    def __init__(self, secured, topic):
+        self.config = secured.config("SASL_PLAINTEXT", "PLAIN")
+        self.admin = confluent_admin.AdminClient({**self.config, "sasl.username": ADMIN, "log_level": 0})
+        self.topic, self.group = topic, f"g-{topic}"
+        self._rules = []
+
+    def add(self, *rules):
+        for future in self.admin.create_acls(list(rules), request_timeout=20).values():
+            future.result(20)
+        self._rules += rules
+
+    def remove(self, found):
+        removed = self.admin.delete_acls([found], request_timeout=20)[found].result(20)
+        return [(acl.name, acl.operation) for acl in removed]
+
+    def find(self, **named):
+        everything = confluent_admin.ResourcePatternType.ANY
+        fields = {"restype": TOPIC, "name": None, "resource_pattern_type": everything, "principal": None, **named}
+        anything = (confluent_admin.AclOperation.ANY, confluent_admin.AclPermissionType.ANY)
+        return confluent_admin.AclBindingFilter(*fields.values(), None, *anything)
+
+    def produce(self):
+        with klamm.Producer(self.config) as producer:
+            return outcome(lambda: producer.send(self.topic, b"v").result(20))
+
+    def consume(self):
+        with klamm.Consumer(self.config) as consumer:
+            place = klamm.TopicPartition(self.topic, 0, offset=0)
+            consumer.assign([place])
+            return outcome(lambda: consumer.poll(timeout=20, max_records=1))
+
+    def commit(self):
+        with klamm.Consumer(self.config, self.group) as consumer:
+            return outcome(lambda: consumer.commit({klamm.TopicPartition(self.topic, 0): 1}))
+
+
+@pytest.fixture
+def rules(secured, topic):
+    return Rules(secured, topic)
+
+
+def test_rules_decide_who_may_write_and_read(rules):
+    assert rules.produce() is None
+    rules.add(rule(TOPIC, rules.topic, READ))
+    until(lambda: rules.produce() is TopicAuthorizationFailedError)
+    assert rules.consume() is None
+    rules.add(rule(TOPIC, rules.topic, WRITE, user="*"))
+    until(lambda: rules.produce() is None)
+    rules.add(rule(TOPIC, rules.topic[:-1], READ, DENY, pattern=PREFIXED))
+    until(lambda: rules.consume() is TopicAuthorizationFailedError)
+    match = rules.find(name=rules.topic, resource_pattern_type=confluent_admin.ResourcePatternType.MATCH)
+    found = rules.admin.describe_acls(match, request_timeout=20).result(20)
+    assert sorted((acl.name, acl.operation, acl.permission_type == DENY) for acl in found) == sorted(
+        [(rules.topic, READ, False), (rules.topic, WRITE, False), (rules.topic[:-1], READ, True)]
+    )
+    assert rules.remove(rules.find(name=rules.topic[:-1])) == [(rules.topic[:-1], READ)]
+    until(lambda: rules.consume() is None)
+    assert len(rules.remove(match)) == 2
+    until(lambda: rules.produce() is None)
+
+
+def test_rules_decide_who_may_commit(rules):
+    assert rules.produce() is None
+    rules.add(rule(GROUP, rules.group, READ, user="bob"))
+    until(lambda: rules.commit() is GroupAuthorizationFailedError)
+    rules.add(rule(GROUP, rules.group, READ))
+    until(lambda: rules.commit() is None)
+    assert len(rules.remove(rules.find(restype=GROUP, name=rules.group))) == 2
+
+
+def test_who_is_not_the_super_user_makes_no_rules(rules):
+    cluster = confluent_admin.ResourceType.BROKER
+    alter = confluent_admin.AclOperation.ALTER
+    rules.add(rule(cluster, "kafka-cluster", alter, DENY))
+    alice = confluent_admin.AdminClient({**rules.config, "log_level": 0})
+
+    def refused():
+        binding = rule(TOPIC, rules.topic, READ)
+        try:
+            alice.create_acls([binding], request_timeout=20)[binding].result(20)
+        except confluent_kafka.KafkaException as error:
+            return error.args[0].name() == "CLUSTER_AUTHORIZATION_FAILED"
+        return False
+
+    until(refused)
+    assert len(rules.remove(rules.find(restype=cluster, name="kafka-cluster"))) == 1
+    rules.remove(rules.find(name=rules.topic))
+
+
+@pytest.mark.parametrize("shown", ["admin", "alice"])
+def test_a_certificate_says_who_a_client_is(shown):
+    with DevBroker(tls=True, client_auth=True, super_users=["CN=admin"]) as broker:
+        config = broker.client_config(shown)
+        with klamm.Producer(config) as producer:
+            error = producer.send("t", b"v").exception(timeout=20)
+    assert (error is None) == (shown == "admin"), error
+
+
+def test_rules_survive_a_restart(tmp_path):
+    for _ in range(2):
+        with DevBroker(super_users=["ANONYMOUS"], data_dir=tmp_path) as broker:
+            admin = confluent_admin.AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+            everything = Rules.find(None)
+            found = admin.describe_acls(everything).result(20)
+            if not found:
+                binding = rule(TOPIC, "t", READ)
+                admin.create_acls([binding])[binding].result(20)
+    assert [(acl.name, acl.principal) for acl in found] == [("t", "User:alice")]
+
+
+def test_whether_everybody_may_is_a_question_of_who_may():
+    with pytest.raises(ConfigError, match="needs super_users"):
+        DevBroker(allow_everyone_if_no_acl_found=True)
+
+
+def test_kafkas_own_tool_makes_rules():
+    with DevBroker(super_users=["ANONYMOUS"]) as broker:
+        run_tool(ACLS, broker, "--add", "--allow-principal", "User:alice", "--producer", "--topic", "t")
+        listed = run_tool(ACLS, broker, "--list")
+    assert "principal=User:alice, host=*, operation=WRITE, permissionType=ALLOW" in listed
+    assert "ResourcePattern(resourceType=TOPIC, name=t, patternType=LITERAL)" in listed
+
+
+def test_who_is_too_fast_is_throttled(broker, topic):
+    name = f"fast-{topic}"
+    entity = [{"entityType": "client-id", "entityName": name}]
+    quota = [{"key": "producer_byte_rate", "value": 1000.0, "remove": False}]
+    with closing(Line.to(broker)) as ask:
+        answer = ask("AlterClientQuotas", 1, {"entries": [{"entity": entity, "ops": quota}], "validateOnly": False})
+        assert [entry["errorCode"] for entry in answer["entries"]] == [0]
+        component = {"entityType": "client-id", "matchType": 0, "match": name}
+
+        def found():
+            entries = ask("DescribeClientQuotas", 1, {"components": [component], "strict": True})["entries"]
+            return [quota for entry in entries for quota in entry["values"]]
+
+        until(lambda: found() == [{"key": "producer_byte_rate", "value": 1000.0}])
+    throttled = threading.Event()
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "client.id": name}
+    producer = confluent_kafka.Producer({**settings, "throttle_cb": lambda _: throttled.set()})
+
+    def produce():
+        producer.produce(topic, b"v" * 10_500)
+        producer.flush(20)
+        producer.poll(0.1)
+        return throttled.is_set()
+
+    until(produce)
+
+
+def test_share_groups_begin_where_kafkas_own_tool_says(broker, topic):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for n in range(5):
+            producer.send(topic, b"%d" % n, partition=0).result(timeout=20)
+    group = f"s-{topic}"
+    said = run_tool(
+        SHARE_GROUPS, broker, "--reset-offsets", "--to-earliest", "--execute", "--group", group, "--topic", topic
+    )
+    assert topic in said
+    with klamm.ShareConsumer(broker.bootstrap_servers, group, [topic]) as consumer:
+        values = []
+        until(lambda: values.extend(r.value for r in consumer.poll(timeout=0.5)) or len(values) >= 5)
+    assert values == [b"%d" % n for n in range(5)]
+    said = run_tool(SHARE_GROUPS, broker, "--describe", "--offsets", "--group", group)
+    assert topic in said
+    said = run_tool(SHARE_GROUPS, broker, "--delete-offsets", "--group", group, "--topic", topic)
+    assert "Successful" in said, said
