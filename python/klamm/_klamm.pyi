@@ -476,6 +476,7 @@ class DevBrokerCore:
         sasl_session: float | None = None,
         tls: tuple[str, str] | None = None,
         client_ca: str | None = None,
+        racks: Sequence[str] = ...,
     ) -> Self: ...
     @property
     def _zookeeper(self) -> str | None: ...

@@ -55,7 +55,8 @@ impl DevBrokerCore {
     #[new]
     #[pyo3(signature = (
         brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2, as_version=None,
-        config=None, zookeeper=None, *, max_bytes=1 << 30, data_dir=None, fsync=false, sasl=None, sasl_session=None, tls=None, client_ca=None
+        config=None, zookeeper=None, *, max_bytes=1 << 30, data_dir=None, fsync=false, sasl=None, sasl_session=None, tls=None, client_ca=None,
+        racks=Vec::new()
     ))]
     #[allow(clippy::too_many_arguments, reason = "keywords of the Python class")]
     fn new(
@@ -75,6 +76,7 @@ impl DevBrokerCore {
         sasl_session: Option<f64>,
         tls: Option<(String, String)>,
         client_ca: Option<String>,
+        racks: Vec<String>,
     ) -> PyResult<Self> {
         let as_version = as_version.map_or(Ok(Version::default()), Version::parse);
         let as_version = as_version.map_err(|why| refused(py, &why, None))?;
@@ -93,6 +95,7 @@ impl DevBrokerCore {
         let tls = tls.map(secure).transpose().map_err(|f| refused(py, &f.message, Some(&f.hint)))?;
         let options = Options {
             nodes: brokers,
+            racks,
             auto_create_topics,
             default_partitions,
             port,
