@@ -16,7 +16,7 @@ from kafka_broker import TOOLS_VERSION, KafkaUnavailable, clients_jar, find_java
 CLIENTS = {"4.4.0": TOOLS_VERSION, "3.9.2": "3.9.2"}
 PATIENCE = 60.0  # seconds; 1 to 3 where nothing else runs
 _OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
-_TOOLS = {
+TOOLS = {
     "ConsoleConsumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "ConsoleShareConsumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "ConsumerGroups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -28,8 +28,10 @@ _TOOLS = {
 def java(version: str = "4.4.0") -> list[str]:
     """The command that runs a class, or a source file, with the client of a version; skips where there is none."""
     try:
-        jars = f"{clients_jar(version)}:{tools_jars(CLIENTS[version])}/*"
-        return [find_java(), *_OPTIONS, "-cp", jars]
+        tools = CLIENTS[version]
+        jars = f"{tools_jars(tools)}/*"
+        # What comes first wins.
+        return [find_java(), *_OPTIONS, "-cp", jars if tools == version else f"{clients_jar(version)}:{jars}"]
     except KafkaUnavailable as reason:
         pytest.skip(f"Kafka's Java client and tools {version}: {reason}")
 
@@ -44,7 +46,7 @@ def run(command: list[str]) -> str:
 def java_tool(name: str, bootstrap_servers: str, *arguments: str, version: str = "4.4.0") -> str:
     """What one of Kafka's tools prints; some are told of the broker in another way."""
     where = ["--bootstrap-server", bootstrap_servers] if bootstrap_servers else []
-    return run([*java(version), _TOOLS[name], *where, *arguments])
+    return run([*java(version), TOOLS[name], *where, *arguments])
 
 
 def java_source(name: str, *arguments: str, version: str = "4.4.0") -> str:

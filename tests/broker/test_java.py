@@ -9,6 +9,9 @@ import pytest
 import klamm
 from java_tools import CLIENTS, java_source, java_tool
 
+# Half a dozen programs one after the other, and Maven before them where nothing was fetched yet.
+pytestmark = pytest.mark.timeout(300)
+
 PARTITIONS = 3
 COUNT = 2_000
 
