@@ -1,0 +1,41 @@
+"""Requests made with `klamm.protocol` alone."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from klamm import protocol
+
+
+def receive(connection, count):
+    data = b""
+    while len(data) < count:
+        piece = connection.recv(count - len(data))
+        assert piece, "the broker hung up"
+        data += piece
+    return data
+
+
+class Line:
+    """A connection to a broker, on which requests are made by hand."""
+
+    def __init__(self, host, port):
+        self._connection = socket.create_connection((host, port), timeout=20)
+
+    def close(self):
+        self._connection.close()
+
+    def __call__(self, name, version, fields, correlation=77):
+        """Send a request, and return the fields of the response."""
+        api = next(api for api in protocol.apis() if api.name == name)
+        flexible = api.flexible is not None and version >= api.flexible
+        header = struct.pack(">hhih", api.key, version, correlation, 4) + b"test" + b"\x00" * flexible
+        frame = header + protocol.encode(name, "request", version, fields)
+        self._connection.sendall(struct.pack(">i", len(frame)) + frame)
+        (length,) = struct.unpack(">i", receive(self._connection, 4))
+        answer = receive(self._connection, length)
+        assert struct.unpack(">i", answer[:4]) == (correlation,)
+        # The answer about versions has the old header, whatever its version.
+        skip = 5 if flexible and name != "ApiVersions" else 4
+        return protocol.decode(name, "response", version, answer[skip:])
