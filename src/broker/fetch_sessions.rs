@@ -126,6 +126,7 @@ impl FetchSessions {
         let sessions = self.nodes.entry(node).or_default();
         match request.session_epoch {
             NONE => {}
+            OPEN if !memory.has(SESSION + cost(&request.topics)) => {}
             OPEN => {
                 let mut session = Session::new(by_id, now);
                 session.update(request);
@@ -135,7 +136,7 @@ impl FetchSessions {
                         session.tell(&(name.clone(), topic.topic_id, answer.partition_index), answer);
                     }
                 }
-                if make_room(sessions, memory, now, &session) {
+                if make_room(sessions, memory, now, session.partitions.len()) {
                     let id = loop {
                         let id = (self.random.next() >> 33) as i32;
                         if id > 0 && !sessions.contains_key(&id) {
@@ -290,15 +291,16 @@ fn end(sessions: &mut HashMap<i32, Session>, memory: &mut Memory, id: i32) {
 }
 
 /// Whether a new session has a place, for which an old one may have gone.
-fn make_room(sessions: &mut HashMap<i32, Session>, memory: &mut Memory, now: Time, new: &Session) -> bool {
-    if sessions.len() >= SLOTS {
-        let is_long = |from: Time, to: Time| to.saturating_sub(from) > UNUSED;
-        let unused = sessions.iter().filter(|(_, s)| is_long(s.used, now)).min_by_key(|(_, s)| s.used);
-        let old = || sessions.iter().filter(|(_, s)| is_long(s.began, s.used));
-        let smallest = || old().min_by_key(|(_, s)| s.partitions.len());
-        let smaller = || smallest().filter(|(_, s)| s.partitions.len() < new.partitions.len());
-        let Some(id) = unused.or_else(smaller).map(|(id, _)| *id) else { return false };
+fn make_room(sessions: &mut HashMap<i32, Session>, memory: &mut Memory, now: Time, partitions: usize) -> bool {
+    if sessions.len() < SLOTS {
+        return true;
+    }
+    let is_long = |from: Time, to: Time| to.saturating_sub(from) > UNUSED;
+    let unused = sessions.iter().filter(|(_, s)| is_long(s.used, now)).min_by_key(|(_, s)| s.used);
+    let old = || sessions.iter().filter(|(_, s)| is_long(s.began, s.used)).min_by_key(|(_, s)| s.partitions.len());
+    let goes = unused.or_else(|| old().filter(|(_, s)| s.partitions.len() < partitions)).map(|(id, _)| *id);
+    if let Some(id) = goes {
         end(sessions, memory, id);
     }
-    memory.has(new.cost)
+    goes.is_some()
 }
