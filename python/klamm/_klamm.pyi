@@ -478,6 +478,7 @@ class DevBrokerCore:
         allow_everyone_if_no_acl_found: bool = False,
         tls: tuple[str, str] | None = None,
         client_ca: str | None = None,
+        racks: Sequence[str] = ...,
     ) -> Self: ...
     @property
     def _zookeeper(self) -> str | None: ...

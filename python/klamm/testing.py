@@ -22,7 +22,7 @@ from klamm._klamm import CertificateAuthority, DevBrokerCore
 from klamm.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from os import PathLike
     from types import TracebackType
 
@@ -64,6 +64,12 @@ class DevBroker(DevBrokerCore):
 
     It runs while the `with` lasts, or from `start()` to `stop()`. `port` is that of the first node; 0 takes a free one.
     Nodes are numbered from 1. `transaction_version` is the protocol of transactions: 2 as of Kafka 4.0 (KIP-890), 1 as before.
+
+    With `racks` the nodes are in these, in turn, and a consumer that says where it is (`client_rack`) is sent to a replica in the same
+    rack, as by a Kafka with `RackAwareReplicaSelector` (KIP-392).
+
+        with DevBroker(brokers=3, racks=["a", "b", "c"]) as broker:
+            consumer = klamm.Consumer(broker.bootstrap_servers, topics=["t"], client_rack="b")
 
     With `as_version` it is an older Kafka. From "0.8.0" to "4.4" it serves the requests, versions and message formats of that release,
     and nothing else. "0.6.1", "0.7.0", "0.7.1" and "0.7.2" are as their brokers were seen to behave (`docs/legacy.md`): each
@@ -116,6 +122,7 @@ class DevBroker(DevBrokerCore):
         port: int = 0,
         transaction_version: int = 2,
         *,
+        racks: Sequence[str] = (),
         as_version: str | None = None,
         config: Mapping[str, object] | None = None,
         zookeeper: str | None = None,
@@ -162,6 +169,7 @@ class DevBroker(DevBrokerCore):
             allow_everyone_if_no_acl_found=allow_everyone_if_no_acl_found,
             tls=pair,
             client_ca=authority.pem if authority is not None and client_auth else None,
+            racks=racks,
         )
         self._authority, self._files = authority, None
         self._sasl, self._client_auth = sasl, client_auth

@@ -306,7 +306,7 @@ impl Cluster {
         match self.faults.strike(&self.state, &request) {
             None => (handlers::handle(&mut self.state, request), None),
             Some((Action::Drop, _)) => (Outcome::Close, None),
-            Some((Action::Error(code), _)) => (handlers::refuse(request, code), None),
+            Some((Action::Error(code), _)) => (handlers::refuse(&mut self.state, request, code), None),
             Some((action, random)) => {
                 let outcome = handlers::handle(&mut self.state, request);
                 (outcome, Some(Struck { action, random, api, context }))

@@ -107,7 +107,12 @@ impl Rule {
             && topic.as_ref().is_none_or(|topic| {
                 let id = state.topics.get(topic).map(|t| t.id);
                 let decode = |entry: &api::Entry| entry.request.decode(request.context.version, request.body.clone());
-                api::by_key(request.api.key).and_then(|entry| decode(entry).ok()).is_some_and(|v| names(&v, topic, id))
+                let value = api::by_key(request.api.key).and_then(|entry| decode(entry).ok());
+                value.is_some_and(|value| {
+                    names(&value, topic, id)
+                        || session(request, &value)
+                            .is_some_and(|session| state.fetch_sessions.holds(request.context.node, session, topic, id))
+                })
             })
     }
 
@@ -115,6 +120,16 @@ impl Rule {
         // 53 bits are what a float holds exactly.
         self.fault.probability >= 1.0
             || (self.random.next() >> 11) as f64 / (1u64 << 53) as f64 <= self.fault.probability
+    }
+}
+
+/// The session that a Fetch goes on with.
+fn session(request: &Opened, value: &Value) -> Option<i32> {
+    let Value::Struct(fields) = value else { return None };
+    let of_fetch = || fields.iter().find(|(name, _)| name == "sessionId");
+    match (request.api.key == api::fetch::API.key).then(of_fetch)?? {
+        (_, Value::Int(id)) => i32::try_from(*id).ok(),
+        _ => None,
     }
 }
 

@@ -13,10 +13,11 @@
 //! authorizer  who may do what      quotas  how much of it
 //! certificates  a throw-away authority for TLS      subject  whom a certificate names
 //! state      what the nodes know in common: topics, logs, groups, producer ids
+//! fetch_sessions  what each node knows of its readers
 //! ```
 //!
 //! One state serves all nodes: a node is a view of it that answers only for what it leads or coordinates, so that
-//! clients have to find leaders as in a real cluster. Left out so far: fetch sessions.
+//! clients have to find leaders as in a real cluster.
 
 mod authorizer;
 #[cfg(feature = "tls")]
@@ -27,6 +28,7 @@ mod configs;
 mod control;
 mod disk;
 mod fault;
+mod fetch_sessions;
 mod formats;
 mod group;
 mod handlers;
@@ -70,6 +72,9 @@ pub type Time = Duration;
 pub struct Options {
     /// How many nodes; they are numbered from 1.
     pub nodes: usize,
+    /// The racks that nodes are in, in turn, if they are in any. Readers are then sent to a replica in their own, as by
+    /// Kafka's `RackAwareReplicaSelector`.
+    pub racks: Vec<String>,
     /// Whether asking for a topic or producing to it makes it.
     pub auto_create_topics: bool,
     /// Partitions of a topic that is made without saying how many.
@@ -103,6 +108,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             nodes: 1,
+            racks: Vec::new(),
             auto_create_topics: true,
             default_partitions: 1,
             port: 0,

@@ -1,6 +1,7 @@
 //! What the nodes of a cluster know in common, without connections: handlers change it and nothing else does.
 
 use super::authorizer::Authorizer;
+use super::fetch_sessions::FetchSessions;
 use super::group::Groups;
 use super::journal::{Entry, Journal};
 use super::quotas::Quotas;
@@ -108,6 +109,7 @@ impl Clock {
 #[derive(Debug)]
 pub(super) struct State {
     nodes: Vec<Node>,
+    racks: Vec<String>,
     /// Nodes that were killed.
     pub down: BTreeSet<i32>,
     /// Nodes at the start, among which coordinators are spread.
@@ -125,6 +127,7 @@ pub(super) struct State {
     pub memory: Memory,
     pub topics: Topics,
     pub groups: Groups,
+    pub fetch_sessions: FetchSessions,
     pub transactions: Transactions,
     pub producer_ids: ProducerIds,
     pub journal: Journal,
@@ -155,6 +158,7 @@ impl State {
             served: handlers::served(release),
             coordinators: nodes.len(),
             nodes,
+            racks: options.racks.clone(),
             down: BTreeSet::new(),
             moved: BTreeMap::new(),
             coordinator_epoch: 0,
@@ -168,6 +172,7 @@ impl State {
             memory: Memory { used: 0, limit: options.max_bytes },
             topics: Topics::default(),
             groups: Groups::new(options.group_initial_rebalance_delay),
+            fetch_sessions: FetchSessions::new(Random::new(random.next())),
             transactions: Transactions::default(),
             producer_ids: ProducerIds(1000),
             journal: Journal::default(),
@@ -193,6 +198,12 @@ impl State {
     /// The nodes that are up, by id.
     pub fn live(&self) -> impl Iterator<Item = &Node> + Clone {
         self.nodes.iter().filter(|n| !self.down.contains(&n.id))
+    }
+
+    /// The rack that a node is in.
+    pub fn rack(&self, node: i32) -> Option<String> {
+        let index = usize::try_from(node).ok()?.checked_sub(1)?.checked_rem(self.racks.len())?;
+        self.racks.get(index).cloned()
     }
 
     /// The node that keeps a group's offsets or a transactional id's state: where it was moved to or a hash says, or
@@ -293,6 +304,7 @@ impl State {
         self.check_live(node)?;
         let before = self.group_coordinators();
         self.down.insert(node);
+        self.fetch_sessions.forget(&mut self.memory, node);
         self.elect();
         self.hand_over(now, before);
         Ok(())

@@ -53,11 +53,23 @@ impl Partition {
         self.leader_epoch += 1;
     }
 
-    /// Whether a node may answer for this partition to a client that knows `epoch` (-1: none).
+    /// Whether a node leads this partition, for a client that knows its `epoch` (-1: does not).
     pub fn check_leader(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
         if self.leader != node {
             return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
         }
+        self.check_epoch(epoch)
+    }
+
+    /// Whether a node has a replica of it.
+    pub fn check_replica(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
+        if !self.replicas.contains(&node) {
+            return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+        }
+        self.check_epoch(epoch)
+    }
+
+    fn check_epoch(&self, epoch: i32) -> Result<(), ErrorCode> {
         match epoch {
             ..0 => Ok(()),
             e if e < self.leader_epoch => Err(ErrorCode::FENCED_LEADER_EPOCH),

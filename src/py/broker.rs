@@ -56,7 +56,7 @@ impl DevBrokerCore {
     #[pyo3(signature = (
         brokers=1, auto_create_topics=true, default_partitions=1, port=0, transaction_version=2, as_version=None,
         config=None, zookeeper=None, *, max_bytes=1 << 30, data_dir=None, fsync=false, sasl=None, sasl_session=None, super_users=None,
-        allow_everyone_if_no_acl_found=false, tls=None, client_ca=None
+        allow_everyone_if_no_acl_found=false, tls=None, client_ca=None, racks=Vec::new()
     ))]
     #[allow(clippy::too_many_arguments, reason = "keywords of the Python class")]
     fn new(
@@ -78,6 +78,7 @@ impl DevBrokerCore {
         allow_everyone_if_no_acl_found: bool,
         tls: Option<(String, String)>,
         client_ca: Option<String>,
+        racks: Vec<String>,
     ) -> PyResult<Self> {
         let as_version = as_version.map_or(Ok(Version::default()), Version::parse);
         let as_version = as_version.map_err(|why| refused(py, &why, None))?;
@@ -101,6 +102,7 @@ impl DevBrokerCore {
         let tls = tls.map(secure).transpose().map_err(|f| refused(py, &f.message, Some(&f.hint)))?;
         let options = Options {
             nodes: brokers,
+            racks,
             auto_create_topics,
             default_partitions,
             port,

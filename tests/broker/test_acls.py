@@ -9,7 +9,7 @@ import pytest
 
 import klamm
 from by_hand import Line
-from kafka_tools import run_tool
+from java_tools import java_tool
 from klamm.errors import BrokerError, ConfigError, GroupAuthorizationFailedError, TopicAuthorizationFailedError
 from klamm.testing import DevBroker
 from secured import ADMIN, USER
@@ -24,8 +24,6 @@ LITERAL, PREFIXED = confluent_admin.ResourcePatternType.LITERAL, confluent_admin
 READ, WRITE = confluent_admin.AclOperation.READ, confluent_admin.AclOperation.WRITE
 TOPIC, GROUP = confluent_admin.ResourceType.TOPIC, confluent_admin.ResourceType.GROUP
 
-ACLS = "org.apache.kafka.tools.AclCommand"
-SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 
 
 def rule(kind, name, operation, permission=ALLOW, *, user=USER, pattern=LITERAL):
@@ -160,8 +158,8 @@ def test_whether_everybody_may_is_a_question_of_who_may():
 
 def test_kafkas_own_tool_makes_rules():
     with DevBroker(super_users=["ANONYMOUS"]) as broker:
-        run_tool(ACLS, broker, "--add", "--allow-principal", "User:alice", "--producer", "--topic", "t")
-        listed = run_tool(ACLS, broker, "--list")
+        java_tool("Acls", broker.bootstrap_servers, "--add", "--allow-principal", "User:alice", "--producer", "--topic", "t")
+        listed = java_tool("Acls", broker.bootstrap_servers, "--list")
     assert "principal=User:alice, host=*, operation=WRITE, permissionType=ALLOW" in listed
     assert "ResourcePattern(resourceType=TOPIC, name=t, patternType=LITERAL)" in listed
 
@@ -198,15 +196,15 @@ def test_share_groups_begin_where_kafkas_own_tool_says(broker, topic):
         for n in range(5):
             producer.send(topic, b"%d" % n, partition=0).result(timeout=20)
     group = f"s-{topic}"
-    said = run_tool(
-        SHARE_GROUPS, broker, "--reset-offsets", "--to-earliest", "--execute", "--group", group, "--topic", topic
+    said = java_tool(
+        "ShareGroups", broker.bootstrap_servers, "--reset-offsets", "--to-earliest", "--execute", "--group", group, "--topic", topic
     )
     assert topic in said
     with klamm.ShareConsumer(broker.bootstrap_servers, group, [topic]) as consumer:
         values = []
         until(lambda: values.extend(r.value for r in consumer.poll(timeout=0.5)) or len(values) >= 5)
     assert values == [b"%d" % n for n in range(5)]
-    said = run_tool(SHARE_GROUPS, broker, "--describe", "--offsets", "--group", group)
+    said = java_tool("ShareGroups", broker.bootstrap_servers, "--describe", "--offsets", "--group", group)
     assert topic in said
-    said = run_tool(SHARE_GROUPS, broker, "--delete-offsets", "--group", group, "--topic", topic)
+    said = java_tool("ShareGroups", broker.bootstrap_servers, "--delete-offsets", "--group", group, "--topic", topic)
     assert "Successful" in said, said

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, suppress
 import pytest
 
 import klamm
-from kafka_tools import run_tool, start_tool
+from java_tools import TOOLS, java
 from klamm.testing import DevBroker
 from members import PARTITIONS, PATIENCE, Aiokafka, Confluent, KafkaPython, read, settle, sixty_records
 
@@ -183,7 +183,7 @@ def sharing(broker, topic, **config):
 def test_kafkas_own_share_consumer_reads(broker, topic):
     group = f"{topic}-group"
     reader = start_tool(
-        "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+        "ConsoleShareConsumer",
         broker,
         *("--topic", topic, "--group", group, "--max-messages", "5", "--timeout-ms", "30000"),
     )
@@ -199,4 +199,11 @@ def test_kafkas_own_share_consumer_reads(broker, topic):
 
 def tool(broker, *arguments):
     """What kafka-consumer-groups prints."""
-    return run_tool("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", broker, *arguments)
+    started = start_tool("ConsumerGroups", broker, *arguments)
+    out, error = started.communicate(timeout=60)
+    return out + error
+
+
+def start_tool(name, broker, *arguments):
+    command = [*java(), TOOLS[name], "--bootstrap-server", broker.bootstrap_servers, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -24,6 +24,7 @@ def add(commands: Commands) -> None:
         "bootstrap address and runs until Ctrl+C or SIGTERM.",
     )
     parser.add_argument("--brokers", metavar="N", type=positive, default=1, help="nodes (default: 1)")
+    parser.add_argument("--racks", metavar="A,B,...", default="", help="racks of the nodes, in turn")
     parser.add_argument(
         "--partitions", metavar="N", type=positive, default=1, help="partitions of a new topic (default: 1)"
     )
@@ -83,6 +84,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     try:
         with DevBroker(
             brokers=args.brokers,
+            racks=[rack for rack in args.racks.split(",") if rack],
             auto_create_topics=not args.no_auto_create,
             default_partitions=args.partitions,
             port=args.port,

@@ -63,8 +63,7 @@ struct Member {
     client_id: String,
     rebalance: Duration,
     topics: BTreeSet<String>,
-    /// As the client wrote it, and as it is served.
-    pattern: Option<(String, Pattern)>,
+    pattern: Option<Pattern>,
     assignor: Option<Assignor>,
     epoch: i32,
     previous_epoch: i32,
@@ -84,7 +83,7 @@ pub(in crate::broker) struct Beat<'a> {
     pub configs: Configs,
     pub client_id: &'a str,
     pub member_id: &'a str,
-    pub pattern: Option<(String, Pattern)>,
+    pub pattern: Option<Pattern>,
     pub assignor: Option<Assignor>,
     pub request: &'a Request,
 }
@@ -93,7 +92,8 @@ impl Beat<'_> {
     /// What keeping it takes, roughly.
     pub fn cost(&self) -> usize {
         let names = self.request.subscribed_topic_names.iter().flatten().map(|name| name.len() + 64);
-        MEMBER + self.member_id.len() + self.client_id.len() + names.sum::<usize>()
+        let pattern = self.pattern.as_ref().map_or(0, Pattern::cost);
+        MEMBER + self.member_id.len() + self.client_id.len() + names.sum::<usize>() + pattern
     }
 }
 
@@ -140,7 +140,7 @@ impl Group {
         let members = self.members.iter().map(|(id, m)| {
             let topics: usize = m.topics.iter().map(|name| name.len() + 64).sum();
             let instance = m.instance.as_ref().map_or(0, |instance| 2 * instance.len() + 64);
-            let pattern = m.pattern.as_ref().map_or(0, |(text, _)| 16 * text.len());
+            let pattern = m.pattern.as_ref().map_or(0, Pattern::cost);
             let rack = m.rack.as_ref().map_or(0, String::len);
             let named = 3 * id.len() + m.client_id.len() + instance + pattern + rack + topics;
             MEMBER + named + shares(&m.assigned) + shares(&m.revoking)
@@ -261,7 +261,7 @@ impl Group {
             client_id: member.client_id.clone(),
             client_host: CLIENT_HOST.to_owned(),
             subscribed_topic_names: member.topics.iter().cloned().collect(),
-            subscribed_topic_regex: Some(member.pattern.as_ref().map_or_else(String::new, |(text, _)| text.clone())),
+            subscribed_topic_regex: Some(member.pattern.as_ref().map_or_else(String::new, |p| p.text().to_owned())),
             assignment: list(&member.assigned),
             target_assignment: self.target.get(id).map(list).unwrap_or_default(),
             member_type: 1,
@@ -331,7 +331,7 @@ impl Group {
     fn look(&self, topics: &Topics) -> BTreeMap<String, (Uuid, i32)> {
         let names = self.members.values().flat_map(|member| member.topics.iter().map(String::as_str));
         let mut names: BTreeSet<_> = names.collect();
-        for (_, pattern) in self.members.values().filter_map(|member| member.pattern.as_ref()) {
+        for pattern in self.members.values().filter_map(|member| member.pattern.as_ref()) {
             names.extend(topics.names().filter(|name| pattern.matches(name)));
         }
         let found = names.into_iter().filter_map(|name| {
@@ -406,7 +406,7 @@ impl Group {
 
 impl Member {
     fn reads(&self, topic: &str) -> bool {
-        self.topics.contains(topic) || self.pattern.as_ref().is_some_and(|(_, pattern)| pattern.matches(topic))
+        self.topics.contains(topic) || self.pattern.as_ref().is_some_and(|pattern| pattern.matches(topic))
     }
 
     fn is_settled(&self, epoch: i32) -> bool {

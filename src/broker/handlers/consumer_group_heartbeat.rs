@@ -1,10 +1,9 @@
 //! ConsumerGroupHeartbeat v0 and v1: a member joins, stays in or leaves a group whose coordinator assigns (KIP-848).
 //!
-//! Of regular expressions those are served that [`Pattern`] is, any other is INVALID_REGULAR_EXPRESSION; Kafka finds
-//! the topics of one a little later, here they are there at once. Kafka makes a group's assignments a second apart at
-//! least (`group.consumer.assignment.interval.ms`), here each is made at once. Left out: members in a group of the
-//! other protocol while it has any (GROUP_ID_NOT_FOUND, as in Kafka with its online migration switched off),
-//! `group.consumer.max.size`.
+//! Kafka finds the topics of a regular expression a little later, here they are there at once. Kafka makes a group's
+//! assignments a second apart at least (`group.consumer.assignment.interval.ms`), here each is made at once. Left out:
+//! members in a group of the other protocol while it has any (GROUP_ID_NOT_FOUND, as in Kafka with its online migration
+//! switched off), `group.consumer.max.size`.
 
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
@@ -70,9 +69,9 @@ fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Respo
     done.map_err(|(code, why)| Refusal::new(code, why))
 }
 
-fn parse(pattern: &str) -> Result<(String, Pattern), Refusal> {
-    Pattern::parse(pattern).map(|parsed| (pattern.to_owned(), parsed)).ok_or_else(|| {
-        let why = format!("SubscribedTopicRegex `{pattern}` is not a regular expression that this broker serves.");
+fn parse(pattern: &str) -> Result<Pattern, Refusal> {
+    Pattern::parse(pattern).map_err(|why| {
+        let why = format!("SubscribedTopicRegex `{pattern}` is not a valid regular expression: {why}.");
         Refusal::new(ErrorCode::INVALID_REGULAR_EXPRESSION, why)
     })
 }

@@ -16,7 +16,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         broker_id: n.id,
         host: n.host.clone(),
         port: n.port.into(),
-        rack: None,
+        rack: state.rack(n.id),
         is_fenced: !state.is_live(n.id),
     });
     Answer::Reply(Response {

@@ -2,8 +2,9 @@
 //!
 //! An error in any partition answers at once, as in Kafka. A reader of committed records gets what is before the last
 //! stable offset, and the aborted transactions in it. To v0 to v3 records come in the formats they know; up to v2 a
-//! message that is larger than the limit is cut off, as Kafka did before KIP-74. Left out: sessions (every answer says
-//! session 0, which makes clients send full requests; a session id of theirs is not known) and reading from followers.
+//! message that is larger than the limit is cut off, as Kafka did before KIP-74. A client of v11 on may read from any
+//! replica, and one that has a rack is sent by the leader to a replica there (KIP-392). What sessions hold (v7) is in
+//! [`fetch_sessions`](crate::broker::fetch_sessions).
 
 use super::{Answer, Context, Waiting};
 use crate::api::ErrorCode;
@@ -27,6 +28,12 @@ const READ_COMMITTED: i8 = 1;
 /// The first version that gets the first message however large it is (KIP-74).
 const FIRST_WITH_WHOLE_BATCHES: i16 = 3;
 
+/// The first version that may be asked of a follower.
+const FIRST_OF_FOLLOWERS: i16 = 11;
+
+/// The first version that names topics by id.
+const FIRST_WITH_IDS: i16 = 13;
+
 /// Errors of the whole answer; all others are of partitions.
 const SESSION_ERRORS: [ErrorCode; 3] = [
     ErrorCode::FETCH_SESSION_ID_NOT_FOUND,
@@ -34,10 +41,8 @@ const SESSION_ERRORS: [ErrorCode; 3] = [
     ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR,
 ];
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
-    // Epoch 0 opens a session and -1 does without; any other goes on with one, and there are none.
-    if request.session_id != 0 || request.session_epoch > 0 {
-        let error_code = ErrorCode::FETCH_SESSION_ID_NOT_FOUND;
+pub(super) fn handle(state: &mut State, context: &Context, mut request: Request) -> Answer<Response> {
+    if let Err(error_code) = enter(state, context, &mut request) {
         return Answer::Reply(Response { error_code, ..Response::default() });
     }
     if let Some(response) = poll(state, context, &request, request.max_wait_ms <= 0) {
@@ -46,6 +51,32 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     watch(state, context, &request);
     let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
     Answer::Park(Waiting::Fetch(request), Some(context.clock.now.saturating_add(wait)))
+}
+
+/// Has the request ask for all that its session holds.
+fn enter(state: &mut State, context: &Context, request: &mut Request) -> Result<(), ErrorCode> {
+    let State { fetch_sessions, memory, .. } = state;
+    fetch_sessions.enter(memory, context.clock.now, context.node, context.version >= FIRST_WITH_IDS, request)
+}
+
+/// Makes the answer one of the request's session.
+fn conclude(state: &mut State, context: &Context, request: &Request, mut response: Response) -> Response {
+    let State { fetch_sessions, memory, .. } = state;
+    let (now, by_id) = (context.clock.now, context.version >= FIRST_WITH_IDS);
+    fetch_sessions.conclude(memory, now, context.node, by_id, request, &mut response);
+    response
+}
+
+/// Refuses all that the request's session holds, which goes on.
+pub(super) fn refuse_all(state: &mut State, context: &Context, mut request: Request, error_code: ErrorCode) -> Response {
+    if SESSION_ERRORS.contains(&error_code) {
+        return refuse(request, error_code);
+    }
+    if let Err(error_code) = enter(state, context, &mut request) {
+        return Response { error_code, ..Response::default() };
+    }
+    let refused = refuse(request.clone(), error_code);
+    conclude(state, context, &request, refused)
 }
 
 pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
@@ -66,23 +97,24 @@ pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expi
     let most = state.at_once(context, CONSUMER, request.max_bytes);
     let mut room = usize::try_from(most).unwrap_or(0).min(MAX_BYTES);
     let (mut available, mut ready) = (0, expired || request.topics.is_empty());
+    let near = near(state, context, request);
     for wanted in &request.topics {
         let mut partitions = Vec::with_capacity(wanted.partitions.len());
         for p in &wanted.partitions {
             let (answer, more) = match topic(state, context, wanted) {
-                Ok(topic) => read(topic, context, request, p, room, available == 0),
+                Ok(topic) => read(topic, context, request, p, &near, room, available == 0),
                 Err(code) => (failure(p, code), 0),
             };
             available += more;
             room = room.saturating_sub(more);
-            ready |= answer.error_code.is_error();
+            ready |= answer.error_code.is_error() || answer.preferred_read_replica >= 0;
             let leader = answer.current_leader.leader_id;
             if context.version >= 16 && !response.node_endpoints.iter().any(|n| n.node_id == leader) {
                 response.node_endpoints.extend(state.node(leader).map(|n| NodeEndpoint {
                     node_id: n.id,
                     host: n.host.clone(),
                     port: n.port.into(),
-                    rack: None,
+                    rack: state.rack(n.id),
                 }));
             }
             partitions.push(answer);
@@ -91,7 +123,16 @@ pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expi
         response.responses.push(TopicResponse { topic, topic_id, partitions });
     }
     let enough = usize::try_from(request.min_bytes).unwrap_or(0);
-    (ready || available >= enough).then_some(response)
+    (ready || available >= enough).then(|| conclude(state, context, request, response))
+}
+
+/// The nodes that are up in the rack of the reader.
+fn near(state: &State, context: &Context, request: &Request) -> Vec<i32> {
+    let is_near = |node: &i32| state.rack(*node).is_some_and(|rack| rack == request.rack_id);
+    match context.version < FIRST_OF_FOLLOWERS || request.rack_id.is_empty() {
+        true => Vec::new(),
+        false => state.live().map(|n| n.id).filter(is_near).collect(),
+    }
 }
 
 /// Has the connection woken when one of the partitions changes.
@@ -104,7 +145,7 @@ fn watch(state: &mut State, context: &Context, request: &Request) {
 /// The opposite of watching.
 pub(super) fn unwatch(state: &mut State, connection: Connection, request: &Request) {
     // A request has names or ids, and the other is empty: no need to know the version.
-    let version = if request.topics.iter().any(|t| !t.topic_id.is_zero()) { 13 } else { 0 };
+    let version = if request.topics.iter().any(|t| !t.topic_id.is_zero()) { FIRST_WITH_IDS } else { 0 };
     each_partition(state, version, request, |p| {
         p.waiters.remove(&connection);
     });
@@ -112,7 +153,7 @@ pub(super) fn unwatch(state: &mut State, connection: Connection, request: &Reque
 
 fn each_partition(state: &mut State, version: i16, request: &Request, mut each: impl FnMut(&mut topics::Partition)) {
     for wanted in &request.topics {
-        if let Ok(topic) = state.topics.find(&wanted.topic, wanted.topic_id, version >= 13) {
+        if let Ok(topic) = state.topics.find(&wanted.topic, wanted.topic_id, version >= FIRST_WITH_IDS) {
             for p in &wanted.partitions {
                 topic.partition(p.partition).map(&mut each);
             }
@@ -122,7 +163,7 @@ fn each_partition(state: &mut State, version: i16, request: &Request, mut each: 
 
 fn topic<'a>(state: &'a mut State, context: &Context, wanted: &'a Topic) -> Result<&'a mut topics::Topic, ErrorCode> {
     state.check_topic(context, Operation::Read, &wanted.topic, wanted.topic_id)?;
-    state.topics.find(&wanted.topic, wanted.topic_id, context.version >= 13)
+    state.topics.find(&wanted.topic, wanted.topic_id, context.version >= FIRST_WITH_IDS)
 }
 
 /// One partition's answer, and how much it has within the limits.
@@ -131,18 +172,34 @@ fn read(
     context: &Context,
     request: &Request,
     wanted: &Partition,
+    near: &[i32],
     room: usize,
     is_first: bool,
 ) -> (PartitionResponse, usize) {
     let Some(partition) = topic.partition(wanted.partition) else {
         return (failure(wanted, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION), 0);
     };
-    if let Err(code) = partition.check_leader(context.node, wanted.current_leader_epoch) {
+    let epoch = wanted.current_leader_epoch;
+    let checked = match context.version >= FIRST_OF_FOLLOWERS {
+        true => partition.check_replica(context.node, epoch),
+        false => partition.check_leader(context.node, epoch),
+    };
+    if let Err(code) = checked {
         let current_leader = LeaderIdAndEpoch { leader_id: partition.leader, leader_epoch: partition.leader_epoch };
         return (PartitionResponse { current_leader, ..failure(wanted, code) }, 0);
     }
     let limit = usize::try_from(wanted.partition_max_bytes).unwrap_or(0).min(room);
     let stable = last_stable_offset(&partition.log, &partition.producers);
+    if let Some(node) = nearer(partition, context.node, near, wanted.fetch_offset) {
+        let answer = PartitionResponse {
+            high_watermark: partition.log.end_offset(),
+            last_stable_offset: stable,
+            log_start_offset: partition.log.start_offset(),
+            preferred_read_replica: node,
+            ..failure(wanted, ErrorCode::NONE)
+        };
+        return (answer, 0);
+    }
     let committed_only = request.isolation_level == READ_COMMITTED;
     let until = if committed_only { stable } else { i64::MAX };
     let (log, offset) = (&mut partition.log, wanted.fetch_offset);
@@ -172,6 +229,13 @@ fn read(
         ..PartitionResponse::default()
     };
     (answer, available)
+}
+
+/// The replica that a reader is sent to by a leader that is not near: of equals the one that Kafka takes.
+fn nearer(partition: &topics::Partition, node: i32, near: &[i32], offset: i64) -> Option<i32> {
+    let has = (partition.log.start_offset()..=partition.log.end_offset()).contains(&offset);
+    let others = partition.leader == node && has && !near.contains(&node);
+    partition.replicas.iter().filter(|id| others && near.contains(id)).max().copied()
 }
 
 fn failure(wanted: &Partition, error_code: ErrorCode) -> PartitionResponse {

@@ -1,6 +1,4 @@
 //! ListTransactions v0 to v2: the transactional ids a node coordinates.
-//!
-//! Of the regular expressions of v2 those are served that [`Pattern`] is; any other is INVALID_REGULAR_EXPRESSION.
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;
@@ -11,11 +9,9 @@ use crate::broker::state::State;
 use crate::broker::transactions::{Phase, Transaction};
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
-    let pattern = match request.transactional_id_pattern.as_deref().filter(|p| !p.is_empty()).map(Pattern::parse) {
-        Some(None) => {
-            return Answer::Reply(refuse(request, ErrorCode::INVALID_REGULAR_EXPRESSION));
-        }
-        pattern => pattern.flatten(),
+    let pattern = request.transactional_id_pattern.as_deref().filter(|p| !p.is_empty()).map(Pattern::parse);
+    let Ok(pattern) = pattern.transpose() else {
+        return Answer::Reply(refuse(request, ErrorCode::INVALID_REGULAR_EXPRESSION));
     };
     let lasts = |t: &Transaction| context.clock.wall_ms.saturating_sub(t.start_ms);
     let wanted = |id: &str, t: &Transaction| {

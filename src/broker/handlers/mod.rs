@@ -93,8 +93,14 @@ macro_rules! serve {
         }
 
         /// Answers a request with an error wherever its API has room for one, and does nothing else.
-        pub(super) fn refuse(request: Opened, code: ErrorCode) -> Outcome {
+        pub(super) fn refuse(state: &mut State, request: Opened, code: ErrorCode) -> Outcome {
             let Opened { api, context, body, .. } = request;
+            // What an incremental Fetch is about is known to its session alone.
+            if api.key == api::fetch::API.key {
+                return answer(context, body, |context, request| {
+                    Answer::Reply(fetch::refuse_all(state, context, request, code))
+                });
+            }
             $( if api.key == api::$module::API.key {
                 return answer(context, body, |_, request| Answer::Reply($module::refuse(request, code)));
             } )*

@@ -59,7 +59,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
                     node_id: n.id,
                     host: n.host.clone(),
                     port: n.port.into(),
-                    rack: None,
+                    rack: state.rack(n.id),
                 }));
             }
             partition_responses.push(answer);

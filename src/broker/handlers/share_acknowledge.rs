@@ -99,7 +99,7 @@ fn leader(state: &State, (topic, index): (Uuid, i32), endpoints: &mut Vec<NodeEn
             node_id: n.id,
             host: n.host.clone(),
             port: n.port.into(),
-            rack: None,
+            rack: state.rack(n.id),
         }));
     }
     LeaderIdAndEpoch { leader_id, leader_epoch }

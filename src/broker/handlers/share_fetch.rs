@@ -163,7 +163,7 @@ pub(super) fn poll(state: &mut State, context: &Context, waits: &Waits, expired:
                     node_id: n.id,
                     host: n.host.clone(),
                     port: n.port.into(),
-                    rack: None,
+                    rack: state.rack(n.id),
                 }));
             }
         }

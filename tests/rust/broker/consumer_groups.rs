@@ -250,7 +250,7 @@ fn members_choose_the_assignor_and_patterns_find_topics() {
     world.create("tt", 4, &[]);
     let by_pattern = |id: &str| Request {
         subscribed_topic_names: None,
-        subscribed_topic_regex: Some("^t+.*".to_owned()),
+        subscribed_topic_regex: Some("^(t.*".to_owned()),
         ..join(id)
     };
     assert_eq!(world.heartbeat(&by_pattern("a")).error_code.0, INVALID_PATTERN);

@@ -4,6 +4,7 @@ use super::{Got, World, batch, fetch_request, produce_request, record, values};
 use klamm::api::*;
 use klamm::broker::{Connection, Node, Options};
 use klamm::record::Producer;
+use std::time::Duration;
 
 fn three() -> World {
     let mut world = World::new(Options { nodes: 3, ..Options::default() });
@@ -99,15 +100,22 @@ fn a_leader_that_moves_answers_who_waits() {
     let mut world = three();
     let before = world.partition(1, 0);
     let (old, new) = (before.leader_id as u64, before.replica_nodes[2]);
-    world.send(old, 12, 1, &fetch_request(0));
+    let mut stale = fetch_request(0);
+    stale.topics[0].partitions[0].current_leader_epoch = 0;
+    world.send(old, 12, 1, &stale);
     assert_eq!(world.next(old), Got::Nothing);
     world.cluster.move_leader(world.now, "t", 0, new).unwrap();
     let (_, answer) = world.receive::<fetch::Request>(old, 12).unwrap();
     let partition = &answer.responses[0].partitions[0];
-    assert_eq!(partition.error_code, ErrorCode::NOT_LEADER_OR_FOLLOWER);
+    assert_eq!(partition.error_code, ErrorCode::FENCED_LEADER_EPOCH);
     assert_eq!((partition.current_leader.leader_id, partition.current_leader.leader_epoch), (new, 1));
-    let mut stale = fetch_request(0);
-    stale.topics[0].partitions[0].current_leader_epoch = 0;
+    // Who does not know the epoch may go on with the follower, which before v11 nobody may.
+    world.send(old, 12, 1, &fetch_request(0));
+    assert_eq!(world.next(old), Got::Nothing);
+    world.advance(Duration::from_millis(500));
+    assert!(world.receive::<fetch::Request>(old, 12).is_some());
+    let answer = world.call(old, 10, &fetch_request(0));
+    assert_eq!(answer.responses[0].partitions[0].error_code, ErrorCode::NOT_LEADER_OR_FOLLOWER);
     let answer = world.call(new as u64, 12, &stale);
     assert_eq!(answer.responses[0].partitions[0].error_code, ErrorCode::FENCED_LEADER_EPOCH);
     for (topic, partition, node) in [("u", 0, 1), ("t", 7, 1), ("t", 0, 9)] {

@@ -7,6 +7,8 @@ mod consumer_groups;
 mod draft;
 mod failover;
 mod faults;
+mod fetch_sessions;
+mod followers;
 mod formats;
 mod groups;
 mod keeping;

@@ -126,15 +126,6 @@ fn limits_hold_but_the_first_batch_comes_whole() {
 }
 
 #[test]
-fn there_are_no_sessions_and_a_session_id_is_unknown() {
-    let mut world = World::with_topic();
-    let new = fetch::Request { session_epoch: 0, max_wait_ms: 0, ..fetch_request(0) };
-    assert_eq!(world.call(1, 12, &new).session_id, 0);
-    let known = fetch::Request { session_id: 5, session_epoch: 1, ..fetch_request(0) };
-    assert_eq!(world.call(1, 12, &known).error_code, ErrorCode::FETCH_SESSION_ID_NOT_FOUND);
-}
-
-#[test]
 fn versions_with_topic_ids_know_topics_by_them() {
     let mut world = World::new(Options::default());
     let topic_id = world.create("t", 1, &[]);

@@ -1,0 +1,306 @@
+//! Fetch sessions (KIP-227): what a node remembers of a reader, so that neither has to repeat what stays as it was.
+//!
+//! ```text
+//! epoch 0    a full request: the answer names a new session, or 0 if there is no room for one
+//! epoch n    the n-th after it: says what changed; the answer leaves out what did not
+//! epoch -1   a full request without a session
+//! ```
+//!
+//! A full request ends the session that it names. A session that holds nothing more is over. A node has [`SLOTS`] of them:
+//! when all are taken, a new one takes the place of the one that was not used for the longest time, if that is
+//! [`UNUSED`], or of the smallest of those that have been used for as long, if it is smaller than the new one. Kafka has
+//! eight such caches that share the slots, and prefers its own followers, which there are none of here.
+
+use super::Time;
+use super::state::{Memory, Random};
+use crate::api::ErrorCode;
+use crate::api::fetch::{Partition, PartitionResponse, Request, Response, Topic};
+use crate::wire::Uuid;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// `max.incremental.fetch.session.cache.slots`.
+const SLOTS: usize = 1000;
+
+const UNUSED: Time = Time::from_secs(120);
+
+/// The epochs of full requests.
+const OPEN: i32 = 0;
+const NONE: i32 = -1;
+
+/// What a session, and each of its partitions besides its name, takes, roughly.
+const SESSION: usize = 256;
+const PARTITION: usize = 320;
+
+/// A partition as requests name it: the topic's name before v13, its id from then on, and the other empty.
+type Place = (Arc<str>, Uuid, i32);
+
+/// See the top of this file.
+#[derive(Debug)]
+pub(super) struct FetchSessions {
+    nodes: BTreeMap<i32, HashMap<i32, Session>>,
+    random: Random,
+}
+
+#[derive(Debug)]
+struct Session {
+    /// Whether its requests name topics by id.
+    by_id: bool,
+    /// Of the next request.
+    epoch: i32,
+    /// In the order in which they are read.
+    partitions: BTreeMap<u64, Cached>,
+    order: HashMap<Place, u64>,
+    last: u64,
+    began: Time,
+    used: Time,
+    cost: usize,
+}
+
+/// A partition of a session: what the reader asked for last, and what it was told.
+#[derive(Debug)]
+struct Cached {
+    place: Place,
+    wanted: Partition,
+    high_watermark: i64,
+    log_start_offset: i64,
+}
+
+impl FetchSessions {
+    pub fn new(random: Random) -> Self {
+        Self { nodes: BTreeMap::new(), random }
+    }
+
+    /// Takes a request in: one that goes on with a session asks for all that the session holds from then on.
+    pub fn enter(
+        &mut self,
+        memory: &mut Memory,
+        now: Time,
+        node: i32,
+        by_id: bool,
+        request: &mut Request,
+    ) -> Result<(), ErrorCode> {
+        let sessions = self.nodes.entry(node).or_default();
+        let id = request.session_id;
+        if matches!(request.session_epoch, OPEN | NONE) {
+            end(sessions, memory, id);
+            return Ok(());
+        }
+        let session = sessions.get_mut(&id).ok_or(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)?;
+        if session.epoch != request.session_epoch {
+            return Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH);
+        }
+        if session.by_id != by_id {
+            return Err(ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR);
+        }
+        if !memory.has(cost(&request.topics)) {
+            end(sessions, memory, id);
+            return Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND);
+        }
+        let before = session.cost;
+        session.update(request);
+        memory.give(before);
+        memory.charge(session.cost);
+        if session.partitions.is_empty() {
+            end(sessions, memory, id);
+            (request.session_id, request.session_epoch) = (0, NONE);
+            return Ok(());
+        }
+        session.used = now;
+        session.epoch = after(session.epoch);
+        request.topics = session.topics();
+        Ok(())
+    }
+
+    /// Takes the answer to a request that was [entered](Self::enter): opens the session, or leaves out what the reader
+    /// knows.
+    pub fn conclude(
+        &mut self,
+        memory: &mut Memory,
+        now: Time,
+        node: i32,
+        by_id: bool,
+        request: &Request,
+        response: &mut Response,
+    ) {
+        let sessions = self.nodes.entry(node).or_default();
+        match request.session_epoch {
+            NONE => {}
+            OPEN if !memory.has(SESSION + cost(&request.topics)) => {}
+            OPEN => {
+                let mut session = Session::new(by_id, now);
+                session.update(request);
+                for topic in &response.responses {
+                    let name: Arc<str> = topic.topic.as_str().into();
+                    for answer in &topic.partitions {
+                        session.tell(&(name.clone(), topic.topic_id, answer.partition_index), answer);
+                    }
+                }
+                if make_room(sessions, memory, now, session.partitions.len()) {
+                    let id = loop {
+                        let id = (self.random.next() >> 33) as i32;
+                        if id > 0 && !sessions.contains_key(&id) {
+                            break id;
+                        }
+                    };
+                    memory.charge(session.cost);
+                    sessions.insert(id, session);
+                    response.session_id = id;
+                }
+            }
+            epoch => {
+                response.session_id = request.session_id;
+                // One that made room for another meanwhile has its answer, whole, and is not found the next time.
+                let Some(session) = sessions.get_mut(&request.session_id) else { return };
+                if session.epoch == after(epoch) {
+                    return session.leave_out(response);
+                }
+                response.error_code = ErrorCode::INVALID_FETCH_SESSION_EPOCH;
+                response.responses.clear();
+            }
+        }
+    }
+
+    /// Whether a session has partitions of a topic.
+    pub fn holds(&self, node: i32, session: i32, name: &str, id: Option<Uuid>) -> bool {
+        let session = self.nodes.get(&node).and_then(|sessions| sessions.get(&session));
+        session.is_some_and(|s| s.order.keys().any(|(n, i, _)| if s.by_id { Some(*i) == id } else { **n == *name }))
+    }
+
+    /// A node is down, and what it remembered is gone.
+    pub fn forget(&mut self, memory: &mut Memory, node: i32) {
+        for session in self.nodes.remove(&node).into_iter().flat_map(HashMap::into_values) {
+            memory.give(session.cost);
+        }
+    }
+}
+
+impl Session {
+    fn new(by_id: bool, now: Time) -> Self {
+        Self {
+            by_id,
+            epoch: after(OPEN),
+            partitions: BTreeMap::new(),
+            order: HashMap::new(),
+            last: 0,
+            began: now,
+            used: now,
+            cost: SESSION,
+        }
+    }
+
+    /// Takes in what a request asks for and what it gives up.
+    fn update(&mut self, request: &Request) {
+        for topic in &request.topics {
+            let name: Arc<str> = topic.topic.as_str().into();
+            for wanted in &topic.partitions {
+                let place = (name.clone(), topic.topic_id, wanted.partition);
+                match self.order.get(&place).and_then(|n| self.partitions.get_mut(n)) {
+                    Some(cached) => cached.wanted = wanted.clone(),
+                    None => {
+                        self.append(Cached { place, wanted: wanted.clone(), high_watermark: -1, log_start_offset: -1 })
+                    }
+                }
+            }
+        }
+        for topic in &request.forgotten_topics_data {
+            let name: Arc<str> = topic.topic.as_str().into();
+            for partition in &topic.partitions {
+                self.take(&(name.clone(), topic.topic_id, *partition));
+            }
+        }
+    }
+
+    fn append(&mut self, cached: Cached) {
+        self.last += 1;
+        self.cost += PARTITION + cached.place.0.len();
+        self.order.insert(cached.place.clone(), self.last);
+        self.partitions.insert(self.last, cached);
+    }
+
+    fn take(&mut self, place: &Place) -> Option<Cached> {
+        let cached = self.order.remove(place).and_then(|n| self.partitions.remove(&n))?;
+        self.cost -= PARTITION + place.0.len();
+        Some(cached)
+    }
+
+    /// All that it holds, in order.
+    fn topics(&self) -> Vec<Topic> {
+        let mut topics: Vec<Topic> = Vec::new();
+        for Cached { place: (name, id, _), wanted, .. } in self.partitions.values() {
+            match topics.last_mut().filter(|t| t.topic_id == *id && *t.topic == **name) {
+                Some(topic) => topic.partitions.push(wanted.clone()),
+                None => {
+                    let partitions = vec![wanted.clone()];
+                    topics.push(Topic { topic: name.as_ref().to_owned(), topic_id: *id, partitions });
+                }
+            }
+        }
+        topics
+    }
+
+    /// Leaves out of an answer what the reader knows; what has records is read last the next time.
+    fn leave_out(&mut self, response: &mut Response) {
+        for topic in &mut response.responses {
+            let (name, id): (Arc<str>, _) = (topic.topic.as_str().into(), topic.topic_id);
+            topic.partitions.retain(|answer| {
+                let place = (name.clone(), id, answer.partition_index);
+                let is_news = self.tell(&place, answer);
+                if has_records(answer)
+                    && let Some(cached) = self.take(&place)
+                {
+                    self.append(cached);
+                }
+                is_news
+            });
+        }
+        response.responses.retain(|topic| !topic.partitions.is_empty());
+    }
+
+    /// Notes what the reader is told of a partition; whether it has to be.
+    fn tell(&mut self, place: &Place, answer: &PartitionResponse) -> bool {
+        let Some(cached) = self.order.get(place).and_then(|n| self.partitions.get_mut(n)) else { return true };
+        let failed = answer.error_code.is_error();
+        let known = (cached.high_watermark, cached.log_start_offset);
+        let is_known = known == (answer.high_watermark, answer.log_start_offset);
+        // What comes after an error is news, whatever it is.
+        cached.high_watermark = if failed { -1 } else { answer.high_watermark };
+        cached.log_start_offset = answer.log_start_offset;
+        !is_known || failed || has_records(answer) || answer.preferred_read_replica >= 0
+    }
+}
+
+fn has_records(answer: &PartitionResponse) -> bool {
+    answer.records.as_ref().is_some_and(|records| !records.is_empty())
+}
+
+/// The epoch of the next request; 0 would open a session.
+fn after(epoch: i32) -> i32 {
+    epoch.checked_add(1).unwrap_or(1)
+}
+
+/// What keeping these takes at most.
+fn cost(topics: &[Topic]) -> usize {
+    topics.iter().map(|topic| topic.partitions.len() * (PARTITION + topic.topic.len())).sum()
+}
+
+fn end(sessions: &mut HashMap<i32, Session>, memory: &mut Memory, id: i32) {
+    if let Some(session) = sessions.remove(&id) {
+        memory.give(session.cost);
+    }
+}
+
+/// Whether a new session has a place, for which an old one may have gone.
+fn make_room(sessions: &mut HashMap<i32, Session>, memory: &mut Memory, now: Time, partitions: usize) -> bool {
+    if sessions.len() < SLOTS {
+        return true;
+    }
+    let is_long = |from: Time, to: Time| to.saturating_sub(from) > UNUSED;
+    let unused = sessions.iter().filter(|(_, s)| is_long(s.used, now)).min_by_key(|(_, s)| s.used);
+    let old = || sessions.iter().filter(|(_, s)| is_long(s.began, s.used)).min_by_key(|(_, s)| s.partitions.len());
+    let goes = unused.or_else(|| old().filter(|(_, s)| s.partitions.len() < partitions)).map(|(id, _)| *id);
+    if let Some(id) = goes {
+        end(sessions, memory, id);
+    }
+    goes.is_some()
+}

@@ -1,0 +1,94 @@
+"""Each kind of fault is noticed by a client, in a way that a broker without faults never shows."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+import klamm
+from klamm.errors import KafkaError, KafkaTimeoutError, NetworkError, PolicyViolationError
+from klamm.testing import Action, DevBroker
+from settled import until
+
+HOUR = 3600.0
+PATIENCE = 20.0
+KINDS = {
+    "delay": {"seconds": HOUR},
+    "drop": {},
+    "lose_answer": {},
+    "cut": {},
+    "error": {"error": "POLICY_VIOLATION"},
+    "throttle": {"seconds": 0.05},
+    "corrupt": {"times": None},
+    "drip": {"seconds": HOUR},
+}
+
+
+@pytest.fixture
+def broker():
+    """A node with a topic `t` that has one large record."""
+    with DevBroker() as running:
+        with klamm.Producer(running.bootstrap_servers) as producer:
+            producer.send("t", b"first" * 10_000, partition=0).result(PATIENCE)
+        yield running
+
+
+def send(broker):
+    """What becomes of a record that is sent once, and whether it was written."""
+    config = {"retries": 0, "enable_idempotence": False}
+    place = klamm.TopicPartition("t", 0)
+    with klamm.Producer(broker.bootstrap_servers, **config) as producer:
+        error = producer.send("t", b"second", partition=0).exception(PATIENCE)
+    with klamm.Consumer(broker.bootstrap_servers) as consumer:
+        return error, consumer.end_offsets([place])[place] == 2
+
+
+def waits_for_the_clock(broker, patience):
+    """Whether the acknowledgement of a record does not come by itself, and comes when an hour has passed."""
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        before = len(broker.requests("Produce"))
+        delivery = producer.send("t", b"second", partition=0)
+        until(lambda: len(broker.requests("Produce")) > before)
+        try:
+            delivery.result(patience)
+        except KafkaTimeoutError:
+            for _ in range(10):
+                broker.advance(HOUR / 10)
+            delivery.result(PATIENCE)
+            return True
+        return False
+
+
+def notices(broker, kind, patience):
+    """Whether a client sees what this kind of fault does."""
+    if kind in {"delay", "drip"}:
+        return waits_for_the_clock(broker, patience)
+    if kind == "throttle":
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send("t", b"second").result(PATIENCE)
+            return any(metrics.throttled > 0 for metrics in producer.metrics().brokers.values())
+    if kind == "corrupt":
+        try:
+            found = klamm.read_table(broker.bootstrap_servers, "t")["value"].to_pylist()
+        except KafkaError:
+            return True
+        return found != [b"first" * 10_000]
+    error, is_written = send(broker)
+    expected = {"drop": (NetworkError, False), "error": (PolicyViolationError, False)}
+    return (type(error), is_written) == expected.get(kind, (NetworkError, True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_client_notices(broker, kind):
+    broker.fault("Fetch" if kind == "corrupt" else "Produce", kind, **KINDS[kind])
+    assert notices(broker, kind, patience=0.2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nobody_notices_what_was_not_asked_for(broker, kind):
+    assert not notices(broker, kind, patience=PATIENCE)
+
+
+def test_there_is_one_for_each_kind():
+    assert set(KINDS) == set(get_args(Action))

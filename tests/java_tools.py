@@ -1,0 +1,59 @@
+"""The Java client and Kafka's command line tools, as others run them.
+
+Kafka's tools of 4.4.0 were never published: its client is tried with those of the release before.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kafka_broker import TOOLS_VERSION, KafkaUnavailable, clients_jar, find_java, tools_jars
+
+# The client, and the tools that bring everything else.
+CLIENTS = {"4.4.0": TOOLS_VERSION, "3.9.2": "3.9.2"}
+PATIENCE = 60.0  # seconds; 1 to 3 where nothing else runs
+_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+TOOLS = {
+    "Acls": "org.apache.kafka.tools.AclCommand",
+    "ConsoleConsumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "ConsoleShareConsumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+    "ConsumerGroups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "ProducerPerformance": "org.apache.kafka.tools.ProducerPerformance",
+    "ShareGroups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "Topics": "org.apache.kafka.tools.TopicCommand",
+}
+
+
+def java(version: str = "4.4.0") -> list[str]:
+    """The command that runs a class, or a source file, with the client of a version; skips where there is none."""
+    try:
+        tools = CLIENTS[version]
+        jars = f"{tools_jars(tools)}/*"
+        # What comes first wins.
+        return [find_java(), *_OPTIONS, "-cp", jars if tools == version else f"{clients_jar(version)}:{jars}"]
+    except KafkaUnavailable as reason:
+        pytest.skip(f"Kafka's Java client and tools {version}: {reason}")
+
+
+def run(command: list[str]) -> str:
+    """What a program prints that has to end well."""
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+    return ended.stdout
+
+
+def java_tool(name: str, bootstrap_servers: str, *arguments: str, version: str = "4.4.0") -> str:
+    """What one of Kafka's tools prints; some are told of the broker in another way."""
+    where = ["--bootstrap-server", bootstrap_servers] if bootstrap_servers else []
+    return run([*java(version), TOOLS[name], *where, *arguments])
+
+
+def java_source(name: str, *arguments: str, version: str = "4.4.0") -> str:
+    """What a program of these tests prints, run from its source."""
+    command = java(version)
+    if not Path(command[0]).resolve().with_name("javac").exists():
+        pytest.skip("javac is not installed: programs are run from their source, with a JDK")
+    return run([*command, str(Path(__file__).with_name(name)), *arguments])
