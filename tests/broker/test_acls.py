@@ -25,7 +25,6 @@ READ, WRITE = confluent_admin.AclOperation.READ, confluent_admin.AclOperation.WR
 TOPIC, GROUP = confluent_admin.ResourceType.TOPIC, confluent_admin.ResourceType.GROUP
 
 
-
 def rule(kind, name, operation, permission=ALLOW, *, user=USER, pattern=LITERAL):
     return confluent_admin.AclBinding(kind, name, pattern, f"User:{user}", "*", operation, permission)
 
@@ -158,7 +157,9 @@ def test_whether_everybody_may_is_a_question_of_who_may():
 
 def test_kafkas_own_tool_makes_rules():
     with DevBroker(super_users=["ANONYMOUS"]) as broker:
-        java_tool("Acls", broker.bootstrap_servers, "--add", "--allow-principal", "User:alice", "--producer", "--topic", "t")
+        java_tool(
+            "Acls", broker.bootstrap_servers, "--add", "--allow-principal", "User:alice", "--producer", "--topic", "t"
+        )
         listed = java_tool("Acls", broker.bootstrap_servers, "--list")
     assert "principal=User:alice, host=*, operation=WRITE, permissionType=ALLOW" in listed
     assert "ResourcePattern(resourceType=TOPIC, name=t, patternType=LITERAL)" in listed
@@ -197,7 +198,15 @@ def test_share_groups_begin_where_kafkas_own_tool_says(broker, topic):
             producer.send(topic, b"%d" % n, partition=0).result(timeout=20)
     group = f"s-{topic}"
     said = java_tool(
-        "ShareGroups", broker.bootstrap_servers, "--reset-offsets", "--to-earliest", "--execute", "--group", group, "--topic", topic
+        "ShareGroups",
+        broker.bootstrap_servers,
+        "--reset-offsets",
+        "--to-earliest",
+        "--execute",
+        "--group",
+        group,
+        "--topic",
+        topic,
     )
     assert topic in said
     with klamm.ShareConsumer(broker.bootstrap_servers, group, [topic]) as consumer:

@@ -10,7 +10,7 @@ use crate::api::{ErrorCode, Info, fetch};
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
 use crate::engine::{Call, Error, Outgoing, Target, Time};
 use crate::wire::{Uuid, Wire, Writer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +46,8 @@ struct Told {
 pub(super) struct Node {
     /// What is out.
     asked: Option<Vec<Asked>>,
+    /// How many bytes may come for it.
+    expected: usize,
     /// It asked to be left alone until then (KIP-219).
     pub quiet_until: Time,
     /// The session's id; 0 for none.
@@ -74,7 +76,9 @@ impl<T: Send> Consumer<T> {
 
     pub(super) fn next_fetch(&mut self, now: Time) -> Option<Outgoing<Token>> {
         let buffered: usize = self.partitions.values().map(|p| p.buffered).sum();
-        let room = self.config.prefetch_bytes.saturating_sub(buffered);
+        let expected: usize = self.nodes.values().filter(|n| n.asked.is_some()).map(|n| n.expected).sum();
+        let free = self.config.prefetch_bytes.saturating_sub(buffered);
+        let room = free.saturating_sub(expected);
         if room == 0 {
             return None;
         }
@@ -82,6 +86,11 @@ impl<T: Send> Consumer<T> {
         let is_free = |node: &i32| self.nodes.get(node).is_none_or(|n| n.asked.is_none() && n.quiet_until <= now);
         let wanting = self.partitions.values().filter(|p| p.wants_more(now, max_buffered));
         let node = wanting.filter_map(|p| self.source(p, now)).find(is_free)?;
+
+        // Each broker has its part, so that long polls of quiet ones leave room for the others.
+        let fetchable = self.partitions.values().filter(|p| p.is_fetchable());
+        let sources: BTreeSet<i32> = fetchable.filter_map(|p| self.source(p, now)).collect();
+        let room = room.min(free.div_ceil(sources.len().max(1)));
 
         let here = self.partitions.iter().filter(|(_, p)| self.source(p, now) == Some(node));
         let (wanted, others): (Vec<_>, Vec<_>) = here.partition(|(_, p)| p.wants_more(now, max_buffered));
@@ -102,12 +111,15 @@ impl<T: Send> Consumer<T> {
             let max_bytes = if p.growth > 1 { max_bytes.min(self.config.max_bytes) } else { max_bytes };
             asked.push(Asked { slot, generation, offset, topic, id, partition, leader_epoch, max_bytes });
         }
+        let expected =
+            asked.iter().fold(0_usize, |sum, a| sum.saturating_add(usize::try_from(a.max_bytes).unwrap_or(0)));
+        let max_bytes = self.config.max_bytes.min(i32::try_from(room).unwrap_or(i32::MAX));
         let (topics, forgotten_topics_data, session_id, session_epoch) = self.tell(node, &asked);
         let wait = if held_back { self.config.max_wait.min(SHORT_WAIT) } else { self.config.max_wait };
         let request = fetch::Request {
             max_wait_ms: wait.as_millis() as i32,
             min_bytes: self.config.min_bytes,
-            max_bytes: self.config.max_bytes.min(i32::try_from(room).unwrap_or(i32::MAX)),
+            max_bytes,
             isolation_level: self.config.read_committed.into(),
             session_id,
             session_epoch,
@@ -121,7 +133,9 @@ impl<T: Send> Consumer<T> {
             read_committed: self.config.read_committed,
             limit: self.config.decompress_limit,
         };
-        self.nodes.entry(node).or_default().asked = Some(asked.clone());
+        let known = self.nodes.entry(node).or_default();
+        known.asked = Some(asked.clone());
+        known.expected = expected.min(usize::try_from(max_bytes).unwrap_or(0));
         Some(Outgoing {
             target: Target::Fetch(node),
             call: Box::new(FetchCall(request)),
