@@ -16,7 +16,7 @@ import pytest
 from doomed_driver import DIED, STEPS, Driver
 from settled import wait_until_settled
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.limits]
 
 SEEDS = int(os.environ.get("KLAMM_SPARK_SEEDS", "1"))
 

@@ -22,7 +22,6 @@ from pyspark.sql.datasource import (
     StringEndsWith,
     StringStartsWith,
 )
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 import klamm
 from klamm.errors import ConfigError, KafkaTimeoutError, UnknownTopicOrPartitionError
@@ -31,6 +30,8 @@ from klamm.spark.options import read_options
 from klamm.spark.read import KlammFilteringReader, KlammReader
 from klamm.spark.schema import source_schema
 from klamm.spark.stream import KlammStreamReader
+
+limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="limits of micro-batches: PySpark 4.2")
 
 
 def parsed(cluster, streaming, options):
@@ -216,7 +217,7 @@ def test_bytes_limit_a_batch(cluster, topic):
     for partition in range(2):
         cluster.produce(topic, *({"value": b"x" * 1000, "partition": partition} for _ in range(20)))
     reader = stream(cluster, subscribe=topic, maxBytesPerTrigger="16000")
-    assert reader.getDefaultReadLimit() == ReadMaxBytes(16000)
+    assert reader.getDefaultReadLimit() == limits.ReadMaxBytes(16000)
     assert list(map(len, steps(reader))) == [16, 16, 8]
 
 
@@ -225,7 +226,7 @@ def test_rows_and_bytes_limit_a_batch_together(cluster, topic, rows, expected):
     cluster.create(topic)
     cluster.produce(topic, *({"value": b"x" * 1000} for _ in range(12)))
     reader = stream(cluster, subscribe=topic, maxBytesPerTrigger="5000", maxOffsetsPerTrigger=str(rows))
-    assert reader.getDefaultReadLimit() == ReadMaxRows(rows)
+    assert reader.getDefaultReadLimit() == limits.ReadMaxRows(rows)
     assert list(map(len, steps(reader))) == expected
 
 
@@ -234,7 +235,7 @@ def test_all_that_is_there_is_read_if_spark_asks_for_it_whatever_the_limits(clus
     cluster.numbers(topic, range(20))
     reader = stream(cluster, subscribe=topic, maxOffsetsPerTrigger="3", minOffsetsPerTrigger="2")
     start = reader.initialOffset()
-    assert reader.latestOffset(start, ReadAllAvailable()) == {topic: {"0": 20}}
+    assert reader.latestOffset(start, limits.ReadAllAvailable()) == {topic: {"0": 20}}
 
 
 def test_a_batch_waits_until_it_is_worth_it_but_no_longer_than_allowed(cluster, topic, monkeypatch):
@@ -244,7 +245,7 @@ def test_a_batch_waits_until_it_is_worth_it_but_no_longer_than_allowed(cluster, 
     cluster.numbers(topic, range(1))
     reader = stream(cluster, subscribe=topic, minOffsetsPerTrigger="5", maxTriggerDelay="1500ms")
     limit = reader.getDefaultReadLimit()
-    assert limit == ReadMinRows(5)
+    assert limit == limits.ReadMinRows(5)
     first = reader.latestOffset(reader.initialOffset(), limit)
     assert first == {topic: {"0": 1}}  # the first batch does not wait
     cluster.numbers(topic, range(4))
@@ -280,9 +281,9 @@ def test_a_stream_that_begins_at_the_end_notes_it_in_an_empty_first_batch(cluste
     start = reader.initialOffset()
     cluster.numbers(topic, range(5, 8))
     assert reader.initialOffset() == start == {topic: {"0": 5}}
-    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert reader.latestOffset(start, limits.ReadAllAvailable()) == start
     assert reader.partitions(start, start) == []
-    assert reader.latestOffset(start, ReadAllAvailable()) == {topic: {"0": 8}}
+    assert reader.latestOffset(start, limits.ReadAllAvailable()) == {topic: {"0": 8}}
 
 
 def test_new_topics_are_read_from_their_beginning(cluster, topic):
@@ -290,10 +291,10 @@ def test_new_topics_are_read_from_their_beginning(cluster, topic):
     cluster.numbers(f"{topic}-a", range(2))
     reader = stream(cluster, subscribePattern=f"{topic}-.*", startingOffsets="latest")
     start = reader.initialOffset()
-    start = reader.latestOffset(start, ReadAllAvailable())
+    start = reader.latestOffset(start, limits.ReadAllAvailable())
     cluster.create(f"{topic}-b", partitions=2)
     cluster.numbers(f"{topic}-b", range(10, 12), partition=1)
-    end = reader.latestOffset(start, ReadAllAvailable())
+    end = reader.latestOffset(start, limits.ReadAllAvailable())
     assert end == {f"{topic}-a": {"0": 2}, f"{topic}-b": {"0": 0, "1": 2}}
     assert values(reader, reader.partitions(start, end)) == [b"10", b"11"]
 
@@ -320,17 +321,17 @@ def test_a_topic_that_is_deleted_fails_the_query_or_is_let_go(cluster, topic, ag
         cluster.numbers(name, range(3))
     careful = stream(cluster, subscribe=f"{kept},{gone}")
     careless = stream(cluster, subscribe=f"{kept},{gone}", failOnDataLoss="false")
-    start = careful.latestOffset(careful.initialOffset(), ReadAllAvailable())
+    start = careful.latestOffset(careful.initialOffset(), limits.ReadAllAvailable())
     cluster.delete(gone)
     if again:
         cluster.create(gone)
         cluster.numbers(gone, range(30, 31))
     cluster.numbers(kept, range(3, 5))
-    end = careful.latestOffset(start, ReadAllAvailable())
+    end = careful.latestOffset(start, limits.ReadAllAvailable())
     with pytest.raises(DataLossError, match="created again" if again else f"{gone}-0 were read before, but are gone"):
         careful.partitions(start, end)
     assert values(careless, careless.partitions(start, end)) == [b"3", b"4"]
-    assert careless.latestOffset(end, ReadAllAvailable()) == end
+    assert careless.latestOffset(end, limits.ReadAllAvailable()) == end
 
 
 def test_a_topic_that_is_deleted_while_it_is_read_is_data_loss(cluster, topic, monkeypatch):
@@ -388,7 +389,7 @@ def test_an_end_before_what_was_read_is_not_believed_at_once(cluster, topic, mon
         return dict.fromkeys(partitions, 2) if len(asked) == 1 else ask(consumer, partitions)
 
     monkeypatch.setattr(klamm.Consumer, "end_offsets", stale)
-    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert reader.latestOffset(start, limits.ReadAllAvailable()) == start
     assert len(asked) == 2
 
 
@@ -398,7 +399,7 @@ def test_a_stream_at_rest_asks_the_brokers_at_a_distance(cluster, topic):
     start = reader.initialOffset()
     began = time.monotonic()
     for _ in range(5):
-        assert reader.latestOffset(start, ReadAllAvailable()) == start
+        assert reader.latestOffset(start, limits.ReadAllAvailable()) == start
     assert time.monotonic() - began > 4 * 0.05
 
 
@@ -490,10 +491,10 @@ def test_records_that_expire_under_a_stream_fail_it_or_are_skipped(cluster, topi
     cluster.create(topic)
     cluster.numbers(topic, range(6))
     careful, careless = (stream(cluster, subscribe=topic, failOnDataLoss=answer) for answer in ("true", "false"))
-    start = careful.latestOffset(careful.initialOffset(), ReadAllAvailable())
+    start = careful.latestOffset(careful.initialOffset(), limits.ReadAllAvailable())
     cluster.numbers(topic, range(6, 12))
     expired(cluster, topic, 9)
-    end = careful.latestOffset(start, ReadAllAvailable())
+    end = careful.latestOffset(start, limits.ReadAllAvailable())
     assert (start, end) == ({topic: {"0": 6}}, {topic: {"0": 12}})
     with pytest.raises(DataLossError, match="from offset 6 to 12, but it holds 9 to 12 now"):
         values(careful, careful.partitions(start, end))
