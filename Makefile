@@ -31,7 +31,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python check check-format check-clippy check-python check-docs fmt \
-	fuzz soak test-matrix soak-spark bench-peers bench-spark bench-codec dev-broker clean needs-build needs-rust needs-everything
+	fuzz soak test-matrix test-old-spark soak-spark bench-peers bench-spark bench-codec dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
 	@echo 'make <target>'
@@ -52,6 +52,10 @@ test-rust: needs-rust ## the Rust tests: all but what needs Python
 test-python: needs-everything build ## the Python tests; ARGS= goes to pytest
 	@echo '==> Python tests'
 	@$(BIN)/pytest $(ARGS)
+
+test-old-spark: needs-everything build target/spark41/.installed ## the Spark tests with PySpark 4.1, the oldest that klamm works with; ARGS= goes to pytest
+	@echo '==> Spark tests, PySpark 4.1'
+	@target/spark41/bin/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning $(or $(ARGS),tests/spark)
 
 check: check-format check-clippy check-python check-docs ## formatting, lints, types, stubs, docs
 
@@ -143,6 +147,15 @@ $(VENV)/.installed: pyproject.toml
 	@quiet=-q; [ ! -t 1 ] || quiet=; \
 	$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1' </dev/null && \
 	$(BIN)/python -m pip install $$quiet --disable-pip-version-check --group dev </dev/null
+	@touch $@
+
+# Sockets that PySpark 4.1 leaves to the garbage collector are warnings, which the tests of klamm take for failures.
+target/spark41/.installed:
+	@echo '==> PySpark 4.1, into $(@D)'
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install -q --disable-pip-version-check 'pyspark==4.1.*' 'pyarrow>=18,<20' 'confluent-kafka>=2.10,<3' \
+		'pytest>=9,<10' 'pytest-timeout>=2.4,<3' </dev/null
+	@echo '$(abspath python)' >"$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/klamm.pth"
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(SOURCES)

@@ -71,7 +71,7 @@ class Driver:
                 stderr=log,
             )
 
-    def end(self, seconds=110):
+    def end(self, seconds=280):
         """Let it run its query; return its exit code and the end of what it said."""
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()

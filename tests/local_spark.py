@@ -20,6 +20,10 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def connector_jars() -> tuple[list[Path], str | None]:
     """The jars of Spark's own Kafka connector, or none and why."""
+    import pyspark
+
+    if pyspark.__version__ < "4.2":
+        return [], f"that of Spark 4.2 does not go with PySpark {pyspark.__version__}"
     try:
         return spark_connector_jars(), None
     except KafkaUnavailable as reason:

@@ -2,15 +2,17 @@
 
     python benches/spark/run.py [--records N] [--rounds N]
 
-Batch reads (`sum(length(value)), count(*)`), batch writes, and a stream that reads everything into nothing. The two take turns,
-after a round that is not counted; the table shows medians over the rounds, and the fastest and slowest of them. Counts are
-checked. Without the connector's jars (Maven Central) klamm runs alone.
+Batch reads (`sum(length(value)), count(*)`) of a large topic and of a small one, batch writes, a stream that reads everything into
+nothing, and one of small batches, of which the median counts. The two take turns, after a round that is not counted; the table shows
+medians over the rounds, and the fastest and slowest of them. Counts are checked. At the end the memory that klamm's Python workers needed.
+Without the connector's jars (Maven Central) klamm runs alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import statistics
 import sys
 import tempfile
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from kafka_broker import RealKafka
@@ -36,6 +39,20 @@ from local_spark import builder, connector_jars
 # What Kafka's own start script gives its JVM, as in benches/peers.
 JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 PARTITIONS = 4
+# The topic of small reads and small batches, of ten records each.
+SMALL = 400
+BATCHES = 40
+
+# What klamm is to reach, as so many times as fast as the connector.
+TARGETS = {
+    "batch read": 2.5,
+    "batch read, headers": 2.5,
+    "batch write": 1.8,
+    "stream, one batch": 1.4,
+    "batch read, small": 3.0,
+    "stream, a batch of 10": 1 / 1.25,
+}
+WORKER_MB = 256
 
 
 def main() -> None:
@@ -55,33 +72,38 @@ def main() -> None:
         spark.sparkContext.setLogLevel("ERROR")
         cases = measured(spark, kafka.bootstrap_servers, options.records, Path(scratch), sources)
         seconds: dict[tuple[str, str], list[float]] = {(case, who): [] for case, who, _ in cases}
+        peaks = {}
         for turn in range(options.rounds + 1):
             for case, who, run in cases if turn % 2 else reversed(cases):
                 began = time.perf_counter()
-                run()
+                own = run()
                 if turn:
-                    seconds[case, who].append(time.perf_counter() - began)
+                    seconds[case, who].append(time.perf_counter() - began if own is None else own)
+                peaks |= worker_peaks()
         spark.stop()
     report(seconds, options)
+    print(f"\nmost memory of a Python worker: {max(peaks.values()):.0f} MB (to reach: below {WORKER_MB})")
 
 
 def fill(bootstrap: str, records: int) -> None:
     """Write what is read: 16-byte keys and 100-byte values, uncompressed, over all partitions."""
     with klamm.Admin(bootstrap) as admin:
-        admin.create_topics({"full": klamm.NewTopic(PARTITIONS), "sink": klamm.NewTopic(PARTITIONS)})
+        admin.create_topics(dict.fromkeys(("full", "small", "sink"), klamm.NewTopic(PARTITIONS)))
     with klamm.Producer(bootstrap) as producer:
         for first in range(0, records, 100_000):
             numbers = range(first, min(first + 100_000, records))
             keys = pa.array([b"%016d" % number for number in numbers])
             values = pa.array([os.urandom(50).hex().encode() for _ in numbers])
             producer.send_arrow("full", pa.record_batch({"key": keys, "value": values}))
+        for number in range(SMALL):
+            producer.send_nowait("small", b"v" * 100, key=b"%016d" % number, partition=number % PARTITIONS)
         producer.flush()
 
 
 def measured(
     spark: SparkSession, bootstrap: str, records: int, scratch: Path, sources: list[str]
-) -> list[tuple[str, str, Callable[[], None]]]:
-    """What is measured: the case, who does it, and the work."""
+) -> list[tuple[str, str, Callable[[], float | None]]]:
+    """What is measured: the case, who does it, and the work, which may say itself how long it took."""
     produced = (
         spark.range(records // 2)
         .select(
@@ -92,16 +114,17 @@ def measured(
     produced.count()
     runs = iter(range(1_000_000))
 
-    def read(source: str, **options: str) -> None:
+    def read(source: str, topic: str = "full", **options: str) -> None:
+        expected = records if topic == "full" else SMALL
         frame = (
             spark.read.format(source)
             .option("kafka.bootstrap.servers", bootstrap)
-            .options(subscribe="full", **options)
+            .options(subscribe=topic, **options)
             .load()
         )
         row = frame.agg(F.sum(F.length("value")), F.count("*")).first()
         assert row is not None
-        assert tuple(row) == (100 * records, records), tuple(row)
+        assert tuple(row) == (100 * expected, expected), tuple(row)
 
     def write(sink: str) -> None:
         (
@@ -112,11 +135,11 @@ def measured(
             .save()
         )
 
-    def stream(source: str, **options: str) -> None:
+    def stream(source: str, topic: str = "full", **options: str) -> list[StreamingQueryProgress]:
         query = (
             spark.readStream.format(source)
             .option("kafka.bootstrap.servers", bootstrap)
-            .options(subscribe="full", startingOffsets="earliest", **options)
+            .options(subscribe=topic, startingOffsets="earliest", **options)
             .load()
             .writeStream.format("noop")
             .option("checkpointLocation", str(scratch / f"checkpoint-{next(runs)}"))
@@ -124,30 +147,62 @@ def measured(
             .start()
         )
         query.awaitTermination()
-        assert sum(batch["numInputRows"] for batch in query.recentProgress) == records
+        return [report for report in query.recentProgress if report["numInputRows"]]
 
-    cases: list[tuple[str, str, Callable[[], None]]] = []
+    def one_batch(source: str) -> None:
+        assert [report["numInputRows"] for report in stream(source)] == [records]
+
+    def small_batches(source: str) -> float:
+        reports = stream(source, "small", maxOffsetsPerTrigger=str(SMALL // BATCHES))
+        assert sum(report["numInputRows"] for report in reports) == SMALL, [r["numInputRows"] for r in reports]
+        return statistics.median(report["durationMs"]["triggerExecution"] for report in reports) / 1000
+
+    cases: list[tuple[str, str, Callable[[], float | None]]] = []
     for source in sources:
         cases += [
-            (f"batch read of {records:,}", source, partial(read, source)),
-            (f"batch write of {records // 2:,}", source, partial(write, source)),
-            (f"stream of {records:,}, one batch", source, partial(stream, source)),
+            ("batch read", source, partial(read, source)),
+            ("batch read, headers", source, partial(read, source, includeHeaders="true")),
+            ("batch read, small", source, partial(read, source, "small")),
+            ("batch write", source, partial(write, source)),
+            ("stream, one batch", source, partial(one_batch, source)),
+            ("stream, a batch of 10", source, partial(small_batches, source)),
         ]
-    cases.append((f"batch read of {records:,}", "klamm, columns=value", partial(read, "klamm", columns="value")))
+    cases.append(("batch read", "klamm, columns=value", partial(read, "klamm", columns="value")))
     return sorted(cases, key=lambda case: case[0])
+
+
+def worker_peaks() -> dict[int, float]:
+    """Ask Linux for the most memory, in MB, that each Python worker has had so far; they live on for a minute."""
+    parents, peaks = {}, {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            status = (process / "status").read_text()
+            is_worker = b"pyspark.daemon" in (process / "cmdline").read_bytes()
+        except OSError:  # ended by now
+            continue
+        pid = int(process.name)
+        parents[pid] = int(re.findall(r"PPid:\s+(\d+)", status)[0])
+        if is_worker:
+            peaks[pid] = int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1000
+
+    def is_ours(pid: int) -> bool:
+        return pid == os.getpid() or (pid in parents and is_ours(parents[pid]))
+
+    return {pid: peak for pid, peak in peaks.items() if is_ours(pid)}
 
 
 def report(seconds: dict[tuple[str, str], list[float]], options: argparse.Namespace) -> None:
     """Print the table."""
     load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
     print(f"\nSpark local[2] on {os.cpu_count()} CPUs, {options.rounds} rounds, load average at the end {load}\n")
-    print("| case | source or sink | median s | fastest - slowest | times as fast |")
-    print("|---|---|---|---|---|")
+    print("| case | source or sink | median s | fastest - slowest | times as fast | to reach |")
+    print("|---|---|---|---|---|---|")
     for (case, who), times in seconds.items():
         median = statistics.median(times)
         base = seconds.get((case, "kafka"))
-        ratio = f"{statistics.median(base) / median:.1f}" if base else ""
-        print(f"| {case} | {who} | {median:.2f} | {min(times):.2f} - {max(times):.2f} | {ratio} |")
+        ratio = f"{statistics.median(base) / median:.2f}" if base else ""
+        target = f"{TARGETS[case]:.1f}" if who == "klamm" else ""
+        print(f"| {case} | {who} | {median:.3f} | {min(times):.3f} - {max(times):.3f} | {ratio} | {target} |")
 
 
 if __name__ == "__main__":

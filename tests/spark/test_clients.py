@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
+from pyspark import TaskContext
 
 from klamm.errors import ClosedError
 from klamm.spark import clients
@@ -51,3 +53,16 @@ def test_a_failed_task_leaves_no_client_behind():
         assert producer is not failed[0]
     with pytest.raises(ClosedError):
         failed[0].send("t", b"v")
+
+
+def test_a_worker_leaves_what_is_loaded_out_of_its_collections_once(monkeypatch):
+    frozen = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
+    clients._freeze.cache_clear()
+    clients.spare_collections()
+    assert frozen == []  # no worker: the program is the user's
+    monkeypatch.setattr(TaskContext, "get", lambda: "a task")
+    for _ in range(3):
+        clients.spare_collections()
+    assert frozen == [1]
+    clients._freeze.cache_clear()

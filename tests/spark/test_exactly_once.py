@@ -124,6 +124,7 @@ def test_a_batch_write_is_refused(kafka, topic):
 
 
 @pytest.mark.spark
+@pytest.mark.limits
 def test_a_stream_that_repeats_a_batch_writes_its_rows_once(kafka, topic, tmp_path):
     source, result = f"{topic}-in", f"{topic}-out"
     kafka.create(source, partitions=2)

@@ -15,7 +15,7 @@ from kafka_broker import find_java, free_ports
 from local_spark import SHORT_LIVED
 from settled import wait_until_settled
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.limits]
 
 
 @pytest.mark.timeout(300)  # a driver, two executors, and another for the killed one

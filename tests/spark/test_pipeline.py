@@ -21,7 +21,7 @@ from klamm.examples import log_lines
 from klamm.spark.progress import ProgressLog
 from settled import wait_until_settled
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.limits]
 
 SEEDS = int(os.environ.get("KLAMM_SPARK_SEEDS", "0"))
 

@@ -9,7 +9,7 @@ import pytest
 import klamm
 from klamm.examples import source_lines
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.limits]
 
 # Beside the clone where there is one; not part of the project.
 LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub"

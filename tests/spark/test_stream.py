@@ -28,6 +28,7 @@ def copy(kafka, source, result, checkpoint, **options):
     return [batch["numInputRows"] for batch in query.recentProgress if batch["numInputRows"]]
 
 
+@pytest.mark.limits
 def test_available_now_reads_what_is_there_in_batches_and_ends(kafka, topics, tmp_path):
     source, result = topics
     for partition in range(3):
@@ -37,6 +38,7 @@ def test_available_now_reads_what_is_there_in_batches_and_ends(kafka, topics, tm
     assert numbers(kafka, result) == list(range(300))
 
 
+@pytest.mark.limits
 def test_a_restart_goes_on_where_the_checkpoint_ends(kafka, topics, tmp_path):
     source, result = topics
     kafka.numbers(source, range(50))
@@ -102,6 +104,7 @@ def test_a_running_query_sees_every_record_acknowledged_before(kafka, topics, tm
         query.stop()
 
 
+@pytest.mark.limits
 def test_progress_tells_where_the_topic_ends(kafka, topics, tmp_path):
     source, result = topics
     kafka.numbers(source, range(30), partition=1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from klamm.spark.schema import arrow_schema
 
@@ -68,6 +67,8 @@ class _Constant:
 
 def _none_is_null(headers: pa.ListArray) -> pa.ListArray:
     """Make no headers null, as Spark's connector has it; klamm has an empty list. Nothing is copied."""
+    import pyarrow.compute as pc  # a tenth of a second, which those who plan and never read are spared
+
     return pa.ListArray.from_arrays(headers.offsets, headers.values, mask=pc.equal(pc.list_value_length(headers), 0))
 
 

@@ -78,6 +78,7 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Send the rows of a task, on an executor, and wait for all of them."""
+        clients.spare_collections()
         if self._options.exactly_once:
             return Written(exactly_once.write(self._options, self._columns, iterator, exactly_once.current_task()))
         return _write(self._options, self._columns, iterator)
