@@ -60,11 +60,15 @@ class KafkaCluster:
         nodes: int = 3,
         config: Mapping[str, object] | None = None,
         doors: Sequence[Mapping[str, str]] = (),
+        racks: Sequence[str] = (),
     ) -> None:
-        """`doors` are more listeners of each node: a name in capitals, and the address that clients are told (a proxy's)."""
+        """`racks` are where the nodes are, and readers are sent to theirs. `doors` are more listeners of each node: a name in capitals, and the address that clients are told (a proxy's)."""
         single = dict.fromkeys((key for key in _REPLICATED if key.endswith(("factor", "replicas", "isr"))), 1)
         self._config = {**_REPLICATED, **(single if nodes == 1 else {}), **(config or {})}
         self._count = nodes
+        if racks:
+            self._config["replica.selector.class"] = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+        self._racks = racks
         self._told = doors or [{}] * nodes
         self.doors: list[dict[str, str]] = []
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -169,5 +173,7 @@ class KafkaCluster:
         properties = home / "server.properties"
         ports = self._ports[node - 1], self._ports[self._count + node - 1]
         config = {**self._listeners(node), **self._config}
+        if self._racks:
+            config["broker.rack"] = self._racks[node - 1]
         properties.write_text(properties_text(config, home / "data", ports, node, voters), encoding="utf-8")
         return start_formatting(self._java, home)

@@ -67,7 +67,9 @@ mod tests {
         ] {
             assert_eq!(Pattern::parse(pattern).unwrap().matches(text), expected, "{pattern} {text}");
         }
-        for pattern in ["[", "*", "(a", "a)|(b", "a{2,1}", "\\", r"(a)\1", "(?=a)", "(((a{500}){500}){500})"] {
+        for pattern in
+            ["[", "*", "(a", "a)|(b", "a{2,1}", "\\", r"(a)\1", "(?=a)", r"\p{L}", r"\Qa\E", "(((a{500}){500}){500})"]
+        {
             assert!(Pattern::parse(pattern).is_err(), "{pattern}");
         }
         assert!(Pattern::parse(&"(".repeat(100_000)).is_err());

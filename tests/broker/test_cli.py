@@ -9,6 +9,7 @@ import socket
 import pytest
 
 from cli_process import interrupt, klamm, started
+from klamm import Admin
 from klamm.legacy import Consumer07
 
 LINES = b"plain\nkey:with key\n\xff\xfe:\x00binary\r\n\nlast without newline"
@@ -197,13 +198,15 @@ def test_a_consumer_ends_when_nobody_reads_it(broker, topic):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_dev_broker_serves_until_it_is_told_to_stop(number):
-    with started("dev-broker", "--brokers", "2", "--partitions", "3", "--json") as process:
+    with started("dev-broker", "--brokers", "2", "--racks", "a,b", "--partitions", "3", "--json") as process:
         announced = json.loads(process.stdout.readline())
         servers = announced["bootstrap_servers"]
         assert announced["brokers"] == 2
         assert klamm("produce", "auto", "-b", servers, stdin=b"x\n").returncode == 0
         described = objects(klamm("topics", "describe", "auto", "-b", servers, "--json"))[0]["topics"][0]
         assert len(described["partitions"]) == 3
+        with Admin(servers) as admin:
+            assert [node.rack for node in admin.describe_cluster().brokers] == ["a", "b"]
         code, _, printed = interrupt(process, number)
     assert (code, printed) == (0, b"")
 

@@ -11,21 +11,25 @@ import time
 import pytest
 
 import klamm
+from by_hand import Line
 from kafka_broker import KafkaUnavailable
 from kafka_cluster import KafkaCluster
 from klamm.errors import GroupIdNotFoundError
-from settled import wait_until_settled
+from klamm.testing import DevBroker
+from settled import until, wait_until_settled
 
 PARTITIONS = 4
 RECORDS = 1_000_000
 CHUNK = 5_000
 SEED = 20
+RACKS = ["a", "b", "c"]
+NOT_LEADER_OR_FOLLOWER = 6
 
 
 @pytest.fixture(scope="module")
 def cluster():
     try:
-        with KafkaCluster() as running:
+        with KafkaCluster(racks=RACKS) as running:
             yield running
     except KafkaUnavailable as reason:
         pytest.skip(f"real Kafka: {reason}")
@@ -34,6 +38,43 @@ def cluster():
 def create(cluster, *topics):
     with klamm.Admin(cluster.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS, replication_factor=3) for topic in topics})
+
+
+def reading_by_rack(servers, topic):
+    """What the leader and a follower of the topic's only partition say to readers, by rack and by version."""
+    with klamm.Admin(servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(replication_factor=3)})
+        until(lambda: len(admin.describe_topics([topic])[topic].partitions[0].isr) == len(RACKS))
+        leader = admin.describe_topics([topic])[topic].partitions[0].leader
+        nodes = {node.id: node for node in admin.describe_cluster().brokers}
+    follower = leader % len(RACKS) + 1
+    with klamm.Producer(servers) as producer:
+        producer.send(topic, b"v").result(20)
+
+    def ask(node, version, rack):
+        """The code, whether there are records, and whether the reader was sent to its rack."""
+        place = {"partition": 0, "currentLeaderEpoch": -1, "fetchOffset": 0}
+        place |= {"logStartOffset": -1, "partitionMaxBytes": 1 << 20}
+        fields = {"replicaId": -1, "maxWaitMs": 0, "minBytes": 0, "maxBytes": 1 << 20, "isolationLevel": 0}
+        fields |= {"sessionId": 0, "sessionEpoch": -1, "forgottenTopicsData": []}
+        fields |= {"rackId": rack} if version >= 11 else {}
+        with contextlib.closing(Line(nodes[node].host, nodes[node].port)) as line:
+            answer = line("Fetch", version, {**fields, "topics": [{"topic": topic, "partitions": [place]}]})
+        (told,) = answer["responses"][0]["partitions"]
+        preferred = told.get("preferredReadReplica", -1)
+        return told["errorCode"], bool(told["records"]), preferred in nodes and nodes[preferred].rack == rack
+
+    # A follower may read what it has when it has asked the leader again.
+    until(lambda: ask(follower, 12, "")[1])
+    own = nodes[leader].rack
+    others = [rack for rack in RACKS if rack != own]
+    return {
+        "leader": [ask(leader, 12, rack) for rack in (own, "elsewhere", "")],
+        "leader, from other racks": [ask(leader, 12, rack) for rack in others],
+        "leader, before v11": ask(leader, 10, ""),
+        "follower": [ask(follower, 12, rack) for rack in (*RACKS, "")],
+        "follower, before v11": ask(follower, 10, ""),
+    }
 
 
 class WorkerError(Exception):
@@ -66,6 +107,20 @@ def numbers_by_partition(cluster, topic, **config):
     for partition, value in zip(table["partition"].to_pylist(), table["value"].to_pylist(), strict=True):
         found[partition].append(int(value))
     return found
+
+
+def test_readers_are_sent_to_their_rack_as_by_the_dev_broker(cluster, topic):
+    found = reading_by_rack(cluster.bootstrap_servers, topic)
+    served = (0, True, False)
+    assert found == {
+        "leader": [served] * 3,
+        "leader, from other racks": [(0, False, True)] * 2,
+        "leader, before v11": served,
+        "follower": [served] * 4,
+        "follower, before v11": (NOT_LEADER_OR_FOLLOWER, False, False),
+    }
+    with DevBroker(brokers=3, racks=RACKS) as dev:
+        assert reading_by_rack(dev.bootstrap_servers, topic) == found
 
 
 @pytest.mark.timeout(240)

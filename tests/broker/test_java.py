@@ -58,9 +58,10 @@ def test_the_tools_make_a_topic_fill_it_and_read_it_in_a_group(servers, topic, v
     arguments = ["--topic", topic, "--group", group, "--from-beginning", "--timeout-ms", "30000"]
     read = tool("ConsoleConsumer", *arguments, "--max-messages", str(COUNT))
     assert sorted(read.encode().split()) == sorted(values)
-    rows = [line.split() for line in tool("ConsumerGroups", "--describe", "--group", group).splitlines()]
-    rows = [row for row in rows if row[:2] == [group, topic]]
-    assert len(rows) == PARTITIONS
+    # By itself the tool waits for 5 s and no longer.
+    described = tool("ConsumerGroups", "--describe", "--group", group, "--timeout", "50000")
+    rows = [row for row in map(str.split, described.splitlines()) if row[:2] == [group, topic]]
+    assert len(rows) == PARTITIONS, described
     assert sum(int(row[3]) for row in rows) == COUNT
     assert {row[5] for row in rows} == {"0"}
 
