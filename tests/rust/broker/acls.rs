@@ -315,6 +315,12 @@ fn refusals(world: &mut World) -> Vec<(&'static str, ErrorCode)> {
     ask!(describe_transactions 0 { transactional_ids: vec![id()] }, |a| a.transaction_states[0].error_code);
     let topic = describe_topic_partitions::Topic { name: name() };
     ask!(describe_topic_partitions 0 { topics: vec![topic], response_partition_limit: 9 }, |a| a.topics[0].error_code);
+    let group = describe_share_group_offsets::Group { group_id: group_id(), topics: None };
+    ask!(describe_share_group_offsets 1 { groups: vec![group] }, |a| a.groups[0].error_code);
+    ask!(alter_share_group_offsets 0 { group_id: group_id() }, |a| a.error_code);
+    ask!(delete_share_group_offsets 0 { group_id: group_id() }, |a| a.error_code);
+    ask!(describe_client_quotas 1 { components: Vec::new() }, |a| a.error_code);
+    ask!(alter_client_quotas 1 { entries: vec![Default::default()] }, |a| a.entries[0].error_code);
     ask!(describe_acls 3 { resource_type_filter: ANY }, |a| a.error_code);
     ask!(create_acls 3 { creations: vec![rule(TOPIC, LITERAL, "t", READ, ALLOW)] }, |a| a.results[0].error_code);
     ask!(delete_acls 3 { filters: vec![Default::default()] }, |a| a.filter_results[0].error_code);
@@ -343,6 +349,56 @@ fn every_api_asks_first() {
     for (api, code) in refusals(&mut world) {
         assert!(!refused(&code), "{api}: {code:?}");
     }
+}
+
+#[test]
+fn a_group_and_a_transaction_need_their_topics_besides() {
+    let mut world = world();
+    allow(&mut world, GROUP, "g", ALL);
+    allow(&mut world, TRANSACTIONAL_ID, "x", ALL);
+    let of_topics = [
+        "offset_commit",
+        "txn_offset_commit",
+        "add_partitions_to_txn",
+        "delete_records",
+        "describe_producers",
+        "list_offsets",
+    ];
+    let refused = refusals(&mut world);
+    let of = |api: &str| refused.iter().find(|(name, _)| *name == api).unwrap().1;
+    assert_eq!(of_topics.map(of), [ErrorCode::TOPIC_AUTHORIZATION_FAILED; 6]);
+    let named = || vec!["t".to_owned()];
+    let member_id = || "m".to_owned();
+    let consumer = consumer_group_heartbeat::Request {
+        group_id: "h".to_owned(),
+        member_id: member_id(),
+        rebalance_timeout_ms: 1000,
+        subscribed_topic_names: Some(named()),
+        topic_partitions: Some(Vec::new()),
+        ..Default::default()
+    };
+    allow(&mut world, GROUP, "h", ALL);
+    assert_eq!(world.call(ALICE, 1, &consumer).error_code, ErrorCode::TOPIC_AUTHORIZATION_FAILED);
+    let share = share_group_heartbeat::Request {
+        group_id: "s".to_owned(),
+        member_id: member_id(),
+        subscribed_topic_names: Some(named()),
+        ..Default::default()
+    };
+    allow(&mut world, GROUP, "s", ALL);
+    assert_eq!(world.call(ALICE, 1, &share).error_code, ErrorCode::TOPIC_AUTHORIZATION_FAILED);
+    let partition = alter_share_group_offsets::Partition { partition_index: 0, start_offset: 0 };
+    let topic = alter_share_group_offsets::Topic { topic_name: "t".to_owned(), partitions: vec![partition] };
+    let alter = alter_share_group_offsets::Request { group_id: "s".to_owned(), topics: vec![topic] };
+    let answer = world.call(ALICE, 0, &alter).responses.remove(0);
+    assert_eq!(answer.partitions[0].error_code, ErrorCode::TOPIC_AUTHORIZATION_FAILED);
+    // Who may describe the topic may be in the group, and who may not sees neither it nor who reads it.
+    allow(&mut world, TOPIC, "t", DESCRIBE);
+    assert_eq!(world.call(ALICE, 1, &share).error_code, ErrorCode::NONE);
+    add(&mut world, rule(TOPIC, LITERAL, "t", DESCRIBE, DENY));
+    let described =
+        world.call(ALICE, 1, &share_group_describe::Request { group_ids: vec!["s".to_owned()], ..Default::default() });
+    assert_eq!(described.groups[0].error_code, ErrorCode::TOPIC_AUTHORIZATION_FAILED);
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn who_fetches_too_fast_gets_nothing_for_a_while_and_then_the_records() {
 }
 
 #[test]
-fn the_narrowest_quota_counts_and_each_node_by_itself() {
+fn the_narrowest_quota_counts() {
     let mut world = World::new(options(true));
     log_in(&mut world, 1, b"\0admin\0secret");
     log_in(&mut world, 20, b"\0alice\0secret");
