@@ -31,7 +31,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python check check-format check-clippy check-python check-docs fmt \
-	fuzz soak test-matrix test-old-spark soak-spark bench-peers bench-spark bench-codec dev-broker clean needs-build needs-rust needs-everything
+	fuzz soak test-matrix test-old-spark soak-spark bench-peers bench-spark bench-broker bench-codec dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
 	@echo 'make <target>'
@@ -97,6 +97,7 @@ fuzz: needs-rust $(FUZZ) ## each fuzz target for SECONDS=60; TARGETS= names some
 	done
 
 soak: export KLAMM_SOAK_SECONDS ?= 3600
+soak: export KLAMM_PREFETCH_MB ?= 1000
 soak: needs-everything build ## what takes long: KLAMM_SOAK_SECONDS=3600 of faults, SEEDS=5000 simulated scenarios of each kind, ROUNDS=10 of the tests in which nodes die
 	@$(BIN)/pytest -q -o faulthandler_timeout=$$(($(KLAMM_SOAK_SECONDS) + 900)) tests/soak
 	@KLAMM_SIM_SEEDS=$(SEEDS) cargo test $(CARGO_FLAGS) --release --features arrow --test klamm sim
@@ -115,6 +116,9 @@ bench-peers: needs-everything build ## klamm beside other clients, against Apach
 
 bench-spark: needs-everything build ## klamm's Spark source and sink beside Spark's own connector; ARGS= goes to benches/spark/run.py
 	@$(BIN)/python benches/spark/run.py $(ARGS)
+
+bench-broker: needs-everything build ## the dev broker beside Apache Kafka; ARGS= goes to benches/broker/run.py
+	@$(BIN)/python benches/broker/run.py $(ARGS)
 
 bench-codec: needs-rust $(RUNNER) ## the codec beside other codecs: time, instructions, size; ARGS= goes to benches/codec/run.py
 	@PATH="$(abspath $(TOOLS)/bin):$$PATH" $(PYTHON) benches/codec/run.py $(ARGS)
