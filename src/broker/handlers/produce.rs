@@ -122,6 +122,15 @@ fn append(
         Ok(batches) => batches,
         Err(refusal) => return failure(data.index, refusal),
     };
+    if configs.compact {
+        for batch in &batches {
+            match without_keys(batch) {
+                Ok(records) if records.is_empty() => {}
+                Ok(records) => return keyless(data.index, name, &records),
+                Err(refusal) => return failure(data.index, refusal),
+            }
+        }
+    }
     // Several come of old formats alone, which know no producers.
     let Some(Batch { header, .. }) = batches.first() else {
         return failure(data.index, invalid(ONE_BATCH));
@@ -195,6 +204,17 @@ fn failure(index: i32, refusal: Refusal) -> PartitionResponse {
     }
 }
 
+/// Kafka names every record that it will not have, so that a producer can tell which of the others were only with it.
+fn keyless(index: i32, topic: &str, records: &[i32]) -> PartitionResponse {
+    let why = format!("Compacted topic cannot accept message without key in topic partition {topic}-{index}.");
+    let named = |&batch_index| RecordError { batch_index, batch_index_error_message: Some(why.clone()) };
+    let count = records.len();
+    PartitionResponse {
+        record_errors: records.iter().map(named).collect(),
+        ..failure(index, invalid(&format!("One or more records have been rejected due to {count} record errors in total")))
+    }
+}
+
 fn invalid(why: &str) -> Refusal {
     Refusal::new(ErrorCode::INVALID_RECORD, why)
 }
@@ -214,9 +234,6 @@ fn check(records: Option<Bytes>, context: &Context, configs: &Configs) -> Result
     };
     for batch in &batches {
         check_header(&batch.header, batch.data.len(), context, configs)?;
-        if configs.compact {
-            check_keys(batch)?;
-        }
     }
     Ok(batches)
 }
@@ -261,15 +278,18 @@ fn check_size(batch: &Batch, configs: &Configs) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Without a key nothing could be compacted.
-fn check_keys(batch: &Batch) -> Result<(), Refusal> {
+/// Which records of a batch have no key: without one nothing could be compacted.
+fn without_keys(batch: &Batch) -> Result<Vec<i32>, Refusal> {
     let mut records = batch.records(DEFAULT_LIMIT).map_err(corrupt)?;
+    let mut found = Vec::new();
+    let mut index = 0;
     while let Some(view) = records.next_view() {
         if view.map_err(corrupt)?.key().is_none() {
-            return Err(invalid("Compacted topic cannot accept message without key"));
+            found.push(index);
         }
+        index += 1;
     }
-    Ok(())
+    Ok(found)
 }
 
 fn check_header(header: &Header, size: usize, context: &Context, configs: &Configs) -> Result<(), Refusal> {

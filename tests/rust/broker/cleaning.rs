@@ -127,7 +127,9 @@ fn compaction_keeps_the_newest_record_of_each_key() {
     world.cluster.compact(world.now, "t").unwrap();
     assert_eq!(read(&mut world), [vec![c], rest.to_vec()].concat());
     assert_eq!(world.produce(keyed(START_MS, &[("d", None), ("a", None)], producer(7))).base_offset, 7);
-    assert_eq!(world.produce(batch(&["no key"], Producer::NONE)).error_code, ErrorCode::INVALID_RECORD);
+    let refused = world.produce(batch(&["no key", "nor here"], Producer::NONE));
+    assert_eq!(refused.error_code, ErrorCode::INVALID_RECORD);
+    assert_eq!(refused.record_errors.iter().map(|record| record.batch_index).collect::<Vec<_>>(), [0, 1]);
 
     // Nothing is left, but readers reach the end.
     world.cluster.compact(world.now, "t").unwrap();
