@@ -22,7 +22,7 @@ FUZZ_CHECK := CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-
 SECONDS ?= 60
 SEEDS ?= 5000
 ROUNDS ?= 10
-TARGETS ?= frame api_request api_response record_batch message_set compress legacy login
+TARGETS ?= frame api_request api_response record_batch message_set compress legacy login dev_broker
 
 # One interpreter for every build of pyo3; it is compiled anew whenever this changes.
 export PYO3_PYTHON := $(abspath $(BIN)/python)

@@ -78,10 +78,18 @@ def logins() -> Iterator[tuple[str, bytes]]:
         yield "login", bytes([2 if message[0] == 0 else 0, len(message)]) + message
 
 
+def requests() -> Iterator[tuple[str, bytes]]:
+    """Yield every request of the vectors, for the target of the dev broker."""
+    for line in lines("messages.jsonl.gz"):
+        if line.get("kind") == "request":
+            body = bytes.fromhex(line["hex"])
+            yield "dev_broker", bytes([0, line["key"], line["version"]]) + len(body).to_bytes(2, "big") + body
+
+
 def main() -> None:
     """Write the seeds."""
     folder = Path(sys.argv[1])
-    for number, (target, data) in enumerate(chain(seeds(), logins())):
+    for number, (target, data) in enumerate(chain(seeds(), logins(), requests())):
         (folder / target).mkdir(parents=True, exist_ok=True)
         (folder / target / str(number)).write_bytes(data)
 
