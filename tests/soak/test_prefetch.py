@@ -15,8 +15,8 @@ import pytest
 import klamm
 
 MB = int(os.environ.get("KLAMM_PREFETCH_MB") or 200)
-PARTITIONS = 16
-BOUND = 16 << 20
+PARTITIONS = 64
+BOUND = 8 << 20
 ALLOWED = 2 * BOUND + (32 << 20)
 """What is fetched ahead; an answer is held as long as a record of it was not read, so as much again; and what a client has anyway."""
 
