@@ -48,8 +48,8 @@ SMALL_JVM = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 # Jars beside those that the published pom of a version names.
 EXTRA_ARTIFACTS = {
-    # The pom asks for kafka-tools-api 4.4.0, which was never published.
-    "4.4.0": ["org.apache.kafka:kafka-tools-api:4.3.1"],
+    # The pom asks for kafka-tools-api 4.4.0, which was never published; that of 4.3.1 asks for clients of its own release.
+    "4.4.0": ["org.apache.kafka:kafka-clients:4.4.0", "org.apache.kafka:kafka-tools-api:4.3.1"],
     # ZooKeeper 3.4.13, which the pom asks for, makes addresses on Java 14 and later that it never connects to.
     "2.0.1": ["org.apache.zookeeper:zookeeper:3.4.12"],
     # The cluster's id is written with a class that left the JDK in Java 11.
