@@ -50,12 +50,14 @@ impl Frames {
         &mut self.buf
     }
 
-    /// Bytes of the frame that is arriving which are still missing, as far as its length is known.
-    pub fn missing(&self) -> usize {
-        match self.buf.first_chunk::<4>() {
-            Some(&length) => (u32::from_be_bytes(length) as usize).min(self.max) + 4 - self.buf.len().min(self.max + 4),
-            None => 4 - self.buf.len(),
-        }
+    /// The same, and how many bytes of the first frame in such a buffer are missing, as far as its length is known.
+    pub fn inbox(&mut self) -> (&mut BytesMut, impl Fn(&[u8]) -> usize + use<>) {
+        let max = self.max;
+        let missing = move |arrived: &[u8]| match arrived.first_chunk::<4>() {
+            Some(&length) => (u32::from_be_bytes(length) as usize).min(max).saturating_add(4).saturating_sub(arrived.len()),
+            None => 4 - arrived.len(),
+        };
+        (&mut self.buf, missing)
     }
 
     /// The next whole frame, without its length.

@@ -26,9 +26,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Answers that may be queued before the kernel has to take them, bytes.
 const MAX_QUEUED: usize = 1 << 20;
 
-/// Room made at once for a frame whose length is known; more follows as its bytes arrive.
-const MAX_RESERVED: usize = 4 << 20;
-
 /// When to accept again after the system refused (too many open files).
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
@@ -384,9 +381,8 @@ impl Server {
                 return Ok(());
             }
             has_read = true;
-            let room = peer.frames.missing().min(MAX_RESERVED);
-            peer.frames.buffer().reserve(room);
-            match peer.stream.receive(&mut self.scratch, peer.frames.buffer())? {
+            let (buffer, missing) = peer.frames.inbox();
+            match peer.stream.receive(&mut self.scratch, buffer, missing)? {
                 Received::Drained => peer.unread = peer.ended,
                 Received::More => {}
                 // What came before the end is still handled.

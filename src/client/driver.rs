@@ -337,9 +337,10 @@ impl<R: Serve> Driver<R> {
                 let mut result = socket.stream.flush(&self.poller).map(|()| Received::More);
                 while matches!(result, Ok(Received::More))
                     && Instant::now() < end
-                    && let Some(buffer) = self.network.buffer(connection)
+                    && let Some(frames) = self.network.frames(connection)
                 {
-                    result = socket.stream.receive(&mut self.scratch, buffer);
+                    let (buffer, missing) = frames.inbox();
+                    result = socket.stream.receive(&mut self.scratch, buffer, missing);
                     self.network.handle_received(Time(0), connection);
                 }
                 if !matches!(result, Ok(Received::Drained)) || !self.network.is_unheard(connection) {
@@ -540,11 +541,12 @@ impl<R: Serve> Driver<R> {
         let Some(socket) = self.sockets.get_mut(&connection) else {
             return;
         };
-        let Some(buffer) = self.network.buffer(connection) else {
+        let Some(frames) = self.network.frames(connection) else {
             return;
         };
+        let (buffer, missing) = frames.inbox();
         let before = buffer.len();
-        let result = socket.stream.receive(&mut self.scratch, buffer);
+        let result = socket.stream.receive(&mut self.scratch, buffer, missing);
         if buffer.len() > before {
             self.network.handle_received(shared.now(), connection);
         }

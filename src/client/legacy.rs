@@ -134,7 +134,8 @@ impl LegacyConnection {
             if let State::Open { stream, frames } = &mut self.state {
                 stream.flush(poller)?;
                 loop {
-                    match stream.receive(&mut self.scratch, frames.buffer())? {
+                    let (buffer, missing) = frames.inbox();
+                    match stream.receive(&mut self.scratch, buffer, missing)? {
                         Received::Drained => break,
                         Received::More => {}
                         Received::End => {

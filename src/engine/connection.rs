@@ -13,7 +13,7 @@ use crate::api::header::{ClientId, RequestHeader, get_response_header};
 use crate::api::{self, ErrorCode, Info, Release, api_versions, metadata, sasl_authenticate, sasl_handshake};
 use crate::frame::{BadLength, Frames};
 use crate::wire::{self, Reader, Wire, Writer};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -391,9 +391,9 @@ impl<T> Connection<T> {
         }
     }
 
-    /// The buffer that received bytes go to; [`Connection::handle_received`] reads them.
-    pub fn buffer(&mut self) -> &mut BytesMut {
-        self.frames.buffer()
+    /// Where received bytes go to; [`Connection::handle_received`] reads them.
+    pub fn frames(&mut self) -> &mut Frames {
+        &mut self.frames
     }
 
     /// Takes in what has arrived. An error means that the connection has to be closed.

@@ -21,8 +21,9 @@ use super::{
     Answer, Backoff, Call, Cluster, Connection, Error, ErrorKind, Outgoing, Proof, Reply, Target, Time, Wish, earliest,
 };
 use crate::api::{Release, metadata};
+use crate::frame::Frames;
 use crate::wire::Uuid;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -382,9 +383,9 @@ impl<T> Network<T> {
         }
     }
 
-    /// The buffer that bytes received on a connection go to.
-    pub fn buffer(&mut self, connection: ConnectionId) -> Option<&mut BytesMut> {
-        self.up(connection).map(Connection::buffer)
+    /// Where the bytes received on a connection go to.
+    pub fn frames(&mut self, connection: ConnectionId) -> Option<&mut Frames> {
+        self.up(connection).map(Connection::frames)
     }
 
     /// Takes in that bytes were received.

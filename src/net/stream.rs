@@ -9,8 +9,13 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
 
-/// Read from the kernel at once, bytes. 256 KiB instead of 64 saves system calls on large fetches; more gains nothing.
-const READ_SIZE: usize = 256 << 10;
+/// Read from the kernel at once, bytes, if nobody knows how much there is. More would be copied for nothing: what is sure
+/// to come is read to where it stays.
+const READ_SIZE: usize = 64 << 10;
+/// The same, of what is sure to come.
+const MAX_DIRECT: usize = 256 << 10;
+/// Room made at once for what is sure to come; more follows as it arrives.
+const MAX_RESERVED: usize = 4 << 20;
 /// Pieces handed to the kernel in one vectored write.
 const MAX_PIECES: usize = 64;
 
@@ -33,6 +38,8 @@ pub struct Stream {
     queue: VecDeque<Bytes>,
     writing: bool,
     session: Option<Box<Session>>,
+    /// How much of what is sure to come is there at a time, as far as is known.
+    usual: usize,
 }
 
 impl Stream {
@@ -45,7 +52,7 @@ impl Stream {
         // A connection attempt that failed at once reports it on the first use.
         let _ = tcp.set_nodelay(true);
         poller.registry.register(&mut tcp, Token(token), Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Self { tcp, token, queue: VecDeque::new(), writing: true, session: None })
+        Ok(Self { tcp, token, queue: VecDeque::new(), writing: true, session: None, usual: READ_SIZE })
     }
 
     /// Has everything from now on be encrypted.
@@ -76,7 +83,7 @@ impl Stream {
             return Err(failed(session.cut_short()));
         }
         // A server says nothing after the handshake before it is asked.
-        let result = self.receive(scratch, &mut BytesMut::new());
+        let result = self.receive(scratch, &mut BytesMut::new(), |_| 0);
         match (result, self.session.as_ref().filter(|s| s.is_handshaking())) {
             (Ok(Received::End), Some(session)) => Err(failed(session.cut_short())),
             (Err(e), Some(session)) if Failure::of(&e).is_none() => Err(failed(session.cut_short())),
@@ -105,12 +112,36 @@ impl Stream {
         }
     }
 
-    /// Appends what has arrived to `buf`; `scratch` is the poller thread's buffer, see [`Stream::scratch`]. What TLS makes
-    /// impossible is a [`Failure`].
-    pub fn receive(&mut self, scratch: &mut [u8], buf: &mut BytesMut) -> io::Result<Received> {
+    /// Appends what has arrived to `buf`, in which so many bytes are `missing`; `scratch` is the poller thread's buffer, see
+    /// [`Stream::scratch`]. What TLS makes impossible is a [`Failure`].
+    pub fn receive(
+        &mut self,
+        scratch: &mut [u8],
+        buf: &mut BytesMut,
+        missing: impl Fn(&[u8]) -> usize,
+    ) -> io::Result<Received> {
         for _ in 0..4 {
-            match self.tcp.read(scratch) {
+            let (missing, start) = (missing(buf), buf.len());
+            let is_large = missing >= READ_SIZE;
+            if is_large {
+                buf.reserve(missing.min(MAX_RESERVED));
+            }
+            let is_direct = is_large && self.session.is_none();
+            let result = if is_direct {
+                // The zeros are not worth unsafe code, as long as they are few more than the bytes that take their place.
+                let room = missing.min(self.usual);
+                buf.resize(start + room, 0);
+                let result = self.tcp.read(buf.get_mut(start..).unwrap_or_default());
+                let read = result.as_ref().map_or(0, |n| *n);
+                buf.truncate(start + read);
+                self.usual = if read == room { 2 * room } else { read }.clamp(READ_SIZE, MAX_DIRECT);
+                result
+            } else {
+                self.tcp.read(scratch)
+            };
+            match result {
                 Ok(0) => return Ok(Received::End),
+                Ok(_) if is_direct => {}
                 Ok(n) => {
                     // Readiness is reported once: a short read may hide the end of the stream behind it.
                     let arrived = scratch.get(..n).unwrap_or_default();

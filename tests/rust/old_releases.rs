@@ -149,8 +149,8 @@ impl World {
         });
         let length = u32::try_from(bytes.len() - 4).unwrap().to_be_bytes();
         bytes[..4].copy_from_slice(&length);
-        if let Some(buffer) = self.network.buffer(id) {
-            buffer.extend_from_slice(&bytes);
+        if let Some(frames) = self.network.frames(id) {
+            frames.buffer().extend_from_slice(&bytes);
             self.network.handle_received(self.now, id);
         }
     }

@@ -44,7 +44,7 @@ fn said(client: &mut Connection<u32>) -> Vec<Bytes> {
 }
 
 fn tell(client: &mut Connection<u32>, now: Time, bytes: &[u8]) -> Result<(), Error> {
-    client.buffer().extend_from_slice(bytes);
+    client.frames().buffer().extend_from_slice(bytes);
     client.handle_received(now)
 }
 

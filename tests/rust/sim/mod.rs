@@ -237,10 +237,10 @@ impl World {
             while let Some(link) = client.links.get_mut(&id)
                 && let Some((_, bytes)) = link.down.pop_front_if(|(t, _)| *t <= now)
             {
-                if let Some(buffer) = client.network.buffer(id) {
+                if let Some(frames) = client.network.frames(id) {
                     // Half of the bytes arrive before a cut in mid-frame.
                     let cut = self.cut_one_in > 0 && self.random.below(self.cut_one_in) == 0;
-                    buffer.extend_from_slice(if cut { &bytes[..bytes.len() / 2] } else { &bytes });
+                    frames.buffer().extend_from_slice(if cut { &bytes[..bytes.len() / 2] } else { &bytes });
                     client.network.handle_received(now, id);
                     if cut {
                         self.cut(client, id);
