@@ -45,10 +45,14 @@ pub fn to_batch(columns: &Columns, rows: &[Rows<'_>]) -> Result<RecordBatch, Too
     let count = rows.iter().map(|r| r.records.len()).sum();
     let has = |column| columns.columns.contains(&column);
     let (mut keys, mut values) = (Binary::new(count, has(Column::Key)), Binary::new(count, has(Column::Value)));
+    for r in rows {
+        keys.measure(r, Record::key_size);
+        values.measure(r, Record::value_size);
+    }
     // A slice's bytes are read for both columns while they are near: all slices together fit no cache.
     for r in rows {
-        keys.extend(r, Record::key_size, |record, data| record.key(data));
-        values.extend(r, Record::value_size, |record, data| record.value(data));
+        keys.copy(r, |record, data| record.key(data));
+        values.copy(r, |record, data| record.value(data));
     }
     let (keys, values) = (keys.finish()?, values.finish()?);
     let array = |column: &Column| -> Result<ArrayRef, TooLarge> {
@@ -69,10 +73,11 @@ pub fn to_batch(columns: &Columns, rows: &[Rows<'_>]) -> Result<RecordBatch, Too
     Ok(RecordBatch::try_new_with_options(columns.schema().clone(), arrays, &options).expect("columns fit the schema"))
 }
 
-/// A column of bytes that grows a slice at a time.
+/// A column of bytes. All slices are measured first, so that it is allocated once: what grows is copied.
 struct Binary {
     wanted: bool,
     offsets: Vec<i32>,
+    size: usize,
     values: Vec<u8>,
     nulls: NullBufferBuilder,
 }
@@ -81,20 +86,15 @@ impl Binary {
     fn new(count: usize, wanted: bool) -> Self {
         let mut offsets = Vec::with_capacity(if wanted { count + 1 } else { 1 });
         offsets.push(0);
-        Self { wanted, offsets, values: Vec::new(), nulls: NullBufferBuilder::new(count) }
+        Self { wanted, offsets, size: 0, values: Vec::new(), nulls: NullBufferBuilder::new(count) }
     }
 
     #[inline]
-    fn extend<L, F>(&mut self, rows: &Rows<'_>, length: L, part: F)
-    where
-        L: Fn(&Record) -> Option<usize>,
-        F: for<'a> Fn(&Record, &'a [u8]) -> Option<&'a [u8]>,
-    {
+    fn measure(&mut self, rows: &Rows<'_>, length: impl Fn(&Record) -> Option<usize>) {
         if !self.wanted {
             return;
         }
-        let mut end = self.values.len();
-        let mut nulls = 0;
+        let (mut end, mut nulls) = (self.size, 0);
         self.offsets.extend(rows.records.iter().map(|record| {
             let length = length(record);
             nulls += usize::from(length.is_none());
@@ -102,19 +102,27 @@ impl Binary {
             // Wraps beyond 2 GiB, which is refused at the end.
             end as i32
         }));
+        self.size = end;
         if nulls == 0 {
             self.nulls.append_n_non_nulls(rows.records.len());
         } else {
             rows.records.iter().for_each(|record| self.nulls.append(length(record).is_some()));
         }
-        self.values.reserve(end - self.values.len());
+    }
+
+    #[inline]
+    fn copy(&mut self, rows: &Rows<'_>, part: impl for<'a> Fn(&Record, &'a [u8]) -> Option<&'a [u8]>) {
+        if !self.wanted || self.size > i32::MAX as usize {
+            return;
+        }
+        self.values.reserve_exact(self.size - self.values.len());
         for record in rows.records {
             self.values.extend_from_slice(part(record, rows.data).unwrap_or_default());
         }
     }
 
     fn finish(mut self) -> Result<ArrayRef, TooLarge> {
-        i32::try_from(self.values.len()).map_err(|_| TooLarge)?;
+        i32::try_from(self.size).map_err(|_| TooLarge)?;
         let values = Buffer::from_vec(self.values);
         Ok(Arc::new(BinaryArray::new(offset_buffer(self.offsets), values, self.nulls.finish())))
     }
