@@ -132,6 +132,7 @@ impl<T: Send> Consumer<T> {
             crcs: self.config.check_crcs,
             read_committed: self.config.read_committed,
             limit: self.config.decompress_limit,
+            room,
         };
         let known = self.nodes.entry(node).or_default();
         known.asked = Some(asked.clone());

@@ -1,7 +1,9 @@
 //! What a fetch brought: checked, decompressed, aborted transactions and control batches taken out. All of it happens
-//! outside of any lock, on the I/O thread, while Python works on the records before.
+//! outside of any lock, on the I/O thread, while Python works on the records before; but what would decompress to more
+//! than may be fetched ahead stays as it is until its turn comes.
 
 use crate::api::{ErrorCode, fetch};
+use crate::compress::Compression;
 use crate::engine::{Error, ErrorKind, Reply};
 use crate::record::{Batch, Control, ControlType, RecordSet, TimestampType, batches};
 use crate::wire::{self, Uuid};
@@ -37,12 +39,33 @@ pub struct Checks {
     pub read_committed: bool,
     /// Bytes a batch may decompress to.
     pub limit: usize,
+    /// Bytes that an answer may decompress to before somebody reads it. The batch that goes beyond is the last one.
+    pub room: usize,
 }
 
-/// Records of one batch, or just the knowledge that there are none up to an offset.
+impl Checks {
+    /// Decompresses a batch.
+    pub fn records(&self, batch: &Batch) -> Result<RecordSet, wire::Error> {
+        let records = batch.records(self.limit)?;
+        Ok(if self.crcs { records } else { records.skip_crcs() })
+    }
+}
+
+/// What a batch has to give out.
+#[derive(Debug)]
+pub enum Contents {
+    /// Nothing up to its last offset: markers, or records of a transaction that was aborted.
+    Nothing,
+    /// Records.
+    Records(RecordSet),
+    /// Records, compressed as they came: those before fill the room there was.
+    Packed(Batch, Checks),
+}
+
+/// One batch.
 #[derive(Debug)]
 pub struct Chunk {
-    pub records: Option<RecordSet>,
+    pub contents: Contents,
     pub timestamp_type: TimestampType,
     /// The offset after the batch.
     pub next_offset: i64,
@@ -92,12 +115,13 @@ pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<FetchedAl
     let found: Vec<Option<(usize, usize)>> =
         asked.iter().map(|a| places.get(&(&*a.topic, Uuid::ZERO, a.partition)).or_else(|| by_id(a)).copied()).collect();
     let mut all = Vec::with_capacity(asked.len());
+    let mut room = checks.room;
     for (asked, found) in asked.into_iter().zip(found) {
         let topic = found.and_then(|(t, p)| response.responses.get_mut(t).map(|t| (t, p)));
         all.push(match topic.and_then(|(t, p)| t.partitions.get_mut(p)) {
             Some(p) => {
                 let has_data = p.records.as_ref().is_some_and(|records| !records.is_empty());
-                let mut fetched = read_partition(asked, checks, p);
+                let mut fetched = read_partition(asked, checks, &mut room, p);
                 let has_news = !fetched.chunks.is_empty() || fetched.error.is_some();
                 fetched.cut_off = has_data && !has_news && !gives_whole_batches;
                 fetched
@@ -117,7 +141,7 @@ pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<FetchedAl
     Ok(FetchedAll { session: response.session_id, throttle, partitions: all })
 }
 
-fn read_partition(asked: Asked, checks: Checks, p: &mut fetch::PartitionResponse) -> Fetched {
+fn read_partition(asked: Asked, checks: Checks, room: &mut usize, p: &mut fetch::PartitionResponse) -> Fetched {
     let mut aborted = p.aborted_transactions.take().unwrap_or_default();
     aborted.sort_by_key(|t| t.first_offset);
     let mut aborted = aborted.into_iter().peekable();
@@ -150,25 +174,32 @@ fn read_partition(asked: Asked, checks: Checks, p: &mut fetch::PartitionResponse
             }
         }
         let dropped = batch.header.is_transactional() && aborting.contains(&batch.header.producer_id);
-        let records = if batch.header.is_control() {
+        let is_packed = batch.header.compression() != Some(Compression::None);
+        let (timestamp_type, leader_epoch) = (batch.header.timestamp_type(), batch.header.partition_leader_epoch);
+        let size = batch.data.len();
+        let (contents, bytes) = if batch.header.is_control() {
             if checks.read_committed && is_abort(&batch, checks.limit) {
                 aborting.remove(&batch.header.producer_id);
             }
-            None
+            (Contents::Nothing, 0)
         } else if dropped {
-            None
+            (Contents::Nothing, 0)
+        } else if is_packed && *room == 0 {
+            (Contents::Packed(batch, checks), size)
         } else {
-            match batch.records(checks.limit) {
-                Ok(records) => Some(if checks.crcs { records } else { records.skip_crcs() }),
+            match checks.records(&batch) {
+                Ok(records) => {
+                    let bytes = records.data().len().max(size);
+                    *room = room.saturating_sub(if is_packed { bytes } else { 0 });
+                    (Contents::Records(records), bytes)
+                }
                 Err(e) => {
                     fetched.error = Some(damaged(&fetched.asked, &fetched.chunks, &e));
                     break;
                 }
             }
         };
-        let bytes = records.as_ref().map_or(0, |r| r.data().len().max(batch.data.len()));
-        let (timestamp_type, leader_epoch) = (batch.header.timestamp_type(), batch.header.partition_leader_epoch);
-        fetched.chunks.push(Chunk { records, timestamp_type, next_offset, leader_epoch, bytes });
+        fetched.chunks.push(Chunk { contents, timestamp_type, next_offset, leader_epoch, bytes });
     }
     fetched
 }
@@ -200,10 +231,10 @@ mod tests {
     use super::super::partition::Partition;
     use super::*;
     use crate::api;
-    use crate::compress::{Compression, DEFAULT_LIMIT};
+    use crate::compress::DEFAULT_LIMIT;
     use crate::record::{BatchBuilder, MessageSetBuilder, Producer};
 
-    const CHECKS: Checks = Checks { crcs: true, read_committed: false, limit: DEFAULT_LIMIT };
+    const CHECKS: Checks = Checks { crcs: true, read_committed: false, limit: DEFAULT_LIMIT, room: usize::MAX };
 
     fn messages(magic: i8, offsets: std::ops::Range<i64>, compression: Compression) -> Vec<u8> {
         let mut set = if magic == 0 { MessageSetBuilder::magic_0() } else { MessageSetBuilder::magic_1(None) };
@@ -213,18 +244,17 @@ mod tests {
         set.seal(compression).unwrap()
     }
 
-    fn batch(offsets: std::ops::Range<i64>) -> Vec<u8> {
+    fn batch(offsets: std::ops::Range<i64>, compression: Compression) -> Vec<u8> {
         let mut builder = BatchBuilder::with_capacity(0);
         for offset in offsets.clone() {
             builder.append(1_000 + offset, None, Some(offset.to_string().as_bytes()), &[]);
         }
-        let sealed = builder.seal(Compression::None, Producer::NONE).unwrap();
+        let sealed = builder.seal(compression, Producer::NONE).unwrap();
         [&offsets.start.to_be_bytes(), &sealed.data[8..]].concat()
     }
 
-    /// What comes of an answer to a fetch from `offset` on: who set the timestamp and the offset of each record that is
-    /// given out, and the error behind them.
-    fn given_out(offset: i64, checks: Checks, records: Vec<u8>) -> (Vec<(TimestampType, i64)>, Option<Error>) {
+    /// What is read of an answer to a fetch from `offset` on.
+    fn fetched(offset: i64, checks: Checks, records: Vec<u8>) -> Fetched {
         let asked = Asked {
             slot: 0,
             generation: 0,
@@ -239,7 +269,12 @@ mod tests {
         let topic = fetch::TopicResponse { topic: "t".to_owned(), partitions: vec![partition], ..Default::default() };
         let response = fetch::Response { responses: vec![topic], ..Default::default() };
         let reply = Reply { version: 4, body: api::encode(4, &response).unwrap().into() };
-        let fetched = read(vec![asked], checks, reply).unwrap().partitions.remove(0);
+        read(vec![asked], checks, reply).unwrap().partitions.remove(0)
+    }
+
+    /// What comes of it: who set the timestamp and the offset of each record that is given out, and the error behind them.
+    fn given_out(offset: i64, checks: Checks, records: Vec<u8>) -> (Vec<(TimestampType, i64)>, Option<Error>) {
+        let fetched = fetched(offset, checks, records);
         let mut partition = Partition::new(Arc::from("t"), 0, None);
         partition.start_at(offset);
         partition.buffer(fetched.chunks, fetched.error);
@@ -263,7 +298,7 @@ mod tests {
             messages(0, 3..5, Compression::Gzip),
             messages(1, 5..7, Compression::None),
             messages(1, 7..9, Compression::Lz4),
-            batch(9..11),
+            batch(9..11, Compression::None),
             messages(1, 11..12, Compression::None)[..20].to_vec(),
         ];
         let (records, error) = given_out(0, CHECKS, all.concat());
@@ -281,6 +316,27 @@ mod tests {
                 assert_eq!(records.iter().map(|(_, offset)| *offset).collect::<Vec<_>>(), [6, 7, 8]);
             }
         }
+    }
+
+    #[test]
+    fn batches_for_which_there_is_no_room_are_decompressed_in_their_turn() {
+        let parts = [batch(0..3, Compression::Gzip), batch(3..5, Compression::Lz4), batch(5..9, Compression::None)];
+        let (sizes, mut data) = (parts.each_ref().map(Vec::len), parts.concat());
+        let checks = Checks { room: 1, ..CHECKS };
+        let read = fetched(0, checks, data.clone());
+        let is_packed = |chunk: &Chunk| matches!(chunk.contents, Contents::Packed(..));
+        assert_eq!(read.chunks.iter().map(is_packed).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(read.chunks[1].bytes, sizes[1]);
+        let offsets = |data| {
+            let (records, error) = given_out(0, checks, data);
+            (records.iter().map(|(_, offset)| *offset).collect::<Vec<_>>(), error.map(|e| e.to_string()))
+        };
+        assert_eq!(offsets(data.clone()), ((0..9).collect(), None));
+        // What its turn shows to be damaged is an error in its turn.
+        data[sizes[0] + crate::record::HEADER_SIZE] ^= 0xff;
+        let (records, error) = given_out(0, Checks { crcs: false, ..checks }, data);
+        assert_eq!(records.len(), 3);
+        assert!(error.unwrap().to_string().contains("batch at offset 3 of t-0 is damaged"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One assigned partition: where it stands, what is buffered, what may be given out.
 
-use super::fetched::Chunk;
+use super::fetched::{Chunk, Contents};
 use super::{Slice, fetched};
 use crate::engine::{Error, Time};
 use std::collections::VecDeque;
@@ -149,7 +149,7 @@ impl Partition {
             self.fetch_epoch = chunk.leader_epoch;
             self.buffered += chunk.bytes;
             // Batches without records are passed over once nothing before them waits.
-            if chunk.records.is_none() && self.queue.is_empty() {
+            if matches!(chunk.contents, Contents::Nothing) && self.queue.is_empty() {
                 self.pass(chunk.next_offset);
                 self.position_epoch = chunk.leader_epoch;
                 self.finished = self.finished.max(self.position);
@@ -186,7 +186,13 @@ impl Partition {
             let mut records = Vec::new();
             let mut broken = None;
             let mut done = true;
-            if let Some(set) = &mut chunk.records {
+            if let Contents::Packed(batch, checks) = &chunk.contents {
+                match checks.records(batch) {
+                    Ok(set) => chunk.contents = Contents::Records(set),
+                    Err(e) => broken = Some(e),
+                }
+            }
+            if let Contents::Records(set) = &mut chunk.contents {
                 records.reserve(set.size_hint().1.unwrap_or(0).min(max_records - count));
                 loop {
                     if count == max_records || bytes >= max_bytes {
@@ -212,7 +218,7 @@ impl Partition {
                 }
             }
             if !records.is_empty()
-                && let Some(set) = &chunk.records
+                && let Contents::Records(set) = &chunk.contents
             {
                 out.push(Slice {
                     topic: self.topic.clone(),
