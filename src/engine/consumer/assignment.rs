@@ -50,8 +50,10 @@ impl<T: Send> Consumer<T> {
 
     /// Reads the topics whose whole name matches a pattern, also those that are made later.
     pub fn subscribe_pattern(&mut self, now: Time, pattern: &str) -> Result<(), Error> {
-        // The pattern stays as it is for a coordinator that matches; both match whole names.
-        let regex = Regex::new(&format!("^(?:{pattern})$")).map_err(|e| {
+        // The pattern stays as it is for a coordinator that matches; both match whole names. It is parsed alone, too: one
+        // like `a)|(b` is none, and would be within the group.
+        let whole = Regex::new(pattern).and_then(|_| Regex::new(&format!("^(?:{pattern})$")));
+        let regex = whole.map_err(|e| {
             Error::new(ErrorKind::Config, format!("the pattern {pattern:?} is not a regular expression: {e}"))
                 .with_hint("it has to match a topic's whole name, as in logs-.*")
         })?;
