@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 
 import pytest
+from pyspark.errors import StreamingQueryException
+
+import klamm
+from settled import until
 
 pytestmark = pytest.mark.spark
 
@@ -86,22 +91,68 @@ def test_a_query_that_begins_at_latest_and_dies_in_its_first_batch_skips_nothing
     assert numbers(kafka, result) == list(range(10, 20))
 
 
-def test_a_running_query_sees_every_record_acknowledged_before(kafka, topics, tmp_path):
-    source, _ = topics
-    seen = []
+@contextmanager
+def running(rows, checkpoint, look):
+    """A query that goes on until it is told to stop, and shows the numbers of each batch."""
     query = (
-        kafka.stream(subscribe=source, startingOffsets="earliest")
-        .writeStream.foreachBatch(lambda rows, _: seen.extend(int(row.value) for row in rows.select("value").collect()))
-        .option("checkpointLocation", str(tmp_path))
+        rows.writeStream.foreachBatch(
+            lambda batch, _: look([int(row.value) for row in batch.select("value").collect()])
+        )
+        .option("checkpointLocation", str(checkpoint))
         .start()
     )
     try:
+        yield query
+    finally:
+        query.stop()
+
+
+def test_a_running_query_sees_every_record_acknowledged_before(kafka, topics, tmp_path):
+    source, _ = topics
+    seen = []
+    with running(kafka.stream(subscribe=source, startingOffsets="earliest"), tmp_path, seen.extend) as query:
         for begin in (0, 10, 20):
             kafka.numbers(source, range(begin, begin + 10))
             query.processAllAvailable()
             assert sorted(seen) == list(range(begin + 10))
-    finally:
-        query.stop()
+
+
+def test_a_running_query_reads_partitions_that_are_added_from_their_beginning(kafka, topics, tmp_path):
+    source, _ = topics
+    seen = []
+    with running(kafka.stream(subscribe=source, startingOffsets="latest"), tmp_path, seen.extend) as query:
+        query.processAllAvailable()
+        with klamm.Admin(kafka.bootstrap) as admin:
+            admin.create_partitions({source: 5})
+            until(lambda: len(admin.describe_topics([source])[source].partitions) == 5)
+        for partition in range(5):
+            kafka.numbers(source, range(partition * 10, partition * 10 + 10), partition)
+        until(lambda: query.processAllAvailable() or len(seen) >= 50)
+    assert sorted(seen) == list(range(50))
+
+
+@pytest.mark.limits
+@pytest.mark.parametrize("careful", ["true", "false"])
+def test_records_that_expire_under_a_running_query_fail_it_or_are_passed_over(kafka, topic, tmp_path, careful):
+    kafka.create(topic)
+    kafka.numbers(topic, range(30))
+    seen = []
+
+    def look(numbers):
+        seen.append(numbers)
+        if len(seen) == 1:
+            with klamm.Admin(kafka.bootstrap) as admin:
+                admin.delete_records({klamm.TopicPartition(topic, 0): 25})
+
+    rows = kafka.stream(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="10", failOnDataLoss=careful)
+    with running(rows, tmp_path, look) as query:
+        if careful == "true":
+            with pytest.raises(StreamingQueryException, match=f"{topic}-0 was to be read from offset 10 to 20"):
+                query.processAllAvailable()
+            assert seen == [list(range(10))]
+        else:
+            query.processAllAvailable()
+            assert [number for numbers in seen for number in numbers] == [*range(10), *range(25, 30)]
 
 
 @pytest.mark.limits
