@@ -79,3 +79,24 @@ def test_a_leader_that_has_everything_changes_nothing(cluster):
             cluster.move_leader("t", 0, node)
             write(cluster, "t", [node])
             assert read(consumer, 1) == [node]
+
+
+def test_what_comes_while_a_new_leader_is_asked_is_no_cut(cluster):
+    cluster.add_node()
+    write(cluster, "t", [0])
+    for number in range(1, 5):
+        cluster.move_leader("t", 0, number % 2 + 1)
+        write(cluster, "t", [number])
+    # A batch an answer, and so an epoch. The old leader has handled the next fetch when the leader moves, and answers it before
+    # the new one has said where the epoch before ends.
+    cluster.fault("Fetch", "delay", seconds=0.2, times=None)
+    cluster.fault("OffsetForLeaderEpoch", "delay", seconds=0.4, times=None)
+    settings = {"metadata_max_age_ms": 50, "auto_offset_reset": "none", "max_partition_fetch_bytes": 1}
+    seen = []
+    with klamm.Consumer(cluster.bootstrap_servers, **settings) as consumer:
+        consumer.assign([klamm.TopicPartition("t", 0, offset=0, end_offset=5)])
+        for record in consumer:
+            seen.append(int(record.value))
+            cluster.move_leader("t", 0, len(seen) % 2 + 1)
+    assert seen == list(range(5))
+    assert cluster.requests("OffsetForLeaderEpoch")

@@ -289,7 +289,8 @@ class Verdict:
     acknowledged: int
     lost: int = 0
     doubled: int = 0
-    disordered: int = 0
+    jumps: list[str] = field(default_factory=list)
+    """Where a number came after a greater one."""
     unsaid: int = 0
     """Of those whose outcome nobody knew, so many are there."""
 
@@ -302,7 +303,7 @@ class Verdict:
             expected = {n for n in range(partition, said["sent"], PARTITIONS) if n not in doubtful}
             verdict.lost += len(expected - there)
             verdict.doubled += len(numbers) - len(there)
-            verdict.disordered += sum(1 for a, b in pairwise(numbers) if b < a)
+            verdict.jumps += [f"{b:,} after {a:,} in {partition}" for a, b in pairwise(numbers) if b < a]
             verdict.unsaid += len(there & doubtful)
         return verdict
 
@@ -349,7 +350,7 @@ def test_nothing_is_lost_or_doubled_and_nobody_is_stuck(capsys):
     assert still == set(), "they did not get on when all was well again"
     assert [v.lost for v in verdicts.values()] == [0, 0, 0]
     assert [v.doubled for v in verdicts.values()] == [0, 0, 0]
-    assert [v.disordered for v in verdicts.values()][:2] == [0, 0]
+    assert [v.jumps for v in verdicts.values()][:2] == [[], []]
     assert all(count == 0 for group in report["unread"].values() for count in group.values())
     assert all(member["assigned"] for member in report["members"].values())
     assert report["held"]["after"] == report["held"]["before"]
@@ -366,8 +367,9 @@ def summary(clients: Clients, breaker: Breaker, report: dict[str, Any], verdicts
         lines.append(
             f"{topic}: {said['sent']:,} sent, {verdict.acknowledged:,} acknowledged{more}, {len(said['failed'])} failed,"
             f" {len(said.get('unknown', ()))} unknown ({verdict.unsaid} of both are there); {verdict.lost} lost,"
-            f" {verdict.doubled} doubled, {verdict.disordered} out of order; longest wait {said['longest_gap']} s"
+            f" {verdict.doubled} doubled, {len(verdict.jumps)} out of order; longest wait {said['longest_gap']} s"
         )
+        lines += [f"  {jump}" for jump in verdict.jumps[:5]]
     for name, said in report["members"].items():
         lines.append(
             f"{name}: {said['count']:,} read ({said['again']:,} again), {said['assigned']} partitions at the end,"

@@ -250,7 +250,9 @@ impl<T: Send> Consumer<T> {
             return;
         };
         p.fetching = false;
-        if p.generation != asked.generation {
+        // While a leader is asked whether its log holds what was read, nothing may be read on: what came would have epochs
+        // that it was not asked about, and look as if the log had been cut before it.
+        if p.generation != asked.generation || p.checking {
             return;
         }
         match code {
