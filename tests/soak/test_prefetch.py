@@ -58,12 +58,15 @@ PROGRAM = """
 """
 
 
-@pytest.fixture(scope="module")
-def filled(broker):
-    topic, value = "soak-prefetch", os.urandom(1_000)
+@pytest.fixture(scope="module", params=["none", "zstd"])
+def filled(broker, request):
+    """A topic; one that is compressed fits into a single answer."""
+    compression = request.param
+    topic, value = f"soak-prefetch-{compression}", os.urandom(1_000) if compression == "none" else bytes(1_000)
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS)})
-        with klamm.Producer(broker.bootstrap_servers, batch_size=1_000_000) as producer:
+        settings = {"batch_size": 1_000_000, "compression_type": compression}
+        with klamm.Producer(broker.bootstrap_servers, **settings) as producer:
             for number in range(MB):
                 producer.send_many(topic, [value] * 1_000, partition=number % PARTITIONS)
             producer.flush(300)
