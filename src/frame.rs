@@ -54,7 +54,9 @@ impl Frames {
     pub fn inbox(&mut self) -> (&mut BytesMut, impl Fn(&[u8]) -> usize + use<>) {
         let max = self.max;
         let missing = move |arrived: &[u8]| match arrived.first_chunk::<4>() {
-            Some(&length) => (u32::from_be_bytes(length) as usize).min(max).saturating_add(4).saturating_sub(arrived.len()),
+            Some(&length) => {
+                (u32::from_be_bytes(length) as usize).min(max).saturating_add(4).saturating_sub(arrived.len())
+            }
             None => 4 - arrived.len(),
         };
         (&mut self.buf, missing)
