@@ -100,6 +100,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_missing_is_known_once_the_length_is() {
+        let mut frames = Frames::new(1_000);
+        let (buffer, missing) = frames.inbox();
+        assert_eq!(missing(buffer), 4);
+        buffer.extend_from_slice(&[0, 0, 1]);
+        assert_eq!(missing(buffer), 1);
+        buffer.extend_from_slice(&[2, 7]);
+        assert_eq!(missing(buffer), 257);
+        buffer.resize(4 + 258 + 3, 0);
+        assert_eq!(missing(buffer), 0);
+        // Never more than is allowed, whatever the peer says.
+        assert_eq!(missing(&[0xff; 4]), 1_000);
+    }
+
+    #[test]
     fn a_length_out_of_bounds_is_refused_before_its_bytes_arrive() {
         for length in [11, -1, i32::MAX] {
             let mut frames = Frames::new(10);
