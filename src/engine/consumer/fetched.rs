@@ -340,6 +340,22 @@ mod tests {
     }
 
     #[test]
+    fn the_epoch_of_a_position_is_that_of_the_record_before() {
+        let mut batches = [batch(0..2, Compression::None), batch(2..5, Compression::None)];
+        for (epoch, batch) in (7..).zip(&mut batches) {
+            batch[12..16].copy_from_slice(&i32::to_be_bytes(epoch));
+        }
+        let mut partition = Partition::new(Arc::from("t"), 0, None);
+        partition.start_at(0);
+        partition.buffer(fetched(0, CHECKS, batches.concat()).chunks, None);
+        let mut after = |count| {
+            partition.take(count, usize::MAX, &mut Vec::new());
+            (partition.position, partition.position_epoch)
+        };
+        assert_eq!([after(1), after(1), after(1), after(2)], [(1, 7), (2, 7), (3, 8), (5, 8)]);
+    }
+
+    #[test]
     fn a_run_is_given_out_up_to_a_damaged_message_and_beyond_without_a_look_at_checksums() {
         let mut data = messages(1, 0..5, Compression::None);
         let message = data.len() / 5;

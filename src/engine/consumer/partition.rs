@@ -220,6 +220,7 @@ impl Partition {
             if !records.is_empty()
                 && let Contents::Records(set) = &chunk.contents
             {
+                self.position_epoch = chunk.leader_epoch;
                 out.push(Slice {
                     topic: self.topic.clone(),
                     partition: self.partition,
