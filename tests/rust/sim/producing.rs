@@ -2,7 +2,7 @@
 
 use super::{PARTITIONS, World, consumer_config, producer_config, seeds};
 use klamm::engine::Time;
-use klamm::engine::consumer::Consumer;
+use klamm::engine::consumer::{Consumer, ConsumerConfig};
 use klamm::engine::producer::{NewRecord, Producer};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -20,12 +20,20 @@ struct Story {
 
 /// Produces `count` records through links that break, then reads everything through links that break.
 fn tell(seed: u64, idempotent: bool, count: u32) -> Story {
+    tell_of_a_reader(seed, idempotent, count, false)
+}
+
+/// The same, where leaders may move and nodes go down while it is read, too.
+fn tell_of_a_reader(seed: u64, idempotent: bool, count: u32, is_troubled: bool) -> Story {
     let mut world = World::new(seed, 40 + seed % 60);
     world.mute_one_in = if seed.is_multiple_of(3) { 50 } else { 0 };
     world.twice_one_in = if seed.is_multiple_of(5) { 50 } else { 0 };
-    world.trouble_one_in = [0, 30, 200][(seed / 2 % 3) as usize];
+    world.trouble_one_in = [if is_troubled { 5 } else { 0 }, 30, 200][(seed / 2 % 3) as usize];
     let mut writer = world.client(Producer::<u32>::new(producer_config(idempotent, seed)));
-    let mut reader = world.client(Consumer::<u32>::new(consumer_config(false)));
+    // Few bytes at a time: more answers under way when a leader moves.
+    let max_partition_bytes = if is_troubled { 200 } else { 2000 };
+    let reader = ConsumerConfig { max_partition_bytes, ..consumer_config(false) };
+    let mut reader = world.client(Consumer::<u32>::new(reader));
     let mut story =
         Story { log: BTreeMap::new(), acknowledged: HashMap::new(), failed: 0, sent: 0, read_offsets: BTreeMap::new() };
     let mut next_send = Time(0);
@@ -61,7 +69,9 @@ fn tell(seed: u64, idempotent: bool, count: u32) -> Story {
     assert!(settled, "seed {seed}: {} records have no outcome", writer.role.outstanding());
     world.cut_one_in *= 2;
     world.mute_one_in = 0;
-    world.end_trouble();
+    if !is_troubled {
+        world.end_trouble();
+    }
     reader.role.subscribe(world.now, vec!["t".to_owned()]);
     let wanted = story.acknowledged.len();
     let mut quiet = None;
@@ -80,8 +90,9 @@ fn tell(seed: u64, idempotent: bool, count: u32) -> Story {
         }
         let read: usize = story.log.values().map(Vec::len).sum();
         // A few seconds more than it takes to read the rest, to see whether something comes twice.
-        if read >= wanted {
-            quiet.get_or_insert(world.now);
+        if read >= wanted && quiet.is_none() {
+            world.end_trouble();
+            quiet = Some(world.now);
         }
         quiet.is_some_and(|q| world.now > q + Duration::from_secs(3))
     });
@@ -152,6 +163,19 @@ fn an_acknowledged_offset_is_where_the_record_lies_and_readers_skip_nothing() {
             if *offset >= 0 {
                 assert_eq!(story.log[partition][*offset as usize], *record, "seed {seed}");
             }
+        }
+    }
+}
+
+#[test]
+fn readers_skip_and_repeat_nothing_while_leaders_move() {
+    for seed in seeds(SEEDS) {
+        let story = tell_of_a_reader(seed, true, 240, true);
+        let read: usize = story.read_offsets.values().map(Vec::len).sum();
+        assert_eq!(read, story.sent as usize, "seed {seed}");
+        for (partition, offsets) in &story.read_offsets {
+            let expected: Vec<i64> = (0..offsets.len() as i64).collect();
+            assert_eq!(*offsets, expected, "seed {seed}: partition {partition}");
         }
     }
 }
