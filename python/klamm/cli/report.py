@@ -46,9 +46,10 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Write the report, and print its table."""
     batches = read(args.progress)
     sums = [summary(query, [batch for batch in batches if batch.query == query]) for query in queries(batches)]
-    args.output.write_text(page(batches, sums), encoding="utf-8")
+    # First what may be missing, so that an error leaves nothing half done.
     if args.png is not None:
         picture(batches, args.png)
+    args.output.write_text(page(batches, sums), encoding="utf-8")
     if output.json:
         output.result({"queries": sums, "html": str(args.output), "png": args.png and str(args.png)})
     else:
