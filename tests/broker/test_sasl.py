@@ -159,7 +159,8 @@ def test_a_session_is_renewed_with_the_token_of_the_time():
         logins = set()
         with klamm.Producer(config) as producer:
             end = time.monotonic() + 20
-            while len(logins) < 3 and time.monotonic() < end:
+            # Each of the first connections has the first token.
+            while (len(logins) < 3 or len(given) < 3) and time.monotonic() < end:
                 producer.send("t", b"v").result(10)
                 # The broker remembers its last requests, and these are many.
                 logins |= {request.time for request in broker.requests("SaslHandshake")}

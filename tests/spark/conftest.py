@@ -57,7 +57,8 @@ class Cluster:
 
     def create(self, topic: str, partitions: int = 1) -> None:
         with klamm.Admin(self.bootstrap) as admin:
-            admin.create_topics({topic: klamm.NewTopic(partitions=partitions)})
+            # Tests give records timestamps of their own choice; the dev broker looks after retention every five minutes.
+            admin.create_topics({topic: klamm.NewTopic(partitions=partitions, configs={"retention.ms": "-1"})})
 
     def delete(self, topic: str) -> None:
         with klamm.Admin(self.bootstrap) as admin:

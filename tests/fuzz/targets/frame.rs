@@ -21,7 +21,8 @@ fn frames(stream: &[u8], piece: usize) -> (Vec<Vec<u8>>, bool) {
                 Err(_) => return (out, true),
             }
         }
-        assert!(frames.missing() <= MAX + 4);
+        let (buffer, missing) = frames.inbox();
+        assert!(missing(buffer) <= MAX + 4);
     }
     (out, false)
 }
