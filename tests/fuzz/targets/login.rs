@@ -55,13 +55,13 @@ fn broker(mechanism: usize, data: &[u8]) {
     let versions = answer(4, 0, &api_versions::Response { api_keys, ..Default::default() });
     let handshake = answer(1, 1, &sasl_handshake::Response::default());
     for bytes in [&versions, &handshake] {
-        client.buffer().extend_from_slice(bytes);
+        client.frames().buffer().extend_from_slice(bytes);
         client.handle_received(Time(0)).expect("these are right");
     }
     for (correlation_id, (bare, message)) in (2..).zip(messages(data)) {
         let auth_bytes = Bytes::copy_from_slice(message);
         let framed = || answer(1, correlation_id, &sasl_authenticate::Response { auth_bytes, ..Default::default() });
-        client.buffer().extend_from_slice(&if bare { message.to_vec() } else { framed() });
+        client.frames().buffer().extend_from_slice(&if bare { message.to_vec() } else { framed() });
         if client.handle_received(Time(0)).is_err() {
             break;
         }
