@@ -42,6 +42,11 @@ fn checksum(c: &mut Criterion) {
     for size in [100, 1 << 10, 16 << 10, 1 << 20] {
         group.throughput(Throughput::Bytes(size as u64));
         group.bench_function(format!("{size} bytes"), |b| b.iter(|| crc32c(black_box(&data[..size]))));
+        // The two libraries that klamm chooses between.
+        group.bench_function(format!("{size} bytes, crc-fast"), |b| {
+            b.iter(|| crc_fast::crc32_iscsi(black_box(&data[..size])));
+        });
+        group.bench_function(format!("{size} bytes, crc32c"), |b| b.iter(|| crc32c::crc32c(black_box(&data[..size]))));
     }
     group.finish();
 }

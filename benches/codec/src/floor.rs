@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 /// A copy of a batch and its checksum.
 pub fn copy_and_checksum(data: &Bytes) -> (Vec<u8>, u32) {
     let copy = data.to_vec();
-    let crc = crc_fast::crc32_iscsi(&copy[21..]);
+    let crc = klamm::record::crc32c(&copy[21..]);
     (copy, crc)
 }
 
