@@ -295,6 +295,23 @@ def test_a_corrupt_record_is_an_error_that_says_where_and_the_next_poll_gets_the
     assert [record.value for record in found] == [value(number) for number in range(10)]
 
 
+def test_a_reader_far_behind_on_a_slow_line_asks_for_less_at_a_time(node, topic):
+    """What lies there takes five times as long as a request may, as one answer."""
+    create(node, topic)
+    payloads = [b"%04d" % number + bytes(1_000) for number in range(1_000)]
+    with klamm.Producer(node.cluster.bootstrap_servers, batch_size=16_384) as producer:
+        for payload in payloads:
+            producer.send(topic, payload, partition=0)
+    with klamm.Consumer(node.proxy.address, **QUICK) as consumer:
+        consumer.assign([klamm.TopicPartition(topic, 0, offset=0)])
+        node.proxy.drip = (1_000, 0.005)
+        found, deadline = [], time.monotonic() + PATIENCE_S
+        while len(found) < len(payloads):
+            found += [record.value for record in consumer.poll(1.0)]
+            assert time.monotonic() < deadline, f"{len(found)} read, of {len(payloads)}"
+    assert found == payloads
+
+
 def test_dead_entries_of_the_bootstrap_list_cost_nothing_but_time(node, topic):
     create(node, topic)
     with nobody() as dead, nobody() as gone, ChaosProxy() as mute:

@@ -8,7 +8,7 @@ use super::partition::Position;
 use super::{Consumer, Token};
 use crate::api::{ErrorCode, Info, fetch};
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
-use crate::engine::{Call, Error, Outgoing, Target, Time};
+use crate::engine::{Call, Error, ErrorKind, Outgoing, Target, Time};
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,6 +18,8 @@ use std::time::Duration;
 const SHORT_WAIT: Duration = Duration::from_millis(10);
 /// The newest version that names topics by name.
 const MAX_NAMED: i16 = 12;
+/// How often what is asked for may be halved: 1 KiB is left of the default 1 MiB, and a broker gives a whole batch anyway.
+const MAX_HALVINGS: u32 = 10;
 
 struct FetchCall(fetch::Request);
 
@@ -39,6 +41,7 @@ struct Told {
     offset: i64,
     leader_epoch: i32,
     id: Uuid,
+    max_bytes: i32,
 }
 
 /// A broker, as far as fetches go.
@@ -48,6 +51,11 @@ pub(super) struct Node {
     asked: Option<Vec<Asked>>,
     /// How many bytes may come for it.
     expected: usize,
+    /// When it was asked.
+    asked_at: Time,
+    /// How often what is asked for was halved, since it did not arrive in time. A line so slow that a whole answer takes
+    /// longer than a request may would let a reader who is behind ask for the same again and again.
+    halvings: u32,
     /// It asked to be left alone until then (KIP-219).
     pub quiet_until: Time,
     /// The session's id; 0 for none.
@@ -98,6 +106,8 @@ impl<T: Send> Consumer<T> {
         let mut slots: Vec<(Time, usize)> = wanted.iter().map(|(slot, p)| (p.served, **slot)).collect();
         slots.sort_unstable();
 
+        let halvings = self.nodes.get(&node).map_or(0, |n| n.halvings);
+        let slow = |bytes: i32| (bytes >> halvings).max(1);
         let mut asked = Vec::with_capacity(slots.len());
         let mut ids = true;
         for (_, slot) in slots {
@@ -108,12 +118,12 @@ impl<T: Send> Consumer<T> {
             let leader_epoch = self.cluster.leader(&p.topic, p.partition).map_or(-1, |(_, epoch)| epoch);
             let (topic, partition, generation, offset) = (p.topic.clone(), p.partition, p.generation, p.fetch_offset);
             let max_bytes = self.config.max_partition_bytes.saturating_mul(p.growth);
-            let max_bytes = if p.growth > 1 { max_bytes.min(self.config.max_bytes) } else { max_bytes };
+            let max_bytes = slow(if p.growth > 1 { max_bytes.min(self.config.max_bytes) } else { max_bytes });
             asked.push(Asked { slot, generation, offset, topic, id, partition, leader_epoch, max_bytes });
         }
         let expected =
             asked.iter().fold(0_usize, |sum, a| sum.saturating_add(usize::try_from(a.max_bytes).unwrap_or(0)));
-        let max_bytes = self.config.max_bytes.min(i32::try_from(room).unwrap_or(i32::MAX));
+        let max_bytes = slow(self.config.max_bytes).min(i32::try_from(room).unwrap_or(i32::MAX));
         let (topics, forgotten_topics_data, session_id, session_epoch) = self.tell(node, &asked);
         let wait = if held_back { self.config.max_wait.min(SHORT_WAIT) } else { self.config.max_wait };
         let request = fetch::Request {
@@ -136,6 +146,7 @@ impl<T: Send> Consumer<T> {
         };
         let known = self.nodes.entry(node).or_default();
         known.asked = Some(asked.clone());
+        known.asked_at = now;
         known.expected = expected.min(usize::try_from(max_bytes).unwrap_or(0));
         Some(Outgoing {
             target: Target::Fetch(node),
@@ -153,7 +164,7 @@ impl<T: Send> Consumer<T> {
         let mut forgotten: Vec<fetch::ForgottenTopic> = Vec::new();
         let mut gone = std::mem::take(&mut node.told);
         for a in asked {
-            let told = Told { offset: a.offset, leader_epoch: a.leader_epoch, id: a.id };
+            let told = Told { offset: a.offset, leader_epoch: a.leader_epoch, id: a.id, max_bytes: a.max_bytes };
             let place = (a.topic.clone(), a.partition);
             let is_known = gone.get(&place) == Some(&told);
             // A topic made anew has another id: the session has to give the old one up.
@@ -198,6 +209,10 @@ impl<T: Send> Consumer<T> {
         match result {
             Ok(FetchedAll { session, throttle, partitions }) => {
                 known.quiet_until = now + throttle;
+                // Twice as much would still be here in half the time there is.
+                if now.since(known.asked_at) < self.config.request_timeout / 4 + self.config.max_wait {
+                    known.halvings = known.halvings.saturating_sub(1);
+                }
                 match session {
                     0 => known.end_session(),
                     id => {
@@ -213,6 +228,9 @@ impl<T: Send> Consumer<T> {
             }
             Err(error) => {
                 known.end_session();
+                if error.kind() == ErrorKind::Timeout {
+                    known.halvings = (known.halvings + 1).min(MAX_HALVINGS);
+                }
                 let session = matches!(
                     error.code(),
                     Some(
