@@ -26,6 +26,8 @@ use std::time::Duration;
 const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 /// What the coordinator takes on top of the time it gives members to join.
 const JOIN_SLACK: Duration = Duration::from_secs(5);
+/// The first heartbeat of a generation comes after this part of the interval, each further one after twice as long.
+const FIRST_HEARTBEAT: u32 = 10;
 /// The first version of JoinGroup with static members.
 const STATIC_MEMBERS: i16 = 5;
 /// The default of session.timeout.ms, and the longest session that brokers allow by default whose newest JoinGroup is v0
@@ -106,6 +108,8 @@ pub(super) struct Classic {
     watched: Option<BTreeMap<Arc<str>, usize>>,
     changes: Changes,
     heartbeat_at: Time,
+    /// After how long the heartbeat after that comes, until it is the whole interval.
+    beats_every: Duration,
     beating: bool,
     error: Option<Error>,
     work: Option<Work>,
@@ -127,6 +131,7 @@ impl Classic {
             watched: None,
             changes: Changes::default(),
             heartbeat_at: Time(0),
+            beats_every: Duration::ZERO,
             beating: false,
             error: None,
             work: None,
@@ -398,7 +403,7 @@ impl Classic {
         let is_due = !self.beating && self.heartbeat_at <= now && self.generation >= 0;
         if is_due && self.may_beat() {
             self.beating = true;
-            self.heartbeat_at = now + self.config.heartbeat_interval;
+            self.heartbeat_at = now + self.beats_every;
             let request = heartbeat::Request {
                 group_id: self.config.group.clone(),
                 generation_id: self.generation,
@@ -528,7 +533,8 @@ impl Classic {
         self.contact.succeeded();
         self.member = response.member_id;
         self.generation = response.generation_id;
-        self.heartbeat_at = now + self.config.heartbeat_interval;
+        self.beats_every = self.config.heartbeat_interval;
+        self.heartbeat_at = now + self.beats_every;
         let name = response.protocol_name.unwrap_or_default();
         self.assignor = self.assignors().iter().find(|a| a.name() == name).cloned();
         self.watched = None;
@@ -620,6 +626,9 @@ impl Classic {
             self.rejoin.get_or_insert_with(|| "partitions were given up for other members".to_owned());
         }
         self.state = State::Stable;
+        // Members that start together come one after the other, and whoever comes late waits until all others have heard of it.
+        self.beats_every = self.config.heartbeat_interval / FIRST_HEARTBEAT;
+        self.heartbeat_at = now + self.beats_every;
         self.contact.retry_at = now;
         self.reason.clear();
         Ok(())
@@ -629,7 +638,8 @@ impl Classic {
         let response: heartbeat::Response = reply.decode()?;
         self.check(response.error_code, "heartbeat")?;
         self.contact.succeeded();
-        self.heartbeat_at = now + self.config.heartbeat_interval;
+        self.beats_every = (self.beats_every * 2).min(self.config.heartbeat_interval);
+        self.heartbeat_at = now + self.beats_every;
         Ok(())
     }
 

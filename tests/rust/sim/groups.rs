@@ -12,6 +12,7 @@ use std::time::Duration;
 
 const SEEDS: u64 = 100;
 const MEMBERS: usize = 4;
+const HEARTBEAT: Duration = Duration::from_millis(500);
 /// From the end of all trouble: sessions of the dead end, and everybody joins once more.
 const SETTLES_WITHIN: Duration = Duration::from_secs(40);
 /// The same where sessions are the coordinator's, of 45 s.
@@ -36,7 +37,7 @@ fn group_config(seed: u64, member: usize, protocol: Protocol) -> GroupConfig {
         rack: String::new(),
         protocol,
         session_timeout: if is_classic { Duration::from_secs(6) } else { Duration::from_secs(600) },
-        heartbeat_interval: Duration::from_millis(500),
+        heartbeat_interval: HEARTBEAT,
         max_poll_interval: Duration::from_secs(10),
         request_timeout: Duration::from_secs(5),
         retry_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
@@ -60,6 +61,7 @@ enum Mood {
 struct Story {
     seed: u64,
     protocol: Protocol,
+    heartbeat_interval: Duration,
     moods: Vec<Mood>,
     born: u64,
     /// Who owned a partition in a generation.
@@ -71,11 +73,28 @@ struct Story {
 }
 
 impl Story {
+    fn new(seed: u64, protocol: Protocol, heartbeat_interval: Duration) -> Self {
+        Self {
+            seed,
+            protocol,
+            heartbeat_interval,
+            moods: vec![Mood::Well; MEMBERS],
+            born: 0,
+            owners: BTreeMap::new(),
+            processed: BTreeSet::new(),
+            sent: 0,
+            acknowledged: BTreeSet::new(),
+            committed: vec![-1; PARTITIONS as usize],
+        }
+    }
+
     fn member(&mut self, world: &World, index: usize) -> Client<Consumer<u32>> {
         self.born += 1;
         let mut config = consumer_config(false);
         let seed = self.seed + 1000 * self.born;
-        config.group = Some(GroupConfig { seed, ..group_config(self.seed, index, self.protocol.clone()) });
+        let heartbeat_interval = self.heartbeat_interval;
+        let config_of = group_config(self.seed, index, self.protocol.clone());
+        config.group = Some(GroupConfig { seed, heartbeat_interval, ..config_of });
         config.auto_commit = Some(Duration::from_millis(700));
         let mut client = world.client(Consumer::<u32>::new(config));
         client.role.subscribe(world.now, vec!["t".to_owned()]);
@@ -210,17 +229,7 @@ fn tell(seed: u64, protocol: Protocol, settles_within: Duration) {
     world.trouble_one_in = [0, 300, 1000][(seed / 2 % 3) as usize];
     world.coordinated = "g";
     world.look_every = Duration::from_millis(25);
-    let mut story = Story {
-        seed,
-        protocol,
-        moods: vec![Mood::Well; MEMBERS],
-        born: 0,
-        owners: BTreeMap::new(),
-        processed: BTreeSet::new(),
-        sent: 0,
-        acknowledged: BTreeSet::new(),
-        committed: vec![-1; PARTITIONS as usize],
-    };
+    let mut story = Story::new(seed, protocol, HEARTBEAT);
     let mut writer = world.client(Producer::<u32>::new(producer_config(true, seed)));
     let mut clients: Vec<Client<Consumer<u32>>> = (0..MEMBERS).map(|i| story.member(&world, i)).collect();
     clients.push(world.client(Consumer::<u32>::new(consumer_config(false))));
@@ -265,6 +274,35 @@ fn classic_groups_settle_and_skip_nothing() {
             Protocol::Classic(names.iter().map(|name| Strategy::Known(assignor::by_name(name).unwrap())).collect()),
             SETTLES_WITHIN,
         );
+    }
+}
+
+/// Whoever has a share already hears of the next one long before a whole interval between heartbeats is over.
+#[test]
+fn members_that_start_one_after_the_other_share_soon() {
+    let interval = Duration::from_secs(4);
+    for seed in seeds(SEEDS / 5) {
+        let mut world = World::new(seed, 0);
+        world.coordinated = "g";
+        let names = STRATEGIES[(seed % STRATEGIES.len() as u64) as usize];
+        let strategies = names.iter().map(|name| Strategy::Known(assignor::by_name(name).unwrap()));
+        let mut story = Story::new(seed, Protocol::Classic(strategies.collect()), interval);
+        let mut writer = world.client(Producer::<u32>::new(producer_config(true, seed)));
+        let mut members = Vec::new();
+        for index in 0..MEMBERS {
+            members.push(story.member(&world, index));
+            let apart = Duration::from_millis(seed * 50);
+            world.play_many(&mut writer, &mut members, apart, |world, _, members| {
+                story.step(world, members, true);
+                false
+            });
+        }
+        let settled = world.play_many(&mut writer, &mut members, interval / 2, |world, _, members| {
+            story.step(world, members, true);
+            let has_joined = |m: &Client<Consumer<u32>>| m.role.group_metadata().is_some_and(|me| me.generation >= 0);
+            story.is_settled(members) && members.iter().all(has_joined)
+        });
+        assert!(settled, "seed {seed}: not within half an interval");
     }
 }
 
