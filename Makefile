@@ -49,7 +49,7 @@ test-rust: needs-rust ## the Rust tests: all but what needs Python
 	@echo '==> Rust tests'
 	@cargo test $(CARGO_FLAGS) --features arrow
 
-test-python: needs-everything build ## the Python tests; ARGS= goes to pytest
+test-python: needs-everything build target/connect/.installed ## the Python tests; ARGS= goes to pytest
 	@echo '==> Python tests'
 	@$(BIN)/pytest $(ARGS)
 
@@ -106,8 +106,16 @@ soak: needs-everything build ## what takes long: KLAMM_SOAK_SECONDS=3600 of faul
 test-matrix: needs-everything build ## one program against every release of Kafka from 0.8.0 to 4.4.0; writes docs/compatibility.md
 	@KLAMM_RELEASES=all KLAMM_COMPATIBILITY=docs/compatibility.md $(BIN)/pytest -q tests/matrix $(ARGS)
 
+# Apart from .venv: with pandas come threads and memory that Spark's workers and the benches would have to carry. The bound of
+# dateutil is botocore's, which pip looks at as well.
+target/connect/.installed: $(VENV)/.installed
+	@echo '==> what a client of Spark Connect needs, into $(@D)'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade --target $(@D) 'pandas>=2.2' 'grpcio>=1.76' \
+		'grpcio-status>=1.76' 'googleapis-common-protos>=1.71' 'zstandard>=0.25' 'python-dateutil<3' </dev/null
+	@touch $@
+
 soak-spark: SEEDS = 100
-soak-spark: needs-everything build ## Spark's driver, executors and nodes of Kafka die in SEEDS=100 runs; CI has one run of the first two
+soak-spark: needs-everything build ## Spark's driver, executors and nodes of Kafka die in SEEDS=100 runs; CI has ten of the first and one of the second
 	@KLAMM_SPARK_SEEDS=$(SEEDS) $(BIN)/pytest -q tests/spark/test_killed_driver.py tests/spark/test_killed_executor.py \
 		tests/spark/test_killed_node.py tests/spark/test_pipeline.py tests/spark/test_archives.py
 

@@ -405,9 +405,19 @@ impl<T> Network<T> {
         self.collect(now, connection);
         if let Err(error) = result {
             self.actions.push_back(Action::Close(connection));
+            let error = self.retriable_if_known(id, error);
             self.lose(now, id, &error);
         } else if became_ready {
             self.handle_ready(now, id);
+        }
+    }
+
+    /// An address that spoke Kafka's protocol before is taken for a broker still: what came was damaged on the way.
+    fn retriable_if_known(&self, id: PeerId, error: Error) -> Error {
+        let is_known = |p: &Peer<T>| self.said_versions.contains(&(p.host.clone(), p.port));
+        match self.peers.get(&id).is_some_and(is_known) && error.kind() == ErrorKind::Decode {
+            true => Error::new(ErrorKind::Network, error.message()),
+            false => error,
         }
     }
 

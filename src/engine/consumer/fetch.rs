@@ -209,8 +209,9 @@ impl<T: Send> Consumer<T> {
         match result {
             Ok(FetchedAll { session, throttle, partitions }) => {
                 known.quiet_until = now + throttle;
-                // Twice as much would still be here in half the time there is.
-                if now.since(known.asked_at) < self.config.request_timeout / 4 + self.config.max_wait {
+                // Twice as much would still be here in half the time there is; an empty answer says nothing of that.
+                let is_quick = now.since(known.asked_at) < self.config.request_timeout / 4 + self.config.max_wait;
+                if is_quick && partitions.iter().any(|p| !p.chunks.is_empty()) {
                     known.halvings = known.halvings.saturating_sub(1);
                 }
                 match session {

@@ -523,7 +523,7 @@ impl Classic {
     }
 
     fn take_joined(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let response: join_group::Response = reply.decode()?;
+        let response: join_group::Response = self.contact.read(reply)?;
         if response.error_code == ErrorCode::MEMBER_ID_REQUIRED {
             self.member = response.member_id;
             self.join_again();
@@ -608,7 +608,7 @@ impl Classic {
     }
 
     fn take_share(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let response: sync_group::Response = reply.decode()?;
+        let response: sync_group::Response = self.contact.read(reply)?;
         self.check(response.error_code, "sync")?;
         let share = match response.assignment.is_empty() {
             true => embedded::Assignment::default(),
@@ -635,7 +635,7 @@ impl Classic {
     }
 
     fn take_beat(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let response: heartbeat::Response = reply.decode()?;
+        let response: heartbeat::Response = self.contact.read(reply)?;
         self.check(response.error_code, "heartbeat")?;
         self.contact.succeeded();
         self.beats_every = (self.beats_every * 2).min(self.config.heartbeat_interval);

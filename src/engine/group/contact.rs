@@ -1,10 +1,14 @@
 //! A member's way to its coordinator: which broker that is, when it may be asked again, and which answers still count.
 
 use super::{Step, Token};
-use crate::engine::{Backoff, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator};
+use crate::api;
+use crate::engine::{Backoff, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Target, Time, Wish, coordinator};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// So many malformed answers in a row are what this coordinator sends, and not a line that damages some.
+const MAX_MALFORMED: u32 = 3;
 
 /// What every protocol needs to speak to a coordinator.
 pub(super) struct Contact {
@@ -15,6 +19,8 @@ pub(super) struct Contact {
     finding: bool,
     round: u64,
     backoff: Backoff,
+    /// How many answers in a row were malformed.
+    malformed: u32,
     /// Nothing is asked before.
     pub retry_at: Time,
     pub cluster: Arc<Cluster>,
@@ -32,6 +38,7 @@ impl Contact {
             node: None,
             finding: false,
             round: 0,
+            malformed: 0,
             retry_at: Time(0),
             cluster: Arc::default(),
             wish: Wish::default(),
@@ -83,13 +90,27 @@ impl Contact {
 
     /// Takes in which broker it is.
     pub fn found(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let node = coordinator::read(reply, format_args!("group {:?}", self.group))?;
+        let node = coordinator::read(reply, format_args!("group {:?}", self.group)).map_err(|e| self.doubt(e))?;
         self.node = Some(node);
         if !self.cluster.brokers.contains_key(&node) {
             self.wish.refresh = true;
             self.try_later(now);
         }
         Ok(())
+    }
+
+    /// The typed answer.
+    pub fn read<R: api::Message>(&mut self, reply: Reply) -> Result<R, Error> {
+        reply.decode().map_err(|e| self.doubt(e))
+    }
+
+    /// A malformed answer is as good as a lost one: a membership does not end because of a byte, while another may be whole.
+    fn doubt(&mut self, error: Error) -> Error {
+        if error.kind() != ErrorKind::Decode {
+            return error;
+        }
+        self.malformed += 1;
+        if self.malformed < MAX_MALFORMED { Error::new(ErrorKind::Network, error.message()) } else { error }
     }
 
     pub fn try_later(&mut self, now: Time) {
@@ -105,6 +126,7 @@ impl Contact {
 
     /// Notes that the coordinator took what it was asked.
     pub fn succeeded(&mut self) {
+        self.malformed = 0;
         self.backoff.reset();
     }
 

@@ -289,7 +289,7 @@ impl ShareMember {
     }
 
     fn take_beat(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let response: api::Response = reply.decode()?;
+        let response: api::Response = self.contact.read(reply)?;
         if let Err(code) = response.error_code.check() {
             let why = response.error_message.map_or_else(String::new, |m| format!(" ({m})"));
             return Err(Error::refused(code, format!("heartbeat in share group {:?}{why}", self.config.group)));

@@ -10,7 +10,8 @@ mod shares;
 mod transactions;
 mod zookeeper;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
+use klamm::api::{api_versions, consumer_group_heartbeat, find_coordinator, heartbeat, join_group, sync_group};
 use klamm::broker::{Cluster, Connection, Node, Options, Output};
 use klamm::compress::Compression;
 use klamm::engine::consumer::{ConsumerConfig, Reset};
@@ -18,7 +19,7 @@ use klamm::engine::producer::{Partitioner, ProducerConfig};
 use klamm::engine::sasl::Nonces;
 use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time, earliest};
 use klamm::frame::Frames;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -56,12 +57,18 @@ struct Link {
     up: VecDeque<(Time, Bytes)>,
     down: VecDeque<(Time, Bytes)>,
     frames: Frames,
+    /// Which APIs' answers are to come.
+    asked: VecDeque<i16>,
+    /// The client has heard this broker before.
+    known: bool,
 }
 
 struct Client<R: Role> {
     network: Network<R::Token>,
     role: R,
     links: BTreeMap<ConnectionId, Link>,
+    /// The brokers it has heard.
+    heard: BTreeSet<i32>,
 }
 
 struct World {
@@ -76,6 +83,8 @@ struct World {
     mute_one_in: u64,
     /// One in so many answers comes twice; 0 for none.
     twice_one_in: u64,
+    /// One in so many answers is damaged, or cut short if it is about groups; 0 for none.
+    damage_one_in: u64,
     /// One in so many looks moves a leader or a coordinator, takes a node down or brings it up; 0 for none.
     trouble_one_in: u64,
     /// The transactional id or group whose coordinator moves.
@@ -104,6 +113,7 @@ impl World {
             cut_one_in,
             mute_one_in: 0,
             twice_one_in: 0,
+            damage_one_in: 0,
             trouble_one_in: 0,
             coordinated: "tx",
             look_every: Duration::from_millis(5),
@@ -136,7 +146,7 @@ impl World {
             credentials: None,
             nonces: Nonces::new([0; 32]),
         };
-        Client { network: Network::new(network), role, links: BTreeMap::new() }
+        Client { network: Network::new(network), role, links: BTreeMap::new(), heard: BTreeSet::new() }
     }
 
     /// Delivers what is due for a client, lets it work, and says when it has something to do next.
@@ -185,9 +195,10 @@ impl World {
                 let connected_at = self.now + self.latency();
                 let (node, up, down) = (i32::from(port) - 9000, VecDeque::new(), VecDeque::new());
                 let frames = Frames::new(1 << 24);
+                let (stands, mute, asked, known) = (false, false, VecDeque::new(), client.heard.contains(&node));
                 client
                     .links
-                    .insert(id, Link { broker, node, stands: false, mute: false, connected_at, up, down, frames });
+                    .insert(id, Link { broker, node, stands, mute, connected_at, up, down, frames, asked, known });
             }
             Action::Send(id, bytes) => {
                 let latency = self.latency();
@@ -230,6 +241,7 @@ impl World {
             {
                 link.frames.buffer().extend_from_slice(&bytes);
                 while let Ok(Some(frame)) = link.frames.next_frame() {
+                    link.asked.push_back(frame.clone().try_get_i16().unwrap());
                     self.cluster.handle(Duration::from_micros(now.0), link.broker, frame);
                 }
                 self.lose_one_in(client, id);
@@ -241,6 +253,7 @@ impl World {
                     // Half of the bytes arrive before a cut in mid-frame.
                     let cut = self.cut_one_in > 0 && self.random.below(self.cut_one_in) == 0;
                     frames.buffer().extend_from_slice(if cut { &bytes[..bytes.len() / 2] } else { &bytes });
+                    client.heard.insert(link.node);
                     client.network.handle_received(now, id);
                     if cut {
                         self.cut(client, id);
@@ -301,13 +314,18 @@ impl World {
             let Some(link) = link else {
                 continue;
             };
+            let api = link.asked.pop_front().unwrap();
             link.mute |= self.mute_one_in > 0 && self.random.below(self.mute_one_in) == 0;
             if link.mute {
                 continue;
             }
             let times = 1 + usize::from(self.twice_one_in > 0 && self.random.below(self.twice_one_in) == 0);
             let at = link.down.back().map_or(Time(0), |(t, _)| *t).max(self.now + latency);
-            link.down.extend(std::iter::repeat_n((at, Bytes::from(parts.concat())), times));
+            let mut frame = parts.concat();
+            if self.damage_one_in > 0 && self.random.below(self.damage_one_in) == 0 {
+                damage(&mut frame, api, link.known);
+            }
+            link.down.extend(std::iter::repeat_n((at, Bytes::from(frame)), times));
         }
     }
 
@@ -355,6 +373,25 @@ impl World {
             self.now = next.unwrap_or(soon).max(self.now + Duration::from_micros(1)).min(soon);
         }
         false
+    }
+}
+
+/// Makes an answer's length one that nobody sends, or has an answer about groups end before its time. Whoever is not known may be
+/// no broker at all, so the first word of those is left whole.
+fn damage(frame: &mut Vec<u8>, api: i16, known: bool) {
+    const GROUPS: [i16; 5] = [
+        find_coordinator::API.key,
+        join_group::API.key,
+        heartbeat::API.key,
+        sync_group::API.key,
+        consumer_group_heartbeat::API.key,
+    ];
+    if GROUPS.contains(&api) {
+        frame.pop();
+        let length = frame.len() as u32 - 4;
+        frame[..4].copy_from_slice(&length.to_be_bytes());
+    } else if known || api != api_versions::API.key {
+        frame[0] ^= 0x10;
     }
 }
 
