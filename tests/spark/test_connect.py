@@ -46,6 +46,7 @@ spark.stop()
 """
 
 
+@pytest.mark.timeout(300)  # a server, a client, and the workers of both
 def test_a_connect_client_reads_writes_and_streams(dev_broker, topic, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", CLIENT, dev_broker.bootstrap_servers, topic, str(tmp_path / "checkpoint")],
@@ -53,7 +54,7 @@ def test_a_connect_client_reads_writes_and_streams(dev_broker, topic, tmp_path):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [*sys.path, str(NEEDED)]))},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=250,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
