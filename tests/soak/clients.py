@@ -23,6 +23,8 @@ TICK_S = 0.05
 OUTSTANDING = 5_000
 READ_ALL_S = 90
 """How long members may take to read what is left."""
+MAX_BACKS = 20
+"""Of so many a member says where it read again."""
 QUICK = {"request_timeout_ms": 3_000, "socket_connection_setup_timeout_ms": 3_000}
 
 
@@ -144,6 +146,7 @@ class Member(Worker):
         self.settings, self.group, self.tables, self.config = settings, group, tables, config
         self.stops = threading.Event()
         self.again, self.assigned, self.places = 0, 0, {}
+        self.next, self.backs = {}, []
 
     def work(self):
         with klamm.Consumer(
@@ -165,15 +168,25 @@ class Member(Worker):
                     continue
                 for record in records:
                     table, number = self.tables[record.topic], int(record.value)
-                    self.again += table[number]
+                    place = f"{record.topic}-{record.partition}"
+                    if table[number]:
+                        self.note_again(place, record.offset)
                     table[number] = 1
+                    self.next[place] = record.offset + 1
                 if records:
                     self.got_on(len(records))
             for place in consumer.assignment():
                 self.places[f"{place.topic}-{place.partition}"] = consumer.position(place, timeout=5)
 
+    def note_again(self, place, offset):
+        self.again += 1
+        after = self.next.get(place, 0)
+        if offset != after and len(self.backs) < MAX_BACKS:
+            self.backs.append((time.monotonic(), place, offset, after))
+
     def said(self):
-        return super().said() | {"again": self.again, "assigned": self.assigned, "places": self.places}
+        more = {"again": self.again, "backs": self.backs, "assigned": self.assigned, "places": self.places}
+        return super().said() | more
 
 
 def held():

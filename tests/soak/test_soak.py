@@ -137,6 +137,7 @@ class Breaker:
     chance: random.Random
     down: int | None = None
     done: dict[str, int] = field(default_factory=dict)
+    log: list[tuple[float, str]] = field(default_factory=list)
     again: list[Any] = field(default_factory=list)
 
     def turn(self) -> None:
@@ -149,6 +150,7 @@ class Breaker:
         # The kind that was there least often, so that even a short run has most of them.
         fewest = min(self.done.get(kind.__name__, 0) for kind in kinds)
         kind = self.chance.choice([kind for kind in kinds if self.done.get(kind.__name__, 0) == fewest])
+        self.log.append((time.monotonic(), kind.__name__))
         try:
             kind()
         except KafkaError:  # the cluster is too busy with the last one to say where its coordinators are
@@ -375,6 +377,9 @@ def summary(clients: Clients, breaker: Breaker, report: dict[str, Any], verdicts
             f"{name}: {said['count']:,} read ({said['again']:,} again), {said['assigned']} partitions at the end,"
             f" longest wait {said['longest_gap']} s"
         )
+        for moment, place, offset, after in said["backs"]:
+            faults = [f"{kind} {moment - at:.1f} s" for at, kind in breaker.log if 0 <= moment - at < 15]
+            lines.append(f"  {place} again from {offset}, had come to {after}; after {', '.join(faults)}")
     for name, said in {**report["producers"], **report["members"]}.items():
         lines += [f"  {name} raised {count} times: {error}" for error, count in said["errors"].items()]
         lines += [f"  {name} DIED: {said['died']}"] if said["died"] else []
