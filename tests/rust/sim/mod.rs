@@ -11,7 +11,10 @@ mod transactions;
 mod zookeeper;
 
 use bytes::{Buf, Bytes};
-use klamm::api::{api_versions, consumer_group_heartbeat, find_coordinator, heartbeat, join_group, sync_group};
+use klamm::api::{
+    add_partitions_to_txn, api_versions, consumer_group_heartbeat, end_txn, find_coordinator, heartbeat,
+    init_producer_id, join_group, produce, share_group_heartbeat, sync_group,
+};
 use klamm::broker::{Cluster, Connection, Node, Options, Output};
 use klamm::compress::Compression;
 use klamm::engine::consumer::{ConsumerConfig, Reset};
@@ -83,7 +86,7 @@ struct World {
     mute_one_in: u64,
     /// One in so many answers comes twice; 0 for none.
     twice_one_in: u64,
-    /// One in so many answers is damaged, or cut short if it is about groups; 0 for none.
+    /// One in so many answers is damaged; 0 for none.
     damage_one_in: u64,
     /// One in so many looks moves a leader or a coordinator, takes a node down or brings it up; 0 for none.
     trouble_one_in: u64,
@@ -376,17 +379,22 @@ impl World {
     }
 }
 
-/// Makes an answer's length one that nobody sends, or has an answer about groups end before its time. Whoever is not known may be
+/// Makes an answer's length one that nobody sends, or has an answer end before its time. Whoever is not known may be
 /// no broker at all, so the first word of those is left whole.
 fn damage(frame: &mut Vec<u8>, api: i16, known: bool) {
-    const GROUPS: [i16; 5] = [
+    const CUT_SHORT: [i16; 10] = [
+        produce::API.key,
         find_coordinator::API.key,
         join_group::API.key,
         heartbeat::API.key,
         sync_group::API.key,
+        init_producer_id::API.key,
+        add_partitions_to_txn::API.key,
+        end_txn::API.key,
         consumer_group_heartbeat::API.key,
+        share_group_heartbeat::API.key,
     ];
-    if GROUPS.contains(&api) {
+    if CUT_SHORT.contains(&api) {
         frame.pop();
         let length = frame.len() as u32 - 4;
         frame[..4].copy_from_slice(&length.to_be_bytes());

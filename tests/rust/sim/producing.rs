@@ -28,6 +28,7 @@ fn tell_of_a_reader(seed: u64, idempotent: bool, count: u32, is_troubled: bool) 
     let mut world = World::new(seed, 40 + seed % 60);
     world.mute_one_in = if seed.is_multiple_of(3) { 50 } else { 0 };
     world.twice_one_in = if seed.is_multiple_of(5) { 50 } else { 0 };
+    world.damage_one_in = if seed.is_multiple_of(4) { 200 } else { 0 };
     world.trouble_one_in = [if is_troubled { 5 } else { 0 }, 30, 200][(seed / 2 % 3) as usize];
     let mut writer = world.client(Producer::<u32>::new(producer_config(idempotent, seed)));
     // Few bytes at a time: more answers under way when a leader moves.

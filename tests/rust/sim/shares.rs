@@ -226,6 +226,7 @@ impl Last for Acknowledgement {
 fn tell(seed: u64) {
     let mut world = World::new(seed, 200 + seed % 300);
     world.mute_one_in = if seed.is_multiple_of(3) { 300 } else { 0 };
+    world.damage_one_in = if seed.is_multiple_of(4) { 200 } else { 0 };
     world.trouble_one_in = [0, 300, 1000][(seed / 2 % 3) as usize];
     world.coordinated = "g";
     world.look_every = Duration::from_millis(25);
@@ -248,7 +249,7 @@ fn tell(seed: u64) {
         false
     });
     world.end_trouble();
-    (world.cut_one_in, world.mute_one_in) = (0, 0);
+    (world.cut_one_in, world.mute_one_in, world.damage_one_in) = (0, 0, 0);
     let all_seen = world.play_many(&mut writer, &mut members, SETTLES_WITHIN, |world, writer, members| {
         story.produce(world, writer);
         story.step(world, members, true);

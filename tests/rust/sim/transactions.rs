@@ -176,6 +176,7 @@ fn what_is_committed_is_read_once_and_whole_and_nothing_else_is() {
         let mut world = World::new(seed, 60 + seed % 90);
         world.mute_one_in = if seed.is_multiple_of(3) { 80 } else { 0 };
         world.twice_one_in = if seed.is_multiple_of(5) { 80 } else { 0 };
+        world.damage_one_in = if seed.is_multiple_of(4) { 200 } else { 0 };
         world.trouble_one_in = [0, 30, 200][(seed / 2 % 3) as usize];
         let mut client = writer(&world, seed);
         let mut idle = world.client(Consumer::<u32>::new(consumer_config(true)));
@@ -184,6 +185,7 @@ fn what_is_committed_is_read_once_and_whole_and_nothing_else_is() {
             .play(&mut client, &mut idle, Duration::from_secs(3_600), |world, client, _| program.step(world, client));
         assert!(done, "seed {seed}: stuck in {:?} of transaction {}", program.phase, program.current);
         (world.cut_one_in, world.mute_one_in, world.twice_one_in) = (0, 0, 0);
+        world.damage_one_in = 0;
         world.end_trouble();
         let committed = |t: &u32| program.ends[t] == End::Committed;
         let wanted = program.sent.iter().filter(|(t, _)| committed(t)).map(|(_, records)| records.len()).sum();
