@@ -12,8 +12,8 @@ mod zookeeper;
 
 use bytes::{Buf, Bytes};
 use klamm::api::{
-    add_partitions_to_txn, api_versions, consumer_group_heartbeat, end_txn, find_coordinator, heartbeat,
-    init_producer_id, join_group, produce, share_group_heartbeat, sync_group,
+    add_partitions_to_txn, consumer_group_heartbeat, end_txn, find_coordinator, heartbeat, init_producer_id,
+    join_group, produce, share_group_heartbeat, sync_group,
 };
 use klamm::broker::{Cluster, Connection, Node, Options, Output};
 use klamm::compress::Compression;
@@ -256,11 +256,13 @@ impl World {
                     // Half of the bytes arrive before a cut in mid-frame.
                     let cut = self.cut_one_in > 0 && self.random.below(self.cut_one_in) == 0;
                     frames.buffer().extend_from_slice(if cut { &bytes[..bytes.len() / 2] } else { &bytes });
-                    client.heard.insert(link.node);
+                    let node = link.node;
                     client.network.handle_received(now, id);
                     if cut {
                         self.cut(client, id);
                         client.network.handle_closed(now, id, None);
+                    } else {
+                        client.heard.insert(node);
                     }
                 }
             }
@@ -379,8 +381,8 @@ impl World {
     }
 }
 
-/// Makes an answer's length one that nobody sends, or has an answer end before its time. Whoever is not known may be
-/// no broker at all, so the first word of those is left whole.
+/// Makes an answer's length one that nobody sends, or has an answer end before its time. What comes from somebody who was not
+/// heard before keeps its length: with another it is taken for no broker at all.
 fn damage(frame: &mut Vec<u8>, api: i16, known: bool) {
     const CUT_SHORT: [i16; 10] = [
         produce::API.key,
@@ -398,7 +400,7 @@ fn damage(frame: &mut Vec<u8>, api: i16, known: bool) {
         frame.pop();
         let length = frame.len() as u32 - 4;
         frame[..4].copy_from_slice(&length.to_be_bytes());
-    } else if known || api != api_versions::API.key {
+    } else if known {
         frame[0] ^= 0x10;
     }
 }
