@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 import threading
 import time
@@ -23,8 +24,10 @@ TICK_S = 0.05
 OUTSTANDING = 5_000
 READ_ALL_S = 90
 """How long members may take to read what is left."""
-MAX_BACKS = 20
-"""Of so many a member says where it read again."""
+LIVES_S = (20, 120)
+"""After so long a member leaves its group and comes back at once, somewhere between."""
+FAR_BACK, MAX_BACKS = 1_000, 20
+"""A member says where it went back by more offsets than the first, so many times: half a minute of a partition."""
 QUICK = {"request_timeout_ms": 3_000, "socket_connection_setup_timeout_ms": 3_000}
 
 
@@ -139,16 +142,23 @@ class Transacting(Producing):
 
 
 class Member(Worker):
-    """Reads all topics in a group and marks what it saw in the group's tables."""
+    """Reads all topics in a group, which it leaves and joins anew, and marks what it saw in the group's tables."""
 
     def __init__(self, settings, group, number, tables, **config):
         super().__init__(f"member {number} of {group}")
         self.settings, self.group, self.tables, self.config = settings, group, tables, config
-        self.stops = threading.Event()
-        self.again, self.assigned, self.places = 0, 0, {}
+        self.stops, self.stays = threading.Event(), threading.Event()
+        self.lives, self.again, self.assigned, self.places = 0, 0, 0, {}
         self.next, self.backs = {}, []
 
     def work(self):
+        chance = random.Random(self.name)
+        while not self.stops.is_set():
+            self.live(time.monotonic() + chance.uniform(*LIVES_S))
+            self.lives += 1
+
+    def live(self, until):
+        self.assigned = 0
         with klamm.Consumer(
             self.settings["servers"],
             group_id=self.group,
@@ -159,33 +169,43 @@ class Member(Worker):
             **self.config,
             **QUICK,
         ) as consumer:
-            while not self.stops.is_set():
+            while not self.stops.is_set() and (self.stays.is_set() or time.monotonic() < until):
                 try:
                     records = consumer.poll(0.2)
                     self.assigned = len(consumer.assignment())
                 except KafkaError as error:
                     self.note(error)
                     continue
-                for record in records:
-                    table, number = self.tables[record.topic], int(record.value)
-                    place = f"{record.topic}-{record.partition}"
-                    if table[number]:
-                        self.note_again(place, record.offset)
-                    table[number] = 1
-                    self.next[place] = record.offset + 1
-                if records:
-                    self.got_on(len(records))
-            for place in consumer.assignment():
-                self.places[f"{place.topic}-{place.partition}"] = consumer.position(place, timeout=5)
+                self.take(records)
+            if self.stops.is_set():
+                for place in consumer.assignment():
+                    self.places[f"{place.topic}-{place.partition}"] = consumer.position(place, timeout=5)
+
+    def take(self, records):
+        for record in records:
+            table, number = self.tables[record.topic], int(record.value)
+            place = f"{record.topic}-{record.partition}"
+            if table[number]:
+                self.note_again(place, record.offset)
+            table[number] = 1
+            self.next[place] = record.offset + 1
+        if records:
+            self.got_on(len(records))
 
     def note_again(self, place, offset):
         self.again += 1
         after = self.next.get(place, 0)
-        if offset != after and len(self.backs) < MAX_BACKS:
+        if after - offset > FAR_BACK and len(self.backs) < MAX_BACKS:
             self.backs.append((time.monotonic(), place, offset, after))
 
     def said(self):
-        more = {"again": self.again, "backs": self.backs, "assigned": self.assigned, "places": self.places}
+        more = {
+            "lives": self.lives,
+            "again": self.again,
+            "backs": self.backs,
+            "assigned": self.assigned,
+            "places": self.places,
+        }
         return super().said() | more
 
 
@@ -259,6 +279,9 @@ def main():
         worker.start()
     while not stop.wait(1):
         say("progress", counts={worker.name: worker.count for worker in workers})
+    for member in members:
+        member.stays.set()
+    wait(lambda: all(member.assigned for member in members), READ_ALL_S)
     assigned = {member.name: member.assigned for member in members}
     for producer in producers:
         producer.stops.set()
