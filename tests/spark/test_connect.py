@@ -18,7 +18,7 @@ NEEDED = Path(__file__).parents[2] / "target" / "connect"
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.skipif(
-        not NEEDED.exists() and importlib.util.find_spec("grpc_status") is None,
+        not (NEEDED / ".installed").exists() and importlib.util.find_spec("grpc_status") is None,
         reason="Spark Connect: make target/connect/.installed",
     ),
 ]

@@ -1,11 +1,11 @@
 //! Groups whose members join, leave, stall and die, while links break, nodes go down and the coordinator moves.
 
 use super::{Client, PARTITIONS, World, consumer_config, producer_config, seeds};
-use klamm::engine::Time;
 use klamm::engine::consumer::Consumer;
 use klamm::engine::group::{Change, GroupConfig, Place, Protocol, Strategy, assignor};
 use klamm::engine::ops::{Committed, Output};
 use klamm::engine::producer::{NewRecord, Producer};
+use klamm::engine::{ErrorKind, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -305,6 +305,25 @@ fn members_that_start_one_after_the_other_share_soon() {
             story.is_settled(members) && members.iter().all(has_joined)
         });
         assert!(settled, "seed {seed}: not within half an interval");
+    }
+}
+
+#[test]
+fn a_coordinator_of_whom_nothing_can_be_read_is_an_error() {
+    let strategy = Strategy::Known(assignor::by_name("range").unwrap());
+    for protocol in [Protocol::Classic(vec![strategy]), Protocol::Consumer(None)] {
+        let mut world = World::new(1, 0);
+        world.damage_one_in = 1;
+        let mut story = Story::new(1, protocol, HEARTBEAT);
+        let mut writer = world.client(Producer::<u32>::new(producer_config(true, 1)));
+        let mut member = story.member(&world, 0);
+        let mut found = None;
+        world.play(&mut writer, &mut member, Duration::from_secs(60), |_, _, member| {
+            found = member.role.poll_records(20, usize::MAX).err();
+            found.is_some()
+        });
+        let error = found.expect("an error");
+        assert_eq!(error.kind(), ErrorKind::Decode, "{error:?}");
     }
 }
 
