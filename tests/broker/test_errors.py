@@ -130,6 +130,44 @@ def test_a_corrupt_batch_is_an_error_and_what_is_before_it_arrives(style):
             assert [record.value for record in consumer] == [b"intact", b"marker-of-the-damaged-One"]
 
 
+@pytest.mark.parametrize("wrong", [1 << 60, -1, 0, 7, 990_000_000], ids=str)
+def test_a_batch_whose_offset_is_damaged_is_fetched_again(style, wrong):
+    values, read = _read_with_a_damaged_offset(style, wrong, times=1)
+    assert read == list(enumerate(values))
+
+
+def test_a_batch_that_is_always_where_it_cannot_be_is_taken_as_it_is(style):
+    values, read = _read_with_a_damaged_offset(style, 7, times=1000)
+    intact = list(enumerate(values))
+    assert read == [*intact[:4], (7, b"marker"), *intact[8:]]
+
+
+def _read_with_a_damaged_offset(style, wrong, times):
+    """What was written, and what is read while the offset of the fifth batch is another."""
+    left = times
+
+    def damage(data):
+        nonlocal left
+        # No checksum covers a batch's offset, which is 67 bytes before the value of a lone record without a key.
+        at = data.find(b"marker") - 67
+        if at < 0 or left == 0:
+            return data
+        left -= 1
+        assert int.from_bytes(data[at : at + 8], "big") == 4
+        return data[:at] + wrong.to_bytes(8, "big", signed=True) + data[at + 8 :]
+
+    values = [b"marker" if i == 4 else b"%d" % i for i in range(10)]
+    with DevBroker() as broker, faults.Proxy(broker.bootstrap_servers, damage) as proxy:
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            for value in values:
+                producer.send("t", value).result(10)
+        with style.consumer(proxy.bootstrap_servers) as consumer:
+            consumer.assign([klamm.TopicPartition("t", 0, 0, 10)])
+            read = [(record.offset, record.value) for record in consumer]
+    assert left < times
+    return values, read
+
+
 def test_a_broker_that_dies_in_mid_response_loses_no_record_of_a_reader(style):
     values = [b"%05d" % i * 20 for i in range(2_000)]
     cuts = []

@@ -4,7 +4,7 @@
 //! partitions that waited longest first: a broker fills an answer in the order asked.
 
 use super::fetched::{Asked, Checks, Fetched, FetchedAll};
-use super::partition::Position;
+use super::partition::{Doubt, Position};
 use super::{Consumer, Token};
 use crate::api::{ErrorCode, Info, fetch};
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
@@ -119,7 +119,8 @@ impl<T: Send> Consumer<T> {
             let (topic, partition, generation, offset) = (p.topic.clone(), p.partition, p.generation, p.fetch_offset);
             let max_bytes = self.config.max_partition_bytes.saturating_mul(p.growth);
             let max_bytes = slow(if p.growth > 1 { max_bytes.min(self.config.max_bytes) } else { max_bytes });
-            asked.push(Asked { slot, generation, offset, topic, id, partition, leader_epoch, max_bytes });
+            let doubts = p.doubt != Doubt::Never && p.doubt != Doubt::At(offset);
+            asked.push(Asked { slot, generation, offset, topic, id, partition, leader_epoch, max_bytes, doubts });
         }
         let expected =
             asked.iter().fold(0_usize, |sum, a| sum.saturating_add(usize::try_from(a.max_bytes).unwrap_or(0)));
@@ -262,7 +263,7 @@ impl<T: Send> Consumer<T> {
     }
 
     fn handle_fetched(&mut self, now: Time, fetched: Fetched) {
-        let Fetched { asked, code, high_watermark, replica, chunks, error, cut_off } = fetched;
+        let Fetched { asked, code, high_watermark, replica, chunks, error, doubtful, cut_off } = fetched;
         let reset = self.reset_position(now);
         let (first, max) = self.config.retry_backoff;
         let Some(p) = self.partitions.get_mut(&asked.slot) else {
@@ -291,6 +292,11 @@ impl<T: Send> Consumer<T> {
                     p.growth = 1;
                 }
                 p.buffer(chunks, error);
+                p.doubt = match (doubtful, asked.doubts) {
+                    (true, true) => Doubt::At(p.fetch_offset),
+                    (false, _) if p.doubt != Doubt::Never => Doubt::Any,
+                    _ => Doubt::Never,
+                };
                 if cut_off {
                     let max = self.config.max_bytes;
                     if asked.max_bytes >= max {

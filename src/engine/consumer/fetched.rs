@@ -5,7 +5,7 @@
 use crate::api::{ErrorCode, fetch};
 use crate::compress::Compression;
 use crate::engine::{Error, ErrorKind, Reply};
-use crate::record::{Batch, Control, ControlType, RecordSet, TimestampType, batches};
+use crate::record::{Batch, Control, ControlType, Header, RecordSet, TimestampType, batches};
 use crate::wire::{self, Uuid};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub struct Asked {
     pub leader_epoch: i32,
     /// How many bytes were asked for.
     pub max_bytes: i32,
+    /// Whether a batch that cannot be where it says ends what is read.
+    pub doubts: bool,
 }
 
 /// How to read what comes.
@@ -85,6 +87,8 @@ pub struct Fetched {
     pub chunks: Vec<Chunk>,
     /// Why reading stopped before the end of what came.
     pub error: Option<Error>,
+    /// Whether a batch says that it is where it cannot be.
+    pub doubtful: bool,
     /// Whether all that came is the beginning of a message that is larger than what was asked for.
     pub cut_off: bool,
 }
@@ -122,7 +126,7 @@ pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<FetchedAl
             Some(p) => {
                 let has_data = p.records.as_ref().is_some_and(|records| !records.is_empty());
                 let mut fetched = read_partition(asked, checks, &mut room, p);
-                let has_news = !fetched.chunks.is_empty() || fetched.error.is_some();
+                let has_news = !fetched.chunks.is_empty() || fetched.error.is_some() || fetched.doubtful;
                 fetched.cut_off = has_data && !has_news && !gives_whole_batches;
                 fetched
             }
@@ -133,6 +137,7 @@ pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<FetchedAl
                 replica: None,
                 chunks: Vec::new(),
                 error: None,
+                doubtful: false,
                 cut_off: false,
             },
         });
@@ -153,9 +158,11 @@ fn read_partition(asked: Asked, checks: Checks, room: &mut usize, p: &mut fetch:
         replica,
         chunks: Vec::new(),
         error: None,
+        doubtful: false,
         cut_off: false,
         asked,
     };
+    let mut before = fetched.asked.offset;
     for batch in batches(p.records.take().unwrap_or_default()).in_runs() {
         let batch = match batch.and_then(|b| if checks.crcs { b.check_crc().map(|()| b) } else { Ok(b) }) {
             Ok(batch) => batch,
@@ -165,6 +172,17 @@ fn read_partition(asked: Asked, checks: Checks, room: &mut usize, p: &mut fetch:
             }
         };
         let next_offset = batch.header.next_offset();
+        if is_doubtful(&batch, before, &fetched) {
+            fetched.doubtful = true;
+            if fetched.asked.doubts {
+                // It may be the batch before that is too far on, and not this one too far back.
+                if batch.header.base_offset < before {
+                    fetched.chunks.pop();
+                }
+                break;
+            }
+        }
+        before = next_offset;
         if next_offset <= fetched.asked.offset {
             continue;
         }
@@ -202,6 +220,19 @@ fn read_partition(asked: Asked, checks: Checks, room: &mut usize, p: &mut fetch:
         fetched.chunks.push(Chunk { contents, timestamp_type, next_offset, leader_epoch, bytes });
     }
     fetched
+}
+
+/// Whether a batch cannot be where it says, behind `before`. No checksum covers its offset and the epoch of its leader, and
+/// a damaged offset would let the reader skip records or have its position be out of range. A broker looks up the high
+/// watermark before it reads, so that batches beyond are seldom, but there.
+fn is_doubtful(batch: &Batch, before: i64, fetched: &Fetched) -> bool {
+    let Header { base_offset, partition_leader_epoch, .. } = batch.header;
+    let (last_offset, epoch) = (batch.header.last_offset(), fetched.asked.leader_epoch);
+    // The first batch may begin before what was asked for.
+    let is_back = last_offset < before || (base_offset < before && before != fetched.asked.offset);
+    is_back
+        || (fetched.high_watermark >= 0 && last_offset >= fetched.high_watermark)
+        || (epoch >= 0 && partition_leader_epoch > epoch)
 }
 
 /// The error for data that is damaged.
@@ -254,7 +285,7 @@ mod tests {
     }
 
     /// What is read of an answer to a fetch from `offset` on.
-    fn fetched(offset: i64, checks: Checks, records: Vec<u8>) -> Fetched {
+    fn fetched(offset: i64, checks: Checks, records: Vec<u8>, doubts: bool) -> Fetched {
         let asked = Asked {
             slot: 0,
             generation: 0,
@@ -262,10 +293,12 @@ mod tests {
             topic: Arc::from("t"),
             id: Uuid::ZERO,
             partition: 0,
-            leader_epoch: -1,
+            leader_epoch: 3,
             max_bytes: 0,
+            doubts,
         };
-        let partition = fetch::PartitionResponse { records: Some(records.into()), ..Default::default() };
+        let partition =
+            fetch::PartitionResponse { high_watermark: 1_000, records: Some(records.into()), ..Default::default() };
         let topic = fetch::TopicResponse { topic: "t".to_owned(), partitions: vec![partition], ..Default::default() };
         let response = fetch::Response { responses: vec![topic], ..Default::default() };
         let reply = Reply { version: 4, body: api::encode(4, &response).unwrap().into() };
@@ -274,7 +307,7 @@ mod tests {
 
     /// What comes of it: who set the timestamp and the offset of each record that is given out, and the error behind them.
     fn given_out(offset: i64, checks: Checks, records: Vec<u8>) -> (Vec<(TimestampType, i64)>, Option<Error>) {
-        let fetched = fetched(offset, checks, records);
+        let fetched = fetched(offset, checks, records, false);
         let mut partition = Partition::new(Arc::from("t"), 0, None);
         partition.start_at(offset);
         partition.buffer(fetched.chunks, fetched.error);
@@ -323,7 +356,7 @@ mod tests {
         let parts = [batch(0..3, Compression::Gzip), batch(3..5, Compression::Lz4), batch(5..9, Compression::None)];
         let (sizes, mut data) = (parts.each_ref().map(Vec::len), parts.concat());
         let checks = Checks { room: 1, ..CHECKS };
-        let read = fetched(0, checks, data.clone());
+        let read = fetched(0, checks, data.clone(), true);
         let is_packed = |chunk: &Chunk| matches!(chunk.contents, Contents::Packed(..));
         assert_eq!(read.chunks.iter().map(is_packed).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(read.chunks[1].bytes, sizes[1]);
@@ -340,19 +373,46 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_that_cannot_be_where_it_says_ends_what_is_read() {
+        let good = || [batch(0..2, Compression::None), batch(2..5, Compression::None), batch(5..7, Compression::None)];
+        let read = |damage: &dyn Fn(&mut [u8])| {
+            let mut batches = good();
+            damage(&mut batches[1]);
+            let fetched = fetched(1, CHECKS, batches.concat(), true);
+            (fetched.doubtful, fetched.chunks.last().map(|c| c.next_offset))
+        };
+        let offset = |offset: i64| move |batch: &mut [u8]| batch[..8].copy_from_slice(&offset.to_be_bytes());
+        assert_eq!(read(&|_| {}), (false, Some(7)));
+        // Beyond the high watermark, and so far that the last offset is beyond all numbers.
+        for wrong in [1_000, 1 << 60, i64::MAX] {
+            assert_eq!(read(&offset(wrong)), (true, Some(2)), "{wrong}");
+        }
+        // Among the batches behind it, which cannot be told from one of those being too far back.
+        for wrong in [3, 6, 900] {
+            assert_eq!(read(&offset(wrong)), (true, Some(2)), "{wrong}");
+        }
+        // Too far back, or the one before too far on.
+        for wrong in [i64::MIN, -3, 0, 1] {
+            assert_eq!(read(&offset(wrong)), (true, None), "{wrong}");
+        }
+        let epoch = |batch: &mut [u8]| batch[12..16].copy_from_slice(&i32::to_be_bytes(4));
+        assert_eq!(read(&epoch), (true, Some(2)));
+    }
+
+    #[test]
     fn the_epoch_of_a_position_is_that_of_the_record_before() {
         let mut batches = [batch(0..2, Compression::None), batch(2..5, Compression::None)];
-        for (epoch, batch) in (7..).zip(&mut batches) {
+        for (epoch, batch) in (2..).zip(&mut batches) {
             batch[12..16].copy_from_slice(&i32::to_be_bytes(epoch));
         }
         let mut partition = Partition::new(Arc::from("t"), 0, None);
         partition.start_at(0);
-        partition.buffer(fetched(0, CHECKS, batches.concat()).chunks, None);
+        partition.buffer(fetched(0, CHECKS, batches.concat(), true).chunks, None);
         let mut after = |count| {
             partition.take(count, usize::MAX, &mut Vec::new());
             (partition.position, partition.position_epoch)
         };
-        assert_eq!([after(1), after(1), after(1), after(2)], [(1, 7), (2, 7), (3, 8), (5, 8)]);
+        assert_eq!([after(1), after(1), after(1), after(2)], [(1, 2), (2, 2), (3, 3), (5, 3)]);
     }
 
     #[test]

@@ -21,6 +21,17 @@ pub enum Position {
     Lost,
 }
 
+/// What is made of batches that cannot be where they say: they are fetched again, and taken as they are if nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// Any is fetched again.
+    Any,
+    /// The one at this offset is being fetched again.
+    At(i64),
+    /// None is: this broker has such batches.
+    Never,
+}
+
 /// The machine's part for one partition.
 #[derive(Debug)]
 pub struct Partition {
@@ -51,6 +62,8 @@ pub struct Partition {
     pub retry_at: Time,
     pub unknown_since: Option<Time>,
     pub failures: u32,
+    /// Whether batches are doubted that cannot be where they say.
+    pub doubt: Doubt,
     /// How many times the usual bytes to ask for: a message of more was cut off.
     pub growth: i32,
     pub buffered: usize,
@@ -84,6 +97,7 @@ impl Partition {
             retry_at: Time(0),
             unknown_since: None,
             failures: 0,
+            doubt: Doubt::Any,
             growth: 1,
             buffered: 0,
             replica: None,
@@ -240,6 +254,7 @@ impl Partition {
                     partition: self.partition,
                     leader_epoch: -1,
                     max_bytes: 0,
+                    doubts: false,
                 };
                 self.queue.clear();
                 self.buffered = 0;
