@@ -64,7 +64,7 @@ class DeliveryInterceptor(Protocol):
     """What sees every outcome."""
 
     def on_delivery(self, delivery: Pending[RecordMetadata]) -> object:
-        """Look at an outcome: `delivery.result()` does not wait here. It runs in klamm's I/O thread; see `Delivery`."""
+        """Look at an outcome, in the thread that brings it: `delivery.result()` does not wait here. See `Delivery`."""
 
 
 Interceptor: TypeAlias = "SendInterceptor | DeliveryInterceptor"

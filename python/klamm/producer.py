@@ -145,8 +145,8 @@ class Producer(_Producer):
 
     Keys and values are bytes-like. `key_serializer` and `value_serializer` make them of anything else (null stays null).
     `partitioner` is the name of one, or a function of topic, key, value and number of partitions. `on_delivery` is called
-    with each record's Delivery when its outcome is there, in klamm's I/O thread, so it must be short and wait for nothing;
-    `interceptors` are objects with `on_send`, which may change a record, and `on_delivery`.
+    with each record's Delivery when its outcome is there, in klamm's I/O thread or one that waits for a delivery, so it must
+    be short and wait for nothing; `interceptors` are objects with `on_send`, which may change a record, and `on_delivery`.
     """
 
     def send_many(

@@ -11,8 +11,8 @@ use crate::engine::group::{GroupMetadata, Work};
 pub use crate::engine::ops::CommittedOffset;
 use crate::engine::ops::{Committed, ListOffsets, Op, Output, Partitions};
 use crate::engine::{Answer, Cluster, ErrorKind, Outgoing, Role, Time, Wish};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -278,22 +278,28 @@ impl Consumer {
     /// records before it.
     pub fn try_poll(&self, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
         self.shared.check()?;
-        let slices = self.shared.role().consumer.poll_records(max_records, max_bytes)?;
-        if !slices.is_empty() {
-            // There is room to fetch more.
-            self.shared.wake()?;
-        }
+        let mut role = self.shared.role();
+        let slices = role.consumer.poll_records(max_records, max_bytes)?;
+        self.fetch_on(role);
         Ok(slices)
     }
 
     /// The same for a reader that has records already, which an error would throw away: it stays for the next poll.
     pub fn try_more(&self, max_records: usize, max_bytes: usize) -> Vec<Slice> {
-        let slices = self.shared.role().consumer.take_records(max_records, max_bytes);
-        if !slices.is_empty() {
-            // A client that came to its end says so at the next poll, too.
-            self.shared.wake().ok();
-        }
+        let mut role = self.shared.role();
+        let slices = role.consumer.take_records(max_records, max_bytes);
+        self.fetch_on(role);
         slices
+    }
+
+    /// Has the I/O thread fetch more if what was taken out made room for it. Mostly it has asked already.
+    fn fetch_on(&self, role: MutexGuard<'_, Machine>) {
+        let can_fetch = role.consumer.can_fetch(self.shared.now());
+        drop(role);
+        if can_fetch {
+            // Without that thread nothing would have been there.
+            self.shared.nudge();
+        }
     }
 
     /// Waits until [`Consumer::try_poll`] has something, or everything up to the ends was given out.

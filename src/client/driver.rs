@@ -1,11 +1,13 @@
 //! The I/O thread: moves bytes between a [`Network`] and its sockets, and requests and answers between the network and
 //! the client's [`Role`]. While it sleeps, a caller may do a turn of its work: a lone request then leaves a thread switch
-//! earlier.
+//! earlier, and its answer comes a thread switch earlier to a caller that [waits in its place](super::lead).
 //!
-//! Locks are taken in the order driver, role; outcomes are handed out under neither. A caller never waits for the driver.
+//! Locks are taken in the order driver, role; outcomes are handed out under neither. Only a caller that has the I/O thread's
+//! place ever waits for the driver.
 
 use super::config::Connecting;
 use super::fork::Birth;
+use super::lead::Lead;
 use super::pending::closed;
 use super::{Error, ErrorKind, Tokens};
 use crate::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time};
@@ -14,7 +16,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -43,6 +45,8 @@ pub struct Shared<R: Serve> {
     unreachable: Mutex<Option<Error>>,
     thread: Mutex<Option<(Wake, Option<JoinHandle<()>>)>>,
     driver: Mutex<Option<Driver<R>>>,
+    poller: OnceLock<Arc<Poller>>,
+    pub(super) lead: Lead,
     /// Until when the I/O thread sleeps, microseconds of the client's clock.
     sleeps_until: AtomicU64,
     config: NetworkConfig,
@@ -62,6 +66,8 @@ impl<R: Serve> Shared<R> {
             unreachable: Mutex::new(None),
             thread: Mutex::new(None),
             driver: Mutex::new(None),
+            poller: OnceLock::new(),
+            lead: Lead::default(),
             sleeps_until: AtomicU64::new(0),
             tokens: config.credentials.as_ref().is_some_and(|c| c.needs_help()).then(Tokens::default),
             config,
@@ -129,7 +135,7 @@ impl<R: Serve> Shared<R> {
         }
         let start = || -> io::Result<(Wake, JoinHandle<()>)> {
             let poller = Arc::new(Poller::new()?);
-            let wake = poller.wake();
+            let (wake, _) = (poller.wake(), self.poller.set(poller.clone()));
             if let Some(tokens) = &self.tokens {
                 tokens.attach(wake.clone());
             }
@@ -150,25 +156,59 @@ impl<R: Serve> Shared<R> {
         }
     }
 
-    fn driver(&self) -> MutexGuard<'_, Option<Driver<R>>> {
+    pub(super) fn driver(&self) -> MutexGuard<'_, Option<Driver<R>>> {
         self.driver.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn poller(&self) -> Option<&Arc<Poller>> {
+        self.poller.get()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(SeqCst)
     }
 
     /// Does the I/O thread's work once, if that thread sleeps; wakes it otherwise.
     pub fn push(self: &Arc<Self>) -> Result<(), Error> {
-        let Ok(mut guard) = self.driver.try_lock() else {
+        let Ok(guard) = self.driver.try_lock() else {
             return self.wake();
         };
-        let Some(driver) = guard.as_mut() else {
+        if guard.is_none() {
             drop(guard);
             return self.wake();
-        };
+        }
+        if self.work(guard, &mut Vec::new()) {
+            self.call_leader();
+        }
+        Ok(())
+    }
+
+    /// Does the I/O thread's work, with what happened to the sockets, for a caller; says whether outcomes were handed
+    /// out. The I/O thread is woken only if it would sleep longer than it now may.
+    pub(super) fn work(
+        self: &Arc<Self>,
+        mut guard: MutexGuard<'_, Option<Driver<R>>>,
+        events: &mut Vec<Event>,
+    ) -> bool {
+        let Some(driver) = guard.as_mut() else { return false };
         let mut done = Vec::new();
+        driver.handle(self, events);
         while driver.turn(self, &mut done) {}
         let until = driver.sleeps_until(self);
         drop(guard);
+        let has_outcomes = !done.is_empty();
         done.into_iter().for_each(|d| R::deliver(d, self));
-        if until.0 < self.sleeps_until.load(SeqCst) { self.wake() } else { Ok(()) }
+        if until.0 < self.sleeps_until.load(SeqCst) {
+            self.nudge();
+        }
+        has_outcomes
+    }
+
+    /// Has a caller that waits in the I/O thread's place look whether what it waits for is there.
+    fn call_leader(&self) {
+        if let (true, Some(poller)) = (self.lead.is_taken(), self.poller.get()) {
+            poller.wake().insist();
+        }
     }
 
     /// Ends the I/O thread. What has no outcome by now gets an error.
@@ -244,7 +284,7 @@ impl<R: Serve> Drop for End<R> {
     }
 }
 
-struct Driver<R: Serve> {
+pub(super) struct Driver<R: Serve> {
     poller: Arc<Poller>,
     network: Network<R::Token>,
     sockets: HashMap<ConnectionId, Socket>,
@@ -273,8 +313,16 @@ fn run<R: Serve>(shared: &Arc<Shared<R>>, poller: &Poller) {
         let until = driver.sleeps_until(shared);
         shared.sleeps_until.store(until.0, SeqCst);
         drop(guard);
+        let has_outcomes = !done.is_empty();
         done.drain(..).for_each(|d| R::deliver(d, shared));
+        if has_outcomes {
+            shared.call_leader();
+        }
         let timeout = (until < Time::NEVER).then(|| until.since(shared.now()));
+        if shared.lead.is_taken() {
+            shared.lead.stand_aside(timeout);
+            continue;
+        }
         if let Err(e) = poller.wait(timeout, &mut events) {
             let error = Error::new(ErrorKind::Network, format!("waiting for sockets failed: {e}"));
             *shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);

@@ -12,6 +12,7 @@ mod consumer;
 mod driver;
 pub mod fork;
 mod keys;
+mod lead;
 mod legacy;
 mod pending;
 mod producer;

@@ -16,7 +16,7 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Kinds of failures that are kept apart until somebody asks; more are counted with the last.
 const MAX_FAILURES: usize = 100;
@@ -329,6 +329,15 @@ impl Producer {
             wake: false,
             is_lone: false,
         })
+    }
+
+    /// Waits for a record's outcome as [`Pending::wait`] does, a thread switch less.
+    pub fn wait(&self, delivery: &Pending<RecordMetadata>, timeout: Duration) -> bool {
+        let end = Instant::now() + timeout.min(Duration::from_secs(1 << 30));
+        if !timeout.is_zero() {
+            self.shared.wait_in_place(end, || delivery.is_done());
+        }
+        delivery.wait(end.saturating_duration_since(Instant::now()))
     }
 
     /// Whether callers want a full buffer to be an error at once.

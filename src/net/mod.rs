@@ -1,7 +1,8 @@
 //! Sockets, TLS, readiness and wake-ups: moves bytes, knows no Kafka.
 //!
 //! One thread waits in a [`Poller`]; others may use the sockets registered with it meanwhile, and reach that thread
-//! through a [`Wake`], which costs a system call only when the thread sleeps or is about to. Names are looked up on a
+//! through a [`Wake`], which costs a system call only when the thread sleeps or is about to. On Linux a second thread may
+//! wait there, too, and is the one that the kernel wakes. Names are looked up on a
 //! thread of their own, because the system's resolver blocks.
 
 mod resolve;
@@ -51,6 +52,11 @@ impl Wake {
             let _ = self.0.waker.wake();
         }
     }
+
+    /// Ends a wait even if the thread that usually waits is awake.
+    pub fn insist(&self) {
+        let _ = self.0.waker.wake();
+    }
 }
 
 /// Waits for sockets.
@@ -99,5 +105,42 @@ impl Poller {
             ended: e.is_read_closed() || e.is_error(),
         }));
         Ok(())
+    }
+
+    /// Waits while another thread waits already: what happens comes here, since the kernel wakes the thread that came last,
+    /// and no other. Says whether it was woken; who takes a wake-up from the other thread has to look for its work.
+    #[cfg(target_os = "linux")]
+    pub fn wait_first(&self, timeout: Duration, out: &mut Vec<Event>) -> io::Result<bool> {
+        use rustix::event::{Timespec, epoll};
+        use std::mem::MaybeUninit;
+        let mut ready = [const { MaybeUninit::<epoll::Event>::uninit() }; 64];
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        let (ready, _) = match epoll::wait(&self.registry, &mut ready, Some(&timeout)) {
+            Err(rustix::io::Errno::INTR) => return Ok(false),
+            result => result?,
+        };
+        let mut was_woken = false;
+        for event in ready {
+            let (token, flags) = (event.data.u64() as usize, event.flags);
+            if token == WAKE.0 {
+                was_woken = true;
+                continue;
+            }
+            let is_broken = flags.contains(epoll::EventFlags::ERR);
+            let ended = is_broken || flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::RDHUP);
+            let readable = ended || flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::PRI);
+            let writable = is_broken || flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::HUP);
+            out.push(Event { token, readable, writable, ended });
+        }
+        Ok(was_woken)
+    }
+
+    /// Other systems' pollers have room for one thread.
+    #[cfg(not(target_os = "linux"))]
+    pub fn wait_first(&self, _timeout: Duration, _out: &mut Vec<Event>) -> io::Result<bool> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 }

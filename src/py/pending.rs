@@ -148,7 +148,10 @@ impl Pending {
 
     fn wait(&self, timeout: Duration) -> bool {
         match &self.kind {
-            Kind::Delivery(pending) => pending.wait(timeout),
+            Kind::Delivery(pending) => match &self.origin {
+                Origin::Producer(producer) => producer.wait(pending, timeout),
+                _ => pending.wait(timeout),
+            },
             Kind::Other(outcome) => outcome.wait(timeout),
         }
     }

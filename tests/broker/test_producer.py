@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -302,6 +303,40 @@ def test_threads_share_a_producer(broker, topic):
     records = read(broker.bootstrap_servers, topic)
     for key in (b"0", b"1", b"2", b"3"):
         assert [int(r.value) for r in records if r.key == key] == list(range(500))
+
+
+def test_threads_that_wait_for_their_records_and_for_others(broker, topic):
+    """One of those that wait reads the answers of all, and each has its own when that one leaves."""
+    with klamm.Producer(broker.bootstrap_servers, linger_ms=0) as producer, ThreadPoolExecutor(8) as pool:
+
+        def work(number):
+            # Two at a time, the later one first: its answer is there when the other is asked for.
+            pairs = [[producer.send(topic, b"%d" % number, partition=0) for _ in range(2)] for _ in range(100)]
+            return [delivery.result(20).offset for pair in pairs for delivery in reversed(pair)]
+
+        offsets = [offset for found in pool.map(work, range(8)) for offset in found]
+    assert sorted(offsets) == list(range(1600))
+
+
+def test_a_callback_may_close_the_producer_that_its_thread_waits_for(broker, topic):
+    for _ in range(20):
+        producer = klamm.Producer(broker.bootstrap_servers, linger_ms=0)
+        delivery = producer.send(topic, b"v")
+        delivery.add_done_callback(lambda _, producer=producer: producer.close(0))
+        assert delivery.result(20).topic == topic
+        producer.close(5)
+        with pytest.raises(ClosedError):
+            producer.send(topic, b"v")
+
+
+def test_a_producer_closed_while_others_wait_for_records():
+    failing = klamm.Producer("127.0.0.1:1")
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(failing.send("t", b"v").exception, 60) for _ in range(4)]
+        with pytest.raises(KafkaTimeoutError):
+            failing.close(0.2)
+        for waits in waiting:
+            assert isinstance(waits.result(20), ClosedError)
 
 
 def test_a_topic_is_not_made_where_that_is_not_wanted(style):

@@ -13,6 +13,10 @@ CLOSE_SECONDS = 0.5
 """What an interrupted client gets for what is under way: Ctrl+C ends a command within a second."""
 
 
+ADMIN_TIMEOUT_MS = "15000"
+"""How long a command about topics or groups tries; a program has a minute, but somebody at a terminal watches."""
+
+
 class Client(Protocol):
     """A producer or a consumer."""
 
@@ -29,6 +33,11 @@ def client_config(args: argparse.Namespace, **settings: str | None) -> dict[str,
     config.update({name.replace("_", "."): value for name, value in settings.items() if value is not None})
     config.update(args.config)
     return config
+
+
+def admin_config(args: argparse.Namespace) -> dict[str, str]:
+    """Build the configuration of a command about topics or groups."""
+    return client_config(args, default_api_timeout_ms=ADMIN_TIMEOUT_MS)
 
 
 @contextmanager

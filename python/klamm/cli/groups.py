@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 import klamm
-from klamm.cli.clients import client_config
+from klamm.cli.clients import admin_config
 from klamm.cli.options import add_connection, add_json, natural
 from klamm.cli.output import CommandError
 from klamm.cli.positions import Bounds, Kind, Position, parse_time
@@ -126,7 +126,7 @@ def topic_partitions(text: str) -> tuple[str, list[int] | None]:
 
 def list_groups(args: argparse.Namespace, output: Output) -> int:
     """Print all groups."""
-    with klamm.Admin(client_config(args)) as admin:
+    with klamm.Admin(admin_config(args)) as admin:
         found = admin.list_groups(states=args.states, types=args.types)
     if args.json:
         fields = [
@@ -142,7 +142,7 @@ def list_groups(args: argparse.Namespace, output: Output) -> int:
 
 def delete(args: argparse.Namespace, output: Output) -> int:
     """Delete groups."""
-    with klamm.Admin(client_config(args)) as admin:
+    with klamm.Admin(admin_config(args)) as admin:
         admin.delete_groups(args.groups)
     if args.json:
         output.result({"deleted": args.groups})
@@ -153,7 +153,7 @@ def delete(args: argparse.Namespace, output: Output) -> int:
 
 def describe(args: argparse.Namespace, output: Output) -> int:
     """Print what groups read, and who reads it."""
-    config = client_config(args)
+    config = admin_config(args)
     with klamm.Admin(config) as admin:
         read = {"consumer", "share", ""}
         names = args.groups or [each.group for each in admin.list_groups() if each.protocol_type in read]
@@ -249,7 +249,7 @@ def group_fields(
 
 def reset(args: argparse.Namespace, output: Output) -> int:
     """Set a group's offsets, or print what would be set."""
-    config = client_config(args)
+    config = admin_config(args)
     with klamm.Admin(config) as admin:
         refuse_members(admin, args.group)
         current = admin.group_offsets(args.group)

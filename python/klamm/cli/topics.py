@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import klamm
-from klamm.cli.clients import client_config
+from klamm.cli.clients import admin_config
 from klamm.cli.options import add_connection, add_json, pair, positive
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def finish(parser: argparse.ArgumentParser, run: Any, json_text: str) -> None:
 
 def list_topics(args: argparse.Namespace, output: Output) -> int:
     """Print the names."""
-    with klamm.Admin(client_config(args)) as admin:
+    with klamm.Admin(admin_config(args)) as admin:
         names = sorted(admin.list_topics(internal=args.internal))
     if args.json:
         output.result({"topics": names})
@@ -87,14 +87,14 @@ def create(args: argparse.Namespace, output: Output) -> int:
     new = klamm.NewTopic(
         partitions=args.partitions, replication_factor=args.replication_factor, configs=dict(args.settings)
     )
-    with klamm.Admin(client_config(args)) as admin:
+    with klamm.Admin(admin_config(args)) as admin:
         admin.create_topics(dict.fromkeys(args.topics, new))
     return report(output, "created", args.topics)
 
 
 def delete(args: argparse.Namespace, output: Output) -> int:
     """Delete topics."""
-    with klamm.Admin(client_config(args)) as admin:
+    with klamm.Admin(admin_config(args)) as admin:
         admin.delete_topics(args.topics)
     return report(output, "deleted", args.topics)
 
@@ -110,7 +110,7 @@ def report(output: Output, what: str, names: list[str]) -> int:
 
 def describe(args: argparse.Namespace, output: Output) -> int:
     """Print the partitions of topics."""
-    config = client_config(args)
+    config = admin_config(args)
     with klamm.Admin(config) as admin:
         found = admin.describe_topics(args.topics or sorted(admin.list_topics()))
     topics = [found[name] for name in args.topics or sorted(found)]

@@ -82,18 +82,38 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    pub(super) fn next_fetch(&mut self, now: Time) -> Option<Outgoing<Token>> {
+    /// Bytes that may be buffered besides what is, and those of them that nobody was asked for yet.
+    fn room(&self) -> (usize, usize) {
         let buffered: usize = self.partitions.values().map(|p| p.buffered).sum();
         let expected: usize = self.nodes.values().filter(|n| n.asked.is_some()).map(|n| n.expected).sum();
         let free = self.config.prefetch_bytes.saturating_sub(buffered);
-        let room = free.saturating_sub(expected);
+        (free, free.saturating_sub(expected))
+    }
+
+    /// Bytes of a partition's that may be buffered before no more is asked for.
+    fn max_buffered(&self) -> usize {
+        (self.config.max_partition_bytes as usize).min(self.config.prefetch_bytes)
+    }
+
+    /// The broker to ask next.
+    fn next_source(&self, now: Time) -> Option<i32> {
+        let is_free = |node: &i32| self.nodes.get(node).is_none_or(|n| n.asked.is_none() && n.quiet_until <= now);
+        let wanting = self.partitions.values().filter(|p| p.wants_more(now, self.max_buffered()));
+        wanting.filter_map(|p| self.source(p, now)).find(is_free)
+    }
+
+    /// Whether there is something to fetch.
+    pub fn can_fetch(&self, now: Time) -> bool {
+        self.room().1 > 0 && self.next_source(now).is_some()
+    }
+
+    pub(super) fn next_fetch(&mut self, now: Time) -> Option<Outgoing<Token>> {
+        let (free, room) = self.room();
         if room == 0 {
             return None;
         }
-        let max_buffered = (self.config.max_partition_bytes as usize).min(self.config.prefetch_bytes);
-        let is_free = |node: &i32| self.nodes.get(node).is_none_or(|n| n.asked.is_none() && n.quiet_until <= now);
-        let wanting = self.partitions.values().filter(|p| p.wants_more(now, max_buffered));
-        let node = wanting.filter_map(|p| self.source(p, now)).find(is_free)?;
+        let node = self.next_source(now)?;
+        let max_buffered = self.max_buffered();
 
         // Each broker has its part, so that long polls of quiet ones leave room for the others.
         let fetchable = self.partitions.values().filter(|p| p.is_fetchable());
