@@ -11,7 +11,7 @@
 //! on meanwhile.
 
 use super::assignor::{Assignment, Place, Topics};
-use super::contact::Contact;
+use super::contact::{Contact, LEAVE_WITHIN};
 use super::{Assignments, Changes, GroupConfig, Joined, Protocol, Step, Strategy, Subscription, Token, Work};
 use crate::api::data::consumer_protocol as embedded;
 use crate::api::{ErrorCode, Info, Request, heartbeat, join_group, leave_group, sync_group};
@@ -22,8 +22,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long leaving may take.
-const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 /// What the coordinator takes on top of the time it gives members to join.
 const JOIN_SLACK: Duration = Duration::from_secs(5);
 /// The first heartbeat of a generation comes after this part of the interval, each further one after twice as long.
@@ -174,7 +172,7 @@ impl Classic {
         self.rejoin = None;
         self.work = None;
         self.next_round();
-        let tells = self.config.instance.is_none() && !self.member.is_empty() && self.contact.node().is_some();
+        let tells = self.config.instance.is_none() && !self.member.is_empty() && !self.has_left();
         reason.clone_into(&mut self.reason);
         self.state = if tells { State::Leaving { asked: false, deadline: now + LEAVE_WITHIN } } else { State::Out };
         if !tells {
@@ -317,7 +315,7 @@ impl Classic {
                     member_id: self.member.clone(),
                     members: vec![member],
                 };
-                self.contact.send(deadline, Target::Node(node), request, Step::Leave);
+                self.contact.send_leave(now, deadline, Target::Node(node), request);
             }
             _ => {}
         }
@@ -420,7 +418,10 @@ impl Classic {
             return None;
         }
         let waits = match &self.state {
-            State::Leaving { asked, deadline } => earliest(Some(*deadline), (!asked).then_some(self.contact.retry_at)),
+            State::Leaving { asked, deadline } => {
+                let asks = !asked && !self.contact.is_finding();
+                earliest(Some(*deadline), asks.then_some(self.contact.retry_at))
+            }
             // Nothing happens before the reader has given up what it has to.
             State::Joining { asked: false } if self.changes.is_settled() => Some(self.contact.retry_at),
             State::Syncing { asked: false, .. } => Some(self.contact.retry_at),
@@ -457,6 +458,14 @@ impl Classic {
         if step == Step::Heartbeat {
             self.beating = false;
         }
+        if step == Step::Leave {
+            let code = |r: &leave_group::Response| r.members.first().map_or(r.error_code, |m| m.error_code);
+            match (&mut self.state, self.contact.leaves_again(now, answer.result, code)) {
+                (State::Leaving { asked, .. }, true) => *asked = false,
+                _ => self.leave_done(),
+            }
+            return;
+        }
         let reply = match answer.result {
             Ok(reply) => reply,
             Err(error) => return self.handle_failure(now, step, error),
@@ -465,11 +474,7 @@ impl Classic {
             Step::Find => self.contact.found(now, reply),
             Step::Join => self.take_joined(now, reply),
             Step::Sync => self.take_share(now, reply),
-            Step::Heartbeat => self.take_beat(now, reply),
-            Step::Leave => {
-                self.leave_done();
-                Ok(())
-            }
+            _ => self.take_beat(now, reply),
         };
         match result {
             Ok(()) => {}
@@ -482,9 +487,6 @@ impl Classic {
 
     /// No answer, or one that may be another the next time.
     fn handle_failure(&mut self, now: Time, step: Step, error: Error) {
-        if step == Step::Leave {
-            return self.leave_done();
-        }
         if !error.is_retriable() {
             return self.fail(error);
         }

@@ -10,6 +10,12 @@ use std::time::Duration;
 /// So many malformed answers in a row are what this coordinator sends, and not a line that damages some.
 const MAX_MALFORMED: u32 = 3;
 
+/// How long leaving may take. A coordinator that dies is replaced in nine seconds, and whoever went without its hearing of it
+/// holds partitions until its session ends: 45 s, counted anew by each coordinator.
+pub(super) const LEAVE_WITHIN: Duration = Duration::from_secs(12);
+/// How long it waits for one answer.
+const LEAVE_ATTEMPT: Duration = Duration::from_secs(3);
+
 /// What every protocol needs to speak to a coordinator.
 pub(super) struct Contact {
     group: String,
@@ -102,6 +108,28 @@ impl Contact {
     /// The typed answer.
     pub fn read<R: api::Message>(&mut self, reply: Reply) -> Result<R, Error> {
         reply.decode().map_err(|e| self.doubt(e))
+    }
+
+    /// Says that the member leaves; if that is not heard, there is time for another attempt.
+    pub fn send_leave(&mut self, now: Time, deadline: Time, target: Target, call: impl Call + 'static) {
+        self.send(deadline.min(now + LEAVE_ATTEMPT), target, call, Step::Leave);
+    }
+
+    /// Takes in what became of that; says whether it has to be said again.
+    pub fn leaves_again<R: api::Message>(
+        &mut self,
+        now: Time,
+        result: Result<Reply, Error>,
+        code: impl FnOnce(&R) -> api::ErrorCode,
+    ) -> bool {
+        let is_retriable = match result.and_then(|reply| self.read::<R>(reply)) {
+            Ok(response) => code(&response).is_retriable(),
+            Err(error) => error.is_retriable(),
+        };
+        if is_retriable {
+            self.lose(now);
+        }
+        is_retriable
     }
 
     /// A malformed answer is as good as a lost one: a membership does not end because of a byte, while another may be whole.

@@ -8,7 +8,7 @@
 //! ```
 
 use super::assignor::Place;
-use super::contact::Contact;
+use super::contact::{Contact, LEAVE_WITHIN};
 use super::{Changes, GroupConfig, Protocol, Step, Subscription, Token};
 use crate::api::consumer_group_heartbeat::{self as api, JOIN, LEAVE, LEAVE_STATIC};
 use crate::api::{ErrorCode, Info};
@@ -18,8 +18,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long leaving may take.
-const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 /// Between heartbeats until the coordinator says.
 const FIRST_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -71,6 +69,8 @@ pub(super) struct NextGen {
     interval: Duration,
     heartbeat_at: Time,
     beating: bool,
+    /// Whether the coordinator may know of the member, who need not have heard yet that it joined.
+    may_be_known: bool,
     /// Since when another member has this one's instance id.
     unreleased_since: Option<Time>,
     error: Option<Error>,
@@ -93,6 +93,7 @@ impl NextGen {
             interval: FIRST_INTERVAL,
             heartbeat_at: Time(0),
             beating: false,
+            may_be_known: false,
             unreleased_since: None,
             error: None,
         }
@@ -115,6 +116,7 @@ impl NextGen {
 
     fn start_over(&mut self, now: Time) {
         self.next_round();
+        self.may_be_known = false;
         self.epoch = JOIN;
         self.target = None;
         self.state = State::Joining;
@@ -131,8 +133,7 @@ impl NextGen {
     }
 
     pub fn leave(&mut self, now: Time, _reason: &str) {
-        // The coordinator may know of a member that did not hear yet that it joined.
-        let tells = (self.state == State::Member || self.beating) && self.contact.node().is_some();
+        let tells = self.state != State::Out && self.may_be_known;
         self.next_round();
         self.target = None;
         self.state = if tells { State::Leaving { deadline: now + LEAVE_WITHIN } } else { State::Out };
@@ -207,7 +208,7 @@ impl NextGen {
                 let epoch = if self.config.instance.is_some() { LEAVE_STATIC } else { LEAVE };
                 let request = self.request(epoch);
                 self.beating = true;
-                self.contact.send(deadline, Target::Group(node), Beat(request), Step::Leave);
+                self.contact.send_leave(now, deadline, Target::Group(node), Beat(request));
             }
             // What was lost is told to the reader before the member is anew.
             State::Joining if !self.changes.is_settled() => {}
@@ -215,6 +216,7 @@ impl NextGen {
                 let mut request = self.request(self.epoch);
                 self.say(&mut request);
                 self.beating = true;
+                self.may_be_known = true;
                 self.heartbeat_at = now + self.interval;
                 self.contact.send(
                     now + self.config.request_timeout,
@@ -306,7 +308,8 @@ impl NextGen {
     pub fn next_timeout(&self) -> Option<Time> {
         match self.state {
             State::Out => None,
-            State::Leaving { deadline } => Some(deadline),
+            State::Leaving { deadline } if self.beating || self.contact.is_finding() => Some(deadline),
+            State::Leaving { deadline } => Some(deadline.min(self.contact.retry_at)),
             _ if self.beating || self.contact.is_finding() => None,
             State::Joining if !self.changes.is_settled() => None,
             _ => earliest(Some(self.heartbeat_at.max(self.contact.retry_at)), None),
@@ -324,8 +327,10 @@ impl NextGen {
         }
         self.beating &= step == Step::Find;
         if step == Step::Leave {
-            self.next_round();
-            self.state = State::Out;
+            if !self.contact.leaves_again(now, answer.result, |r: &api::Response| r.error_code) {
+                self.next_round();
+                self.state = State::Out;
+            }
             return;
         }
         let result = answer.result.and_then(|reply| match step {

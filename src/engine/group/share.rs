@@ -1,7 +1,7 @@
 //! The share group protocol (KIP-932), as a member follows it: the coordinator says in answers to heartbeats which
 //! partitions the member reads. Others may read the same, so nobody waits for anybody, and what is taken away needs no word.
 
-use super::contact::Contact;
+use super::contact::{Contact, LEAVE_WITHIN};
 use super::next_gen::member_id;
 use super::{Step, Token};
 use crate::api::share_group_heartbeat::{self as api, JOIN, LEAVE};
@@ -12,8 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long leaving may take.
-const LEAVE_WITHIN: Duration = Duration::from_secs(5);
 /// Between heartbeats until the coordinator says.
 const FIRST_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -72,6 +70,8 @@ pub struct ShareMember {
     interval: Duration,
     heartbeat_at: Time,
     beating: bool,
+    /// Whether the coordinator may know of the member, who need not have heard yet that it joined.
+    may_be_known: bool,
     error: Option<Error>,
 }
 
@@ -93,6 +93,7 @@ impl ShareMember {
             interval: FIRST_INTERVAL,
             heartbeat_at: Time(0),
             beating: false,
+            may_be_known: false,
             error: None,
         }
     }
@@ -124,8 +125,7 @@ impl ShareMember {
 
     /// Leaves the group.
     pub fn leave(&mut self, now: Time) {
-        // The coordinator may know of a member that did not hear yet that it joined.
-        let tells = (self.state == State::Member || self.beating) && self.contact.node().is_some();
+        let tells = self.state != State::Out && self.may_be_known;
         self.next_round();
         self.topics.clear();
         self.assigned.clear();
@@ -151,6 +151,7 @@ impl ShareMember {
 
     fn start_over(&mut self, now: Time) {
         self.next_round();
+        self.may_be_known = false;
         self.epoch = JOIN;
         self.assigned.clear();
         self.state = State::Joining;
@@ -201,7 +202,7 @@ impl ShareMember {
         if let State::Leaving { deadline } = self.state {
             request.member_epoch = LEAVE;
             self.beating = true;
-            self.contact.send(deadline, Target::Group(node), Beat(request), Step::Leave);
+            self.contact.send_leave(now, deadline, Target::Group(node), Beat(request));
             return;
         }
         let has_news = self.told.as_ref() != Some(&self.topics);
@@ -216,6 +217,7 @@ impl ShareMember {
         }
         self.telling = Some(self.topics.clone());
         self.beating = true;
+        self.may_be_known = true;
         self.heartbeat_at = now + self.interval;
         self.contact.send(now + self.config.request_timeout, Target::Group(node), Beat(request), Step::Heartbeat);
     }
@@ -237,7 +239,8 @@ impl ShareMember {
     pub fn next_timeout(&self) -> Option<Time> {
         match self.state {
             State::Out => None,
-            State::Leaving { deadline } => Some(deadline),
+            State::Leaving { deadline } if self.beating || self.contact.is_finding() => Some(deadline),
+            State::Leaving { deadline } => Some(deadline.min(self.contact.retry_at)),
             _ if self.beating || self.contact.is_finding() => None,
             _ => Some(self.heartbeat_at.max(self.contact.retry_at)),
         }
@@ -256,8 +259,10 @@ impl ShareMember {
         }
         self.beating &= step == Step::Find;
         if step == Step::Leave {
-            self.next_round();
-            self.state = State::Out;
+            if !self.contact.leaves_again(now, answer.result, |r: &api::Response| r.error_code) {
+                self.next_round();
+                self.state = State::Out;
+            }
             return;
         }
         let result = answer.result.and_then(|reply| match step {

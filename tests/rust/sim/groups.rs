@@ -62,6 +62,7 @@ struct Story {
     seed: u64,
     protocol: Protocol,
     heartbeat_interval: Duration,
+    session_timeout: Option<Duration>,
     moods: Vec<Mood>,
     born: u64,
     /// Who owned a partition in a generation.
@@ -78,6 +79,7 @@ impl Story {
             seed,
             protocol,
             heartbeat_interval,
+            session_timeout: None,
             moods: vec![Mood::Well; MEMBERS],
             born: 0,
             owners: BTreeMap::new(),
@@ -94,7 +96,8 @@ impl Story {
         let seed = self.seed + 1000 * self.born;
         let heartbeat_interval = self.heartbeat_interval;
         let config_of = group_config(self.seed, index, self.protocol.clone());
-        config.group = Some(GroupConfig { seed, heartbeat_interval, ..config_of });
+        let session_timeout = self.session_timeout.unwrap_or(config_of.session_timeout);
+        config.group = Some(GroupConfig { seed, heartbeat_interval, session_timeout, ..config_of });
         config.auto_commit = Some(Duration::from_millis(700));
         let mut client = world.client(Consumer::<u32>::new(config));
         client.role.subscribe(world.now, vec!["t".to_owned()]);
@@ -331,5 +334,38 @@ fn a_coordinator_of_whom_nothing_can_be_read_is_an_error() {
 fn groups_that_the_coordinator_assigns_settle_and_skip_nothing() {
     for seed in seeds(SEEDS / 2) {
         tell(seed, Protocol::Consumer((seed % 2 == 0).then(|| "range".to_owned())), COORDINATOR_SETTLES_WITHIN);
+    }
+}
+
+#[test]
+fn the_others_hear_of_a_member_that_leaves_while_the_coordinator_dies() {
+    for seed in seeds(SEEDS / 5) {
+        let range = Strategy::Known(assignor::by_name("range").unwrap());
+        let protocols = [Protocol::Classic(vec![range]), Protocol::Consumer(None)];
+        let mut world = World::new(seed, 0);
+        world.cluster.move_coordinator(world.since_start(), "g", 2).unwrap();
+        let mut story = Story::new(seed, protocols[(seed % 2) as usize].clone(), HEARTBEAT);
+        story.session_timeout = Some(Duration::from_secs(60));
+        let mut writer = world.client(Producer::<u32>::new(producer_config(true, seed)));
+        let mut members: Vec<Client<Consumer<u32>>> = (0..MEMBERS).map(|i| story.member(&world, i)).collect();
+        let mut settle = |world: &mut World, members: &mut [Client<Consumer<u32>>], here: usize, within| {
+            world.play_many(&mut writer, members, within, |world, _, members| {
+                story.step(world, &mut members[..here], true);
+                story.is_settled(&members[..here])
+            })
+        };
+        let settled = settle(&mut world, &mut members, MEMBERS, Duration::from_secs(60));
+        assert!(settled, "seed {seed}: not settled at first");
+        world.cluster.kill(world.since_start(), 2).unwrap();
+        world.down = Some(2);
+        // Before it can know of that, or after.
+        let a_while = Duration::from_millis(world.random.below(1_000) * (seed / 2 % 2));
+        let left = world.now + a_while;
+        settle(&mut world, &mut members, 0, a_while);
+        assert!(world.now >= left);
+        members[MEMBERS - 1].role.leave(world.now);
+        // The coordinator itself would find out after 45 s, or 60.
+        let settled = settle(&mut world, &mut members, MEMBERS - 1, Duration::from_secs(20));
+        assert!(settled, "seed {seed}: the others wait for one that left");
     }
 }
