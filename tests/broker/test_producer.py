@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -316,6 +317,18 @@ def test_threads_that_wait_for_their_records_and_for_others(broker, topic):
 
         offsets = [offset for found in pool.map(work, range(8)) for offset in found]
     assert sorted(offsets) == list(range(1600))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems' pollers have room for one thread")
+def test_who_waits_for_a_record_reads_its_answer(broker, topic):
+    readers = set()
+    with klamm.Producer(broker.bootstrap_servers, linger_ms=0) as producer:
+        # Now and then the answer is faster than the wait for it.
+        for _ in range(200):
+            delivery = producer.send(topic, b"v")
+            delivery.add_done_callback(lambda _: readers.add(threading.get_ident()))
+            delivery.result(20)
+    assert threading.get_ident() in readers
 
 
 def test_a_callback_may_close_the_producer_that_its_thread_waits_for(broker, topic):
