@@ -96,7 +96,9 @@ fn compacted(
     configs: &Configs,
     now_ms: i64,
 ) -> Result<Vec<Batch>, ErrorCode> {
-    let is_young = |header: &Header| now_ms.saturating_sub(header.max_timestamp) < configs.min_compaction_lag_ms;
+    // Without a lag nothing is too young, not even what a client with another clock dates after now; so in Kafka.
+    let lag_ms = configs.min_compaction_lag_ms;
+    let is_young = |header: &Header| lag_ms > 0 && now_ms.saturating_sub(header.max_timestamp) < lag_ms;
     let end = batches.iter().find(|b| is_young(&b.header)).map_or(stable, |b| stable.min(b.header.base_offset));
     let mut newest: HashMap<Bytes, i64> = HashMap::new();
     for batch in batches.iter().filter(|b| b.header.base_offset < end && is_data(log, &b.header)) {

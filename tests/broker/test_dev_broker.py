@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -144,8 +145,9 @@ def test_old_records_go_when_time_passes(cluster):
 def test_a_compacted_topic_keeps_the_newest_of_each_key(cluster):
     with klamm.Admin(cluster.bootstrap_servers) as admin, klamm.Producer(cluster.bootstrap_servers) as producer:
         admin.create_topics({"t": klamm.NewTopic(configs={"cleanup.policy": "compact"})})
-        for key, value in [(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]:
-            producer.send("t", value, key=key).result(timeout=10)
+        ahead = time.time_ns() // 1_000_000 + 60_000  # a client whose clock is a minute ahead
+        for key, value, at in [(b"a", b"1", ahead), (b"b", b"2", None), (b"a", b"3", None)]:
+            producer.send("t", value, key=key, timestamp_ms=at).result(timeout=10)
         admin.create_topics({"u": klamm.NewTopic()})
     cluster.compact("t")
     assert read(cluster, "t") == [b"2", b"3"]
