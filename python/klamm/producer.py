@@ -270,7 +270,10 @@ class AsyncProducer(_Producer):
     async def _for_room(self, done: int = 0) -> None:
         from klamm._waiting import is_done_within
 
-        if not await is_done_within(self._room(done), self._max_block):
+        if (pause := self._pause()) is not None:
+            if not await is_done_within(self._room(done), pause):
+                self._run_ahead()
+        elif not await is_done_within(self._room(done), self._max_block):
             raise self._no_room()
 
     def send_nowait(  # type: ignore[override]  # noqa: PLR0917 - as Producer.send

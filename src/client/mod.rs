@@ -35,8 +35,8 @@ pub use keys::{KEYS, Key, Kind, Role};
 pub use legacy::LegacyConnection;
 pub use pending::{Pending, Promise};
 pub use producer::{
-    Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, Offsets, Producer, RecordMetadata,
-    TopicMetrics,
+    Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, Offsets, PAUSE, Producer, RecordMetadata,
+    TopicIndex, TopicMetrics,
 };
 pub use share_consumer::ShareConsumer;
 pub use tokens::Tokens;

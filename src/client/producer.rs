@@ -7,7 +7,7 @@ use super::{Error, ErrorKind, Pending, Promise, Tokens};
 pub use crate::engine::group::GroupMetadata;
 use crate::engine::ops::{OpToken, Ops, Output, Partitions};
 use crate::engine::producer::{self, Event, Packet};
-pub use crate::engine::producer::{BrokerMetrics, Metrics, NewRecord, Offsets, TopicMetrics};
+pub use crate::engine::producer::{BrokerMetrics, Metrics, NewRecord, Offsets, TopicIndex, TopicMetrics};
 use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish, earliest};
 use std::collections::HashMap;
 use std::sync::atomic::{
@@ -208,7 +208,7 @@ impl Serve for Machine {
     }
 
     fn settle(&mut self, shared: &Shared<Self>) {
-        if !self.room.is_empty() && (self.producer.has_room() || shared.check().is_err()) {
+        if !self.room.is_empty() && (self.has_room() || shared.check().is_err()) {
             self.room.drain(..).for_each(Waker::wake);
         }
     }
@@ -224,6 +224,11 @@ impl Serve for Machine {
 }
 
 impl Machine {
+    /// Whether calls that wait for room are to go on.
+    fn has_room(&self) -> bool {
+        self.producer.has_room() && !self.producer.is_paced()
+    }
+
     fn note_failure(&mut self, error: &Error, count: u64) {
         self.failed.store(true, Relaxed);
         let same = |f: &&mut Failure| f.error.to_string() == error.to_string();
@@ -259,6 +264,9 @@ impl WallClock {
         self.start.load(Relaxed).saturating_add(since_start)
     }
 }
+
+/// How long a call that brings many records waits at most for the network to catch up, before it goes on filling the buffer.
+pub const PAUSE: Duration = Duration::from_millis(100);
 
 /// A record's timestamp if the caller gave none.
 pub const NOW: i64 = i64::MIN;
@@ -305,15 +313,19 @@ impl Producer {
     }
 
     /// Sends a record and gives its outcome. Never blocks: a full buffer is an error of kind `BufferFull`.
-    pub fn send(&self, record: NewRecord<'_>) -> Result<Pending<RecordMetadata>, Error> {
+    pub fn send(&self, topic: &str, record: NewRecord<'_>) -> Result<Pending<RecordMetadata>, Error> {
         let (promise, pending) = Pending::new();
-        self.batch()?.append(record, Some(promise))?;
+        let mut appender = self.batch()?;
+        let topic = appender.topic(topic)?;
+        appender.append(topic, record, Some(promise))?;
         Ok(pending)
     }
 
     /// Sends a record whose failure is reported by [`Producer::take_failures`]. Never blocks.
-    pub fn send_nowait(&self, record: NewRecord<'_>) -> Result<(), Error> {
-        self.batch()?.append(record, None)
+    pub fn send_nowait(&self, topic: &str, record: NewRecord<'_>) -> Result<(), Error> {
+        let mut appender = self.batch()?;
+        let topic = appender.topic(topic)?;
+        appender.send_nowait(topic, record)
     }
 
     /// Sends many records under one lock.
@@ -321,14 +333,8 @@ impl Producer {
         self.shared.check()?;
         let role = self.shared.role();
         let now = self.shared.now();
-        Ok(Appender {
-            shared: &self.shared,
-            role: Some(role),
-            now,
-            wall: self.wall.at(now),
-            wake: false,
-            is_lone: false,
-        })
+        let waking = Waking { shared: &self.shared, is_needed: false, is_lone: false };
+        Ok(Appender { role, waking, now, wall: self.wall.at(now), drop_when_full: self.drop_when_full })
     }
 
     /// Waits for a record's outcome as [`Pending::wait`] does, a thread switch less.
@@ -350,6 +356,27 @@ impl Producer {
         self.max_block
     }
 
+    /// Whether a call that brings many records paused ([`Appender::is_ahead`]) and is to wait still.
+    pub fn is_paced(&self) -> bool {
+        self.shared.role().producer.is_paced()
+    }
+
+    /// Waits for the network to catch up with such a call, at most [`PAUSE`].
+    pub fn pause(&self) {
+        if !self.shared.wait_until(PAUSE, |m| !m.producer.is_paced()) {
+            self.run_ahead();
+        }
+    }
+
+    /// Ends the pauses of such calls.
+    pub fn run_ahead(&self) {
+        let mut role = self.shared.role();
+        role.producer.run_ahead();
+        if role.has_room() {
+            role.room.drain(..).for_each(Waker::wake);
+        }
+    }
+
     /// Waits until a full buffer has room again; says whether it has.
     pub fn wait_for_room(&self, timeout: Duration) -> bool {
         self.shared.wait_until(timeout, |m| m.producer.has_room())
@@ -360,10 +387,10 @@ impl Producer {
         self.shared.role().producer.has_room()
     }
 
-    /// Wakes the waker when [`Producer::wait_for_room`] would return.
+    /// Wakes the waker when [`Producer::wait_for_room`] and [`Producer::pause`] would return.
     pub fn on_room(&self, waker: Waker) {
         let mut role = self.shared.role();
-        if role.producer.has_room() || self.shared.check().is_err() {
+        if role.has_room() || self.shared.check().is_err() {
             drop(role);
             waker.wake();
         } else {
@@ -511,48 +538,64 @@ impl Drop for Producer {
 
 /// Appends records to a producer while it holds the producer's lock; the I/O thread is woken at the end.
 pub struct Appender<'a> {
-    shared: &'a Arc<Shared<Machine>>,
-    role: Option<MutexGuard<'a, Machine>>,
+    // Fields are dropped in order: the lock is free when the I/O thread wakes.
+    role: MutexGuard<'a, Machine>,
+    waking: Waking<'a>,
     now: Time,
     wall: i64,
-    wake: bool,
+    drop_when_full: bool,
+}
+
+/// Wakes the I/O thread when it is dropped, if there is something for it to do.
+struct Waking<'a> {
+    shared: &'a Arc<Shared<Machine>>,
+    is_needed: bool,
     /// Whether somebody is about to wait for this record alone.
     is_lone: bool,
 }
 
 impl Appender<'_> {
-    /// Sends a record whose failure is reported by [`Producer::take_failures`]. Never blocks.
-    pub fn send_nowait(&mut self, record: NewRecord<'_>) -> Result<(), Error> {
-        self.append(record, None)
+    /// A topic to send records to.
+    pub fn topic(&mut self, name: &str) -> Result<TopicIndex, Error> {
+        self.role.producer.topic(name)
     }
 
-    fn append(&mut self, mut record: NewRecord<'_>, ticket: Option<Ticket>) -> Result<(), Error> {
+    /// Sends a record whose failure is reported by [`Producer::take_failures`]. Never blocks.
+    #[inline]
+    pub fn send_nowait(&mut self, topic: TopicIndex, record: NewRecord<'_>) -> Result<(), Error> {
+        self.append(topic, record, None)
+    }
+
+    /// Whether so much waits for the network that a call which brings many records pauses. Callers that do not wait for a full
+    /// buffer do not pause either.
+    pub fn is_ahead(&mut self) -> bool {
+        !self.drop_when_full && self.role.producer.is_ahead()
+    }
+
+    #[inline]
+    fn append(&mut self, topic: TopicIndex, mut record: NewRecord<'_>, ticket: Option<Ticket>) -> Result<(), Error> {
         record.is_timed = record.timestamp != NOW;
         if !record.is_timed {
             record.timestamp = self.wall;
         }
-        let Some(role) = &mut self.role else {
-            return Ok(());
-        };
         let is_awaited = ticket.is_some();
-        match role.producer.append(self.now, &record, ticket) {
+        match self.role.producer.append(self.now, topic, &record, ticket) {
             Ok(wake) => {
-                self.is_lone = is_awaited && role.producer.is_lone();
-                self.wake |= wake;
+                self.waking.is_lone = is_awaited && self.role.producer.is_lone();
+                self.waking.is_needed |= wake;
                 Ok(())
             }
             Err(e) => {
-                self.wake = true;
+                self.waking.is_needed = true;
                 Err(e)
             }
         }
     }
 }
 
-impl Drop for Appender<'_> {
+impl Drop for Waking<'_> {
     fn drop(&mut self) {
-        self.role = None;
-        if self.wake {
+        if self.is_needed {
             // The error of a thread that cannot be started comes with the next call that waits.
             let _ = if self.is_lone { self.shared.push() } else { self.shared.wake() };
         }

@@ -12,7 +12,7 @@ use super::event_loop;
 use super::octets::{Header, Headers, Octets, Timestamp, optional_bytes};
 use super::pending::{Deadline, Origin, Pending, wait_for};
 use super::tokens;
-use crate::client::{self, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, Role};
+use crate::client::{self, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, PAUSE, Role};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -122,8 +122,8 @@ impl ProducerCore {
         let (value, key, headers) = parts(value, key, headers)?;
         let headers = headers.parts()?;
         let timestamp_ms = timestamp_ms.map(|t| t.0);
-        let record = || record(topic, &value, &key, partition, timestamp_ms, &headers);
-        let pending = self.when_room(py, || self.client.send(record()))?;
+        let record = || record(&value, &key, partition, timestamp_ms, &headers);
+        let pending = self.when_room(py, || self.client.send(topic, record()))?;
         Ok(Pending::delivery(pending, self.origin()))
     }
 
@@ -142,11 +142,11 @@ impl ProducerCore {
         let (value, key, headers) = parts(value, key, headers)?;
         let headers = headers.parts()?;
         let timestamp_ms = timestamp_ms.map(|t| t.0);
-        let record = || record(topic, &value, &key, partition, timestamp_ms, &headers);
+        let record = || record(&value, &key, partition, timestamp_ms, &headers);
         if self.on_error.is_some() {
             self.report(py)?;
         }
-        self.when_room(py, || self.client.send_nowait(record()))
+        self.when_room(py, || self.client.send_nowait(topic, record()))
     }
 
     /// `send` that raises BufferFullError instead of waiting.
@@ -164,8 +164,8 @@ impl ProducerCore {
         let (value, key, headers) = parts(value, key, headers)?;
         let headers = headers.parts()?;
         let timestamp_ms = timestamp_ms.map(|t| t.0);
-        let record = record(topic, &value, &key, partition, timestamp_ms, &headers);
-        let pending = self.client.send(record).map_err(|e| raise(py, &e))?;
+        let record = record(&value, &key, partition, timestamp_ms, &headers);
+        let pending = self.client.send(topic, record).map_err(|e| raise(py, &e))?;
         Ok(Pending::delivery(pending, self.origin()))
     }
 
@@ -192,9 +192,9 @@ impl ProducerCore {
                 let key = keys.as_ref().map_or(Ok(None), |keys| keys.get(i))?;
                 chunk.push((key, values.get(i)?));
             }
-            let sent = self.append(topic, partition, &chunk).map_err(|e| raise(py, &e))?;
+            let (sent, is_enough) = self.append(topic, partition, &chunk).map_err(|e| raise(py, &e))?;
             next += sent;
-            if sent < chunk.len() {
+            if is_enough {
                 break;
             }
         }
@@ -217,15 +217,33 @@ impl ProducerCore {
         }
     }
 
-    /// Waits until the buffer has room, at most `max.block.ms`; `done` of a call's records were sent before.
+    /// Waits until the buffer has room, at most `max.block.ms`, or the network has caught up; `done` of a call's records
+    /// were sent before.
     #[pyo3(name = "_wait_for_room", signature = (done))]
     fn wait_for_room(&self, py: Python<'_>, done: usize) -> PyResult<()> {
         self.client.check().map_err(|e| raise(py, &e))?;
+        if self.client.is_paced() && self.client.has_room() {
+            py.detach(|| self.client.pause());
+            return Ok(());
+        }
         self.refuse_to_wait(py, done)?;
         self.room(py)
     }
 
-    /// A future that is done when the buffer has room.
+    /// For how many seconds at most a call with many records waits for the network to catch up; None if it has, or if the
+    /// buffer is full.
+    #[pyo3(name = "_pause")]
+    fn pause(&self) -> Option<f64> {
+        (self.client.is_paced() && self.client.has_room()).then(|| PAUSE.as_secs_f64())
+    }
+
+    /// Has it go on although the network has not.
+    #[pyo3(name = "_run_ahead")]
+    fn run_ahead(&self) {
+        self.client.run_ahead();
+    }
+
+    /// A future that is done when the buffer has room and the network has caught up.
     #[pyo3(name = "_room", signature = (done))]
     fn room_future<'py>(&self, py: Python<'py>, done: usize) -> PyResult<Bound<'py, PyAny>> {
         self.client.check().map_err(|e| raise(py, &e))?;
@@ -377,58 +395,53 @@ impl ProducerCore {
         Ok(Pending::new(what, self.origin(), pending, |py, ()| Ok(py.None())))
     }
 
-    /// Appends records under one lock while there is room; how many were.
-    fn append(&self, topic: &str, partition: Option<i32>, chunk: &[KeyAndValue<'_>]) -> Result<usize, Error> {
+    /// Appends records under one lock while there is room; how many were, and whether no more are to follow for now.
+    fn append(&self, topic: &str, partition: Option<i32>, chunk: &[KeyAndValue<'_>]) -> Result<(usize, bool), Error> {
         let mut appender = self.client.batch()?;
+        let topic = appender.topic(topic)?;
         for (sent, (key, value)) in chunk.iter().enumerate() {
             let (key, value) = (key.as_ref().map(|k| k.as_bytes()), value.as_ref().map(|v| v.as_bytes()));
-            match appender.send_nowait(NewRecord {
-                topic,
-                partition,
-                timestamp: NOW,
-                is_timed: false,
-                key,
-                value,
-                headers: &[],
-            }) {
+            let record = NewRecord { partition, timestamp: NOW, is_timed: false, key, value, headers: &[] };
+            match appender.send_nowait(topic, record) {
                 Ok(()) => {}
-                Err(e) if e.kind() == ErrorKind::BufferFull => return Ok(sent),
+                Err(e) if e.kind() == ErrorKind::BufferFull => return Ok((sent, true)),
                 Err(e) => return Err(e),
             }
         }
-        Ok(chunk.len())
+        Ok((chunk.len(), appender.is_ahead()))
     }
 
     fn append_rows(&self, topic: Option<&str>, cursor: &mut RowCursor) -> Result<(), Stop> {
         // A batch at a time: the next one may have to be computed by Python code, which must not run under a lock.
         while cursor.fill().map_err(Stop::Data)? {
             let Some((input, next)) = &mut cursor.current else { break };
+            let end = input.len().min(*next + CHUNK);
             let mut headers = Vec::new();
             let mut appender = self.client.batch().map_err(Stop::Client)?;
-            while *next < input.len() {
+            let topic = topic.map(|name| appender.topic(name)).transpose().map_err(Stop::Client)?;
+            while *next < end {
                 let row = input.row(*next, &mut headers).map_err(Stop::Data)?;
-                let Some(topic) = topic.or(row.topic) else {
-                    return Err(Stop::Data(format!(
-                        "row {next}: there is no topic, neither as argument nor in the data"
-                    )));
+                let topic = match (topic, row.topic) {
+                    (Some(topic), _) => topic,
+                    (None, Some(name)) => appender.topic(name).map_err(Stop::Client)?,
+                    (None, None) => {
+                        let why = format!("row {next}: there is no topic, neither as argument nor in the data");
+                        return Err(Stop::Data(why));
+                    }
                 };
                 let (partition, timestamp) = (row.partition, row.timestamp.unwrap_or(NOW));
-                let (key, value) = (row.key, row.value);
-                match appender.send_nowait(NewRecord {
-                    topic,
-                    partition,
-                    timestamp,
-                    is_timed: false,
-                    key,
-                    value,
-                    headers: &headers,
-                }) {
+                let (key, value, headers) = (row.key, row.value, &headers[..]);
+                let record = NewRecord { partition, timestamp, is_timed: false, key, value, headers };
+                match appender.send_nowait(topic, record) {
                     Ok(()) => {}
                     Err(e) if e.kind() == ErrorKind::BufferFull => return Err(Stop::Full),
                     Err(e) => return Err(Stop::Client(e)),
                 }
                 *next += 1;
                 cursor.sent += 1;
+            }
+            if appender.is_ahead() {
+                return Err(Stop::Full);
             }
         }
         Ok(())
@@ -512,7 +525,6 @@ fn parts<'a, 'py>(
 
 #[inline]
 fn record<'a>(
-    topic: &'a str,
     value: &'a Option<Octets<'_, '_>>,
     key: &'a Option<Octets<'_, '_>>,
     partition: Option<i32>,
@@ -520,7 +532,7 @@ fn record<'a>(
     headers: &'a [Header<'a>],
 ) -> NewRecord<'a> {
     let (key, value) = (key.as_ref().map(Octets::as_bytes), value.as_ref().map(Octets::as_bytes));
-    NewRecord { topic, partition, timestamp: timestamp.unwrap_or(NOW), is_timed: false, key, value, headers }
+    NewRecord { partition, timestamp: timestamp.unwrap_or(NOW), is_timed: false, key, value, headers }
 }
 
 pub(super) fn list(py: Python<'_>, items: Vec<i32>) -> PyResult<Py<PyAny>> {

@@ -131,6 +131,17 @@ def test_a_full_buffer_that_nobody_empties_is_a_timeout(style):
         producer.close(timeout=0)
 
 
+def test_a_burst_fills_the_buffer_although_the_network_takes_nothing(style):
+    with DevBroker() as broker:
+        producer = style.producer(broker.bootstrap_servers, buffer_memory=64 << 20)
+        producer.send("t", b"the topic is known")
+        broker.fault("Produce", "delay", seconds=600, times=None)
+        producer.send_many("t", [b"x" * 1_000_000] * 40)
+        assert producer.metrics().buffered_bytes > 40_000_000
+        with pytest.raises(KafkaTimeoutError, match="40 records had no outcome"):
+            producer.close(timeout=0)
+
+
 def test_a_producer_that_drops_when_full_never_waits(style):
     with DevBroker() as broker:
         config = {"buffer_memory": 20_000, "drop_when_full": True, "batch_size": 2_000}

@@ -16,11 +16,13 @@ const FIRST_CAPACITY: usize = 16 << 10;
 /// What a record costs besides its bytes if somebody waits for its outcome: the delivery, and what it is waited at.
 pub(super) const DELIVERY_BYTES: usize = 128;
 
+/// A topic of a producer, for as long as the producer lives: found once for all records that go there.
+#[derive(Clone, Copy, Debug)]
+pub struct TopicIndex(usize);
+
 /// A record to send.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRecord<'a> {
-    /// The topic.
-    pub topic: &'a str,
     /// The partition, or `None` to have one chosen.
     pub partition: Option<i32>,
     /// Milliseconds since 1970.
@@ -75,15 +77,23 @@ fn check_name(topic: &str) -> Result<(), Error> {
     Err(Error::refused(ErrorCode::INVALID_TOPIC_EXCEPTION, format!("produce to topic {topic:?}")))
 }
 
+#[cold]
+fn no_partition(topic: &Arc<str>, count: usize, asked: i32) -> Error {
+    let message = format!("topic {topic:?} has partitions 0 to {}, not {asked}", count - 1);
+    Error::new(ErrorKind::Config, message).at(topic, asked)
+}
+
 impl<D> Producer<D> {
-    fn topic_index(&mut self, name: &str) -> Result<usize, Error> {
+    /// Where records of a topic are appended; from the first time on the topic is asked for.
+    pub fn topic(&mut self, name: &str) -> Result<TopicIndex, Error> {
+        self.check_open()?;
         // Mostly it is the topic of the record before, which a comparison finds in a tenth of a hash's time.
         if self.topics.get(self.latest).is_some_and(|t| *t.name == *name) {
-            return Ok(self.latest);
+            return Ok(TopicIndex(self.latest));
         }
         if let Some(index) = self.by_name.get(name) {
             self.latest = *index;
-            return Ok(*index);
+            return Ok(TopicIndex(*index));
         }
         check_name(name)?;
         let (index, name): (usize, Arc<str>) = (self.topics.len(), name.into());
@@ -99,70 +109,93 @@ impl<D> Producer<D> {
         self.topics.push(topic);
         self.by_name.insert(name.clone(), index);
         self.wish.topics.insert(name);
-        Ok(index)
+        Ok(TopicIndex(index))
+    }
+
+    /// An error if the state of transactions does not allow records.
+    #[inline]
+    fn check_open(&self) -> Result<(), Error> {
+        self.transactions.as_ref().map_or(Ok(()), |t| t.accepts())
     }
 
     /// Takes a record; its outcome comes as an [`Event`] with the ticket. Fails at once, giving the ticket's record no
     /// outcome, if the buffer is full or the record can never be sent. Says whether the network has something to do.
-    pub fn append(&mut self, now: Time, record: &NewRecord<'_>, ticket: Option<D>) -> Result<bool, Error> {
-        if let Some(transactions) = &self.transactions {
-            transactions.accepts()?;
-        }
-        let topic = self.topic_index(record.topic)?;
+    #[inline]
+    pub fn append(
+        &mut self,
+        now: Time,
+        TopicIndex(topic): TopicIndex,
+        record: &NewRecord<'_>,
+        ticket: Option<D>,
+    ) -> Result<bool, Error> {
+        self.check_open()?;
         let bound = max_record_size(record.key, record.value, record.headers);
         if bound + HEADER_SIZE > self.config.max_request_size {
-            let max = self.config.max_request_size;
-            let tried = format!(
-                "produce a record of up to {bound} bytes to topic {:?}, max.request.size is {max}",
-                record.topic
-            );
-            return Err(Error::refused(ErrorCode::MESSAGE_TOO_LARGE, tried)
-                .with_hint("send smaller records, or raise max.request.size and the topic's max.message.bytes"));
+            return Err(self.too_large(topic, bound));
         }
         if self.memory + bound > self.config.buffer_memory {
-            if bound > self.config.buffer_memory {
-                let message =
-                    format!("a record of {bound} bytes never fits buffer.memory ({})", self.config.buffer_memory);
-                return Err(Error::new(ErrorKind::Config, message));
-            }
-            self.pressure = true;
-            let message =
-                format!("buffer.memory ({} bytes) is used up by records that wait", self.config.buffer_memory);
-            return Err(
-                Error::new(ErrorKind::BufferFull, message).with_hint("wait for deliveries, or raise buffer.memory")
-            );
+            return Err(self.no_room(bound));
         }
+        match self.topics.get(topic) {
+            Some(t) if !t.partitions.is_empty() => self.append_to(now, self.generation, topic, record, bound, ticket),
+            _ => Ok(self.hold(now, topic, record, bound, ticket)),
+        }
+    }
+
+    #[cold]
+    fn too_large(&self, topic: usize, bound: usize) -> Error {
+        let (name, max) = (self.topics.get(topic).map_or("", |t| &t.name), self.config.max_request_size);
+        let tried = format!("produce a record of up to {bound} bytes to topic {name:?}, max.request.size is {max}");
+        Error::refused(ErrorCode::MESSAGE_TOO_LARGE, tried)
+            .with_hint("send smaller records, or raise max.request.size and the topic's max.message.bytes")
+    }
+
+    #[cold]
+    fn no_room(&mut self, bound: usize) -> Error {
+        let buffer_memory = self.config.buffer_memory;
+        if bound > buffer_memory {
+            let message = format!("a record of {bound} bytes never fits buffer.memory ({buffer_memory})");
+            return Error::new(ErrorKind::Config, message);
+        }
+        self.pressure = true;
+        let message = format!("buffer.memory ({buffer_memory} bytes) is used up by records that wait");
+        Error::new(ErrorKind::BufferFull, message).with_hint("wait for deliveries, or raise buffer.memory")
+    }
+
+    /// Keeps a record until its topic is known; says whether it is the first one.
+    #[cold]
+    fn hold(&mut self, now: Time, topic: usize, record: &NewRecord<'_>, bytes: usize, ticket: Option<D>) -> bool {
         let Some(t) = self.topics.get_mut(topic) else {
-            return Ok(false);
+            return false;
         };
-        if t.partitions.is_empty() {
-            let owned = |b: Option<&[u8]>| b.map(Box::from);
-            t.waiting.push_back(Waiting {
-                partition: record.partition,
-                timestamp: record.timestamp,
-                is_timed: record.is_timed,
-                key: owned(record.key),
-                value: owned(record.value),
-                headers: record.headers.iter().map(|(k, v)| (Box::from(*k), owned(*v))).collect(),
-                ticket,
-                since: now,
-                bytes: bound,
-                generation: self.generation,
-            });
-            self.memory += bound;
-            *self.outstanding.entry(self.generation).or_default() += 1;
-            return Ok(t.waiting.len() == 1);
-        }
-        self.append_to(now, self.generation, topic, record, ticket)
+        let owned = |b: Option<&[u8]>| b.map(Box::from);
+        t.waiting.push_back(Waiting {
+            partition: record.partition,
+            timestamp: record.timestamp,
+            is_timed: record.is_timed,
+            key: owned(record.key),
+            value: owned(record.value),
+            headers: record.headers.iter().map(|(k, v)| (Box::from(*k), owned(*v))).collect(),
+            ticket,
+            since: now,
+            bytes,
+            generation: self.generation,
+        });
+        self.memory += bytes;
+        self.outstanding.add(self.generation);
+        t.waiting.len() == 1
     }
 
     /// `generation` is that of the call which brought the record: a flush after it waits for it, wherever it is by then.
+    /// `bound` is the most that the record takes.
+    #[inline]
     fn append_to(
         &mut self,
         now: Time,
         generation: u64,
         topic: usize,
         record: &NewRecord<'_>,
+        bound: usize,
         ticket: Option<D>,
     ) -> Result<bool, Error> {
         let Some(t) = self.topics.get_mut(topic) else {
@@ -172,10 +205,7 @@ impl<D> Producer<D> {
         let (partition, sticks) = match record.partition {
             Some(p) => match usize::try_from(p).ok().filter(|p| *p < count) {
                 Some(p) => (p, false),
-                None => {
-                    let message = format!("topic {:?} has partitions 0 to {}, not {p}", t.name, count - 1);
-                    return Err(Error::new(ErrorKind::Config, message).at(&t.name, p));
-                }
+                None => return Err(no_partition(&t.name, count, p)),
             },
             None => match self.config.partitioner.choose(record.key, count) {
                 Chosen::Partition(p) => (p, false),
@@ -186,9 +216,8 @@ impl<D> Producer<D> {
         let Some(p) = t.partitions.get_mut(partition) else {
             return Ok(false);
         };
-        let bound = max_record_size(record.key, record.value, record.headers);
         let mut ready = false;
-        if p.open.as_mut().and_then(|b| b.builder()).is_some_and(|b| b.size() + bound > self.config.batch_size) {
+        if p.open.as_ref().is_some_and(|open| open.size() + bound > self.config.batch_size) {
             p.close_open();
             ready = true;
         }
@@ -196,9 +225,9 @@ impl<D> Producer<D> {
         let open = p.open.get_or_insert_with(|| {
             let buffer = self.spare.pop();
             let buffer = buffer.unwrap_or_else(|| Vec::with_capacity(FIRST_CAPACITY.min(self.config.batch_size)));
+            self.memory += HEADER_SIZE;
             let mut batch = Batch::new(now, generation, buffer);
             batch.bytes = HEADER_SIZE;
-            self.memory += HEADER_SIZE;
             batch
         });
         let Some(builder) = open.builder() else {
@@ -208,15 +237,14 @@ impl<D> Producer<D> {
         open.count += 1;
         open.has_headers |= !record.headers.is_empty();
         open.has_timestamps |= record.is_timed;
-        open.bytes += appended.size;
-        let generation = open.generation;
+        let mut bytes = appended.size;
         if let Some(ticket) = ticket {
-            open.bytes += DELIVERY_BYTES;
-            self.memory += DELIVERY_BYTES;
+            bytes += DELIVERY_BYTES;
             open.deliveries.push(Delivery { index: appended.index, timestamp: record.timestamp, ticket });
         }
-        self.memory += appended.size;
-        *self.outstanding.entry(generation).or_default() += 1;
+        open.bytes += bytes;
+        self.memory += bytes;
+        self.outstanding.add(open.generation);
         if sticks && t.sticky.sent(appended.size, self.config.batch_size) {
             let adaptive = self.config.adaptive;
             let load = |i: usize, p: &Partition<D>| {
@@ -257,7 +285,6 @@ impl<D> Producer<D> {
             };
             let headers: Vec<(&str, Option<&[u8]>)> = w.headers.iter().map(|(k, v)| (&**k, v.as_deref())).collect();
             let record = NewRecord {
-                topic: &name,
                 partition: w.partition,
                 timestamp: w.timestamp,
                 is_timed: w.is_timed,
@@ -268,9 +295,10 @@ impl<D> Producer<D> {
             // The delivery's time counts from the call, not from the topic's arrival.
             let bad = record.partition.filter(|p| usize::try_from(*p).is_ok_and(|p| p >= count) || *p < 0);
             if let Some(p) = bad {
-                let message = format!("topic {name:?} has partitions 0 to {}, not {p}", count - 1);
-                self.refuse(topic, w.ticket, w.timestamp, &Error::new(ErrorKind::Config, message));
-            } else if let Err(e) = self.append_to(w.since.min(now), w.generation, topic, &record, w.ticket) {
+                self.refuse(topic, w.ticket, w.timestamp, &no_partition(&name, count, p));
+                continue;
+            }
+            if let Err(e) = self.append_to(w.since.min(now), w.generation, topic, &record, w.bytes, w.ticket) {
                 debug_assert!(false, "a checked record was refused: {e}");
             }
         }

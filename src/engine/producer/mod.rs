@@ -8,6 +8,7 @@
 //! accumulate    records into batches           partitioner   which partition
 //! send          batches into requests          identity      ids, epochs and sequences without transactions
 //! outcome       answers into events, or again  transaction   and with them
+//! outstanding   what a flush waits for         pace          how far bulk calls run ahead
 //! ```
 //!
 //! With `linger` 0 a lone record leaves at once; while two requests to the same broker are in flight, further records
@@ -18,11 +19,13 @@ mod batch;
 mod identity;
 mod metrics;
 mod outcome;
+mod outstanding;
+mod pace;
 mod partitioner;
 mod send;
 mod transaction;
 
-pub use accumulate::NewRecord;
+pub use accumulate::{NewRecord, TopicIndex};
 pub use batch::Delivery;
 pub use metrics::{BrokerMetrics, Metrics, TopicMetrics};
 pub use partitioner::{Partitioner, crc32_partition_of, fnv1a_partition_of, murmur2, partition_of};
@@ -36,6 +39,8 @@ use crate::record::Producer as ProducedAs;
 use accumulate::Topic;
 use batch::{Batch, Partition};
 use identity::Identity;
+use outstanding::Outstanding;
+use pace::Pace;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -139,8 +144,9 @@ pub struct Producer<D> {
     /// Memory of batches that were acknowledged, for the next ones: fresh memory costs a fault for each page.
     spare: Vec<Vec<u8>>,
     pressure: bool,
+    pace: Pace,
     generation: u64,
-    outstanding: BTreeMap<u64, u64>,
+    outstanding: Outstanding,
     flush_below: u64,
     cluster: Arc<Cluster>,
     wish: Wish,
@@ -175,8 +181,9 @@ impl<D> Producer<D> {
             memory: 0,
             spare: Vec::new(),
             pressure: false,
+            pace: Pace::default(),
             generation: 0,
-            outstanding: BTreeMap::new(),
+            outstanding: Outstanding::default(),
             flush_below: 0,
             cluster: Arc::default(),
             wish: Wish::default(),
@@ -196,22 +203,37 @@ impl<D> Producer<D> {
 
     /// Whether everything appended before a flush has its outcome.
     pub fn is_flushed(&self, flush: u64) -> bool {
-        self.outstanding.keys().next().is_none_or(|oldest| *oldest > flush)
+        self.outstanding.oldest().is_none_or(|oldest| oldest > flush)
     }
 
     /// Records without an outcome.
     pub fn outstanding(&self) -> u64 {
-        self.outstanding.values().sum()
+        self.outstanding.count()
     }
 
     /// Whether there is one record without an outcome, and nothing keeps it back.
     pub fn is_lone(&self) -> bool {
-        self.config.linger.is_zero() && self.outstanding.values().eq([&1])
+        self.config.linger.is_zero() && self.outstanding.count() == 1
     }
 
     /// Whether a buffer that was full has room again.
     pub fn has_room(&self) -> bool {
         !self.pressure
+    }
+
+    /// Whether a call that brings many records is to pause until [`Producer::is_paced`] says otherwise.
+    pub fn is_ahead(&mut self) -> bool {
+        self.pace.is_ahead(self.memory)
+    }
+
+    /// Whether a call that paused is to wait still for the network.
+    pub fn is_paced(&self) -> bool {
+        self.pace.is_reached()
+    }
+
+    /// Has calls that pause go on although the network took little.
+    pub fn run_ahead(&mut self) {
+        self.pace.run_ahead(self.memory);
     }
 
     /// The next outcome.
@@ -337,12 +359,8 @@ impl<D> Producer<D> {
         if self.memory <= self.config.buffer_memory / 2 {
             self.pressure = false;
         }
-        if let Some(left) = self.outstanding.get_mut(&generation) {
-            *left = left.saturating_sub(records);
-            if *left == 0 {
-                self.outstanding.remove(&generation);
-            }
-        }
+        self.pace.caught_up(self.memory);
+        self.outstanding.remove(generation, records);
     }
 }
 

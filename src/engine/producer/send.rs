@@ -281,7 +281,7 @@ impl<D> Producer<D> {
     /// The next request of a transaction.
     fn next_step(&mut self, now: Time) -> Option<Outgoing<Token<D>>> {
         let transactions = self.transactions.as_mut()?;
-        let is_flushed = self.outstanding.is_empty();
+        let is_flushed = self.outstanding.oldest().is_none();
         let in_flight = self.in_flight.values().any(|n| *n > 0);
         let name = |topic: usize| self.topics.get(topic).map(|t| t.name.clone());
         let step = transactions.poll_send(now, is_flushed, in_flight, name);

@@ -3,7 +3,7 @@
 use super::{PARTITIONS, World, consumer_config, producer_config, seeds};
 use klamm::engine::Time;
 use klamm::engine::consumer::{Consumer, ConsumerConfig};
-use klamm::engine::producer::{NewRecord, Producer};
+use klamm::engine::producer::{NewRecord, Producer, ProducerConfig};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -42,7 +42,6 @@ fn tell_of_a_reader(seed: u64, idempotent: bool, count: u32, is_troubled: bool) 
         while story.sent < count && next_send <= world.now {
             let value = story.sent.to_be_bytes();
             let record = NewRecord {
-                topic: "t",
                 partition: Some((story.sent % PARTITIONS as u32) as i32),
                 timestamp: 1_700_000_000_000,
                 is_timed: false,
@@ -50,7 +49,8 @@ fn tell_of_a_reader(seed: u64, idempotent: bool, count: u32, is_troubled: bool) 
                 value: Some(&value),
                 headers: &[],
             };
-            writer.role.append(world.now, &record, Some(story.sent)).unwrap();
+            let topic = writer.role.topic("t").unwrap();
+            writer.role.append(world.now, topic, &record, Some(story.sent)).unwrap();
             story.sent += 1;
             next_send = world.now + Duration::from_micros(world.random.below(3_000));
         }
@@ -105,17 +105,11 @@ fn a_flush_covers_records_whose_topic_was_not_known_yet() {
     let mut world = World::new(1, 0);
     let mut writer = world.client(Producer::<u32>::new(producer_config(true, 1)));
     let mut reader = world.client(Consumer::<u32>::new(consumer_config(false)));
-    let record = NewRecord {
-        topic: "t",
-        partition: None,
-        timestamp: 1,
-        is_timed: false,
-        key: None,
-        value: Some(b"v"),
-        headers: &[],
-    };
+    let record =
+        NewRecord { partition: None, timestamp: 1, is_timed: false, key: None, value: Some(b"v"), headers: &[] };
     for ticket in 0..10 {
-        writer.role.append(world.now, &record, Some(ticket)).unwrap();
+        let topic = writer.role.topic("t").unwrap();
+        writer.role.append(world.now, topic, &record, Some(ticket)).unwrap();
     }
     let flush = writer.role.flush();
     let mut outcomes = 0;
@@ -179,4 +173,35 @@ fn readers_skip_and_repeat_nothing_while_leaders_move() {
             assert_eq!(*offsets, expected, "seed {seed}: partition {partition}");
         }
     }
+}
+
+#[test]
+fn a_call_with_many_records_pauses_until_the_network_took_some_of_them() {
+    let mut world = World::new(1, 0);
+    let config = ProducerConfig { batch_size: 1 << 20, buffer_memory: 64 << 20, ..producer_config(true, 1) };
+    let mut writer = world.client(Producer::<u32>::new(ProducerConfig { max_request_size: 4 << 20, ..config }));
+    let mut reader = world.client(Consumer::<u32>::new(consumer_config(false)));
+    let value = vec![7; 100_000];
+    let (mut sent, mut pauses, mut most) = (0, 0, 0);
+    let done = world.play(&mut writer, &mut reader, Duration::from_secs(60), |world, writer, _| {
+        while sent < 400 && !writer.role.is_paced() {
+            let record = NewRecord {
+                partition: None,
+                timestamp: 1,
+                is_timed: false,
+                key: None,
+                value: Some(&value),
+                headers: &[],
+            };
+            let topic = writer.role.topic("t").unwrap();
+            writer.role.append(world.now, topic, &record, None).unwrap();
+            sent += 1;
+            pauses += u32::from(writer.role.is_ahead());
+            most = most.max(writer.role.metrics().buffered_bytes);
+        }
+        while writer.role.poll_event().is_some() {}
+        sent == 400 && writer.role.outstanding() == 0
+    });
+    assert!(done && pauses > 1, "{sent} sent, {pauses} pauses");
+    assert!((16 << 20..17 << 20).contains(&most), "{most} bytes waited");
 }

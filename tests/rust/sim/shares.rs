@@ -193,7 +193,6 @@ impl Story {
         if world.random.below(5) == 0 && self.sent < RECORDS {
             let value = self.sent.to_be_bytes();
             let record = NewRecord {
-                topic: "t",
                 partition: Some((self.sent % PARTITIONS as u32) as i32),
                 timestamp: 1_700_000_000_000,
                 is_timed: false,
@@ -201,7 +200,8 @@ impl Story {
                 value: Some(&value),
                 headers: &[],
             };
-            writer.role.append(world.now, &record, Some(self.sent)).unwrap();
+            let topic = writer.role.topic("t").unwrap();
+            writer.role.append(world.now, topic, &record, Some(self.sent)).unwrap();
             self.sent += 1;
         }
         while let Some(event) = writer.role.poll_event() {

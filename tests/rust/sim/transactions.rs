@@ -125,7 +125,6 @@ impl Program {
             let partition = world.random.below(PARTITIONS as u64) as i32;
             let value = self.next_record.to_be_bytes();
             let record = NewRecord {
-                topic: "t",
                 partition: Some(partition),
                 timestamp: 1_700_000_000_000,
                 is_timed: false,
@@ -133,7 +132,8 @@ impl Program {
                 value: Some(&value),
                 headers: &[],
             };
-            if client.role.append(world.now, &record, Some(self.next_record)).is_ok() {
+            let topic = client.role.topic("t");
+            if topic.and_then(|t| client.role.append(world.now, t, &record, Some(self.next_record))).is_ok() {
                 self.sent.entry(self.current).or_default().push((partition, self.next_record));
             }
             self.next_record += 1;
