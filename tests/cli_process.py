@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-KLAMM = (sys.executable, "-m", "klamm.cli")
+KLAMM = (sys.executable, "-m", "klamm")
 
 
 def klamm(*arguments: str, stdin: bytes = b"", timeout: float = 60) -> subprocess.CompletedProcess[bytes]:

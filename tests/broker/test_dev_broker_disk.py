@@ -42,7 +42,7 @@ def test_everything_is_there_again(tmp_path):
 
 
 def test_a_process_that_is_killed_has_kept_what_it_acknowledged(tmp_path):
-    command = [sys.executable, "-m", "klamm.cli", "dev-broker", "--json", "--data-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "klamm", "dev-broker", "--json", "--data-dir", str(tmp_path)]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     acknowledged = 0
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""`python -m klamm.cli`: the command `klamm` without its script."""
+"""`python -m klamm`: the command `klamm`, where its script is not on the path."""
 
 import sys
 
