@@ -1,6 +1,7 @@
 //! The I/O thread: moves bytes between a [`Network`] and its sockets, and requests and answers between the network and
 //! the client's [`Role`]. While it sleeps, a caller may do a turn of its work: a lone request then leaves a thread switch
-//! earlier, and its answer comes a thread switch earlier to a caller that [waits in its place](super::lead).
+//! earlier, and its answer comes a thread switch earlier to a caller that [waits in its place](super::lead), or to an
+//! event loop that [watches the sockets](super::watch).
 //!
 //! Locks are taken in the order driver, role; outcomes are handed out under neither. Only a caller that has the I/O thread's
 //! place ever waits for the driver.
@@ -9,6 +10,7 @@ use super::config::Connecting;
 use super::fork::Birth;
 use super::lead::Lead;
 use super::pending::closed;
+use super::watch::Watchers;
 use super::{Error, ErrorKind, Tokens};
 use crate::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time};
 use crate::net::{Event, Poller, Received, Stream, Wake, resolve, tls};
@@ -30,6 +32,10 @@ pub trait Serve: Role + Sized + 'static {
     fn deliver(done: Self::Done, shared: &Shared<Self>);
     /// Called with the lock held after anything may have changed.
     fn settle(&mut self, _shared: &Shared<Self>) {}
+    /// Whether so little is under way that an event loop may do the I/O thread's work.
+    fn is_quiet(&self) -> bool {
+        false
+    }
     /// Ends everything with an error.
     fn fail_all(&mut self, error: &Error);
 }
@@ -44,9 +50,10 @@ pub struct Shared<R: Serve> {
     closed: AtomicBool,
     unreachable: Mutex<Option<Error>>,
     thread: Mutex<Option<(Wake, Option<JoinHandle<()>>)>>,
-    driver: Mutex<Option<Driver<R>>>,
+    pub(super) driver: Mutex<Option<Driver<R>>>,
     poller: OnceLock<Arc<Poller>>,
     pub(super) lead: Lead,
+    pub(super) watchers: Watchers,
     /// Until when the I/O thread sleeps, microseconds of the client's clock.
     sleeps_until: AtomicU64,
     config: NetworkConfig,
@@ -68,6 +75,7 @@ impl<R: Serve> Shared<R> {
             driver: Mutex::new(None),
             poller: OnceLock::new(),
             lead: Lead::default(),
+            watchers: Watchers::default(),
             sleeps_until: AtomicU64::new(0),
             tokens: config.credentials.as_ref().is_some_and(|c| c.needs_help()).then(Tokens::default),
             config,
@@ -131,6 +139,7 @@ impl<R: Serve> Shared<R> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((wake, _)) = &*thread {
             wake.wake();
+            self.watchers.call_back();
             return Ok(());
         }
         let start = || -> io::Result<(Wake, JoinHandle<()>)> {
@@ -153,6 +162,7 @@ impl<R: Serve> Shared<R> {
     pub fn nudge(&self) {
         if let Some((wake, _)) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
             wake.wake();
+            self.watchers.call_back();
         }
     }
 
@@ -205,7 +215,7 @@ impl<R: Serve> Shared<R> {
     }
 
     /// Has a caller that waits in the I/O thread's place look whether what it waits for is there.
-    fn call_leader(&self) {
+    pub(super) fn call_leader(&self) {
         if let (true, Some(poller)) = (self.lead.is_taken(), self.poller.get()) {
             poller.wake().insist();
         }
@@ -224,6 +234,7 @@ impl<R: Serve> Shared<R> {
         let handle = match &mut *self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
             Some((wake, handle)) => {
                 wake.wake();
+                self.watchers.call_back();
                 handle.take()
             }
             None => None,
@@ -302,6 +313,7 @@ fn run<R: Serve>(shared: &Arc<Shared<R>>, poller: &Poller) {
     let (mut events, mut done) = (Vec::new(), Vec::new());
     loop {
         poller.arm();
+        shared.watchers.arm();
         if shared.closed.load(SeqCst) {
             let driver = shared.driver().take();
             return driver.into_iter().for_each(Driver::linger);
@@ -312,16 +324,22 @@ fn run<R: Serve>(shared: &Arc<Shared<R>>, poller: &Poller) {
         while driver.turn(shared, &mut done) {}
         let until = driver.sleeps_until(shared);
         shared.sleeps_until.store(until.0, SeqCst);
+        let is_watched = shared.watchers.are_there() && driver.is_quiet(shared);
         drop(guard);
         let has_outcomes = !done.is_empty();
         done.drain(..).for_each(|d| R::deliver(d, shared));
         if has_outcomes {
             shared.call_leader();
         }
-        let timeout = (until < Time::NEVER).then(|| until.since(shared.now()));
+        let mut timeout = (until < Time::NEVER).then(|| until.since(shared.now()));
         if shared.lead.is_taken() {
             shared.lead.stand_aside(timeout);
             continue;
+        }
+        if is_watched {
+            shared.watchers.stand_by(timeout);
+            // What happened meanwhile comes before any deadline.
+            timeout = Some(Duration::ZERO);
         }
         if let Err(e) = poller.wait(timeout, &mut events) {
             let error = Error::new(ErrorKind::Network, format!("waiting for sockets failed: {e}"));
@@ -353,7 +371,17 @@ impl<R: Serve> Driver<R> {
         }
         let next = crate::engine::earliest(self.network.next_timeout(now), shared.role().next_timeout(now));
         let next = next.unwrap_or(Time::NEVER);
-        if now.since(self.active) < NAPS_AFTER { next.min(now + NAP) } else { next }
+        if self.is_active(now) { next.min(now + NAP) } else { next }
+    }
+
+    /// Whether an event loop may do the work for now: it is little, and nothing in it takes long, as a login may.
+    pub(super) fn is_quiet(&self, shared: &Shared<R>) -> bool {
+        self.is_active(shared.now()) && self.network.is_settled() && shared.role().is_quiet()
+    }
+
+    /// Whether something happened a short while ago.
+    fn is_active(&self, now: Time) -> bool {
+        now.since(self.active) < NAPS_AFTER
     }
 
     /// What happened to the sockets.

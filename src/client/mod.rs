@@ -19,6 +19,7 @@ mod producer;
 mod security;
 mod share_consumer;
 mod tokens;
+mod watch;
 
 pub use crate::engine::ConnectionId;
 pub use crate::engine::consumer::{Assigned, Slice};
@@ -36,7 +37,7 @@ pub use legacy::LegacyConnection;
 pub use pending::{Pending, Promise};
 pub use producer::{
     Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, Offsets, PAUSE, Producer, RecordMetadata,
-    TopicIndex, TopicMetrics,
+    Sockets, TopicIndex, TopicMetrics,
 };
 pub use share_consumer::ShareConsumer;
 pub use tokens::Tokens;

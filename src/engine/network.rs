@@ -369,6 +369,15 @@ impl<T> Network<T> {
         self.up(connection).is_some_and(|c| c.is_unheard())
     }
 
+    /// Whether no connection is being made or logs in, so that there are only requests and answers to move.
+    pub fn is_settled(&self) -> bool {
+        self.peers.values().all(|peer| match &peer.link {
+            Link::Up(_, c) => c.is_ready(),
+            Link::Connecting(..) => false,
+            Link::Idle | Link::Waiting(_) => true,
+        })
+    }
+
     /// What to send so that an answer tells that the broker has read all that it does not answer.
     pub fn say_farewell(&mut self, connection: ConnectionId) -> Vec<Bytes> {
         let Some(c) = self.up(connection) else { return Vec::new() };

@@ -2,8 +2,8 @@
 //!
 //! One thread waits in a [`Poller`]; others may use the sockets registered with it meanwhile, and reach that thread
 //! through a [`Wake`], which costs a system call only when the thread sleeps or is about to. On Linux a second thread may
-//! wait there, too, and is the one that the kernel wakes. Names are looked up on a
-//! thread of their own, because the system's resolver blocks.
+//! wait there, too, and is the one that the kernel wakes, and other pollers may watch it. Names are looked up on a thread of
+//! their own, because the system's resolver blocks.
 
 mod resolve;
 mod stream;
@@ -136,6 +136,18 @@ impl Poller {
             out.push(Event { token, readable, writable, ended });
         }
         Ok(was_woken)
+    }
+
+    /// What another poller can watch this one by: readable when there are events.
+    #[cfg(target_os = "linux")]
+    pub fn descriptor(&self) -> io::Result<std::os::fd::OwnedFd> {
+        std::os::fd::AsFd::as_fd(&self.registry).try_clone_to_owned()
+    }
+
+    /// Other systems' pollers are not tried.
+    #[cfg(all(unix, not(target_os = "linux")))]
+    pub fn descriptor(&self) -> io::Result<std::os::fd::OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Other systems' pollers have room for one thread.

@@ -4,8 +4,11 @@
 //! from integers to futures. The I/O thread pushes an integer and, if the queue was empty, writes one byte; the loop's
 //! callback takes the whole queue and settles the futures. Python objects never leave the loop's side. A loop that
 //! cannot watch sockets (Windows' proactor) is called through `call_soon_threadsafe` instead.
+//!
+//! A loop that awaits a producer's records one by one watches its sockets as well, and needs no bridge for their outcomes.
 
 use super::pending::Pending;
+use crate::client::{Producer, Sockets};
 use pyo3::exceptions::{PyNotImplementedError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -16,7 +19,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Wake, Waker};
 
 /// A future of the running loop that settles when the waker given to `register` is called: with the outcome of
@@ -34,6 +37,9 @@ pub(super) fn park<'py>(
     let parked = Parked { future: future.clone().unbind(), pending: pending.map(|p| p.clone().unbind()) };
     lock(&this.parked).insert(id, parked);
     register(Arc::new(Slot { id, queue: this.queue.clone() }).into());
+    if let Some(producer) = pending.and_then(|p| p.get().producer()) {
+        Bridge::note_wait(&bridge, &running, producer)?;
+    }
     Ok(future)
 }
 
@@ -48,12 +54,7 @@ thread_local! {
 }
 
 fn bridge_of<'py>(running: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Bridge>> {
-    let py = running.py();
-    let known = LATEST.with_borrow(|latest| {
-        let (of, bridge) = latest.as_ref()?;
-        of.bind(py).upgrade().is_some_and(|of| of.is(running)).then(|| bridge.bind(py).clone())
-    });
-    if let Some(bridge) = known {
+    if let Some(bridge) = known_bridge_of(running) {
         return Ok(bridge);
     }
     let bridge = Bridge::connect(running)?;
@@ -63,6 +64,14 @@ fn bridge_of<'py>(running: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Bridge>> {
     Ok(bridge)
 }
 
+fn known_bridge_of<'py>(running: &Bound<'py, PyAny>) -> Option<Bound<'py, Bridge>> {
+    let py = running.py();
+    LATEST.with_borrow(|latest| {
+        let (of, bridge) = latest.as_ref()?;
+        of.bind(py).upgrade().is_some_and(|of| of.is(running)).then(|| bridge.bind(py).clone())
+    })
+}
+
 /// Between one event loop and the I/O threads.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct Bridge {
@@ -70,6 +79,19 @@ pub(super) struct Bridge {
     reader: UnixStream,
     parked: Mutex<HashMap<u64, Parked>>,
     next: AtomicU64,
+    /// Producers whose records are awaited here, by where they are.
+    watches: Mutex<HashMap<usize, Watch>>,
+}
+
+/// How often in a row the loop has to await a lone record before it watches the producer's sockets, and how often these may
+/// turn out to be the I/O thread's business before it leaves them alone.
+const PATIENCE: u32 = 8;
+
+struct Watch {
+    producer: Weak<Producer>,
+    sockets: Option<Sockets>,
+    /// What was so in a row: lone records without sockets, turns in vain with them.
+    count: u32,
 }
 
 struct Parked {
@@ -84,8 +106,14 @@ impl Bridge {
         reader.set_nonblocking(true)?;
         writer.set_nonblocking(true)?;
         let fd = reader.as_raw_fd();
-        let queue = Arc::new(Queue { ids: Mutex::default(), writer, call: OnceLock::new() });
-        let bridge = Self { queue: queue.clone(), reader, parked: Mutex::default(), next: AtomicU64::new(0) };
+        let queue = Arc::new(Queue { waiting: Mutex::default(), writer, call: OnceLock::new() });
+        let bridge = Self {
+            queue: queue.clone(),
+            reader,
+            parked: Mutex::default(),
+            next: AtomicU64::new(0),
+            watches: Mutex::default(),
+        };
         let bridge = Bound::new(py, bridge)?;
         let drain = bridge.getattr("drain")?;
         if let Err(e) = running.call_method1("add_reader", (fd, &drain)) {
@@ -98,16 +126,55 @@ impl Bridge {
         }
         Ok(bridge)
     }
-}
 
-#[pymethods]
-impl Bridge {
-    /// Settles the futures whose turn has come; the loop calls it.
-    fn drain(&self, py: Python<'_>) -> PyResult<()> {
-        // Read first: an id pushed after this writes a byte again.
-        let mut bytes = [0; 64];
-        let _ = (&self.reader).read(&mut bytes);
-        let ids = std::mem::take(&mut *lock(&self.queue.ids));
+    /// The loop awaits a record.
+    fn note_wait(slf: &Bound<'_, Self>, running: &Bound<'_, PyAny>, producer: &Arc<Producer>) -> PyResult<()> {
+        let this = slf.get();
+        if this.queue.call.get().is_some() {
+            return Ok(());
+        }
+        let key = key_of(producer);
+        {
+            let mut watches = lock(&this.watches);
+            let new = || Watch { producer: Arc::downgrade(producer), sockets: None, count: 0 };
+            let watch = watches.entry(key).or_insert_with(new);
+            if watch.sockets.is_some() {
+                return Ok(());
+            }
+            watch.count = if producer.is_lone() { watch.count + 1 } else { 0 };
+            if watch.count < PATIENCE {
+                return Ok(());
+            }
+            watch.count = 0;
+        }
+        this.forget_dead(running)?;
+        let Ok(sockets) = producer.watch() else { return Ok(()) };
+        running.call_method1("add_reader", (sockets.as_raw_fd(), slf.getattr("turn")?, key))?;
+        if let Some(watch) = lock(&this.watches).get_mut(&key) {
+            watch.sockets = Some(sockets);
+        }
+        Ok(())
+    }
+
+    /// Ends the watches of producers that are gone.
+    fn forget_dead(&self, running: &Bound<'_, PyAny>) -> PyResult<()> {
+        let is_dead = |watch: &Watch| watch.producer.upgrade().is_none_or(|p| p.check().is_err());
+        let dead: Vec<usize> = lock(&self.watches).iter().filter(|(_, w)| is_dead(w)).map(|(key, _)| *key).collect();
+        dead.into_iter().try_for_each(|key| self.unwatch(running, key, true))
+    }
+
+    fn unwatch(&self, running: &Bound<'_, PyAny>, key: usize, forget: bool) -> PyResult<()> {
+        let sockets = match (&mut *lock(&self.watches), forget) {
+            (watches, true) => watches.remove(&key).and_then(|watch| watch.sockets),
+            (watches, false) => watches.get_mut(&key).and_then(|watch| watch.sockets.take()),
+        };
+        if let Some(sockets) = sockets {
+            running.call_method1("remove_reader", (sockets.as_raw_fd(),))?;
+        }
+        Ok(())
+    }
+
+    fn settle(&self, py: Python<'_>, ids: Vec<u64>) -> PyResult<()> {
         let mut result = Ok(());
         for id in ids {
             let parked = lock(&self.parked).remove(&id);
@@ -117,6 +184,52 @@ impl Bridge {
             }
         }
         result
+    }
+}
+
+fn key_of(producer: &Arc<Producer>) -> usize {
+    // As long as a `Weak` is kept, nothing else gets the place.
+    Arc::as_ptr(producer).addr()
+}
+
+/// The running loop, if there is one, watches a producer's sockets no more.
+pub(super) fn forget(py: Python<'_>, producer: &Arc<Producer>) -> PyResult<()> {
+    let Ok(running) = running_loop(py) else { return Ok(()) };
+    known_bridge_of(&running).map_or(Ok(()), |bridge| bridge.get().unwatch(&running, key_of(producer), true))
+}
+
+#[pymethods]
+impl Bridge {
+    /// Settles the futures whose turn has come; the loop calls it.
+    fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        // Read first: an id pushed after this writes a byte again.
+        let mut bytes = [0; 64];
+        let _ = (&self.reader).read(&mut bytes);
+        let ids = std::mem::take(&mut lock(&self.queue.waiting).ids);
+        self.settle(py, ids)
+    }
+
+    /// Does a producer's work, whose sockets the loop watches; the loop calls it when something happened to them.
+    fn turn(&self, py: Python<'_>, key: usize) -> PyResult<()> {
+        let producer = lock(&self.watches).get(&key).and_then(|watch| watch.producer.upgrade());
+        let Some(producer) = producer.filter(|p| p.check().is_ok()) else {
+            return self.unwatch(&running_loop(py)?, key, true);
+        };
+        lock(&self.queue.waiting).in_turn = true;
+        let was_ours = producer.work();
+        let ids = {
+            let mut waiting = lock(&self.queue.waiting);
+            waiting.in_turn = false;
+            std::mem::take(&mut waiting.ids)
+        };
+        let count = lock(&self.watches).get_mut(&key).map_or(0, |watch| {
+            watch.count = if was_ours { 0 } else { watch.count + 1 };
+            watch.count
+        });
+        if count >= PATIENCE {
+            self.unwatch(&running_loop(py)?, key, false)?;
+        }
+        self.settle(py, ids)
     }
 }
 
@@ -138,7 +251,7 @@ impl Parked {
 
 /// The I/O threads' side of a bridge.
 struct Queue {
-    ids: Mutex<Vec<u64>>,
+    waiting: Mutex<Waiting>,
     writer: UnixStream,
     call: OnceLock<Call>,
 }
@@ -148,14 +261,21 @@ struct Call {
     drain: Py<PyAny>,
 }
 
+#[derive(Default)]
+struct Waiting {
+    ids: Vec<u64>,
+    /// Whether the loop does a producer's work now, and looks here at its end.
+    in_turn: bool,
+}
+
 impl Queue {
     fn push(&self, id: u64) {
-        let first = {
-            let mut ids = lock(&self.ids);
-            ids.push(id);
-            ids.len() == 1
+        let is_news = {
+            let mut waiting = lock(&self.waiting);
+            waiting.ids.push(id);
+            waiting.ids.len() == 1 && !waiting.in_turn
         };
-        if !first {
+        if !is_news {
             return;
         }
         match self.call.get() {

@@ -156,6 +156,14 @@ impl Pending {
         }
     }
 
+    /// Whose record it is.
+    pub(super) fn producer(&self) -> Option<&Arc<client::Producer>> {
+        match (&self.kind, &self.origin) {
+            (Kind::Delivery(_), Origin::Producer(producer)) => Some(producer),
+            _ => None,
+        }
+    }
+
     fn is_done(&self) -> bool {
         match &self.kind {
             Kind::Delivery(pending) => pending.is_done(),

@@ -352,6 +352,7 @@ impl ProducerCore {
     /// Ends the client; what is not sent by then is lost.
     #[pyo3(name = "_close", signature = (timeout))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        event_loop::forget(py, &self.client)?;
         let Ok(flush) = self.client.flush() else { return Ok(()) };
         let end = Deadline::after(timeout);
         if let Some(abort) = self.client.abort_transaction() {
