@@ -9,7 +9,7 @@
 
 use super::pending::Pending;
 use crate::client::{Producer, Sockets};
-use pyo3::exceptions::{PyNotImplementedError, PyStopIteration};
+use pyo3::exceptions::{PyException, PyNotImplementedError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
@@ -149,7 +149,11 @@ impl Bridge {
         }
         this.forget_dead(running)?;
         let Ok(sockets) = producer.watch() else { return Ok(()) };
-        running.call_method1("add_reader", (sockets.as_raw_fd(), slf.getattr("turn")?, key))?;
+        match running.call_method1("add_reader", (sockets.as_raw_fd(), slf.getattr("turn")?, key)) {
+            // A loop that cannot watch pollers does without, as with several records under way.
+            Err(e) if e.is_instance_of::<PyException>(slf.py()) => return Ok(()),
+            result => drop(result?),
+        }
         if let Some(watch) = lock(&this.watches).get_mut(&key) {
             watch.sockets = Some(sockets);
         }
