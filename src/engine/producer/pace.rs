@@ -1,5 +1,5 @@
-//! How far a call that brings many records runs ahead of the network. What waits longer is not sent sooner, but fresh memory
-//! costs a third of what a record costs otherwise, and other threads' records wait behind it.
+//! How far a call that brings many records runs ahead of the network. What waits longer is not sent sooner, takes fresh
+//! memory, each page of which costs a fault, and keeps other threads' records waiting.
 
 /// Bytes that may wait before such a call pauses.
 const STEP: usize = 16 << 20;

@@ -1,10 +1,10 @@
 //! Groups whose members join, leave, stall and die, while links break, nodes go down and the coordinator moves.
 
-use super::{Client, PARTITIONS, World, consumer_config, producer_config, seeds};
+use super::{Client, PARTITIONS, World, consumer_config, producer_config, record, seeds};
 use klamm::engine::consumer::Consumer;
 use klamm::engine::group::{Change, GroupConfig, Place, Protocol, Strategy, assignor};
 use klamm::engine::ops::{Committed, Output};
-use klamm::engine::producer::{NewRecord, Producer};
+use klamm::engine::producer::Producer;
 use klamm::engine::{ErrorKind, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -178,14 +178,7 @@ impl Story {
     fn produce(&mut self, world: &mut World, writer: &mut Client<Producer<u32>>) {
         if world.random.below(5) == 0 && self.sent < 400 {
             let value = self.sent.to_be_bytes();
-            let record = NewRecord {
-                partition: Some((self.sent % PARTITIONS as u32) as i32),
-                timestamp: 1_700_000_000_000,
-                is_timed: false,
-                key: None,
-                value: Some(&value),
-                headers: &[],
-            };
+            let record = record(Some((self.sent % PARTITIONS as u32) as i32), &value);
             let topic = writer.role.topic("t").unwrap();
             writer.role.append(world.now, topic, &record, Some(self.sent)).unwrap();
             self.sent += 1;

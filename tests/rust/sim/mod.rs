@@ -18,7 +18,7 @@ use klamm::api::{
 use klamm::broker::{Cluster, Connection, Node, Options, Output};
 use klamm::compress::Compression;
 use klamm::engine::consumer::{ConsumerConfig, Reset};
-use klamm::engine::producer::{Partitioner, ProducerConfig};
+use klamm::engine::producer::{NewRecord, Partitioner, ProducerConfig};
 use klamm::engine::sasl::Nonces;
 use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time, earliest};
 use klamm::frame::Frames;
@@ -426,6 +426,12 @@ fn producer_config(idempotent: bool, seed: u64) -> ProducerConfig {
         max_in_flight: 5,
         seed,
     }
+}
+
+/// A record of a producer in these stories.
+fn record(partition: Option<i32>, value: &[u8]) -> NewRecord<'_> {
+    let timestamp = 1_700_000_000_000;
+    NewRecord { partition, timestamp, is_timed: false, key: None, value: Some(value), headers: &[] }
 }
 
 fn consumer_config(read_committed: bool) -> ConsumerConfig {

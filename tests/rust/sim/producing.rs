@@ -1,9 +1,9 @@
 //! Producing without transactions, and reading it back.
 
-use super::{PARTITIONS, World, consumer_config, producer_config, seeds};
+use super::{PARTITIONS, World, consumer_config, producer_config, record, seeds};
 use klamm::engine::Time;
 use klamm::engine::consumer::{Consumer, ConsumerConfig};
-use klamm::engine::producer::{NewRecord, Producer, ProducerConfig};
+use klamm::engine::producer::{Producer, ProducerConfig};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -41,14 +41,7 @@ fn tell_of_a_reader(seed: u64, idempotent: bool, count: u32, is_troubled: bool) 
     let settled = world.play(&mut writer, &mut reader, Duration::from_secs(600), |world, writer, _| {
         while story.sent < count && next_send <= world.now {
             let value = story.sent.to_be_bytes();
-            let record = NewRecord {
-                partition: Some((story.sent % PARTITIONS as u32) as i32),
-                timestamp: 1_700_000_000_000,
-                is_timed: false,
-                key: None,
-                value: Some(&value),
-                headers: &[],
-            };
+            let record = record(Some((story.sent % PARTITIONS as u32) as i32), &value);
             let topic = writer.role.topic("t").unwrap();
             writer.role.append(world.now, topic, &record, Some(story.sent)).unwrap();
             story.sent += 1;
@@ -105,8 +98,7 @@ fn a_flush_covers_records_whose_topic_was_not_known_yet() {
     let mut world = World::new(1, 0);
     let mut writer = world.client(Producer::<u32>::new(producer_config(true, 1)));
     let mut reader = world.client(Consumer::<u32>::new(consumer_config(false)));
-    let record =
-        NewRecord { partition: None, timestamp: 1, is_timed: false, key: None, value: Some(b"v"), headers: &[] };
+    let record = record(None, b"v");
     for ticket in 0..10 {
         let topic = writer.role.topic("t").unwrap();
         writer.role.append(world.now, topic, &record, Some(ticket)).unwrap();
@@ -185,14 +177,7 @@ fn a_call_with_many_records_pauses_until_the_network_took_some_of_them() {
     let (mut sent, mut pauses, mut most) = (0, 0, 0);
     let done = world.play(&mut writer, &mut reader, Duration::from_secs(60), |world, writer, _| {
         while sent < 400 && !writer.role.is_paced() {
-            let record = NewRecord {
-                partition: None,
-                timestamp: 1,
-                is_timed: false,
-                key: None,
-                value: Some(&value),
-                headers: &[],
-            };
+            let record = record(None, &value);
             let topic = writer.role.topic("t").unwrap();
             writer.role.append(world.now, topic, &record, None).unwrap();
             sent += 1;

@@ -1,13 +1,13 @@
 //! Share groups whose members acknowledge, give back, stall, leave and die, while links break and nodes go down.
 
-use super::{Client, PARTITIONS, World, producer_config, seeds};
+use super::{Client, PARTITIONS, World, producer_config, record, seeds};
 use bytes::Bytes;
 use klamm::api::header::{ClientId, RequestHeader};
 use klamm::api::{self, describe_configs, incremental_alter_configs as alter};
 use klamm::broker::Connection;
 use klamm::engine::Time;
 use klamm::engine::group::ShareMemberConfig;
-use klamm::engine::producer::{NewRecord, Producer};
+use klamm::engine::producer::Producer;
 use klamm::engine::share::{Acknowledgement, ShareConfig, ShareConsumer};
 use klamm::wire::Writer;
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,14 +192,7 @@ impl Story {
     fn produce(&mut self, world: &mut World, writer: &mut Client<Producer<u32>>) {
         if world.random.below(5) == 0 && self.sent < RECORDS {
             let value = self.sent.to_be_bytes();
-            let record = NewRecord {
-                partition: Some((self.sent % PARTITIONS as u32) as i32),
-                timestamp: 1_700_000_000_000,
-                is_timed: false,
-                key: None,
-                value: Some(&value),
-                headers: &[],
-            };
+            let record = record(Some((self.sent % PARTITIONS as u32) as i32), &value);
             let topic = writer.role.topic("t").unwrap();
             writer.role.append(world.now, topic, &record, Some(self.sent)).unwrap();
             self.sent += 1;

@@ -1,9 +1,9 @@
 //! Transactions under links that break and producers that die: what was committed is read once and in order, what was
 //! aborted is not read, and what nobody knows of is there whole or not at all.
 
-use super::{Client, PARTITIONS, World, consumer_config, producer_config, seeds};
+use super::{Client, PARTITIONS, World, consumer_config, producer_config, record, seeds};
 use klamm::engine::consumer::Consumer;
-use klamm::engine::producer::{NewRecord, Producer};
+use klamm::engine::producer::Producer;
 use klamm::engine::{ErrorKind, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -124,14 +124,7 @@ impl Program {
         if left > 0 {
             let partition = world.random.below(PARTITIONS as u64) as i32;
             let value = self.next_record.to_be_bytes();
-            let record = NewRecord {
-                partition: Some(partition),
-                timestamp: 1_700_000_000_000,
-                is_timed: false,
-                key: None,
-                value: Some(&value),
-                headers: &[],
-            };
+            let record = record(Some(partition), &value);
             let topic = client.role.topic("t");
             if topic.and_then(|t| client.role.append(world.now, t, &record, Some(self.next_record))).is_ok() {
                 self.sent.entry(self.current).or_default().push((partition, self.next_record));
