@@ -391,6 +391,8 @@ class AsyncAdmin(AdminCore):
 
 
 def _plain(topics: Mapping[str, NewTopic]) -> list[tuple[str, int, int, list[tuple[str, str]]]]:
+    if not hasattr(topics, "items") or not all(isinstance(topic, NewTopic) for topic in topics.values()):
+        raise ArgumentError(f"a NewTopic for each name is needed, not {topics!r}", hint='write {"events": NewTopic()}')
     return [(name, t.partitions, t.replication_factor, list(t.configs.items())) for name, t in topics.items()]
 
 

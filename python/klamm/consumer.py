@@ -374,6 +374,7 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         import asyncio
 
         await self._tell_all_go()
+        self._unwatch()
         await asyncio.to_thread(self._close, timeout, handled)
 
     async def _tell_all_go(self) -> None:

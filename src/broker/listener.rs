@@ -382,7 +382,7 @@ impl Server {
             }
             has_read = true;
             let (buffer, missing) = peer.frames.inbox();
-            match peer.stream.receive(&mut self.scratch, buffer, missing)? {
+            match peer.stream.receive(&mut self.scratch, buffer, peer.ended, missing)? {
                 Received::Drained => peer.unread = peer.ended,
                 Received::More => {}
                 // What came before the end is still handled.

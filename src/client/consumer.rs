@@ -4,6 +4,7 @@ use super::config::Config;
 use super::driver::{Serve, Shared};
 use super::keys::Role as ClientRole;
 use super::producer::{OpTicket, op_ticket};
+use super::watch::{Sockets, Watched};
 use super::{Assigned, Error, Pending, Slice, Tokens};
 use crate::engine::consumer::{self, Prepared, Token};
 pub use crate::engine::group::Change;
@@ -23,7 +24,15 @@ pub struct Machine {
     activity: Arc<Activity>,
     /// The reader's progress when it was last looked at.
     seen: u64,
+    /// Whether the last answer with records had few.
+    is_trickle: bool,
 }
+
+/// An answer of so many bytes is read by whoever waits for it; more is read ahead by the I/O thread, while the program looks
+/// at what it has.
+const TRICKLE: usize = 16 << 10;
+/// For how long the I/O thread leaves reading to a program that may not come back.
+const READER_MAY_BE_AWAY: Duration = Duration::from_millis(100);
 
 /// What the reader does, seen without a lock.
 #[derive(Debug, Default)]
@@ -34,6 +43,8 @@ struct Activity {
     waiting: AtomicUsize,
     /// Whether there is a change of partitions to take.
     change: AtomicBool,
+    /// Whether something was asked for since a reader waited last, whose answer the I/O thread has to read.
+    asked: AtomicBool,
 }
 
 impl Machine {
@@ -72,6 +83,11 @@ impl Role for Machine {
     }
 
     fn handle_answer(&mut self, now: Time, answer: Prepared) {
+        if let Prepared::Fetch(_, Ok(fetched)) = &answer
+            && let bytes @ 1.. = fetched.bytes()
+        {
+            self.is_trickle = bytes <= TRICKLE;
+        }
         self.consumer.handle_answer(now, answer);
     }
 
@@ -130,6 +146,10 @@ impl Serve for Machine {
         }
     }
 
+    fn may_stand_by(&self, came: bool) -> Option<Duration> {
+        (came && self.is_trickle && !self.activity.asked.load(Relaxed)).then_some(READER_MAY_BE_AWAY)
+    }
+
     fn fail_all(&mut self, error: &Error) {
         self.consumer.fail_all(error);
     }
@@ -161,8 +181,10 @@ impl Consumer {
         let (read_committed, create_topics) = (role.read_committed, connecting.network.allow_auto_topic_creation);
         let activity = Arc::new(Activity::default());
         let consumer = consumer::Consumer::new(role);
-        let shared =
-            Shared::new(Machine { consumer, wakers: Vec::new(), activity: activity.clone(), seen: 0 }, connecting);
+        let shared = Shared::new(
+            Machine { consumer, wakers: Vec::new(), activity: activity.clone(), seen: 0, is_trickle: false },
+            connecting,
+        );
         Ok(Self {
             shared,
             activity,
@@ -180,6 +202,7 @@ impl Consumer {
     ) -> Result<R, Error> {
         self.shared.check()?;
         let result = f(self.shared.now(), &mut self.shared.role().consumer)?;
+        self.activity.asked.store(true, Relaxed);
         self.shared.wake()?;
         Ok(result)
     }
@@ -305,7 +328,13 @@ impl Consumer {
     /// Waits until [`Consumer::try_poll`] has something, or everything up to the ends was given out.
     pub fn wait_for_records(&self, timeout: Duration) -> bool {
         self.activity.waiting.fetch_add(1, Relaxed);
-        let is_ready = self.shared.wait_until(timeout, Machine::is_ready);
+        let is_trickle = self.shared.role().is_trickle;
+        let is_ready = if is_trickle && !timeout.is_zero() {
+            self.activity.asked.store(false, Relaxed);
+            self.shared.wait_in_place_until(timeout, Machine::is_ready)
+        } else {
+            self.shared.wait_until(timeout, Machine::is_ready)
+        };
         self.activity.waiting.fetch_sub(1, Relaxed);
         self.note_progress();
         is_ready
@@ -318,6 +347,7 @@ impl Consumer {
             drop(role);
             waker.wake();
         } else {
+            self.activity.asked.store(false, Relaxed);
             role.wakers.push(waker);
         }
     }
@@ -503,6 +533,25 @@ impl Consumer {
     /// Ends the client without another word.
     pub fn end(&self) {
         self.shared.close();
+    }
+}
+
+impl Watched for Consumer {
+    fn check(&self) -> Result<(), Error> {
+        self.shared.check()
+    }
+
+    /// Whether the last answer with records had few.
+    fn is_lone(&self) -> bool {
+        self.shared.role().is_trickle
+    }
+
+    fn watch(&self) -> std::io::Result<Sockets> {
+        self.shared.watch()
+    }
+
+    fn work(&self) -> bool {
+        self.shared.work_for_watcher()
     }
 }
 

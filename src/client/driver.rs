@@ -14,7 +14,7 @@ use super::watch::Watchers;
 use super::{Error, ErrorKind, Tokens};
 use crate::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time};
 use crate::net::{Event, Poller, Received, Stream, Wake, resolve, tls};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -32,9 +32,10 @@ pub trait Serve: Role + Sized + 'static {
     fn deliver(done: Self::Done, shared: &Shared<Self>);
     /// Called with the lock held after anything may have changed.
     fn settle(&mut self, _shared: &Shared<Self>) {}
-    /// Whether so little is under way that an event loop may do the I/O thread's work.
-    fn is_quiet(&self) -> bool {
-        false
+    /// For how long the I/O thread may leave its work to callers, so little is under way; `came`: one was there since that
+    /// thread looked last.
+    fn may_stand_by(&self, _came: bool) -> Option<Duration> {
+        None
     }
     /// Ends everything with an error.
     fn fail_all(&mut self, error: &Error);
@@ -45,6 +46,8 @@ pub struct Shared<R: Serve> {
     role: Mutex<R>,
     changed: Condvar,
     waiting: AtomicUsize,
+    /// Others do so in the I/O thread's place.
+    reading: AtomicUsize,
     start: Instant,
     birth: Birth,
     closed: AtomicBool,
@@ -67,6 +70,7 @@ impl<R: Serve> Shared<R> {
             role: Mutex::new(role),
             changed: Condvar::new(),
             waiting: AtomicUsize::new(0),
+            reading: AtomicUsize::new(0),
             start: Instant::now(),
             birth: Birth::now(),
             closed: AtomicBool::new(false),
@@ -109,7 +113,10 @@ impl<R: Serve> Shared<R> {
 
     /// Waits until `ready` holds for the role, or the timeout; says whether it does.
     pub fn wait_until(&self, timeout: Duration, ready: impl Fn(&R) -> bool) -> bool {
-        let deadline = Instant::now() + timeout.min(Duration::from_secs(1 << 30));
+        self.wait_till(Instant::now() + timeout.min(Duration::from_secs(1 << 30)), ready)
+    }
+
+    fn wait_till(&self, deadline: Instant, ready: impl Fn(&R) -> bool) -> bool {
         self.waiting.fetch_add(1, SeqCst);
         let mut role = self.role();
         let mut is_ready = ready(&role);
@@ -126,11 +133,27 @@ impl<R: Serve> Shared<R> {
         is_ready
     }
 
+    /// The same, [in the I/O thread's place](super::lead) if there is one: for who waits often and for little.
+    pub fn wait_in_place_until(self: &Arc<Self>, timeout: Duration, ready: impl Fn(&R) -> bool) -> bool {
+        let deadline = Instant::now() + timeout.min(Duration::from_secs(1 << 30));
+        if Poller::HAS_ROOM {
+            self.reading.fetch_add(1, SeqCst);
+            self.watchers.come_to_read();
+            self.wait_in_place(deadline, || ready(&self.role()));
+            self.watchers.come_to_read();
+            self.reading.fetch_sub(1, SeqCst);
+        }
+        self.wait_till(deadline, ready)
+    }
+
     fn notify(&self) {
         if self.waiting.load(SeqCst) > 0 {
             // A waiter between its check and its wait holds the lock; taking it once orders the two.
             drop(self.role());
             self.changed.notify_all();
+        }
+        if self.reading.load(SeqCst) > 0 {
+            self.call_leader();
         }
     }
 
@@ -271,7 +294,7 @@ impl<R: Serve> Shared<R> {
 const LINGER: Duration = Duration::from_secs(1);
 /// How long the I/O thread sleeps at most after something happened, and for how long after: callers that do its work make
 /// deadlines it does not know of, and need not wake it for those that are later.
-const NAP: Duration = Duration::from_secs(1);
+pub(super) const NAP: Duration = Duration::from_secs(1);
 const NAPS_AFTER: Duration = Duration::from_secs(5);
 
 /// A connection attempt whose host was looked up.
@@ -298,7 +321,7 @@ impl<R: Serve> Drop for End<R> {
 pub(super) struct Driver<R: Serve> {
     poller: Arc<Poller>,
     network: Network<R::Token>,
-    sockets: HashMap<ConnectionId, Socket>,
+    sockets: BTreeMap<ConnectionId, Socket>,
     resolved: Arc<Mutex<Vec<Resolved>>>,
     resolving: Vec<(ConnectionId, String)>,
     unread: Vec<ConnectionId>,
@@ -324,7 +347,7 @@ fn run<R: Serve>(shared: &Arc<Shared<R>>, poller: &Poller) {
         while driver.turn(shared, &mut done) {}
         let until = driver.sleeps_until(shared);
         shared.sleeps_until.store(until.0, SeqCst);
-        let is_watched = shared.watchers.are_there() && driver.is_quiet(shared);
+        let stand_by = shared.watchers.look().and_then(|came| driver.may_stand_by(shared, came));
         drop(guard);
         let has_outcomes = !done.is_empty();
         done.drain(..).for_each(|d| R::deliver(d, shared));
@@ -332,14 +355,17 @@ fn run<R: Serve>(shared: &Arc<Shared<R>>, poller: &Poller) {
             shared.call_leader();
         }
         let mut timeout = (until < Time::NEVER).then(|| until.since(shared.now()));
-        if shared.lead.is_taken() {
-            shared.lead.stand_aside(timeout);
-            continue;
-        }
-        if is_watched {
-            shared.watchers.stand_by(timeout);
-            // What happened meanwhile comes before any deadline.
-            timeout = Some(Duration::ZERO);
+        match stand_by {
+            Some(most) => {
+                shared.watchers.stand_by(timeout.map_or(most, |t| t.min(most)));
+                // What happened meanwhile comes before any deadline.
+                timeout = Some(Duration::ZERO);
+            }
+            None if shared.lead.is_taken() => {
+                shared.lead.stand_aside(timeout);
+                continue;
+            }
+            None => {}
         }
         if let Err(e) = poller.wait(timeout, &mut events) {
             let error = Error::new(ErrorKind::Network, format!("waiting for sockets failed: {e}"));
@@ -354,7 +380,7 @@ impl<R: Serve> Driver<R> {
         Self {
             poller,
             network: Network::new(config),
-            sockets: HashMap::new(),
+            sockets: BTreeMap::new(),
             resolved: Arc::default(),
             resolving: Vec::new(),
             unread: Vec::new(),
@@ -374,9 +400,10 @@ impl<R: Serve> Driver<R> {
         if self.is_active(now) { next.min(now + NAP) } else { next }
     }
 
-    /// Whether an event loop may do the work for now: it is little, and nothing in it takes long, as a login may.
-    pub(super) fn is_quiet(&self, shared: &Shared<R>) -> bool {
-        self.is_active(shared.now()) && self.network.is_settled() && shared.role().is_quiet()
+    /// For how long the work may be left to callers: it is little, and nothing in it takes long, as a login may.
+    pub(super) fn may_stand_by(&self, shared: &Shared<R>, came: bool) -> Option<Duration> {
+        let is_settled = self.is_active(shared.now()) && self.network.is_settled();
+        is_settled.then(|| shared.role().may_stand_by(came)).flatten()
     }
 
     /// Whether something happened a short while ago.
@@ -388,7 +415,7 @@ impl<R: Serve> Driver<R> {
     fn handle(&mut self, shared: &Shared<R>, events: &mut Vec<Event>) {
         self.take_resolved(shared);
         for connection in std::mem::take(&mut self.unread) {
-            self.receive(shared, connection);
+            self.receive(shared, connection, true);
         }
         for event in events.drain(..) {
             self.handle_event(shared, event);
@@ -416,7 +443,7 @@ impl<R: Serve> Driver<R> {
                     && let Some(frames) = self.network.frames(connection)
                 {
                     let (buffer, missing) = frames.inbox();
-                    result = socket.stream.receive(&mut self.scratch, buffer, missing);
+                    result = socket.stream.receive(&mut self.scratch, buffer, true, missing);
                     self.network.handle_received(Time(0), connection);
                 }
                 if !matches!(result, Ok(Received::Drained)) || !self.network.is_unheard(connection) {
@@ -431,20 +458,9 @@ impl<R: Serve> Driver<R> {
         }
     }
 
-    /// One exchange between role and network, with the outcomes to hand out; says whether there may be more to do.
+    /// One exchange between network and role, with the outcomes to hand out; says whether there is more to do.
     fn turn(&mut self, shared: &Shared<R>, done: &mut Vec<R::Done>) -> bool {
         let now = shared.now();
-        let mut packets = Vec::new();
-        let known = done.len();
-        let mut role = shared.role();
-        role.handle_timeout(now);
-        let wish = role.poll_wish();
-        packets.extend(std::iter::from_fn(|| role.poll_send(now)));
-        done.extend(std::iter::from_fn(|| role.poll_done()));
-        role.settle(shared);
-        drop(role);
-        let mut changed = done.len() > known;
-
         if let Some(tokens) = &shared.tokens {
             if let Some(token) = tokens.take() {
                 self.network.handle_token(now, token);
@@ -457,6 +473,36 @@ impl<R: Serve> Driver<R> {
             }
         }
         self.network.handle_timeout(now);
+        let prepared: Vec<R::Prepared> = std::iter::from_fn(|| self.network.poll_answer()).map(R::prepare).collect();
+        let (cluster, unreachable) = (self.network.poll_cluster(), self.network.poll_unreachable());
+
+        let known = done.len();
+        let mut changed = !prepared.is_empty() || cluster.is_some() || unreachable.is_some();
+        let mut role = shared.role();
+        // What is over is over, whatever came at the same moment; and what came may be due at once.
+        role.handle_timeout(now);
+        if let Some(cluster) = &cluster {
+            role.handle_cluster(now, cluster);
+            *shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        if let Some(error) = unreachable {
+            role.handle_unreachable(now, &error);
+            *shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
+        prepared.into_iter().for_each(|p| role.handle_answer(now, p));
+        if changed {
+            role.handle_timeout(now);
+        }
+        let wish = role.poll_wish();
+        let packets: Vec<R::Packet> = std::iter::from_fn(|| role.poll_send(now)).collect();
+        done.extend(std::iter::from_fn(|| role.poll_done()));
+        role.settle(shared);
+        drop(role);
+        changed |= done.len() > known;
+        if changed {
+            shared.notify();
+        }
+
         if let Some(wish) = wish {
             self.network.wish(now, wish);
         }
@@ -467,32 +513,7 @@ impl<R: Serve> Driver<R> {
             self.network.submit(now, R::pack(packet));
         }
         self.act(shared);
-        let mut prepared = Vec::new();
-        while let Some(answer) = self.network.poll_answer() {
-            prepared.push(R::prepare(answer));
-        }
-        let (cluster, unreachable) = (self.network.poll_cluster(), self.network.poll_unreachable());
-        let more = !prepared.is_empty() || cluster.is_some();
-        if more || unreachable.is_some() {
-            let mut role = shared.role();
-            if let Some(cluster) = &cluster {
-                role.handle_cluster(now, cluster);
-                *shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            }
-            if let Some(error) = unreachable {
-                role.handle_unreachable(now, &error);
-                *shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            }
-            prepared.into_iter().for_each(|p| role.handle_answer(now, p));
-            done.extend(std::iter::from_fn(|| role.poll_done()));
-            role.settle(shared);
-            drop(role);
-            changed = true;
-        }
-        if changed {
-            shared.notify();
-        }
-        more
+        self.network.has_news()
     }
 
     /// Does what the network wants done to its sockets.
@@ -594,7 +615,7 @@ impl<R: Serve> Driver<R> {
             self.flush(shared, connection);
         }
         if event.readable {
-            self.receive(shared, connection);
+            self.receive(shared, connection, event.ended);
         }
     }
 
@@ -607,13 +628,13 @@ impl<R: Serve> Driver<R> {
             Ok(()) => {}
             Err(e) => {
                 // What the broker said before it hung up explains more than a failed write.
-                self.receive(shared, connection);
+                self.receive(shared, connection, true);
                 self.lost_to(shared, connection, &e);
             }
         }
     }
 
-    fn receive(&mut self, shared: &Shared<R>, connection: ConnectionId) {
+    fn receive(&mut self, shared: &Shared<R>, connection: ConnectionId, to_end: bool) {
         let Some(socket) = self.sockets.get_mut(&connection) else {
             return;
         };
@@ -622,7 +643,7 @@ impl<R: Serve> Driver<R> {
         };
         let (buffer, missing) = frames.inbox();
         let before = buffer.len();
-        let result = socket.stream.receive(&mut self.scratch, buffer, missing);
+        let result = socket.stream.receive(&mut self.scratch, buffer, to_end, missing);
         if buffer.len() > before {
             self.network.handle_received(shared.now(), connection);
         }

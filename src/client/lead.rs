@@ -3,7 +3,8 @@
 //! tell it. When it leaves, the other one is asleep where it always was. Only if that woke for a reason of its own
 //! meanwhile, it stands aside until the caller has left.
 //!
-//! It does not pay for readers: answers to fetches come in pieces, and the second one wakes the other thread.
+//! Readers of records that come one by one do the same. Answers to fetches come in pieces, and the second one may wake the
+//! I/O thread, which then [stands by](super::watch) as for an event loop.
 
 use super::driver::{Serve, Shared};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -135,7 +135,7 @@ impl LegacyConnection {
                 stream.flush(poller)?;
                 loop {
                     let (buffer, missing) = frames.inbox();
-                    match stream.receive(&mut self.scratch, buffer, missing)? {
+                    match stream.receive(&mut self.scratch, buffer, true, missing)? {
                         Received::Drained => break,
                         Received::More => {}
                         Received::End => {

@@ -37,7 +37,8 @@ pub use legacy::LegacyConnection;
 pub use pending::{Pending, Promise};
 pub use producer::{
     Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, Offsets, PAUSE, Producer, RecordMetadata,
-    Sockets, TopicIndex, TopicMetrics,
+    TopicIndex, TopicMetrics,
 };
 pub use share_consumer::ShareConsumer;
 pub use tokens::Tokens;
+pub use watch::{Sockets, Watched};

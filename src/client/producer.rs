@@ -1,9 +1,10 @@
 //! The producer as callers see it.
 
 use super::config::Config;
-use super::driver::{Serve, Shared};
+use super::driver::{NAP, Serve, Shared};
 use super::keys::Role as ClientRole;
-use super::{Error, ErrorKind, Pending, Promise, Tokens, watch};
+use super::watch::{Sockets, Watched};
+use super::{Error, ErrorKind, Pending, Promise, Tokens};
 pub use crate::engine::group::GroupMetadata;
 use crate::engine::ops::{OpToken, Ops, Output, Partitions};
 use crate::engine::producer::{self, Event, Packet};
@@ -44,17 +45,6 @@ pub struct Failure {
 }
 
 type Ticket = Promise<RecordMetadata>;
-
-/// A producer's sockets while an event loop watches them: until this is dropped.
-pub struct Sockets(watch::Sockets<Machine>);
-
-#[cfg(unix)]
-impl std::os::fd::AsRawFd for Sockets {
-    /// Readable when something happened to a socket.
-    fn as_raw_fd(&self) -> std::os::fd::RawFd {
-        self.0.as_raw_fd()
-    }
-}
 pub(super) type OpTicket = Box<dyn FnOnce(Result<Output, Error>) + Send>;
 
 /// Makes a pending value of an operation's output.
@@ -224,8 +214,8 @@ impl Serve for Machine {
         }
     }
 
-    fn is_quiet(&self) -> bool {
-        self.producer.outstanding() <= 1
+    fn may_stand_by(&self, _came: bool) -> Option<Duration> {
+        (self.producer.outstanding() <= 1).then_some(NAP)
     }
 
     fn fail_all(&mut self, error: &Error) {
@@ -359,21 +349,6 @@ impl Producer {
             self.shared.wait_in_place(end, || delivery.is_done());
         }
         delivery.wait(end.saturating_duration_since(Instant::now()))
-    }
-
-    /// Whether there is one record without an outcome, and nothing keeps it back.
-    pub fn is_lone(&self) -> bool {
-        self.shared.role().producer.is_lone()
-    }
-
-    /// Has an event loop watch the sockets, which then calls [`Producer::work`] when something happened to them.
-    pub fn watch(&self) -> std::io::Result<Sockets> {
-        self.shared.watch().map(Sockets)
-    }
-
-    /// Does what there is to do for sockets that are watched; says whether that was left to the caller.
-    pub fn work(&self) -> bool {
-        self.shared.work_for_watcher()
     }
 
     /// Whether callers want a full buffer to be an error at once.
@@ -557,6 +532,25 @@ impl Producer {
         }
         let message = format!("{left} records had no outcome when the producer was closed after {timeout:?}");
         Err(Error::new(ErrorKind::Timeout, message).with_hint("close later, or wait for deliveries first"))
+    }
+}
+
+impl Watched for Producer {
+    fn check(&self) -> Result<(), Error> {
+        self.shared.check()
+    }
+
+    /// Whether there is one record without an outcome, and nothing keeps it back.
+    fn is_lone(&self) -> bool {
+        self.shared.role().producer.is_lone()
+    }
+
+    fn watch(&self) -> std::io::Result<Sockets> {
+        self.shared.watch()
+    }
+
+    fn work(&self) -> bool {
+        self.shared.work_for_watcher()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::api::{self, ErrorCode, Info, Release, api_versions, metadata, sasl_au
 use crate::frame::{BadLength, Frames};
 use crate::wire::{self, Reader, Wire, Writer};
 use bytes::Bytes;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,7 +146,7 @@ pub struct Connection<T> {
     client_id: String,
     address: String,
     frames: Frames,
-    versions: HashMap<i16, (i16, i16)>,
+    versions: BTreeMap<i16, (i16, i16)>,
     /// What the broker was found to be that cannot say it.
     release: Option<Release>,
     /// The epoch of the cluster's features and its `transaction.version`, if the broker said.
@@ -229,7 +229,7 @@ impl<T> Connection<T> {
             client_id,
             address,
             frames: Frames::new(if proof.is_some() { MAX_LOGIN_FRAME.min(max_frame) } else { max_frame }),
-            versions: HashMap::new(),
+            versions: BTreeMap::new(),
             release: None,
             transaction_version: None,
             in_flight: VecDeque::new(),

@@ -80,7 +80,7 @@ pub enum Action {
 pub struct Network<T> {
     config: NetworkConfig,
     peers: BTreeMap<PeerId, Peer<T>>,
-    connections: HashMap<ConnectionId, PeerId>,
+    connections: BTreeMap<ConnectionId, PeerId>,
     /// How to begin with addresses that did not say their versions when they were first asked.
     greetings: HashMap<(String, u16), Greeting>,
     /// Addresses that said their versions: whatever happens, there is no broker before 0.10.
@@ -114,7 +114,7 @@ impl<T> Network<T> {
         let mut this = Self {
             metadata_backoff: Backoff::new(first, max, config.seed),
             peers: BTreeMap::new(),
-            connections: HashMap::new(),
+            connections: BTreeMap::new(),
             greetings: HashMap::new(),
             said_versions: HashSet::new(),
             next_connection: 0,
@@ -597,6 +597,11 @@ impl<T> Network<T> {
     /// Why no broker can be reached, if that became so since the last call.
     pub fn poll_unreachable(&mut self) -> Option<Error> {
         self.unreachable.take()
+    }
+
+    /// Whether one of the three has something.
+    pub fn has_news(&self) -> bool {
+        !self.answers.is_empty() || self.cluster_changed || self.unreachable.is_some()
     }
 
     /// When, after now, [`Network::handle_timeout`] has something to do.

@@ -68,6 +68,9 @@ pub struct Poller {
 }
 
 impl Poller {
+    /// Whether two threads can wait in one poller.
+    pub const HAS_ROOM: bool = cfg!(target_os = "linux");
+
     /// A poller without sockets.
     #[allow(clippy::disallowed_methods, reason = "others register sockets while one thread waits")]
     pub fn new() -> io::Result<Self> {

@@ -83,7 +83,7 @@ impl Stream {
             return Err(failed(session.cut_short()));
         }
         // A server says nothing after the handshake before it is asked.
-        let result = self.receive(scratch, &mut BytesMut::new(), |_| 0);
+        let result = self.receive(scratch, &mut BytesMut::new(), true, |_| 0);
         match (result, self.session.as_ref().filter(|s| s.is_handshaking())) {
             (Ok(Received::End), Some(session)) => Err(failed(session.cut_short())),
             (Err(e), Some(session)) if Failure::of(&e).is_none() => Err(failed(session.cut_short())),
@@ -113,11 +113,13 @@ impl Stream {
     }
 
     /// Appends what has arrived to `buf`, in which so many bytes are `missing`; `scratch` is the poller thread's buffer, see
-    /// [`Stream::scratch`]. What TLS makes impossible is a [`Failure`].
+    /// [`Stream::scratch`]. `to_end`: no [`Event`](super::Event) will tell that the peer closed its side, so a read that comes
+    /// short is not enough. What TLS makes impossible is a [`Failure`].
     pub fn receive(
         &mut self,
         scratch: &mut [u8],
         buf: &mut BytesMut,
+        to_end: bool,
         missing: impl Fn(&[u8]) -> usize,
     ) -> io::Result<Received> {
         for _ in 0..4 {
@@ -127,6 +129,7 @@ impl Stream {
                 buf.reserve(missing.min(MAX_RESERVED));
             }
             let is_direct = is_large && self.session.is_none();
+            let mut asked = scratch.len();
             let result = if is_direct {
                 // The zeros are not worth unsafe code, as long as they are few more than the bytes that take their place.
                 let room = missing.min(self.usual);
@@ -134,6 +137,7 @@ impl Stream {
                 let result = self.tcp.read(buf.get_mut(start..).unwrap_or_default());
                 let read = result.as_ref().map_or(0, |n| *n);
                 buf.truncate(start + read);
+                asked = room;
                 self.usual = if read == room { 2 * room } else { read }.clamp(READ_SIZE, MAX_DIRECT);
                 result
             } else {
@@ -141,19 +145,22 @@ impl Stream {
             };
             match result {
                 Ok(0) => return Ok(Received::End),
-                Ok(_) if is_direct => {}
                 Ok(n) => {
-                    // Readiness is reported once: a short read may hide the end of the stream behind it.
-                    let arrived = scratch.get(..n).unwrap_or_default();
-                    let Some(session) = &mut self.session else {
-                        buf.extend_from_slice(arrived);
-                        continue;
-                    };
-                    let result = session.receive(arrived, buf);
-                    // The peer learns what went wrong, if it still listens.
-                    let written = self.write_handshake();
-                    result.map_err(failed)?;
-                    written?;
+                    let arrived = if is_direct { None } else { scratch.get(..n) };
+                    match (arrived, &mut self.session) {
+                        (Some(arrived), Some(session)) => {
+                            let result = session.receive(arrived, buf);
+                            // The peer learns what went wrong, if it still listens.
+                            let written = self.write_handshake();
+                            result.map_err(failed)?;
+                            written?;
+                        }
+                        (Some(arrived), None) => buf.extend_from_slice(arrived),
+                        (None, _) => {}
+                    }
+                    if n < asked && !to_end {
+                        return Ok(Received::Drained);
+                    }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Received::Drained),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

@@ -293,7 +293,13 @@ impl ConsumerCore {
     #[pyo3(name = "_ready")]
     fn ready<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.check(py)?;
-        event_loop::park(py, None, |waker| self.client.on_records(waker))
+        event_loop::park(py, None, Some(self.client.clone()), |waker| self.client.on_records(waker))
+    }
+
+    /// Has the running loop watch the sockets no more.
+    #[pyo3(name = "_unwatch")]
+    fn unwatch(&self, py: Python<'_>) -> PyResult<()> {
+        event_loop::forget(py, &(self.client.clone() as _))
     }
 
     /// Reads these partitions: `(topic, partition, offset or None, end offset or None)`.

@@ -5,10 +5,11 @@
 //! callback takes the whole queue and settles the futures. Python objects never leave the loop's side. A loop that
 //! cannot watch sockets (Windows' proactor) is called through `call_soon_threadsafe` instead.
 //!
-//! A loop that awaits a producer's records one by one watches its sockets as well, and needs no bridge for their outcomes.
+//! A loop that awaits a producer's records one by one, or a consumer's as they trickle in, watches the client's sockets as
+//! well, and needs no bridge for what comes there.
 
 use super::pending::Pending;
-use crate::client::{Producer, Sockets};
+use crate::client::{Sockets, Watched};
 use pyo3::exceptions::{PyException, PyNotImplementedError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -23,10 +24,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Wake, Waker};
 
 /// A future of the running loop that settles when the waker given to `register` is called: with the outcome of
-/// `pending`, or with None.
+/// `pending`, or with None. `client`: where it may come from.
 pub(super) fn park<'py>(
     py: Python<'py>,
     pending: Option<&Bound<'py, Pending>>,
+    client: Option<Arc<dyn Watched>>,
     register: impl FnOnce(Waker),
 ) -> PyResult<Bound<'py, PyAny>> {
     let running = running_loop(py)?;
@@ -37,8 +39,8 @@ pub(super) fn park<'py>(
     let parked = Parked { future: future.clone().unbind(), pending: pending.map(|p| p.clone().unbind()) };
     lock(&this.parked).insert(id, parked);
     register(Arc::new(Slot { id, queue: this.queue.clone() }).into());
-    if let Some(producer) = pending.and_then(|p| p.get().producer()) {
-        Bridge::note_wait(&bridge, &running, producer)?;
+    if let Some(client) = client {
+        Bridge::note_wait(&bridge, &running, &client)?;
     }
     Ok(future)
 }
@@ -79,16 +81,16 @@ pub(super) struct Bridge {
     reader: UnixStream,
     parked: Mutex<HashMap<u64, Parked>>,
     next: AtomicU64,
-    /// Producers whose records are awaited here, by where they are.
+    /// Clients whose records are awaited here, by where they are.
     watches: Mutex<HashMap<usize, Watch>>,
 }
 
-/// How often in a row the loop has to await a lone record before it watches the producer's sockets, and how often these may
+/// How often in a row the loop has to await a lone record before it watches the client's sockets, and how often these may
 /// turn out to be the I/O thread's business before it leaves them alone.
 const PATIENCE: u32 = 8;
 
 struct Watch {
-    producer: Weak<Producer>,
+    client: Weak<dyn Watched>,
     sockets: Option<Sockets>,
     /// What was so in a row: lone records without sockets, turns in vain with them.
     count: u32,
@@ -128,27 +130,27 @@ impl Bridge {
     }
 
     /// The loop awaits a record.
-    fn note_wait(slf: &Bound<'_, Self>, running: &Bound<'_, PyAny>, producer: &Arc<Producer>) -> PyResult<()> {
+    fn note_wait(slf: &Bound<'_, Self>, running: &Bound<'_, PyAny>, client: &Arc<dyn Watched>) -> PyResult<()> {
         let this = slf.get();
         if this.queue.call.get().is_some() {
             return Ok(());
         }
-        let key = key_of(producer);
+        let key = key_of(client);
         {
             let mut watches = lock(&this.watches);
-            let new = || Watch { producer: Arc::downgrade(producer), sockets: None, count: 0 };
+            let new = || Watch { client: Arc::downgrade(client), sockets: None, count: 0 };
             let watch = watches.entry(key).or_insert_with(new);
             if watch.sockets.is_some() {
                 return Ok(());
             }
-            watch.count = if producer.is_lone() { watch.count + 1 } else { 0 };
+            watch.count = if client.is_lone() { watch.count + 1 } else { 0 };
             if watch.count < PATIENCE {
                 return Ok(());
             }
             watch.count = 0;
         }
         this.forget_dead(running)?;
-        let Ok(sockets) = producer.watch() else { return Ok(()) };
+        let Ok(sockets) = client.watch() else { return Ok(()) };
         match running.call_method1("add_reader", (sockets.as_raw_fd(), slf.getattr("turn")?, key)) {
             // A loop that cannot watch pollers does without, as with several records under way.
             Err(e) if e.is_instance_of::<PyException>(slf.py()) => return Ok(()),
@@ -160,9 +162,9 @@ impl Bridge {
         Ok(())
     }
 
-    /// Ends the watches of producers that are gone.
+    /// Ends the watches of clients that are gone.
     fn forget_dead(&self, running: &Bound<'_, PyAny>) -> PyResult<()> {
-        let is_dead = |watch: &Watch| watch.producer.upgrade().is_none_or(|p| p.check().is_err());
+        let is_dead = |watch: &Watch| watch.client.upgrade().is_none_or(|c| c.check().is_err());
         let dead: Vec<usize> = lock(&self.watches).iter().filter(|(_, w)| is_dead(w)).map(|(key, _)| *key).collect();
         dead.into_iter().try_for_each(|key| self.unwatch(running, key, true))
     }
@@ -191,15 +193,15 @@ impl Bridge {
     }
 }
 
-fn key_of(producer: &Arc<Producer>) -> usize {
+fn key_of(client: &Arc<dyn Watched>) -> usize {
     // As long as a `Weak` is kept, nothing else gets the place.
-    Arc::as_ptr(producer).addr()
+    Arc::as_ptr(client).addr()
 }
 
-/// The running loop, if there is one, watches a producer's sockets no more.
-pub(super) fn forget(py: Python<'_>, producer: &Arc<Producer>) -> PyResult<()> {
+/// The running loop, if there is one, watches a client's sockets no more.
+pub(super) fn forget(py: Python<'_>, client: &Arc<dyn Watched>) -> PyResult<()> {
     let Ok(running) = running_loop(py) else { return Ok(()) };
-    known_bridge_of(&running).map_or(Ok(()), |bridge| bridge.get().unwatch(&running, key_of(producer), true))
+    known_bridge_of(&running).map_or(Ok(()), |bridge| bridge.get().unwatch(&running, key_of(client), true))
 }
 
 #[pymethods]
@@ -213,14 +215,14 @@ impl Bridge {
         self.settle(py, ids)
     }
 
-    /// Does a producer's work, whose sockets the loop watches; the loop calls it when something happened to them.
+    /// Does a client's work, whose sockets the loop watches; the loop calls it when something happened to them.
     fn turn(&self, py: Python<'_>, key: usize) -> PyResult<()> {
-        let producer = lock(&self.watches).get(&key).and_then(|watch| watch.producer.upgrade());
-        let Some(producer) = producer.filter(|p| p.check().is_ok()) else {
+        let client = lock(&self.watches).get(&key).and_then(|watch| watch.client.upgrade());
+        let Some(client) = client.filter(|c| c.check().is_ok()) else {
             return self.unwatch(&running_loop(py)?, key, true);
         };
         lock(&self.queue.waiting).in_turn = true;
-        let was_ours = producer.work();
+        let was_ours = client.work();
         let ids = {
             let mut waiting = lock(&self.queue.waiting);
             waiting.in_turn = false;
@@ -268,7 +270,7 @@ struct Call {
 #[derive(Default)]
 struct Waiting {
     ids: Vec<u64>,
-    /// Whether the loop does a producer's work now, and looks here at its end.
+    /// Whether the loop does a client's work now, and looks here at its end.
     in_turn: bool,
 }
 

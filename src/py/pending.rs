@@ -231,7 +231,10 @@ impl Pending {
         this.origin.check(py)?;
         match this.get(py) {
             Some(outcome) => Ok(Ready::new(py, outcome?)?.into_any()),
-            None => event_loop::park(py, Some(slf), |waker| this.on_done(waker))?.call_method0("__await__"),
+            None => {
+                let producer = this.producer().map(|p| p.clone() as _);
+                event_loop::park(py, Some(slf), producer, |waker| this.on_done(waker))?.call_method0("__await__")
+            }
         }
     }
 

@@ -248,7 +248,7 @@ impl ProducerCore {
     fn room_future<'py>(&self, py: Python<'py>, done: usize) -> PyResult<Bound<'py, PyAny>> {
         self.client.check().map_err(|e| raise(py, &e))?;
         self.refuse_to_wait(py, done)?;
-        event_loop::park(py, None, |waker| self.client.on_room(waker))
+        event_loop::park(py, None, None, |waker| self.client.on_room(waker))
     }
 
     /// The error for having waited that long in vain.
@@ -352,7 +352,7 @@ impl ProducerCore {
     /// Ends the client; what is not sent by then is lost.
     #[pyo3(name = "_close", signature = (timeout))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        event_loop::forget(py, &self.client)?;
+        event_loop::forget(py, &(self.client.clone() as _))?;
         let Ok(flush) = self.client.flush() else { return Ok(()) };
         let end = Deadline::after(timeout);
         if let Some(abort) = self.client.abort_transaction() {

@@ -275,7 +275,7 @@ impl ShareConsumerCore {
     #[pyo3(name = "_ready")]
     fn ready<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.check(py)?;
-        event_loop::park(py, None, |waker| self.client.on_records(waker))
+        event_loop::park(py, None, None, |waker| self.client.on_records(waker))
     }
 
     /// Says what became of a record, or of several.

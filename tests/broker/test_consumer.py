@@ -268,6 +268,9 @@ def test_topics_are_made_described_and_deleted(style, broker, topic):
         assert all(part.leader in nodes and part.leader in part.isr for part in described.partitions)
         with pytest.raises(klamm.errors.TopicAlreadyExistsError):
             admin.create_topics({topic: klamm.NewTopic()})
+        for unfit in [topic], {topic: 3}:
+            with pytest.raises(klamm.errors.ArgumentError, match="NewTopic for each name"):
+                admin.create_topics(unfit)
         admin.delete_topics([topic])
         assert topic not in admin.list_topics()
         with pytest.raises(klamm.errors.UnknownTopicOrPartitionError):

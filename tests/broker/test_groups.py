@@ -484,3 +484,16 @@ def test_a_member_does_not_look_for_its_coordinator_again():
             for node in (1, 2, 3):
                 broker.move_coordinator("g", node)
                 consumer.commit(timeout=10)
+
+
+def test_a_topic_that_is_made_while_members_wait_for_their_shares_is_read():
+    """The leader heard of it between its assignment and its own share, and never again."""
+    with DevBroker(auto_create_topics=False) as broker:
+        broker.fault("SyncGroup", "delay", seconds=2)
+        with klamm.Consumer(broker.bootstrap_servers, "g", ["t"], auto_offset_reset="earliest") as consumer:
+            while not broker.requests("SyncGroup"):
+                assert not consumer.poll(timeout=0.01)
+            with klamm.Admin(broker.bootstrap_servers) as admin, klamm.Producer(broker.bootstrap_servers) as producer:
+                admin.create_topics({"t": klamm.NewTopic()})
+                producer.send("t", b"v").result(WAIT_S)
+            assert [record.value for record in consumer.poll(timeout=WAIT_S)] == [b"v"]

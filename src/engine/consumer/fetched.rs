@@ -104,6 +104,13 @@ pub struct FetchedAll {
     pub partitions: Vec<Fetched>,
 }
 
+impl FetchedAll {
+    /// Bytes of all records in it.
+    pub fn bytes(&self) -> usize {
+        self.partitions.iter().flat_map(|p| &p.chunks).map(|chunk| chunk.bytes).sum()
+    }
+}
+
 /// Reads a whole answer.
 pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<FetchedAll, Error> {
     let gives_whole_batches = reply.version >= WHOLE_BATCHES;

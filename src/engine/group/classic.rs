@@ -438,11 +438,16 @@ impl Classic {
 
     pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
         self.contact.cluster = cluster.clone();
-        if let (State::Stable, Some(watched)) = (&self.state, &self.watched) {
-            let grew = watched.iter().find(|(topic, count)| self.count(topic) != **count);
-            if let Some((topic, _)) = grew {
-                self.rejoin = Some(format!("topic {topic} has other partitions"));
-            }
+        if matches!(self.state, State::Stable) {
+            self.look_at_topics();
+        }
+    }
+
+    /// Joins again if a topic has other partitions than when the assignment was made.
+    fn look_at_topics(&mut self) {
+        let mut watched = self.watched.iter().flatten();
+        if let Some((topic, _)) = watched.find(|(topic, count)| self.count(topic) != **count) {
+            self.rejoin = Some(format!("topic {topic} has other partitions"));
         }
     }
 
@@ -628,6 +633,8 @@ impl Classic {
             self.rejoin.get_or_insert_with(|| "partitions were given up for other members".to_owned());
         }
         self.state = State::Stable;
+        // They may have changed while the shares were on their way.
+        self.look_at_topics();
         // Members that start together come one after the other, and whoever comes late waits until all others have heard of it.
         self.beats_every = self.config.heartbeat_interval / FIRST_HEARTBEAT;
         self.heartbeat_at = now + self.beats_every;

@@ -8,7 +8,7 @@ use super::{Credentials, Exchange, Next, gssapi, words};
 use crate::api::{ErrorCode, sasl_authenticate, sasl_handshake};
 use crate::engine::{Error, ErrorKind};
 use bytes::Bytes;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What to send next.
@@ -38,7 +38,7 @@ impl Login {
     pub fn start(
         credentials: &Credentials,
         nonce: &str,
-        versions: &HashMap<i16, (i16, i16)>,
+        versions: &BTreeMap<i16, (i16, i16)>,
     ) -> Result<(Self, Message), Error> {
         let (first, exchange) = credentials.start(nonce)?;
         let newest = |api: &crate::api::Info| versions.get(&api.key).map(|(_, high)| (*high).min(api.max_stable));
