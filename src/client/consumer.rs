@@ -26,6 +26,8 @@ pub struct Machine {
     seen: u64,
     /// Whether the last answer with records had few.
     is_trickle: bool,
+    /// Requests other than fetches that have no answer yet.
+    others: usize,
 }
 
 /// An answer of so many bytes is read by whoever waits for it; more is read ahead by the I/O thread, while the program looks
@@ -43,7 +45,7 @@ struct Activity {
     waiting: AtomicUsize,
     /// Whether there is a change of partitions to take.
     change: AtomicBool,
-    /// Whether something was asked for since a reader waited last, whose answer the I/O thread has to read.
+    /// Whether something was asked for since a reader waited last.
     asked: AtomicBool,
 }
 
@@ -83,10 +85,13 @@ impl Role for Machine {
     }
 
     fn handle_answer(&mut self, now: Time, answer: Prepared) {
-        if let Prepared::Fetch(_, Ok(fetched)) = &answer
-            && let bytes @ 1.. = fetched.bytes()
-        {
-            self.is_trickle = bytes <= TRICKLE;
+        match &answer {
+            Prepared::Fetch(_, Ok(fetched)) => match fetched.bytes() {
+                0 => {}
+                bytes => self.is_trickle = bytes <= TRICKLE,
+            },
+            Prepared::Fetch(_, Err(_)) => {}
+            Prepared::Op(_) | Prepared::Group(_) => self.others = self.others.saturating_sub(1),
         }
         self.consumer.handle_answer(now, answer);
     }
@@ -100,7 +105,9 @@ impl Role for Machine {
     }
 
     fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
-        self.consumer.poll_send(now)
+        let outgoing = self.consumer.poll_send(now)?;
+        self.others += usize::from(!matches!(outgoing.token, Token::Fetch(..)));
+        Some(outgoing)
     }
 
     fn poll_wish(&mut self) -> Option<Wish> {
@@ -147,7 +154,9 @@ impl Serve for Machine {
     }
 
     fn may_stand_by(&self, came: bool) -> Option<Duration> {
-        (came && self.is_trickle && !self.activity.asked.load(Relaxed)).then_some(READER_MAY_BE_AWAY)
+        // A group does not wait for a reader that is away, nor does whoever asked for something.
+        let is_only_fetching = self.others == 0 && !self.activity.asked.load(Relaxed);
+        (came && self.is_trickle && is_only_fetching).then_some(READER_MAY_BE_AWAY)
     }
 
     fn fail_all(&mut self, error: &Error) {
@@ -182,7 +191,7 @@ impl Consumer {
         let activity = Arc::new(Activity::default());
         let consumer = consumer::Consumer::new(role);
         let shared = Shared::new(
-            Machine { consumer, wakers: Vec::new(), activity: activity.clone(), seen: 0, is_trickle: false },
+            Machine { consumer, wakers: Vec::new(), activity: activity.clone(), seen: 0, is_trickle: false, others: 0 },
             connecting,
         );
         Ok(Self {
