@@ -569,3 +569,29 @@ impl Drop for Consumer {
         self.shared.close();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Value;
+
+    /// The test is of who would read, not of how long that takes.
+    #[test]
+    fn reading_is_left_to_a_program_that_comes_back_and_waits_for_nothing_but_a_few_records() {
+        let servers = ("bootstrap.servers".to_owned(), Value::String("127.0.0.1:1".to_owned()));
+        let config = Config::parse(ClientRole::Consumer, [servers]).unwrap();
+        let consumer = Consumer::new(&config).unwrap();
+        let may_stand_by = |came| consumer.shared.role().may_stand_by(came).is_some();
+        assert!(!may_stand_by(true));
+        consumer.shared.role().is_trickle = true;
+        assert!(may_stand_by(true));
+        assert!(!may_stand_by(false));
+        consumer.shared.role().others = 1;
+        assert!(!may_stand_by(true));
+        consumer.shared.role().others = 0;
+        consumer.pause(&[]).unwrap();
+        assert!(!may_stand_by(true));
+        consumer.wait_for_records(Duration::from_millis(1));
+        assert!(may_stand_by(true));
+    }
+}

@@ -113,10 +113,10 @@ impl<R: Serve> Shared<R> {
 
     /// Waits until `ready` holds for the role, or the timeout; says whether it does.
     pub fn wait_until(&self, timeout: Duration, ready: impl Fn(&R) -> bool) -> bool {
-        self.wait_till(Instant::now() + timeout.min(Duration::from_secs(1 << 30)), ready)
+        self.wait_with_deadline(Instant::now() + timeout.min(Duration::from_secs(1 << 30)), ready)
     }
 
-    fn wait_till(&self, deadline: Instant, ready: impl Fn(&R) -> bool) -> bool {
+    fn wait_with_deadline(&self, deadline: Instant, ready: impl Fn(&R) -> bool) -> bool {
         self.waiting.fetch_add(1, SeqCst);
         let mut role = self.role();
         let mut is_ready = ready(&role);
@@ -143,7 +143,7 @@ impl<R: Serve> Shared<R> {
             self.watchers.come_to_read();
             self.reading.fetch_sub(1, SeqCst);
         }
-        self.wait_till(deadline, ready)
+        self.wait_with_deadline(deadline, ready)
     }
 
     fn notify(&self) {
