@@ -153,19 +153,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many tests ran against which broker, and what was skipped, by reason."""
+    """Say what tests report, how many ran against which broker, and what was skipped, by reason."""
+    for report in (value for _, value in _properties(terminalreporter, "report")):
+        terminalreporter.section("report")
+        terminalreporter.write_line(report)
     outcomes: dict[str, Counter[str]] = {name: Counter() for name in BROKERS | SECURED}
-    reasons: Counter[str] = Counter()
-    for outcome in ("passed", "failed", "error", "skipped"):
-        for report in terminalreporter.getreports(outcome):
-            for key, name in getattr(report, "user_properties", ()):  # a file that cannot be imported has none
-                if key == "broker":
-                    outcomes[name][outcome] += 1
-            if outcome == "skipped":
-                reasons[report.longrepr[2].removeprefix("Skipped: ")] += 1
+    for outcome, name in _properties(terminalreporter, "broker"):
+        outcomes[name][outcome] += 1
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in terminalreporter.getreports("skipped"))
     terminalreporter.section("brokers and skips")
     for name, (_, title) in (BROKERS | SECURED).items():
         counted = ", ".join(f"{number} {outcome}" for outcome, number in outcomes[name].items())
         terminalreporter.line(f"against {title}: {counted or 'no tests'}")
     for reason, number in reasons.most_common():
         terminalreporter.line(f"{number} SKIPPED: {reason}")
+
+
+def _properties(terminalreporter: pytest.TerminalReporter, key: str) -> Iterator[tuple[str, str]]:
+    """What tests recorded under a name, each with the test's outcome; a process of pytest-xdist's sends it along."""
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.getreports(outcome):
+            for name, value in getattr(report, "user_properties", ()):  # a file that cannot be imported has none
+                if name == key:
+                    yield outcome, value

@@ -42,6 +42,11 @@ PARTITIONS = 4
 # The topic of small reads and small batches, of ten records each.
 SMALL = 400
 BATCHES = 40
+# As tracing leaves them.
+HEADERS = [
+    {"key": "traceparent", "value": b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+    {"key": "source", "value": b"shop"},
+]
 
 # What klamm is to reach, as so many times as fast as the connector.
 TARGETS = {
@@ -86,15 +91,18 @@ def main() -> None:
 
 
 def fill(bootstrap: str, records: int) -> None:
-    """Write what is read: 16-byte keys and 100-byte values, uncompressed, over all partitions."""
+    """Write what is read: 16-byte keys and 100-byte values, uncompressed, over all partitions; once more with two headers each."""
     with klamm.Admin(bootstrap) as admin:
-        admin.create_topics(dict.fromkeys(("full", "small", "sink"), klamm.NewTopic(PARTITIONS)))
+        admin.create_topics(dict.fromkeys(("full", "headed", "small", "sink"), klamm.NewTopic(PARTITIONS)))
     with klamm.Producer(bootstrap) as producer:
         for first in range(0, records, 100_000):
             numbers = range(first, min(first + 100_000, records))
             keys = pa.array([b"%016d" % number for number in numbers])
             values = pa.array([os.urandom(50).hex().encode() for _ in numbers])
             producer.send_arrow("full", pa.record_batch({"key": keys, "value": values}))
+            headers = pa.array([HEADERS], pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})))
+            headers = headers.take(pa.array([0] * len(numbers)))
+            producer.send_arrow("headed", pa.record_batch({"key": keys, "value": values, "headers": headers}))
         for number in range(SMALL):
             producer.send_nowait("small", b"v" * 100, key=b"%016d" % number, partition=number % PARTITIONS)
         producer.flush()
@@ -115,7 +123,7 @@ def measured(
     runs = iter(range(1_000_000))
 
     def read(source: str, topic: str = "full", **options: str) -> None:
-        expected = records if topic == "full" else SMALL
+        expected = SMALL if topic == "small" else records
         frame = (
             spark.read.format(source)
             .option("kafka.bootstrap.servers", bootstrap)
@@ -161,7 +169,7 @@ def measured(
     for source in sources:
         cases += [
             ("batch read", source, partial(read, source)),
-            ("batch read, headers", source, partial(read, source, includeHeaders="true")),
+            ("batch read, headers", source, partial(read, source, "headed", includeHeaders="true")),
             ("batch read, small", source, partial(read, source, "small")),
             ("batch write", source, partial(write, source)),
             ("stream, one batch", source, partial(one_batch, source)),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Self, Unpack
 
-    from klamm._klamm import ArrowBatch, Deserializers, Pending, Record
+    from klamm._klamm import ArrowBatch, Deserializers, Record
     from klamm.config import Bootstrap, ConsumerConfig
     from klamm.rebalance import RebalanceListener
     from klamm.transaction import GroupMetadata
@@ -74,8 +74,16 @@ class _Consumer(ConsumerCore[K_co, V_co]):
 
         Without an offset a partition starts at the group's committed one if there is a group, or else where
         `auto_offset_reset` says. With end offsets, iteration ends when all of them are reached.
+
+        What was read before is given up as with `unsubscribe()`. An `AsyncConsumer` commits in the background meanwhile; as a
+        member of a group it has to leave that with `await unsubscribe()` first.
         """
-        self._assign([(tp.topic, tp.partition, tp.offset, tp.end_offset) for tp in partitions])
+        if self._is_async and self._is_member:
+            raise ConfigError(
+                "assign cannot await that the consumer leaves its group", hint="await unsubscribe() first"
+            )
+        places = [(tp.topic, tp.partition, tp.offset, tp.end_offset) for tp in partitions]
+        self._assign(places, not self._is_async)
 
     def subscribe(
         self,
@@ -124,7 +132,10 @@ class _Consumer(ConsumerCore[K_co, V_co]):
         return partitions(self._paused())
 
     def lag(self) -> dict[TopicPartition, int | None]:
-        """Return how many records lie between the position and the end of each assigned partition, where that is known."""
+        """Return how many records lie between the position and the end of each assigned partition, where that is known.
+
+        The end is that of what may be read: with `read_committed` it is before the first open transaction.
+        """
         return {TopicPartition(*place): behind for place, behind in self._lag()}
 
     def commit_nowait(self) -> None:
@@ -227,8 +238,12 @@ class Consumer(_Consumer[K_co, V_co]):
         self._unsubscribe()
 
     def close(self, timeout: float | None = None) -> None:
-        """End the client, after committing what the program is done with. Closing twice does nothing."""
-        self._close(timeout, False)
+        """End the client, after committing what the program is done with. Closing twice does nothing.
+
+        A batch that was polled counts as handled, the last record of a loop that was left does not; where handling may
+        raise, `with` knows better. `KafkaTimeoutError` says that the commit was not confirmed in time.
+        """
+        self._close(timeout, None)
 
     def __enter__(self) -> Self:
         return self
@@ -236,7 +251,7 @@ class Consumer(_Consumer[K_co, V_co]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # If it ends well, the last record given out was handled, too.
+        # If it ends well, what was given out last was handled, too; an exception may be about any of it.
         if kind is None:
             self._close(None, True)
         else:
@@ -264,7 +279,7 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
 
     async def _next_record(self) -> Record[K_co, V_co]:
         while True:
-            await self._ready()
+            await self._ready(None)
             await self._follow()
             if ready := self._next_ready():
                 return await ready
@@ -291,10 +306,8 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         records = self._poll(0, max_records)
         if records is None or records:
             return records
-        from klamm._waiting import is_done_within
-
         end = None if timeout is None else time.monotonic() + timeout
-        while await is_done_within(self._ready(), None if end is None else end - time.monotonic()):
+        while await self._ready(None if end is None else end - time.monotonic()):
             await self._follow()
             records = self._poll(0, max_records)
             if records is None or records:
@@ -312,7 +325,7 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
 
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """Return the offset of the next record of a partition."""
-        return await _within(self._position(partition.topic, partition.partition), timeout)
+        return await self._position(partition.topic, partition.partition).within(timeout)
 
     def group_metadata(self) -> GroupMetadata:
         """Return the consumer's place in its group, for a producer's transaction."""
@@ -322,7 +335,7 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None, timeout: float | None = None
     ) -> None:
         """Commit offsets for the group: of the next record to read, by default after every record given out so far."""
-        await _within(self._commit(_committable(offsets)), timeout)
+        await self._commit(_committable(offsets)).within(timeout)
 
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -335,13 +348,13 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the offsets the group has committed with what was kept with them; None where there is none."""
         partitions = list(partitions)
-        return _with_metadata(partitions, await _within(self._committed(_places(partitions)), timeout))
+        return _with_metadata(partitions, await self._committed(_places(partitions)).within(timeout))
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, tuple[int, int] | None]:
         """Return (offset, timestamp) of the first record at or after a time (ms); None where there is none."""
-        return dict(zip(times, await _within(self._list_offsets(_timed(times)), timeout), strict=True))
+        return dict(zip(times, await self._list_offsets(_timed(times)).within(timeout), strict=True))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -357,7 +370,7 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partitions of a topic."""
-        return await _within(self._partitions_for(topic), timeout)
+        return await self._partitions_for(topic).within(timeout)
 
     async def unsubscribe(self) -> None:
         """Read nothing any more: a member tells its listener, commits what the program is done with, and leaves its group."""
@@ -367,10 +380,10 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         await asyncio.to_thread(self._unsubscribe)
 
     async def close(self, timeout: float | None = None) -> None:
-        """End the client, after committing what the program is done with. Closing twice does nothing."""
-        await self._leave(timeout, False)
+        """End the client, after committing what the program is done with, as `Consumer.close`."""
+        await self._leave(timeout, None)
 
-    async def _leave(self, timeout: float | None, handled: bool) -> None:
+    async def _leave(self, timeout: float | None, handled: bool | None) -> None:
         import asyncio
 
         await self._tell_all_go()
@@ -428,12 +441,6 @@ def _offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> dict[T
 
 def _ends(found: Mapping[TopicPartition, tuple[int, int] | None]) -> dict[TopicPartition, int]:
     return {tp: at[0] for tp, at in found.items() if at is not None}
-
-
-async def _within(pending: Pending[T], timeout: float | None) -> T:
-    from klamm._waiting import within
-
-    return await within(pending, timeout)
 
 
 def _pyarrow() -> Any:

@@ -14,7 +14,7 @@
     │   └── OffsetInMessageError    no message of Kafka 0.7 begins at the byte offset that was asked for
     ├── AuthenticationError         broker and client do not accept each other, by TLS or SASL (also some codes)
     ├── FencedError                 another client took over our identity (also some codes)
-    ├── TransactionAbortedError     a transaction ended without effect
+    ├── TransactionAbortedError     a transaction ended without effect: .code of what made it end so
     ├── BufferFullError             the producer's buffer is full, and the call does not wait
     ├── ClosedError                 the client is closed
     └── ForkedClientError           the client was made before a fork
@@ -149,7 +149,14 @@ class FencedError(KafkaError):
 
 
 class TransactionAbortedError(KafkaError):
-    """A transaction ended without effect: consumers that read committed records see nothing of it."""
+    """A transaction ended without effect: consumers that read committed records see nothing of it.
+
+    What made a commit an abort is the `__cause__`, and `code` its error code if a broker refused something.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, code: int | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
 
 
 class BufferFullError(KafkaError):

@@ -8,14 +8,13 @@ consumers: those without deserializers do not know that there are any, and Arrow
 from __future__ import annotations
 
 import time
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from klamm._klamm import Deserializers
 from klamm.errors import ArgumentError, BufferFullError, ConfigError
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from datetime import datetime
     from typing import TypeAlias
@@ -121,10 +120,6 @@ class _Hooked:
     _hooks: Hooks
     _counts: dict[str, tuple[int, float]]
 
-    def _count(self, topic: str) -> int | None:
-        count, until = self._counts.get(topic, (0, 0.0))
-        return count if time.monotonic() < until else None
-
     def _note_count(self, topic: str, partitions: list[int]) -> int:
         self._counts[topic] = len(partitions), time.monotonic() + COUNT_HOLDS_S
         return len(partitions)
@@ -141,6 +136,10 @@ class _Hooked:
 
 class _HookedProducer(_Hooked):
     """The methods of a `Producer` with hooks."""
+
+    def _count(self, topic: str) -> int | None:
+        count, until = self._counts.get(topic, (0, 0.0))
+        return count if time.monotonic() < until else None
 
     def _prepared(self, record: NewRecord) -> NewRecord:
         record = self._hooks.prepared(record)
@@ -182,19 +181,26 @@ class _HookedAsyncProducer(_Hooked):
         if self._needs_partition(record):
             count = self._count(topic)
             if count is None:
-                return self._send_placed(record)
+
+                async def find(timeout: float) -> NewRecord:
+                    partitions = await self.partitions_for(topic, timeout)  # type: ignore[attr-defined]
+                    return self._placed(record, self._note_count(topic, partitions))
+
+                return self._line_here().send_later(self, find)  # type: ignore[attr-defined, no-any-return]
             record = self._placed(record, count)
         return super().send(*record)  # type: ignore[misc, no-any-return]
 
-    def _send_placed(self, record: NewRecord) -> asyncio.Future[RecordMetadata]:
-        import asyncio
+    def _count(self, topic: str) -> int | None:
+        """Return how many partitions there were, if anybody has asked; what is too old is asked for again meanwhile."""
+        count, until = self._counts.get(topic, (None, 0.0))
+        if count is not None and time.monotonic() >= until:
+            self._counts[topic] = count, time.monotonic() + COUNT_HOLDS_S  # not asked for by every record
+            self._partitions_for(topic).add_done_callback(partial(self._take_count, topic))  # type: ignore[attr-defined]
+        return count
 
-        async def send() -> RecordMetadata:
-            partitions = await self.partitions_for(record.topic)  # type: ignore[attr-defined]
-            placed = self._placed(record, self._note_count(record.topic, partitions))
-            return await super(_HookedAsyncProducer, self).send(*placed)  # type: ignore[misc, no-any-return]
-
-        return asyncio.ensure_future(send())
+    def _take_count(self, topic: str, answer: Pending[list[int]]) -> None:
+        if answer.exception() is None:
+            self._note_count(topic, answer.result())
 
     def send_nowait(self, topic: str, *fields: Any, **named: Any) -> Pending[RecordMetadata]:
         """Send a record without waiting; see `AsyncProducer.send_nowait`."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from klamm._klamm import ArrowRows, Pending, ProducerCore
-from klamm.errors import BufferFullError, KafkaError, KafkaTimeoutError
+from klamm.errors import BufferFullError, KafkaError, KafkaTimeoutError, TransactionAbortedError
 from klamm.hooks import Hooks, hooked, sequences
 from klamm.transaction import AsyncTransaction, Transaction
 
@@ -23,7 +23,6 @@ if sys.version_info < (3, 11):
     from exceptiongroup import ExceptionGroup
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable, Iterable, Sequence
     from datetime import datetime
     from types import TracebackType
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from klamm._klamm import Buffer, RecordMetadata
     from klamm.config import Bootstrap, ProducerConfig
     from klamm.hooks import Interceptor, Serializer
+    from klamm.line import Line
     from klamm.metrics import ProducerMetrics
     from klamm.record import HeadersLike
 
@@ -224,8 +224,7 @@ class AsyncProducer(_Producer):
     A record is on its way when `send` returns; `await` waits for its acknowledgement, then or later.
     """
 
-    _line: asyncio.Lock | None = None
-    _in_line = 0
+    _line: Line | None = None
 
     def send(  # type: ignore[override]  # noqa: PLR0917 - as Producer.send
         self,
@@ -236,44 +235,57 @@ class AsyncProducer(_Producer):
         timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
     ) -> Awaitable[RecordMetadata]:
-        """Send a record; await what is returned for its acknowledgement. While the buffer is full, it waits its turn."""
-        if not self._in_line:
+        """Send a record; await what is returned for its acknowledgement.
+
+        While the buffer is full, it waits its turn, at most `max_block_ms` from the call on. A wait that is cancelled before
+        takes the record out of the line.
+        """
+        if self._line is None or not self._line.is_queued():
             try:
                 return self._try_send(topic, value, key, partition, timestamp_ms, headers)
             except BufferFullError:
                 if self._drops:
                     raise
+        return self._line_here().send(self, (topic, value, key, partition, timestamp_ms, headers))
+
+    def _line_here(self) -> Line:
+        """Return the line of the loop that runs now."""
+        from klamm.line import Line
+
+        if self._line is None or not self._line.is_here():
+            self._line = Line()
+        return self._line
+
+    async def _lined_up(self, what: str, timeout: float | None) -> float | None:
+        """Wait until the records in line are appended or have failed; return how much of the timeout is left."""
+        waiting = [] if self._line is None else self._line.waiting()
+        if not waiting:
+            return timeout
         import asyncio
 
-        if self._line is None or not self._in_line:
-            self._line = asyncio.Lock()  # of the loop that runs now
-        self._in_line += 1
-        sending = asyncio.ensure_future(
-            self._send_in_turn(self._line, topic, value, key, partition, timestamp_ms, headers)
-        )
-        sending.add_done_callback(self._out_of_line)  # not in the task: one that is cancelled early never runs
-        return sending
+        end = None if timeout is None else time.monotonic() + timeout
+        _, late = await asyncio.wait(waiting, timeout=timeout)
+        if late:
+            raise KafkaTimeoutError(
+                f"no {what} within {timeout} s: {len(late):,} records waited for room in the buffer, or for their topic",
+                hint="wait longer; they are sent still",
+            )
+        return None if end is None else max(end - time.monotonic(), 0)
 
-    async def _send_in_turn(self, line: asyncio.Lock, *record: Any) -> RecordMetadata:
-        async with line:
-            while True:
-                try:
-                    pending = self._try_send(*record)
-                    break
-                except BufferFullError:
-                    await self._for_room()
-        return await pending
+    def _abandon_line(self) -> None:
+        """Fail the records in line: they are of a transaction that is aborted."""
+        for place in [] if self._line is None else self._line.waiting():
+            place.set_exception(TransactionAbortedError("transaction was aborted"))
 
-    def _out_of_line(self, _: object) -> None:
-        self._in_line -= 1
+    async def _room_within(self, timeout: float, done: int = 0) -> bool:
+        if (pause := self._pause()) is None:
+            return await self._room(done, timeout)
+        if not await self._room(done, min(pause, timeout)):
+            self._run_ahead()
+        return True
 
     async def _for_room(self, done: int = 0) -> None:
-        from klamm._waiting import is_done_within
-
-        if (pause := self._pause()) is not None:
-            if not await is_done_within(self._room(done), pause):
-                self._run_ahead()
-        elif not await is_done_within(self._room(done), self._max_block):
+        if not await self._room_within(self._max_block, done):
             raise self._no_room()
 
     def send_nowait(  # type: ignore[override]  # noqa: PLR0917 - as Producer.send
@@ -316,16 +328,13 @@ class AsyncProducer(_Producer):
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent so far has its outcome; raise an ExceptionGroup of what failed unseen."""
-        from klamm._waiting import within
-
-        await within(self._flush(), timeout)
+        left = await self._lined_up("end of the flush", timeout)
+        await self._flush().within(left)
         self._raise_failures()
 
     async def init_transactions(self, timeout: float | None = None) -> None:
         """Settle what an earlier producer of the same `transactional_id` left open, as `Producer.init_transactions`."""
-        from klamm._waiting import within
-
-        await within(self._init_transactions(), timeout)
+        await self._init_transactions().within(timeout)
 
     def transaction(self) -> AsyncTransaction:
         """Return a transaction for an `async with`, as `Producer.transaction`."""
@@ -333,18 +342,21 @@ class AsyncProducer(_Producer):
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partitions of a topic."""
-        from klamm._waiting import within
-
-        return await within(self._partitions_for(topic), timeout)
+        return await self._partitions_for(topic).within(timeout)
 
     async def close(self, timeout: float | None = None) -> None:
         """Flush, at most for the timeout, and end the client. Closing twice does nothing."""
-        from klamm._waiting import within
-
+        in_line: KafkaTimeoutError | None = None
+        try:
+            timeout = await self._lined_up("end of the flush before the close", timeout)
+        except KafkaTimeoutError as error:
+            in_line, timeout = error, 0
         with suppress(KafkaTimeoutError):  # the end says how many are left
             if self._outstanding():
-                await within(self._flush(), timeout)
+                await self._flush().within(timeout)
         self._end(0)
+        if in_line is not None:
+            raise in_line
 
     async def __aenter__(self) -> Self:
         return self

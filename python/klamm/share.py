@@ -169,25 +169,21 @@ class AsyncShareConsumer(_ShareConsumer[K_co, V_co]):
 
     async def _next_record(self) -> Record[K_co, V_co]:
         while True:
-            await self._ready()
+            await self._ready(None)
             if ready := self._next_ready():
                 return await ready
 
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
         """Return records as soon as there are some, as `ShareConsumer.poll`."""
-        from klamm._waiting import is_done_within
-
         end = None if timeout is None else time.monotonic() + timeout
         while not (records := self._poll(0, max_records)):
-            if not await is_done_within(self._ready(), None if end is None else end - time.monotonic()):
+            if not await self._ready(None if end is None else end - time.monotonic()):
                 break
         return records
 
     async def commit(self, timeout: float | None = None) -> Outcomes:
         """Send acknowledgements, and return what became of them, as `ShareConsumer.commit`."""
-        from klamm._waiting import within
-
-        return await within(self._commit(), timeout)
+        return await self._commit().within(timeout)
 
     async def close(self, timeout: float | None = None) -> None:
         """Send acknowledgements, give back the records in hand, leave the group and end the client."""

@@ -49,19 +49,29 @@ class _Transaction:
     def __init__(self, producer: ProducerCore) -> None:
         self._producer = producer
         self._is_open = False
+        # The end that is under way, and whether it is a commit.
+        self._ending: tuple[Pending[None], bool] | None = None
 
     def _begin(self) -> None:
         self._producer._begin_transaction()  # noqa: SLF001
-        self._is_open = True
+        self._is_open, self._ending = True, None
 
     def _end(self, *, commit: bool) -> Pending[None]:
+        if self._ending is not None and self._ending[1] == commit:
+            return self._ending[0]  # somebody's time to wait was over before
         pending = self._producer._end_transaction(commit)  # noqa: SLF001
-        self._is_open = False
+        self._is_open, self._ending = False, (pending, commit)
         return pending
 
-    def _ended(self) -> None:
+    def _ended(self, pending: Pending[None]) -> None:
+        if pending.done():
+            self._ending = None
         # What failed of the records is in the error of the transaction, or was asked for with an abort.
         self._producer._failures(True)  # noqa: SLF001
+
+    def _is_over(self) -> bool:
+        """Whether there is nothing left to do at the end of a `with`: a commit that was not waited for to its end is."""
+        return not self._is_open and (self._ending is None or not self._ending[1])
 
     def _offsets(
         self, consumer: ConsumerCore[Any, Any] | GroupMetadata, offsets: Mapping[TopicPartition, int] | None
@@ -119,13 +129,14 @@ class Transaction(_Transaction):
         """Wait for every record's acknowledgement, and commit.
 
         Raises TransactionAbortedError if a record was not acknowledged, and FencedError if another producer of the same
-        `transactional_id` took over: nothing is committed then. Raises KafkaTimeoutError if it is not known.
+        `transactional_id` took over: nothing is committed then. Raises KafkaTimeoutError if it is not known: when the timeout
+        is over, call it again to wait on.
         """
         pending = self._end(commit=True)
         try:
             pending.result(timeout)
         finally:
-            self._ended()
+            self._ended(pending)
 
     def abort(self, timeout: float | None = None) -> None:
         """Give up everything sent in it; Deliveries of records that were not sent yet raise TransactionAbortedError."""
@@ -133,7 +144,7 @@ class Transaction(_Transaction):
         try:
             pending.result(timeout)
         finally:
-            self._ended()
+            self._ended(pending)
 
     def __enter__(self) -> Self:
         self._producer._init_transactions().result(None)  # noqa: SLF001
@@ -143,7 +154,7 @@ class Transaction(_Transaction):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._is_open:
+        if self._is_over():
             return
         if kind is None:
             self.commit()
@@ -158,12 +169,20 @@ class Transaction(_Transaction):
 class AsyncTransaction(_Transaction):
     """One transaction of an `AsyncProducer`: the methods of `Transaction`, awaited where those wait."""
 
+    _producer: AsyncProducer
+
     def __init__(self, producer: AsyncProducer) -> None:
         super().__init__(producer)
         self.send = producer.send
         self.send_nowait = producer.send_nowait
         self.send_many = producer.send_many
         self.send_arrow = producer.send_arrow
+
+    def _end(self, *, commit: bool) -> Pending[None]:
+        pending = super()._end(commit=commit)
+        if not commit:
+            self._producer._abandon_line()  # noqa: SLF001
+        return pending
 
     async def commit_offsets(
         self,
@@ -172,29 +191,25 @@ class AsyncTransaction(_Transaction):
         timeout: float | None = None,
     ) -> None:
         """Commit a consumer's offsets with the transaction, as `Transaction.commit_offsets`."""
-        from klamm._waiting import within
-
-        await within(self._offsets(consumer, offsets), timeout)
+        await self._offsets(consumer, offsets).within(timeout)
 
     async def commit(self, timeout: float | None = None) -> None:
         """Wait for every record's acknowledgement, and commit, as `Transaction.commit`."""
-        from klamm._waiting import within
-
+        if self._is_open:
+            timeout = await self._producer._lined_up("end of the transaction", timeout)  # noqa: SLF001
         pending = self._end(commit=True)
         try:
-            await within(pending, timeout)
+            await pending.within(timeout)
         finally:
-            self._ended()
+            self._ended(pending)
 
     async def abort(self, timeout: float | None = None) -> None:
         """Give up everything sent in it, as `Transaction.abort`."""
-        from klamm._waiting import within
-
         pending = self._end(commit=False)
         try:
-            await within(pending, timeout)
+            await pending.within(timeout)
         finally:
-            self._ended()
+            self._ended(pending)
 
     async def __aenter__(self) -> Self:
         await self._producer._init_transactions()  # noqa: SLF001
@@ -204,7 +219,7 @@ class AsyncTransaction(_Transaction):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._is_open:
+        if self._is_over():
             return
         if kind is None:
             await self.commit()

@@ -15,6 +15,7 @@ use arrow_array::{
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, TimeUnit};
+use std::ops::Range;
 
 /// Names that a batch to send may have.
 const NAMES: [&str; 6] = ["value", "key", "headers", "timestamp", "partition", "topic"];
@@ -143,7 +144,10 @@ enum Partitions {
     Int64(Int64Array),
 }
 
-/// One record of a batch to send. Its headers are in the vector that [`Input::row`] was given.
+/// A header's name and value.
+pub type Header<'a> = (&'a str, Option<&'a [u8]>);
+
+/// One record of a batch to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row<'a> {
     /// The topic, if the batch has a column for it.
@@ -156,6 +160,29 @@ pub struct Row<'a> {
     pub key: Option<&'a [u8]>,
     /// The value.
     pub value: Option<&'a [u8]>,
+    /// The headers.
+    pub headers: &'a [Header<'a>],
+}
+
+/// The headers of several rows.
+pub struct RowHeaders<'a> {
+    all: Vec<Header<'a>>,
+    /// Where those of each row end.
+    ends: Vec<usize>,
+    /// What is to be said of the rows behind: they have none, or something is wrong with the first of them.
+    rest: Result<(), String>,
+}
+
+impl<'a> RowHeaders<'a> {
+    /// Those of one of the rows, counted from the first of them.
+    #[inline]
+    pub fn get(&self, row: usize) -> Result<&[Header<'a>], String> {
+        let Some(end) = self.ends.get(row) else {
+            return self.rest.clone().map(|()| [].as_slice());
+        };
+        let start = row.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default();
+        Ok(self.all.get(start..*end).unwrap_or_default())
+    }
 }
 
 /// A batch whose columns are known to be of types that can be sent.
@@ -203,13 +230,25 @@ impl Input {
         self.rows == 0
     }
 
-    /// A record; its headers replace what is in `headers`. The error says which row has a name that is no name.
-    #[inline]
-    pub fn row<'a>(&'a self, row: usize, headers: &mut Vec<(&'a str, Option<&'a [u8]>)>) -> Result<Row<'a>, String> {
-        headers.clear();
-        if let Some(column) = &self.headers {
-            column_headers(column, row, headers)?;
+    /// The headers of rows.
+    pub fn headers(&self, rows: Range<usize>) -> RowHeaders<'_> {
+        let mut found = RowHeaders { all: Vec::new(), ends: Vec::new(), rest: Ok(()) };
+        let Some(column) = &self.headers else {
+            return found;
+        };
+        for row in rows {
+            found.rest = column_headers(column, row, &mut found.all);
+            if found.rest.is_err() {
+                break;
+            }
+            found.ends.push(found.all.len());
         }
+        found
+    }
+
+    /// A record with its headers. The error says which row has a name that is no name.
+    #[inline]
+    pub fn row<'a>(&'a self, row: usize, headers: &'a [Header<'a>]) -> Result<Row<'a>, String> {
         Ok(Row {
             topic: match &self.topic {
                 Some(topic) => topic.text(row)?,
@@ -222,15 +261,12 @@ impl Input {
             timestamp: self.timestamp.as_ref().and_then(|t| t.is_valid(row).then(|| t.value(row))),
             key: self.key.as_ref().and_then(|k| k.get(row)),
             value: self.value.get(row),
+            headers,
         })
     }
 }
 
-fn column_headers<'a>(
-    column: &'a Headers,
-    row: usize,
-    headers: &mut Vec<(&'a str, Option<&'a [u8]>)>,
-) -> Result<(), String> {
+fn column_headers<'a>(column: &'a Headers, row: usize, headers: &mut Vec<Header<'a>>) -> Result<(), String> {
     if column.nulls.as_ref().is_some_and(|n| n.is_null(row)) {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use super::keys::Role as ClientRole;
 use super::producer::{OpTicket, op_ticket};
 use super::watch::{Sockets, Watched};
 use super::{Assigned, Error, Pending, Slice, Tokens};
-use crate::engine::consumer::{self, Prepared, Token};
+use crate::engine::consumer::{self, Prepared, Token, is_late};
 pub use crate::engine::group::Change;
 use crate::engine::group::{GroupMetadata, Work};
 pub use crate::engine::ops::CommittedOffset;
@@ -229,7 +229,7 @@ impl Consumer {
         Ok(pending)
     }
 
-    /// Reads these partitions and no others.
+    /// Reads these partitions and no others. What the reader is done with of those before is committed, with auto commit.
     pub fn assign(&self, assigned: Vec<Assigned>) -> Result<(), Error> {
         self.change(|now, c| {
             c.assign(now, assigned);
@@ -292,6 +292,11 @@ impl Consumer {
     /// Goes back to the first record that the reader did not get.
     pub fn rewind(&self, topic: &str, partition: i32, offset: i64) {
         self.shared.role().consumer.rewind(topic, partition, offset);
+    }
+
+    /// Whether the group says what is read.
+    pub fn is_member(&self) -> bool {
+        self.shared.role().consumer.is_member()
     }
 
     /// Who the consumer is in its group, if it has one.
@@ -358,6 +363,14 @@ impl Consumer {
         } else {
             self.activity.asked.store(false, Relaxed);
             role.wakers.push(waker);
+        }
+    }
+
+    /// Nobody waits with this waker any more.
+    pub fn forget(&self, waker: &Waker) {
+        // In the child of a fork the lock may be held for ever, and a client that is closed has none left.
+        if self.shared.check().is_ok() {
+            self.shared.role().wakers.retain(|w| !w.will_wake(waker));
         }
     }
 
@@ -493,17 +506,20 @@ impl Consumer {
         self.shared.check()
     }
 
-    /// Commits what the reader is done with, if auto commit is on and there is something to commit.
-    pub fn commit_finished(&self) -> Result<Option<Pending<()>>, Error> {
+    /// Commits what the reader is done with, before it leaves, if auto commit is on and there is something to commit.
+    pub fn commit_finished(&self) -> Result<Option<LastCommit>, Error> {
         self.shared.check()?;
         if !self.auto_commit {
             return Ok(None);
         }
-        let offsets = self.shared.role().consumer.uncommitted();
+        let (offsets, is_member) = {
+            let role = self.shared.role();
+            (role.consumer.uncommitted(), role.consumer.group_metadata().is_some_and(|m| m.generation >= 0))
+        };
         if offsets.is_empty() {
             return Ok(None);
         }
-        self.commit(Some(offsets)).map(Some)
+        Ok(Some(LastCommit { commit: self.commit(Some(offsets))?, is_member }))
     }
 
     /// Begins to leave the group, if the consumer is a member.
@@ -526,10 +542,7 @@ impl Consumer {
         let mut result = Ok(());
         if let Ok(Some(commit)) = self.commit_finished() {
             commit.wait(timeout);
-            result = commit.get().unwrap_or_else(|| {
-                Err(Error::new(ErrorKind::Timeout, "offsets could not be committed before the close timeout")
-                    .with_hint("records since the last commit will be read again"))
-            });
+            result = commit.result();
         }
         // Without a word of it the coordinator finds out when the session ends.
         if self.leave().is_ok() {
@@ -542,6 +555,32 @@ impl Consumer {
     /// Ends the client without another word.
     pub fn end(&self) {
         self.shared.close();
+    }
+}
+
+/// The commit with which a reader ends.
+pub struct LastCommit {
+    commit: Pending<()>,
+    is_member: bool,
+}
+
+impl LastCommit {
+    /// Waits for its outcome, which [`LastCommit::result`] gives; whether it is there.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.commit.wait(timeout)
+    }
+
+    /// What became of it; an error if that is not known. A group that went on without the member meanwhile reads on from the
+    /// commit before, as after every change: nobody has to do anything about that.
+    pub fn result(&self) -> Result<(), Error> {
+        let unknown = || {
+            Err(Error::new(ErrorKind::Timeout, "the last commit was not confirmed in time")
+                .with_hint("the consumer is closed; what was read since the commit before may be read again"))
+        };
+        match self.commit.get().unwrap_or_else(unknown) {
+            Err(error) if self.is_member && is_late(&error) => Ok(()),
+            result => result,
+        }
     }
 }
 

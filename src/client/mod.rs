@@ -31,7 +31,7 @@ pub use crate::engine::share::{Acknowledgement, Outcomes};
 pub use crate::engine::{Cluster, Error, ErrorKind, Time};
 pub use admin::Admin;
 pub use config::{Config, Value};
-pub use consumer::{Change, CommittedOffset, Consumer};
+pub use consumer::{Change, CommittedOffset, Consumer, LastCommit};
 pub use keys::{KEYS, Key, Kind, Role};
 pub use legacy::LegacyConnection;
 pub use pending::{Pending, Promise};

@@ -403,6 +403,14 @@ impl Producer {
         }
     }
 
+    /// Nobody waits for room with this waker any more.
+    pub fn forget(&self, waker: &Waker) {
+        // In the child of a fork the lock may be held for ever, and a client that is closed has none left.
+        if self.shared.check().is_ok() {
+            self.shared.role().room.retain(|w| !w.will_wake(waker));
+        }
+    }
+
     /// Done when everything sent before has its outcome.
     pub fn flush(&self) -> Result<Pending<()>, Error> {
         self.shared.check()?;
@@ -443,6 +451,15 @@ impl Producer {
             return None;
         }
         self.end_transaction(false).ok()
+    }
+
+    /// Has the transaction, if one is open, end in an abort: a record of it could not be sent.
+    pub fn fail_transaction(&self, error: &Error) {
+        if self.shared.check().is_ok() {
+            self.shared.role().producer.fail_transaction(error);
+            // Whoever cannot be woken hears of it at the end.
+            let _ = self.shared.wake();
+        }
     }
 
     /// Commits a consumer's offsets as part of the transaction.
@@ -581,7 +598,7 @@ struct Waking<'a> {
 impl Appender<'_> {
     /// A topic to send records to.
     pub fn topic(&mut self, name: &str) -> Result<TopicIndex, Error> {
-        self.role.producer.topic(name)
+        self.role.producer.topic(name).inspect_err(|_| self.waking.is_needed = true)
     }
 
     /// Sends a record whose failure is reported by [`Producer::take_failures`]. Never blocks.
@@ -596,12 +613,28 @@ impl Appender<'_> {
         !self.drop_when_full && self.role.producer.is_ahead()
     }
 
+    /// Sends many records as [`Appender::send_nowait`] sends each; says how many were taken, and why the next one was not.
+    pub fn send_many(&mut self, topic: TopicIndex, records: &mut [NewRecord<'_>]) -> (usize, Result<(), Error>) {
+        for record in records.iter_mut() {
+            self.set_time(record);
+        }
+        let (taken, result) = self.role.producer.append_many(self.now, topic, records);
+        self.waking.is_lone = false;
+        self.waking.is_needed |= *result.as_ref().unwrap_or(&true);
+        (taken, result.map(drop))
+    }
+
     #[inline]
-    fn append(&mut self, topic: TopicIndex, mut record: NewRecord<'_>, ticket: Option<Ticket>) -> Result<(), Error> {
+    fn set_time(&self, record: &mut NewRecord<'_>) {
         record.is_timed = record.timestamp != NOW;
         if !record.is_timed {
             record.timestamp = self.wall;
         }
+    }
+
+    #[inline]
+    fn append(&mut self, topic: TopicIndex, mut record: NewRecord<'_>, ticket: Option<Ticket>) -> Result<(), Error> {
+        self.set_time(&mut record);
         let is_awaited = ticket.is_some();
         match self.role.producer.append(self.now, topic, &record, ticket) {
             Ok(wake) => {

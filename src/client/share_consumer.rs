@@ -152,6 +152,14 @@ impl ShareConsumer {
         }
     }
 
+    /// Nobody waits with this waker any more.
+    pub fn forget(&self, waker: &Waker) {
+        // In the child of a fork the lock may be held for ever, and a client that is closed has none left.
+        if self.shared.check().is_ok() {
+            self.shared.role().wakers.retain(|w| !w.will_wake(waker));
+        }
+    }
+
     /// Says what became of records of a partition; how many of them were in the reader's hands.
     pub fn acknowledge(
         &self,

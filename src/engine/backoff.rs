@@ -1,12 +1,12 @@
 //! How long to wait before the next try: exponential with 20 % jitter (KIP-580).
 
+use std::hash::{DefaultHasher, Hasher};
 use std::time::Duration;
 
 /// A sequence of waits, from `first` doubling to `max`.
 #[derive(Clone, Debug)]
 pub struct Backoff {
-    first: Duration,
-    max: Duration,
+    range: (Duration, Duration),
     failures: u32,
     seed: u64,
 }
@@ -14,7 +14,7 @@ pub struct Backoff {
 impl Backoff {
     /// A sequence that has not begun. The seed spreads clients that fail together.
     pub fn new(first: Duration, max: Duration, seed: u64) -> Self {
-        Self { first, max, failures: 0, seed: seed | 1 }
+        Self { range: (first, max), failures: 0, seed }
     }
 
     /// How many waits were taken since the last success.
@@ -29,14 +29,19 @@ impl Backoff {
 
     /// The next wait.
     pub fn next_wait(&mut self) -> Duration {
-        let base = self.first.saturating_mul(1 << self.failures.min(20)).min(self.max);
         self.failures = self.failures.saturating_add(1);
-        // Xorshift: jitter needs to differ between clients, not to be unpredictable.
-        self.seed ^= self.seed << 13;
-        self.seed ^= self.seed >> 7;
-        self.seed ^= self.seed << 17;
-        base.mul_f64(0.8 + 0.4 * ((self.seed >> 11) as f64 / (1u64 << 53) as f64))
+        self.seed = self.seed.wrapping_add(1);
+        wait_after(self.failures, self.range, self.seed)
     }
+}
+
+/// The wait after as many failures in a row, at least one, for those who count them; `range` is the first and the longest
+/// wait. Who fails at the same time with the same seed waits as long.
+pub fn wait_after(failures: u32, range: (Duration, Duration), seed: u64) -> Duration {
+    let base = range.0.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(range.1);
+    let mut mixed = DefaultHasher::new();
+    mixed.write_u64(seed);
+    base.mul_f64(0.8 + 0.4 * ((mixed.finish() >> 11) as f64 / (1u64 << 53) as f64))
 }
 
 #[cfg(test)]
@@ -52,5 +57,15 @@ mod tests {
         }
         backoff.reset();
         assert!(backoff.next_wait() <= Duration::from_millis(120));
+    }
+
+    #[test]
+    fn clients_that_fail_together_are_spread_over_two_fifths_of_the_wait() {
+        let range = (Duration::from_millis(100), Duration::from_secs(1));
+        let waits: Vec<u128> = (0..1000).map(|seed| wait_after(1, range, seed).as_millis()).collect();
+        for tenth in 0..10 {
+            let there = waits.iter().filter(|wait| (80 + 4 * tenth..84 + 4 * tenth).contains(*wait)).count();
+            assert!((50..=200).contains(&there), "{there} of 1000 from {} ms", 80 + 4 * tenth);
+        }
     }
 }

@@ -98,6 +98,9 @@ impl Reply {
     }
 }
 
+/// So many malformed answers in a row are what a broker sends, and not a line that damages some.
+pub(super) const MAX_MALFORMED: u32 = 3;
+
 fn malformed(e: wire::Error) -> Error {
     Error::new(ErrorKind::Decode, format!("broker sent a malformed message: {e}"))
 }
@@ -210,7 +213,7 @@ impl<T> Connection<T> {
                 this.release = Some(release);
                 this.state = State::Ready;
             }
-            Greeting::Probe | Greeting::Confirm(_) => {
+            Greeting::Probe | Greeting::Confirm(..) => {
                 this.state = State::Probing(None);
                 this.patience = patience;
                 this.probe(now, now + timeout);

@@ -44,6 +44,7 @@ struct Inner {
     topic: Option<Arc<str>>,
     partition: Option<i32>,
     broker: Option<String>,
+    cause: Option<Error>,
 }
 
 impl Error {
@@ -57,6 +58,7 @@ impl Error {
             topic: None,
             partition: None,
             broker: None,
+            cause: None,
         }))
     }
 
@@ -101,6 +103,17 @@ impl Error {
     pub fn from_broker(mut self, broker: impl Into<String>) -> Self {
         self.inner().broker = Some(broker.into());
         self
+    }
+
+    /// The same error after another one, of which it is the consequence.
+    pub fn caused_by(mut self, cause: &Self) -> Self {
+        self.inner().cause = Some(cause.clone());
+        self
+    }
+
+    /// What it is the consequence of.
+    pub fn cause(&self) -> Option<&Self> {
+        self.0.cause.as_ref()
     }
 
     /// Whose fault it is.
@@ -177,6 +190,10 @@ fn hint_of(code: ErrorCode) -> Option<&'static str> {
         }
         ErrorCode::FENCED_INSTANCE_ID | ErrorCode::UNRELEASED_INSTANCE_ID => {
             "another consumer uses the same group.instance.id"
+        }
+        ErrorCode::INVALID_PRODUCER_ID_MAPPING => {
+            "the transactional.id was idle for longer than the brokers keep it (transactional.id.expiration.ms): \
+             make a new producer"
         }
         ErrorCode::CORRUPT_MESSAGE => "the data was damaged between client and disk; check the network and memory",
         _ => return None,

@@ -3,9 +3,9 @@
 //! Asked for its versions, 0.8 closes the connection and 0.9 never answers. A second connection then asks, one after the
 //! other, what 0.8.0, 0.8.1, 0.8.2 and 0.9.0 were the first to know, and after all of it for versions once more: the
 //! release is the last one whose question was answered. Only who closes at a question after answering another is taken for
-//! 0.8, and only who is silent about versions alone for 0.9; and a third connection has to end the same way, as a network
-//! may cut anywhere. So a broker that goes away in mid-handshake, or is slow, is none of them, and is asked for its versions
-//! again; and one that has said them once is always asked.
+//! 0.8, and only who is silent about versions alone for 0.9; and another connection has to end the same way, two more where
+//! it was closed, as a network may cut anywhere. So a broker that goes away in mid-handshake, or is slow, is none of them, and
+//! is asked for its versions again; and one that has said them once is always asked.
 
 use super::Call;
 use crate::api::{Release, find_coordinator, list_groups, list_offsets, offset_fetch};
@@ -28,8 +28,8 @@ pub enum Greeting {
     Wait,
     /// What old brokers know, from the oldest on.
     Probe,
-    /// The same again, which has to find the same release.
-    Confirm(Release),
+    /// The same again, which has to find the same release, and so often after this.
+    Confirm(Release, u32),
     /// Nothing: the broker is of this release.
     Known(Release),
 }

@@ -27,7 +27,7 @@ mod role;
 pub mod sasl;
 pub mod share;
 
-pub use backoff::Backoff;
+pub use backoff::{Backoff, wait_after};
 pub use cluster::{Broker, Cluster, Partition, Topic};
 pub use connection::{Call, Connection, Proof, Reply};
 pub use error::{Error, ErrorKind};

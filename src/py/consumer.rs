@@ -9,10 +9,11 @@ use super::assignors::PythonAssignor;
 use super::config;
 use super::error::{no_pickle, raise};
 use super::event_loop::{self, Ready};
+use super::parked::{News, Parked};
 use super::pending::{Deadline, Origin, Pending, wait_for};
 use super::producer::list;
 use super::record::{Record, Records};
-use super::taken::{Chunk, Taken};
+use super::taken::{Chunk, Handled, Taken};
 use super::tokens;
 use crate::client::{self, Assigned, Change, CommittedOffset, CustomAssignor, Role, Slice};
 use pyo3::exceptions::PyStopAsyncIteration;
@@ -102,11 +103,19 @@ impl ConsumerCore {
         self.listener.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|l| l.clone_ref(py))
     }
 
+    /// Has a listener hear of changes; `defers`: from Python.
+    fn listen(&self, listener: Option<Py<PyAny>>, defers: bool) {
+        // What a listener does when it goes may come back here.
+        let before = std::mem::replace(&mut *self.listener.lock().unwrap_or_else(PoisonError::into_inner), listener);
+        self.defers.store(defers, Relaxed);
+        drop(before);
+    }
+
     /// What the group changed, as the listener's method and partitions. The program is done with every record it got; what
     /// it did not get of partitions that go is dropped.
     fn next_change(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Place>)>> {
         let mut taken = self.taken();
-        taken.finish(&self.client, true);
+        taken.finish(&self.client, Handled::All);
         let Some(change) = self.client.take_change().map_err(|e| raise(py, &e))? else {
             return Ok(None);
         };
@@ -276,7 +285,7 @@ impl ConsumerCore {
         self.check(py)?;
         let max_records = max_records.unwrap_or(self.most);
         self.client.note_progress();
-        self.taken().finish(&self.client, true);
+        self.taken().finish(&self.client, Handled::All);
         self.follow(py)?;
         let records = self.gather(py, max_records, POLL_BYTES)?;
         if records.len() > 0 || max_records == 0 {
@@ -289,11 +298,11 @@ impl ConsumerCore {
         }
     }
 
-    /// A future that is done when there are records, an error or the end.
-    #[pyo3(name = "_ready")]
-    fn ready<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// Awaits records, an error or the end, at most for so many seconds; whether there is one.
+    #[pyo3(name = "_ready", signature = (timeout))]
+    fn ready<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, Parked>> {
         self.check(py)?;
-        event_loop::park(py, None, Some(self.client.clone()), |waker| self.client.on_records(waker))
+        event_loop::park(py, News::Records(self.client.clone()), timeout)
     }
 
     /// Has the running loop watch the sockets no more.
@@ -302,14 +311,27 @@ impl ConsumerCore {
         event_loop::forget(py, &(self.client.clone() as _))
     }
 
-    /// Reads these partitions: `(topic, partition, offset or None, end offset or None)`.
-    #[pyo3(name = "_assign", signature = (partitions))]
-    fn assign(&self, py: Python<'_>, partitions: Vec<(String, i32, Option<i64>, Option<i64>)>) -> PyResult<()> {
+    /// Reads these partitions: `(topic, partition, offset or None, end offset or None)`. Gives up those before as at the end;
+    /// `waits`: for the commit, too.
+    #[pyo3(name = "_assign", signature = (partitions, waits))]
+    fn assign(
+        &self,
+        py: Python<'_>,
+        partitions: Vec<(String, i32, Option<i64>, Option<i64>)>,
+        waits: bool,
+    ) -> PyResult<()> {
         self.check(py)?;
+        let given_up = if waits {
+            self.give_up(py, Deadline::after(None), Handled::Polled).1
+        } else {
+            self.taken().finish(&self.client, Handled::Polled);
+            Ok(())
+        };
         let assigned = |(topic, partition, offset, end_offset)| Assigned { topic, partition, offset, end_offset };
         self.client.assign(partitions.into_iter().map(assigned).collect()).map_err(|e| raise(py, &e))?;
         self.leave();
-        Ok(())
+        self.listen(None, false);
+        given_up
     }
 
     /// Reads topics, or those that match a pattern; `defers`: Python follows the changes, see `_next_change`.
@@ -328,14 +350,15 @@ impl ConsumerCore {
             Some(topics) => topics.extract::<String>().map(|topic| vec![topic]).or_else(|_| topics.extract())?,
             None => Vec::new(),
         };
-        *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = listener;
-        self.defers.store(defers, Relaxed);
+        self.taken().finish(&self.client, Handled::Polled);
+        let was_member = self.client.is_member();
+        self.listen(listener, defers);
         match pattern {
             Some(pattern) => self.client.subscribe_pattern(pattern),
             None => self.client.subscribe(topics),
         }
         .map_err(|e| raise(py, &e))?;
-        if self.client.group().is_none() {
+        if self.client.group().is_none() || !was_member {
             self.leave();
         }
         Ok(())
@@ -345,9 +368,10 @@ impl ConsumerCore {
     #[pyo3(name = "_unsubscribe")]
     fn unsubscribe(&self, py: Python<'_>) -> PyResult<()> {
         self.check(py)?;
-        let (_, given_up) = self.give_up(py, Deadline::after(None), false);
+        let (_, given_up) = self.give_up(py, Deadline::after(None), Handled::Polled);
         self.client.unsubscribe().map_err(|e| raise(py, &e))?;
         self.leave();
+        self.listen(None, false);
         given_up
     }
 
@@ -457,7 +481,7 @@ impl ConsumerCore {
             Some(offsets) => Some(offsets.into_iter().map(given).collect()),
             None => {
                 let mut taken = self.taken();
-                taken.finish(&self.client, true);
+                taken.finish(&self.client, Handled::All);
                 taken.offsets().map(|offsets| offsets.into_iter().map(plain).collect())
             }
         };
@@ -485,6 +509,12 @@ impl ConsumerCore {
     #[getter(_defers)]
     fn defers(&self) -> bool {
         self.defers.load(Relaxed)
+    }
+
+    /// Whether the group says what is read.
+    #[getter(_is_member)]
+    fn is_member(&self) -> bool {
+        self.client.is_member()
     }
 
     /// Whether offsets are committed by themselves.
@@ -533,9 +563,14 @@ impl ConsumerCore {
         Ok(Pending::new("answer about the topic", self.origin(), pending, list))
     }
 
-    /// Ends the client. `handled`: the last record given out was handled, too.
+    /// Ends the client. `handled`: whether what was given out last was handled, too, if somebody knows.
     #[pyo3(name = "_close", signature = (timeout, handled))]
-    fn close(&self, py: Python<'_>, timeout: Option<f64>, handled: bool) -> PyResult<()> {
+    fn close(&self, py: Python<'_>, timeout: Option<f64>, handled: Option<bool>) -> PyResult<()> {
+        let handled = match handled {
+            Some(true) => Handled::All,
+            Some(false) => Handled::Before,
+            None => Handled::Polled,
+        };
         if self.client.check().is_err() {
             return Ok(());
         }
@@ -573,7 +608,7 @@ impl ConsumerCore {
 impl ConsumerCore {
     /// What comes before leaving the group: tells the listener, unless Python does, and commits what is finished. Says
     /// whether a signal ended the wait for that, and what went wrong first.
-    fn give_up(&self, py: Python<'_>, end: Deadline, handled: bool) -> (bool, PyResult<()>) {
+    fn give_up(&self, py: Python<'_>, end: Deadline, handled: Handled) -> (bool, PyResult<()>) {
         self.taken().finish(&self.client, handled);
         let told = if self.defers.load(Relaxed) { Ok(()) } else { self.tell_all_go(py) };
         let commit = match self.client.commit_finished() {
@@ -583,7 +618,7 @@ impl ConsumerCore {
         };
         match wait_for(py, end, |slice| commit.wait(slice)) {
             Ok(_) => {
-                let committed = commit.get().unwrap_or(Ok(())).map_err(|e| raise(py, &e));
+                let committed = commit.result().map_err(|e| raise(py, &e));
                 (false, told.and(committed))
             }
             Err(signal) => (true, told.and(Err(signal))),

@@ -27,6 +27,13 @@ fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<P
         let class = errors(py)?.getattr("by_code")?.call1((code.0,))?;
         return Ok(PyErr::from_value(class.call((error.message(),), Some(&fields))?));
     }
+    if let (ErrorKind::Aborted, Some(cause)) = (kind, error.cause()) {
+        fields.set_item("code", cause.code().map(|code| code.0))?;
+        let raised =
+            PyErr::from_value(errors(py)?.getattr("TransactionAbortedError")?.call((error.message(),), Some(&fields))?);
+        raised.set_cause(py, Some(raise(py, cause)));
+        return Ok(raised);
+    }
     let class = match kind {
         ErrorKind::Broker => "BrokerError",
         ErrorKind::Network => "NetworkError",

@@ -1,14 +1,14 @@
 //! Waking an asyncio event loop from the I/O thread, without that thread ever holding the interpreter.
 //!
 //! A loop gets one bridge: a socket pair that the loop watches like any other connection, a queue of integers, and a map
-//! from integers to futures. The I/O thread pushes an integer and, if the queue was empty, writes one byte; the loop's
-//! callback takes the whole queue and settles the futures. Python objects never leave the loop's side. A loop that
+//! from integers to waits. The I/O thread pushes an integer and, if the queue was empty, writes one byte; the loop's
+//! callback takes the whole queue and has the tasks go on. Python objects never leave the loop's side. A loop that
 //! cannot watch sockets (Windows' proactor) is called through `call_soon_threadsafe` instead.
 //!
 //! A loop that awaits a producer's records one by one, or a consumer's as they trickle in, watches the client's sockets as
 //! well, and needs no bridge for what comes there.
 
-use super::pending::Pending;
+use super::parked::{News, Parked};
 use crate::client::{Sockets, Watched};
 use pyo3::exceptions::{PyException, PyNotImplementedError, PyStopIteration};
 use pyo3::prelude::*;
@@ -23,26 +23,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Wake, Waker};
 
-/// A future of the running loop that settles when the waker given to `register` is called: with the outcome of
-/// `pending`, or with None. `client`: where it may come from.
-pub(super) fn park<'py>(
-    py: Python<'py>,
-    pending: Option<&Bound<'py, Pending>>,
-    client: Option<Arc<dyn Watched>>,
-    register: impl FnOnce(Waker),
-) -> PyResult<Bound<'py, PyAny>> {
+/// A wait on the running loop that is over when there are news, or after so many seconds.
+pub(super) fn park(py: Python<'_>, news: News, timeout: Option<f64>) -> PyResult<Bound<'_, Parked>> {
     let running = running_loop(py)?;
     let bridge = bridge_of(&running)?;
-    let future = running.call_method0(pyo3::intern!(py, "create_future"))?;
     let this = bridge.get();
     let id = this.next.fetch_add(1, Ordering::Relaxed);
-    let parked = Parked { future: future.clone().unbind(), pending: pending.map(|p| p.clone().unbind()) };
-    lock(&this.parked).insert(id, parked);
-    register(Arc::new(Slot { id, queue: this.queue.clone() }).into());
-    if let Some(client) = client {
+    let waker: Waker = Arc::new(Slot { id, queue: this.queue.clone() }).into();
+    let parked = Parked::new(&running, &bridge, (id, waker.clone()), news, timeout)?;
+    lock(&this.parked).insert(id, parked.clone().unbind());
+    let news = parked.get().news();
+    news.on_news(waker);
+    if let Some(client) = news.client() {
         Bridge::note_wait(&bridge, &running, &client)?;
     }
-    Ok(future)
+    Ok(parked)
 }
 
 fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
@@ -79,7 +74,7 @@ fn known_bridge_of<'py>(running: &Bound<'py, PyAny>) -> Option<Bound<'py, Bridge
 pub(super) struct Bridge {
     queue: Arc<Queue>,
     reader: UnixStream,
-    parked: Mutex<HashMap<u64, Parked>>,
+    parked: Mutex<HashMap<u64, Py<Parked>>>,
     next: AtomicU64,
     /// Clients whose records are awaited here, by where they are.
     watches: Mutex<HashMap<usize, Watch>>,
@@ -94,11 +89,6 @@ struct Watch {
     sockets: Option<Sockets>,
     /// What was so in a row: lone records without sockets, turns in vain with them.
     count: u32,
-}
-
-struct Parked {
-    future: Py<PyAny>,
-    pending: Option<Py<Pending>>,
 }
 
 impl Bridge {
@@ -127,6 +117,13 @@ impl Bridge {
             let _ = queue.call.set(call);
         }
         Ok(bridge)
+    }
+
+    /// A wait is over without news.
+    pub(super) fn forget_wait(&self, id: u64) {
+        // Outside of the lock: it may be the last that holds objects of the interpreter.
+        let parked = lock(&self.parked).remove(&id);
+        drop(parked);
     }
 
     /// The loop awaits a record.
@@ -184,8 +181,8 @@ impl Bridge {
         let mut result = Ok(());
         for id in ids {
             let parked = lock(&self.parked).remove(&id);
-            // One future that cannot be settled must not keep the others waiting.
-            if let Some(Err(e)) = parked.map(|p| p.settle(py)) {
+            // What one task does with its news must not keep the others waiting.
+            if let Some(Err(e)) = parked.map(|p| Parked::settle(p.bind(py))) {
                 result = Err(e);
             }
         }
@@ -206,7 +203,7 @@ pub(super) fn forget(py: Python<'_>, client: &Arc<dyn Watched>) -> PyResult<()> 
 
 #[pymethods]
 impl Bridge {
-    /// Settles the futures whose turn has come; the loop calls it.
+    /// Ends the waits whose turn has come; the loop calls it.
     fn drain(&self, py: Python<'_>) -> PyResult<()> {
         // Read first: an id pushed after this writes a byte again.
         let mut bytes = [0; 64];
@@ -236,22 +233,6 @@ impl Bridge {
             self.unwatch(&running_loop(py)?, key, false)?;
         }
         self.settle(py, ids)
-    }
-}
-
-impl Parked {
-    fn settle(self, py: Python<'_>) -> PyResult<()> {
-        let future = self.future.bind(py);
-        // It is when the task that waited was cancelled.
-        if future.call_method0(pyo3::intern!(py, "done"))?.is_truthy()? {
-            return Ok(());
-        }
-        let outcome = self.pending.and_then(|pending| pending.get().get(py)).unwrap_or_else(|| Ok(py.None()));
-        match outcome {
-            Ok(value) => future.call_method1(pyo3::intern!(py, "set_result"), (value,))?,
-            Err(error) => future.call_method1(pyo3::intern!(py, "set_exception"), (error.into_value(py),))?,
-        };
-        Ok(())
     }
 }
 

@@ -19,6 +19,7 @@ mod error;
 mod event_loop;
 mod legacy;
 mod octets;
+mod parked;
 mod pending;
 mod producer;
 mod protocol;

@@ -37,7 +37,8 @@ impl<'a, 'py> Octets<'a, 'py> {
 
 /// `bytes` of anything bytes-like, None staying None: for sequences, whose items have no other owner.
 pub(super) fn optional_bytes<'py>(what: &str, value: Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    match value.cast_into::<PyBytes>() {
+    // Asked whether they are of a type made from theirs, the objects take a call of the interpreter more.
+    match value.cast_into_exact::<PyBytes>() {
         Ok(bytes) => Ok(Some(bytes)),
         Err(e) => match e.into_inner() {
             value if value.is_none() => Ok(None),

@@ -4,6 +4,7 @@
 
 use super::error::{exception, raise};
 use super::event_loop::{self, Ready};
+use super::parked::News;
 use super::record::metadata;
 use crate::client::{self, ErrorKind};
 use pyo3::prelude::*;
@@ -226,22 +227,19 @@ impl Pending {
         Ok(())
     }
 
-    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    /// Awaits the outcome, at most for so many seconds; KafkaTimeoutError is raised then, and the work goes on.
+    #[pyo3(signature = (timeout))]
+    fn within<'py>(slf: &Bound<'py, Self>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
         this.origin.check(py)?;
         match this.get(py) {
             Some(outcome) => Ok(Ready::new(py, outcome?)?.into_any()),
-            None => {
-                let producer = this.producer().map(|p| p.clone() as _);
-                event_loop::park(py, Some(slf), producer, |waker| this.on_done(waker))?.call_method0("__await__")
-            }
+            None => Ok(event_loop::park(py, News::Of(slf.clone().unbind()), timeout)?.into_any()),
         }
     }
 
-    /// The error for a wait of so many seconds that saw no outcome.
-    #[pyo3(name = "_timed_out")]
-    fn timeout_error(&self, py: Python<'_>, seconds: f64) -> Py<PyAny> {
-        self.timed_out(py, seconds).into_value(py).into_any()
+    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::within(slf, None)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -255,8 +253,9 @@ impl Pending {
 }
 
 impl Pending {
+    /// The error for a wait of so many seconds that saw no outcome.
     #[cold]
-    fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyErr {
+    pub(super) fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyErr {
         let last = self.origin.last_network_error();
         let message = match &last {
             Some(error) => format!("no {} within {seconds} s; the network said last: {}", self.what, error.message()),

@@ -10,9 +10,13 @@ use super::config;
 use super::error::{argument, exception, no_pickle, raise};
 use super::event_loop;
 use super::octets::{Header, Headers, Octets, Timestamp, optional_bytes};
+use super::parked::{News, Parked};
 use super::pending::{Deadline, Origin, Pending, wait_for};
 use super::tokens;
-use crate::client::{self, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, PAUSE, Role};
+use crate::arrow::Row;
+use crate::client::{
+    self, Appender, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, PAUSE, Role, TopicIndex,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -87,7 +91,9 @@ impl ProducerCore {
             None => format!("no room in the buffer within {seconds} s"),
         };
         let hint = "records come in faster than brokers take them: raise max_block_ms or buffer_memory";
-        exception(py, "KafkaTimeoutError", &message, Some(hint))
+        let error = Error::new(ErrorKind::Timeout, message).with_hint(hint);
+        self.client.fail_transaction(&error);
+        raise(py, &error)
     }
 }
 
@@ -243,12 +249,12 @@ impl ProducerCore {
         self.client.run_ahead();
     }
 
-    /// A future that is done when the buffer has room and the network has caught up.
-    #[pyo3(name = "_room", signature = (done))]
-    fn room_future<'py>(&self, py: Python<'py>, done: usize) -> PyResult<Bound<'py, PyAny>> {
+    /// Awaits that the buffer has room and the network has caught up, at most for so many seconds; whether it is so.
+    #[pyo3(name = "_room", signature = (done, timeout))]
+    fn await_room<'py>(&self, py: Python<'py>, done: usize, timeout: f64) -> PyResult<Bound<'py, Parked>> {
         self.client.check().map_err(|e| raise(py, &e))?;
         self.refuse_to_wait(py, done)?;
-        event_loop::park(py, None, None, |waker| self.client.on_room(waker))
+        event_loop::park(py, News::Room(self.client.clone()), Some(timeout))
     }
 
     /// The error for having waited that long in vain.
@@ -303,6 +309,12 @@ impl ProducerCore {
     #[pyo3(name = "_end_transaction", signature = (commit))]
     fn end_transaction(&self, py: Python<'_>, commit: bool) -> PyResult<Pending> {
         self.call(py, "end of the transaction", |client| client.end_transaction(commit))
+    }
+
+    /// Has the transaction, if one is open, end in an abort: a record that was to be part of it could not be sent.
+    #[pyo3(name = "_fail_transaction", signature = (why))]
+    fn fail_transaction(&self, why: &str) {
+        self.client.fail_transaction(&Error::new(ErrorKind::Aborted, format!("a record could not be sent: {why}")));
     }
 
     /// A group's offsets are part of the transaction.
@@ -398,49 +410,42 @@ impl ProducerCore {
 
     /// Appends records under one lock while there is room; how many were, and whether no more are to follow for now.
     fn append(&self, topic: &str, partition: Option<i32>, chunk: &[KeyAndValue<'_>]) -> Result<(usize, bool), Error> {
+        let mut records = Vec::with_capacity(chunk.len());
+        for (key, value) in chunk {
+            let (key, value) = (key.as_ref().map(|k| k.as_bytes()), value.as_ref().map(|v| v.as_bytes()));
+            records.push(NewRecord { partition, timestamp: NOW, is_timed: false, key, value, headers: &[] });
+        }
         let mut appender = self.client.batch()?;
         let topic = appender.topic(topic)?;
-        for (sent, (key, value)) in chunk.iter().enumerate() {
-            let (key, value) = (key.as_ref().map(|k| k.as_bytes()), value.as_ref().map(|v| v.as_bytes()));
-            let record = NewRecord { partition, timestamp: NOW, is_timed: false, key, value, headers: &[] };
-            match appender.send_nowait(topic, record) {
-                Ok(()) => {}
-                Err(e) if e.kind() == ErrorKind::BufferFull => return Ok((sent, true)),
-                Err(e) => return Err(e),
-            }
+        match appender.send_many(topic, &mut records) {
+            (sent, Ok(())) => Ok((sent, appender.is_ahead())),
+            (sent, Err(e)) if e.kind() == ErrorKind::BufferFull => Ok((sent, true)),
+            (_, Err(e)) => Err(e),
         }
-        Ok((chunk.len(), appender.is_ahead()))
     }
 
     fn append_rows(&self, topic: Option<&str>, cursor: &mut RowCursor) -> Result<(), Stop> {
         // A batch at a time: the next one may have to be computed by Python code, which must not run under a lock.
         while cursor.fill().map_err(Stop::Data)? {
             let Some((input, next)) = &mut cursor.current else { break };
-            let end = input.len().min(*next + CHUNK);
-            let mut headers = Vec::new();
+            let rows = *next..input.len().min(*next + CHUNK);
+            let headers = input.headers(rows.clone());
             let mut appender = self.client.batch().map_err(Stop::Client)?;
-            let topic = topic.map(|name| appender.topic(name)).transpose().map_err(Stop::Client)?;
-            while *next < end {
-                let row = input.row(*next, &mut headers).map_err(Stop::Data)?;
-                let topic = match (topic, row.topic) {
-                    (Some(topic), _) => topic,
-                    (None, Some(name)) => appender.topic(name).map_err(Stop::Client)?,
-                    (None, None) => {
-                        let why = format!("row {next}: there is no topic, neither as argument nor in the data");
-                        return Err(Stop::Data(why));
-                    }
-                };
-                let (partition, timestamp) = (row.partition, row.timestamp.unwrap_or(NOW));
-                let (key, value, headers) = (row.key, row.value, &headers[..]);
-                let record = NewRecord { partition, timestamp, is_timed: false, key, value, headers };
-                match appender.send_nowait(topic, record) {
-                    Ok(()) => {}
-                    Err(e) if e.kind() == ErrorKind::BufferFull => return Err(Stop::Full),
-                    Err(e) => return Err(Stop::Client(e)),
+            let given = topic.map(|name| appender.topic(name)).transpose().map_err(Stop::Client)?;
+            let mut run = Run { given, topic: given, records: Vec::with_capacity(rows.len()), sent: 0 };
+            let mut result = Ok(());
+            for (i, number) in rows.enumerate() {
+                let row = headers.get(i).and_then(|headers| input.row(number, headers)).map_err(Stop::Data);
+                result = row.and_then(|row| run.push(&mut appender, number, &row));
+                if result.is_err() {
+                    break;
                 }
-                *next += 1;
-                cursor.sent += 1;
             }
+            // What is before a bad row is sent.
+            let sent = run.send(&mut appender);
+            *next += run.sent;
+            cursor.sent += run.sent;
+            sent.and(result)?;
             if appender.is_ahead() {
                 return Err(Stop::Full);
             }
@@ -462,6 +467,49 @@ impl ProducerCore {
             }
         }
         Ok(())
+    }
+}
+
+/// Rows that go to one topic after the other.
+struct Run<'a> {
+    /// The topic of all, if the caller said so.
+    given: Option<TopicIndex>,
+    topic: Option<TopicIndex>,
+    records: Vec<NewRecord<'a>>,
+    /// How many were sent.
+    sent: usize,
+}
+
+impl<'a> Run<'a> {
+    #[inline]
+    fn push(&mut self, appender: &mut Appender<'_>, number: usize, row: &Row<'a>) -> Result<(), Stop> {
+        let topic = match (self.given, row.topic) {
+            (Some(topic), _) => topic,
+            (None, Some(name)) => appender.topic(name).map_err(Stop::Client)?,
+            (None, None) => {
+                let why = format!("row {number}: there is no topic, neither as argument nor in the data");
+                return Err(Stop::Data(why));
+            }
+        };
+        if self.topic != Some(topic) {
+            self.send(appender)?;
+            self.topic = Some(topic);
+        }
+        let Row { partition, key, value, headers, .. } = *row;
+        let timestamp = row.timestamp.unwrap_or(NOW);
+        self.records.push(NewRecord { partition, timestamp, is_timed: false, key, value, headers });
+        Ok(())
+    }
+
+    fn send(&mut self, appender: &mut Appender<'_>) -> Result<(), Stop> {
+        let Some(topic) = self.topic else { return Ok(()) };
+        let (sent, result) = appender.send_many(topic, &mut self.records);
+        self.records.clear();
+        self.sent += sent;
+        match result {
+            Err(e) if e.kind() == ErrorKind::BufferFull => Err(Stop::Full),
+            result => result.map_err(Stop::Client),
+        }
     }
 }
 
@@ -541,5 +589,5 @@ pub(super) fn list(py: Python<'_>, items: Vec<i32>) -> PyResult<Py<PyAny>> {
 }
 
 /// Records of a sequence between two locks of the producer: enough that the lock costs nothing, few enough that the I/O
-/// thread is not kept waiting (about 30 microseconds).
-const CHUNK: usize = 512;
+/// thread is not kept waiting (about 15 microseconds), and that what is known of them stays in the fastest cache.
+const CHUNK: usize = 256;

@@ -6,6 +6,7 @@
 use super::config;
 use super::error::{exception, no_pickle, raise};
 use super::event_loop::{self, Ready};
+use super::parked::{News, Parked};
 use super::pending::{Deadline, Origin, Pending, wait_for};
 use super::record::{Part, Record, Records};
 use super::tokens;
@@ -271,11 +272,11 @@ impl ShareConsumerCore {
         Ok(Records::new(self.taken().take(most)))
     }
 
-    /// A future that is done when there are records or an error.
-    #[pyo3(name = "_ready")]
-    fn ready<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// Awaits records or an error, at most for so many seconds; whether there is one.
+    #[pyo3(name = "_ready", signature = (timeout))]
+    fn ready<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, Parked>> {
         self.check(py)?;
-        event_loop::park(py, None, None, |waker| self.client.on_records(waker))
+        event_loop::park(py, News::Shared(self.client.clone()), timeout)
     }
 
     /// Says what became of a record, or of several.

@@ -14,6 +14,8 @@ pub(super) struct Taken {
     paused: Vec<Chunk>,
     /// Given out whole, and not finished with as far as we know.
     given: Vec<Arc<Slice>>,
+    /// Whether what was given out last is a record of an iteration.
+    is_iterated: bool,
     /// The offset after the last record given out, by partition.
     pub positions: HashMap<(Arc<str>, i32), i64>,
 }
@@ -24,6 +26,18 @@ pub(super) struct Chunk {
     next: usize,
     /// The first record not finished with.
     unfinished: usize,
+}
+
+/// What a program is done with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Handled {
+    /// Everything that was given out: it asks for more, or ended well.
+    All,
+    /// Everything but a record of an iteration that was left: nobody says how it ended, and a loop that polls is as a rule
+    /// done with a batch when it ends, while one that iterates was left within.
+    Polled,
+    /// Nothing that was given out since it last asked for more: handling it failed.
+    Before,
 }
 
 impl Chunk {
@@ -50,8 +64,9 @@ impl Taken {
     #[inline]
     pub fn next(&mut self, client: &client::Consumer) -> Option<Record> {
         if !self.given.is_empty() {
-            self.finish(client, true);
+            self.finish(client, Handled::All);
         }
+        self.is_iterated = true;
         loop {
             let chunk = self.chunks.front_mut()?;
             let index = chunk.next;
@@ -60,7 +75,7 @@ impl Taken {
                 chunk.next += 1;
                 return Some(Record::new(chunk.slice.clone(), index));
             }
-            self.finish(client, true);
+            self.finish(client, Handled::All);
             self.drop_first();
         }
     }
@@ -68,6 +83,7 @@ impl Taken {
     /// Some records.
     pub fn take(&mut self, most: usize, bytes: usize) -> Vec<Part> {
         let (mut left, mut bytes, mut parts) = (most, bytes as isize, Vec::new());
+        self.is_iterated = false;
         while left > 0 && bytes > 0 {
             let Some(chunk) = self.chunks.front_mut() else { break };
             let range = chunk.next..chunk.slice.records.len().min(chunk.next.saturating_add(left));
@@ -93,11 +109,14 @@ impl Taken {
         }
     }
 
-    /// Tells the client what the program is done with: everything given out, or all but the last record.
-    pub fn finish(&mut self, client: &client::Consumer, all: bool) {
-        for slice in self.given.drain(..) {
-            if let Some(last) = slice.records.last() {
-                client.finished_with(&slice.topic, slice.partition, last.offset + 1);
+    /// Tells the client what the program is done with.
+    pub fn finish(&mut self, client: &client::Consumer, handled: Handled) {
+        let all = handled == Handled::All || (handled == Handled::Polled && !self.is_iterated);
+        if all {
+            for slice in self.given.drain(..) {
+                if let Some(last) = slice.records.last() {
+                    client.finished_with(&slice.topic, slice.partition, last.offset + 1);
+                }
             }
         }
         if let Some(chunk) = self.chunks.front_mut() {

@@ -186,6 +186,27 @@ def test_every_column_of_a_record_can_be_sent(style, broker, partitioned):
     assert found[b"b"]["partition"] == (klamm.protocol.murmur2(b"k") & 0x7FFFFFFF) % 4
 
 
+def test_what_is_before_a_bad_row_is_sent(style, broker, topic):
+    """Rows go to two topics in turns, more of them than one call of the core takes, and one header has no name."""
+    names, bad = [f"{topic}-a", f"{topic}-b"], 1_001
+    headers = [[{"key": None if i == bad else f"h{i}", "value": b"%d" % i}] * (i % 3) for i in range(2_000)]
+    rows = pa.table(
+        {
+            "topic": [names[i % 2] for i in range(2_000)],
+            "value": [b"%d" % i for i in range(2_000)],
+            "headers": pa.array(headers, pa.list_(pa.struct([("key", pa.utf8()), ("value", pa.binary())]))),
+        }
+    )
+    with style.producer(broker.bootstrap_servers) as producer:
+        with pytest.raises(ArgumentError, match="row 1001: a header's key is null"):
+            producer.send_arrow(None, rows)
+        producer.flush(timeout=20)
+    for first, name in enumerate(names):
+        found = klamm.read_table(broker.bootstrap_servers, name, columns=["value", "headers"]).to_pylist()
+        assert [int(row["value"]) for row in found] == list(range(first, bad, 2))
+        assert [row["headers"] for row in found] == [headers[i] for i in range(first, bad, 2)]
+
+
 def test_headers_may_be_a_map(broker, topic):
     headers = pa.array([[("a", b"1")], [], None], pa.map_(pa.utf8(), pa.binary()))
     with klamm.Producer(broker.bootstrap_servers) as producer:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import gc
 
 import pytest
 
 import klamm
-from klamm.errors import BufferFullError, KafkaTimeoutError
+from klamm.errors import BufferFullError, ClosedError, KafkaTimeoutError, TransactionAbortedError
+from klamm.testing import DevBroker
 
 
 def test_many_sends_are_under_way_at_once(broker, partitioned):
@@ -167,3 +170,269 @@ def test_closing_a_consumer_ends_a_wait(broker, topic):
             await asyncio.wait_for(waiting, 10)
 
     asyncio.run(main())
+
+
+def test_a_wait_for_a_delivery_ends_in_time_and_the_record_goes_on():
+    async def main():
+        with DevBroker() as broker:
+            async with klamm.AsyncProducer(broker.bootstrap_servers, linger_ms=0) as producer:
+                await producer.send("t", b"first")
+                broker.fault("Produce", "delay", seconds=0.5)
+                delivery = producer.send_nowait("t", b"slow")
+                with pytest.raises(KafkaTimeoutError, match=r"no acknowledgement within 0\.05 s"):
+                    await delivery.within(0.05)
+                return (await delivery.within(20)).offset, (await delivery.within(None)).offset
+
+    assert asyncio.run(main()) == (1, 1)
+
+
+def test_each_task_goes_on_in_its_own_context(broker, topic):
+    name = contextvars.ContextVar("name")
+
+    async def one(producer, mine):
+        name.set(mine)
+        for _ in range(50):
+            await producer.send(topic, b"v")
+            assert name.get() == mine
+            assert asyncio.current_task().get_name() == mine
+
+    async def main():
+        async with klamm.AsyncProducer(broker.bootstrap_servers, linger_ms=0) as producer:
+            await asyncio.gather(*[asyncio.create_task(one(producer, mine), name=mine) for mine in ("a", "b", "c")])
+            assert name.get(None) is None
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_wait_tells_why(broker, topic):
+    async def main():
+        async with klamm.AsyncConsumer(broker.bootstrap_servers, topics=[topic]) as consumer:
+            waiting = asyncio.create_task(consumer.poll(timeout=20))
+            await asyncio.sleep(0)
+            waiting.cancel("shutting down")
+            with pytest.raises(asyncio.CancelledError, match="shutting down"):
+                await waiting
+            assert not await consumer.poll(timeout=0.01)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_program_gets_through_a_task_that_was_waiting(broker, topic, kind):
+    async def main(producer):
+        for _ in range(20):
+            await producer.send(topic, b"v")
+        raise kind
+
+    producer = klamm.AsyncProducer(broker.bootstrap_servers, linger_ms=0)
+    with pytest.raises(kind):
+        asyncio.run(main(producer))
+    asyncio.run(producer.close())
+
+
+def test_tasks_written_in_python_wait_as_well(broker, topic):
+    """As debuggers and nested loops have them, which look at what is awaited differently from those written in C."""
+
+    async def main():
+        asyncio.get_running_loop().set_task_factory(
+            lambda loop, coroutine, **kw: PythonTask(coroutine, loop=loop, **kw)
+        )
+        async with klamm.AsyncProducer(broker.bootstrap_servers, linger_ms=0) as producer:
+            return await asyncio.create_task(last_of(producer))
+
+    async def last_of(producer):
+        return [(await producer.send(topic, b"v")).offset for _ in range(50)][-1]
+
+    PythonTask = asyncio.tasks._PyTask  # noqa: N806
+    assert asyncio.run(main()) == 49
+
+
+def test_polls_that_found_nothing_leave_nothing(broker, topic):
+    def waits():
+        return sum(type(thing).__name__ == "Parked" for thing in gc.get_objects())
+
+    async def main():
+        async with klamm.AsyncConsumer(broker.bootstrap_servers) as consumer:
+            consumer.assign([klamm.TopicPartition(topic, 0, 0)])
+            for _ in range(50):
+                assert not await consumer.poll(timeout=0.001)
+            waiting = [asyncio.create_task(consumer.poll(timeout=20)) for _ in range(50)]
+            await asyncio.sleep(0)
+            assert waits() == 50
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            del waiting, task
+            return waits()
+
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.partitions_for(topic)
+    assert asyncio.run(main()) == 0
+
+
+def value(number):
+    """A value that fills a fifth of a small buffer."""
+    return b"%04d" % number * 250
+
+
+def in_log(broker, **config):
+    """The numbers of the values in topic `t`, in order."""
+    table = klamm.read_table(broker.bootstrap_servers, "t", columns=["value"], **config)
+    return [int(bytes(v[:4])) for v in table.column("value").to_pylist()]
+
+
+@pytest.fixture
+def one_topic():
+    """A broker with a topic of one partition, which answers as slowly as a test wants."""
+    with DevBroker() as broker:
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics({"t": klamm.NewTopic(partitions=1)})
+        yield broker
+
+
+IN_LINE = pytest.mark.parametrize(
+    "config", [{"buffer_memory": 5_000}, {"partitioner": lambda *_: 0}], ids=["full buffer", "own partitioner"]
+)
+
+
+@IN_LINE
+def test_a_flush_covers_records_that_wait_their_turn(one_topic, config):
+    async def main():
+        async with klamm.AsyncProducer(one_topic.bootstrap_servers, **config) as producer:
+            sends = [producer.send("t", value(i)) for i in range(40)]
+            await producer.flush(timeout=20)
+            # The sender's own task may have its turn after this one.
+            assert in_log(one_topic) == list(range(40))
+            await asyncio.gather(*sends)
+
+    asyncio.run(main())
+
+
+@IN_LINE
+def test_a_commit_covers_records_that_wait_their_turn(one_topic, config):
+    async def main():
+        async with klamm.AsyncProducer(one_topic.bootstrap_servers, transactional_id="tx", **config) as producer:
+            async with producer.transaction() as tx:
+                sends = [tx.send("t", value(i)) for i in range(40)]
+            await asyncio.gather(*sends)
+
+    asyncio.run(main())
+    assert in_log(one_topic, isolation_level="read_committed") == list(range(40))
+
+
+@IN_LINE
+def test_a_close_covers_records_that_wait_their_turn(one_topic, config):
+    async def main():
+        producer = klamm.AsyncProducer(one_topic.bootstrap_servers, **config)
+        sends = [producer.send("t", value(i)) for i in range(40)]
+        await producer.close(timeout=20)
+        return [metadata.offset for metadata in await asyncio.gather(*sends)]
+
+    assert asyncio.run(main()) == list(range(40))
+    assert in_log(one_topic) == list(range(40))
+
+
+def test_an_abort_ends_records_that_wait_their_turn(one_topic):
+    async def main():
+        config = {"transactional_id": "tx", "buffer_memory": 5_000}
+        async with klamm.AsyncProducer(one_topic.bootstrap_servers, **config) as producer:
+            tx = producer.transaction()
+            await tx.__aenter__()
+            await tx.send("t", value(0))
+            one_topic.fault("Produce", "delay", seconds=0.5)
+            sends = [tx.send("t", value(i)) for i in range(1, 40)]
+            await tx.abort(timeout=20)
+            ends = await asyncio.gather(*sends, return_exceptions=True)
+            assert sum(isinstance(end, TransactionAbortedError) for end in ends) > 30
+            async with producer.transaction() as tx:
+                await asyncio.gather(*(tx.send("t", value(i)) for i in range(40)))
+
+    asyncio.run(main())
+    assert in_log(one_topic, isolation_level="read_committed") == list(range(40))
+
+
+def test_a_record_that_fails_in_line_makes_the_commit_an_abort(one_topic):
+    async def main():
+        config = {"transactional_id": "tx", "partitioner": lambda *_: "nonsense"}
+        async with klamm.AsyncProducer(one_topic.bootstrap_servers, **config) as producer:
+            tx = producer.transaction()
+            await tx.__aenter__()
+            await tx.send("t", value(0), partition=0)
+            lost = tx.send("t", value(1))
+            with pytest.raises(TransactionAbortedError, match="partitioner has to return an int"):
+                await tx.commit(timeout=20)
+            with pytest.raises(TypeError, match="partitioner has to return an int"):
+                await lost
+
+    asyncio.run(main())
+    assert in_log(one_topic, isolation_level="read_committed") == []
+
+
+def test_a_flush_and_a_close_that_time_out_say_what_waited(one_topic):
+    async def main():
+        producer = klamm.AsyncProducer(one_topic.bootstrap_servers, buffer_memory=5_000)
+        await producer.send("t", value(0))
+        one_topic.fault("Produce", "delay", seconds=600, times=None)
+        sends = [producer.send("t", value(i)) for i in range(40)]
+        with pytest.raises(KafkaTimeoutError, match=r"no end of the flush within 0\.05 s: 3. records waited"):
+            await producer.flush(timeout=0.05)
+        with pytest.raises(KafkaTimeoutError, match="records had no outcome"):
+            await producer.close(timeout=0.05)
+        return await asyncio.gather(*sends, return_exceptions=True)
+
+    assert {type(end) for end in asyncio.run(main())} == {ClosedError}
+
+
+def test_nobody_waits_in_line_for_longer_than_max_block_ms(one_topic):
+    async def main():
+        producer = klamm.AsyncProducer(one_topic.bootstrap_servers, buffer_memory=5_000, max_block_ms=300)
+        await producer.send("t", value(0))
+        one_topic.fault("Produce", "delay", seconds=600, times=None)
+        for i in range(4):
+            producer.send_nowait("t", value(i))
+        sends = [producer.send("t", value(i)) for i in range(100)]
+        # One after the other they would wait for half a minute.
+        ends = await asyncio.wait_for(asyncio.gather(*sends, return_exceptions=True), 10)
+        assert {type(end) for end in ends} == {KafkaTimeoutError}
+        assert all("no room in the buffer" in str(end) for end in ends)
+        with pytest.raises(KafkaTimeoutError, match="4 records had no outcome"):
+            await producer.close(timeout=0)
+
+    asyncio.run(main())
+
+
+def test_a_send_that_is_cancelled_in_line_is_not_sent(one_topic):
+    async def main():
+        async with klamm.AsyncProducer(one_topic.bootstrap_servers, buffer_memory=5_000) as producer:
+            await producer.send("t", value(0))
+            one_topic.fault("Produce", "delay", seconds=0.2)
+            sends = [producer.send("t", value(i)) for i in range(1, 20)]
+            sends[14].cancel()
+            await asyncio.sleep(0)
+            sends[12].cancel()
+            await asyncio.gather(*sends, return_exceptions=True)
+
+    asyncio.run(main())
+    assert in_log(one_topic) == [i for i in range(20) if i not in {13, 15}]
+
+
+def test_a_line_that_a_closed_loop_left_behind_is_in_nobodys_way(one_topic):
+    producer = klamm.AsyncProducer(one_topic.bootstrap_servers, buffer_memory=5_000)
+
+    async def start():
+        await producer.send("t", value(0))
+        one_topic.fault("Produce", "delay", seconds=0.2)
+        return [producer.send("t", value(i)) for i in range(1, 20)]
+
+    async def main():
+        sends = [producer.send("t", value(i)) for i in range(20, 40)]
+        await producer.flush(timeout=20)
+        await asyncio.gather(*sends)
+
+    loop = asyncio.new_event_loop()
+    left = loop.run_until_complete(start())
+    loop.close()
+    asyncio.run(main())
+    asyncio.run(producer.close(timeout=20))
+    assert in_log(one_topic)[-20:] == list(range(20, 40))
+    del left

@@ -170,6 +170,23 @@ def test_a_paused_partition_gives_nothing_until_it_is_resumed(style, broker, par
         assert len(rest) + len(seen) + 1 == 20
 
 
+def test_what_is_buffered_of_paused_partitions_leaves_room_for_others(style, broker, partitioned):
+    busy, quiet = (TopicPartition(partitioned, number, 0) for number in (0, 3))  # of one leader, of three as of one
+    with klamm.Producer(broker.bootstrap_servers, batch_size=16_384) as producer:
+        producer.send_many(partitioned, [b"x" * 1_000] * 50, partition=0)
+        producer.flush()
+        # One batch is more than may be buffered.
+        with style.consumer(broker.bootstrap_servers, queued_max_bytes=8_000) as consumer:
+            consumer.assign([busy, quiet])
+            seen = list(consumer.poll(timeout=20, max_records=1))
+            consumer.pause([busy])
+            producer.send(partitioned, b"y", partition=3).result(20)
+            assert [record.value for record in consumer.poll(timeout=20)] == [b"y"]
+            consumer.resume([busy])
+            seen += take(49, consumer)
+            assert [record.offset for record in seen] == list(range(50))
+
+
 def test_offsets_are_found_by_time(style, broker, filled):
     place = TopicPartition(filled, 0)
     with style.consumer(broker.bootstrap_servers) as consumer:
@@ -195,22 +212,57 @@ def test_committed_offsets_are_where_the_group_goes_on(style, broker, filled):
         assert numbers(take(1, consumer)) == [42]
 
 
-def test_only_what_the_loop_is_done_with_is_committed(style, broker, filled):
+def committed_of(broker, topic):
+    """What the group of a test has committed of a topic's first partition."""
+    place = TopicPartition(topic, 0)
+    with klamm.Consumer(broker.bootstrap_servers, group_id=f"group-{topic}") as other:
+        return other.committed([place])[place]
+
+
+def one_by_one(consumer):
+    return ([int(record.value)] for record in consumer)
+
+
+def polled(consumer):
+    while True:
+        yield numbers(consumer.poll(timeout=20, max_records=2))
+
+
+def in_arrow(consumer):
+    return (list(map(int, batch["value"].to_pylist())) for batch in consumer.arrow(max_rows=2))
+
+
+READING = [(one_by_one, 1), (polled, 2), (in_arrow, 2)]
+
+
+@pytest.mark.parametrize(("batches", "size"), READING)
+def test_only_what_the_loop_is_done_with_is_committed(style, broker, filled, batches, size):
     place, group = TopicPartition(filled, 0), f"group-{filled}"
-
-    def committed():
-        with klamm.Consumer(broker.bootstrap_servers, group_id=group) as other:
-            return other.committed([place])[place]
-
-    consumer = style.consumer(broker.bootstrap_servers, group_id=group)
-    consumer.assign([TopicPartition(filled, 0, 0)])
-    assert numbers(take(6, consumer)) == list(range(6))
-    consumer.__exit__(ZeroDivisionError, ZeroDivisionError(), None)  # which the loop raised while it handled record 5
-    assert committed() == 5
+    for whole in 1, 3:  # what is given out at first, or what follows
+        done = committed_of(broker, filled) or 0
+        consumer = style.consumer(broker.bootstrap_servers, group_id=group, auto_offset_reset="earliest")
+        consumer.assign([place])
+        given = [number for _, batch in zip(range(whole), batches(consumer), strict=False) for number in batch]
+        assert given == list(range(done, done + whole * size))
+        consumer.__exit__(
+            ZeroDivisionError, ZeroDivisionError(), None
+        )  # which the loop raised while it handled the last
+        assert (committed_of(broker, filled) or 0) == done + (whole - 1) * size
     with style.consumer(broker.bootstrap_servers, group_id=group) as consumer:
         consumer.assign([place])
-        assert numbers(take(3, consumer)) == [5, 6, 7]
-    assert committed() == 8
+        next(iter(batches(consumer)))
+    assert committed_of(broker, filled) == 3 * size
+
+
+@pytest.mark.parametrize(("batches", "handled"), [(one_by_one, 1), (polled, 4), (in_arrow, 4)])
+def test_at_a_plain_end_a_batch_that_was_polled_counts_as_handled(style, broker, filled, batches, handled):
+    consumer = style.consumer(broker.bootstrap_servers, group_id=f"group-{filled}", auto_offset_reset="earliest")
+    consumer.assign([TopicPartition(filled, 0)])
+    walk = iter(batches(consumer))
+    next(walk)
+    next(walk)
+    consumer.close()
+    assert committed_of(broker, filled) == handled
 
 
 def test_a_consumer_without_a_group_cannot_commit(style, broker, filled):

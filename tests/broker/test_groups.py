@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import threading
 import time
 from collections import Counter
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import klamm
-from klamm.errors import BrokerError, ConfigError, FencedError
+from klamm.errors import (
+    BrokerError,
+    ClosedError,
+    ConfigError,
+    FencedError,
+    GroupAuthorizationFailedError,
+    InvalidRegularExpressionError,
+    KafkaTimeoutError,
+)
 from klamm.testing import DevBroker
 
 if TYPE_CHECKING:
@@ -239,6 +249,28 @@ def test_who_does_not_poll_loses_its_place_and_gets_it_back(broker, partitioned,
     quick.close()
 
 
+def test_a_task_whose_poll_found_nothing_and_who_polls_no_more_loses_its_place(broker, partitioned):
+    """What waited for records must not count as somebody who still does."""
+
+    async def go_on(slow, quick):
+        while not (len(slow.assignment()) == len(quick.assignment()) == 2):
+            await slow.poll(timeout=0.05)
+            await quick.poll(timeout=0.05)
+        while len(quick.assignment()) < 4:
+            await quick.poll(timeout=0.05)
+
+    async def main():
+        config = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
+        group = {"group_id": f"{partitioned}-group", "topics": [partitioned], **config}
+        async with (
+            klamm.AsyncConsumer(broker.bootstrap_servers, max_poll_interval_ms=1500, **group) as slow,
+            klamm.AsyncConsumer(broker.bootstrap_servers, **group) as quick,
+        ):
+            await asyncio.wait_for(go_on(slow, quick), WAIT_S)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("protocol", ["range", "consumer"], indirect=True)
 def test_topics_that_match_a_pattern_are_read_also_those_made_later(broker, topic, protocol):
     def make(name: str) -> None:
@@ -258,6 +290,24 @@ def test_topics_that_match_a_pattern_are_read_also_those_made_later(broker, topi
         poll_until([consumer], lambda: topics() == {f"{topic}-a"})
         make(f"{topic}-b")
         poll_until([consumer], lambda: topics() == {f"{topic}-a", f"{topic}-b"})
+
+
+def test_a_pattern_in_a_dialect_of_the_coordinators_is_left_to_it(broker, topic):
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({f"{topic}-a": klamm.NewTopic()})
+    config = {"group_id": topic, "auto_offset_reset": "earliest"}
+    with (
+        klamm.Consumer(broker.bootstrap_servers, **config) as consumer,
+        pytest.raises(ConfigError, match="known here"),
+    ):
+        consumer.subscribe(pattern=rf"{topic}-\p{{L}}+")
+    with klamm.Consumer(broker.bootstrap_servers, group_protocol="consumer", **config) as consumer:
+        consumer.subscribe(pattern=rf"{topic}-\p{{L}}+")
+        if broker.name == "real":
+            poll_until([consumer], lambda: {tp.topic for tp in consumer.assignment()} == {f"{topic}-a"})
+        else:  # which knows no more than klamm does
+            with pytest.raises(InvalidRegularExpressionError):
+                consumer.poll(WAIT_S)
 
 
 def test_a_topic_that_grows_is_shared_out_again(broker, partitioned, protocol):
@@ -304,9 +354,8 @@ def test_heartbeats_go_on_while_the_interpreter_is_held(broker, partitioned):
     heard = Heard()
     busy = member(broker, partitioned, [partitioned], heard, **config)
     poll_until([busy], lambda: share_evenly([busy], 4))
-    end = time.monotonic() + 7
-    while time.monotonic() < end:
-        sum(range(20_000_000))  # does not give the interpreter away
+    # PyDLL keeps the interpreter, which even a loop of Python's gives away every few milliseconds.
+    ctypes.PyDLL(None).sleep(7)
     poll_until([busy], lambda: share_evenly([busy], 4))
     busy.poll(1)
     assert heard.events == [("assigned", [0, 1, 2, 3])]
@@ -332,6 +381,102 @@ def test_closing_while_another_thread_polls(broker, partitioned):
     assert not thread.is_alive()
     assert time.monotonic() - began < 20
     assert [type(e).__name__ for e in ended] in ([], ["ClosedError"])
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        ("ILLEGAL_GENERATION", None),
+        ("UNKNOWN_MEMBER_ID", None),
+        ("GROUP_AUTHORIZATION_FAILED", GroupAuthorizationFailedError),
+    ],
+)
+def test_a_member_ends_well_though_the_group_went_on_without_it(style, error, raised):
+    with DevBroker() as broker:
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send_many("t", [b"v"] * 3, partition=0)
+        config = {"auto_offset_reset": "earliest", "auto_commit_interval_ms": 60_000}
+        consumer = style.consumer(broker.bootstrap_servers, group_id="g", topics=["t"], **config)
+        assert len(consumer.poll(timeout=20)) == 3
+        consumer.poll(timeout=0)  # what was given out before is handled
+        broker.fault("OffsetCommit", "error", error=error, times=None)
+        with pytest.raises(raised) if raised else nullcontext():
+            consumer.close()
+        assert broker.requests("OffsetCommit")
+
+
+@pytest.fixture
+def filled_broker() -> Iterator[DevBroker]:
+    """A broker of a test's own, with a topic "t" of a thousand records."""
+    with DevBroker() as running:
+        with klamm.Producer(running.bootstrap_servers) as producer:
+            producer.send_many("t", [b"%d" % n for n in range(1000)], partition=0)
+        yield running
+
+
+def read_until_asked(consumer: Any, broker: DevBroker, commits: int) -> list[int]:
+    """Poll a record for each commit that is to be asked for; there are always more."""
+    seen: list[int] = []
+    end = time.monotonic() + WAIT_S
+    while (asked := len(broker.requests("OffsetCommit"))) < commits:
+        assert time.monotonic() < end
+        if len(seen) < asked + 2:
+            seen += [int(record.value) for record in consumer.poll(timeout=20, max_records=1)]
+    return seen
+
+
+def read_by_ones(consumer: Any, seen: list[int]) -> None:
+    while len(seen) < 1000:
+        seen += [int(record.value) for record in consumer.poll(timeout=0, max_records=1)]
+
+
+OFTEN = {"auto_offset_reset": "earliest", "auto_commit_interval_ms": 50}
+
+
+def test_a_commit_that_is_refused_in_the_background_comes_out_of_a_poll(style, filled_broker):
+    filled_broker.fault("OffsetCommit", "error", error="GROUP_AUTHORIZATION_FAILED", times=1)
+    with style.consumer(filled_broker.bootstrap_servers, group_id="g", topics=["t"], **OFTEN) as consumer:
+        seen = read_until_asked(consumer, filled_broker, 1)
+        with pytest.raises(GroupAuthorizationFailedError):
+            read_by_ones(consumer, seen)
+        seen += [int(record.value) for record in consumer.poll(timeout=20)]
+        assert seen == list(range(len(seen)))
+
+
+@pytest.mark.parametrize("error", ["ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"])
+def test_a_commit_that_came_too_late_is_no_news_to_whoever_polls(style, filled_broker, error):
+    filled_broker.fault("OffsetCommit", "error", error=error, times=2)
+    with style.consumer(filled_broker.bootstrap_servers, group_id="g", topics=["t"], **OFTEN) as consumer:
+        assert read_until_asked(consumer, filled_broker, 3)
+
+
+@pytest.mark.parametrize("stalled", [["OffsetCommit"], ["LeaveGroup"], ["OffsetCommit", "LeaveGroup"]])
+def test_closing_takes_no_longer_than_it_may_and_says_what_is_not_known(style, filled_broker, stalled):
+    consumer = style.consumer(filled_broker.bootstrap_servers, group_id="g", topics=["t"], auto_offset_reset="earliest")
+    assert consumer.poll(timeout=20)
+    for api in stalled:
+        filled_broker.fault(api, "delay", seconds=60, times=None)
+    began = time.monotonic()
+    is_known = "OffsetCommit" not in stalled
+    with nullcontext() if is_known else pytest.raises(KafkaTimeoutError, match="not confirmed"):
+        consumer.close(timeout=1)
+    assert 0.9 < time.monotonic() - began < 10
+    with pytest.raises(ClosedError):
+        consumer.poll(timeout=0)
+
+
+def test_a_last_commit_that_is_not_known_does_not_hide_why_a_program_ended(style, filled_broker):
+    config = {"auto_offset_reset": "earliest", "default_api_timeout_ms": 500}
+    consumer = style.consumer(filled_broker.bootstrap_servers, group_id="g", topics=["t"], **config)
+    assert consumer.poll(timeout=20, max_records=1)
+    assert consumer.poll(timeout=20, max_records=1)
+    filled_broker.fault("OffsetCommit", "delay", seconds=60, times=None)
+    consumer.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+    assert filled_broker.requests("OffsetCommit")
+    consumer = style.consumer(filled_broker.bootstrap_servers, group_id="other", topics=["t"], **config)
+    assert consumer.poll(timeout=20)
+    with pytest.raises(KafkaTimeoutError):
+        consumer.__exit__(None, None, None)
 
 
 def test_subscribe_wants_topics_or_a_pattern(broker):
@@ -421,6 +566,49 @@ def test_leaving_a_subscription_tells_the_listener_and_commits_what_is_done(styl
         committed = one.committed(places)
         assert sum(offset for offset in committed.values() if offset) == len(done)
         assert one.assignment() == set()
+
+
+def test_another_assignment_commits_what_is_done_with_the_one_before(style, broker, partitioned):
+    produce(broker, partitioned, range(20))
+    zero, one = (klamm.TopicPartition(partitioned, number) for number in (0, 1))
+    config = {"group_id": partitioned, "auto_offset_reset": "earliest", "auto_commit_interval_ms": 60_000}
+    with style.consumer(broker.bootstrap_servers, **config) as consumer:
+        consumer.assign([zero])
+        assert len(consumer.poll(timeout=20, max_records=3)) == 3
+        consumer.assign([one])
+        assert consumer.committed([zero, one]) == {zero: 3, one: None}
+        assert {record.partition for record in consumer.poll(timeout=20, max_records=2)} == {1}
+        consumer.subscribe([partitioned])
+        seen: Counter[bytes] = Counter()
+        poll_until([consumer], lambda: len(seen) == 15, seen)
+        assert max(seen.values()) == 1
+
+
+def test_an_assignment_instead_of_a_subscription_gives_it_up(broker, partitioned, protocol):
+    produce(broker, partitioned, range(20))
+    heard = Heard()
+    with member(broker, partitioned, [partitioned], heard, auto_commit_interval_ms=60_000, **protocol) as consumer:
+        done = consumer.poll(WAIT_S, 3)
+        places = consumer.assignment()
+        consumer.assign([klamm.TopicPartition(partitioned, 0, 4)])
+        assert heard.events[1:] == [("revoked", sorted(place.partition for place in places))]
+        assert sum(offset for offset in consumer.committed(places).values() if offset) == len(done)
+        assert [record.offset for record in consumer.poll(20)] == [4]
+    assert len(heard.events) == 2
+
+
+def test_a_member_of_an_event_loop_awaits_that_it_leaves_before_another_assignment(broker, partitioned):
+    async def main() -> None:
+        async with klamm.AsyncConsumer(broker.bootstrap_servers, group_id=partitioned) as consumer:
+            consumer.subscribe([partitioned])
+            with pytest.raises(ConfigError, match="leaves its group") as caught:
+                consumer.assign([klamm.TopicPartition(partitioned, 0, 0)])
+            assert caught.value.hint == "await unsubscribe() first"
+            await consumer.unsubscribe()
+            consumer.assign([klamm.TopicPartition(partitioned, 0, 0)])
+            consumer.assign([klamm.TopicPartition(partitioned, 1, 0)])
+
+    asyncio.run(asyncio.wait_for(main(), WAIT_S))
 
 
 def test_a_transaction_commits_for_a_member(broker, partitioned, protocol):

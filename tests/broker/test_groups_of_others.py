@@ -12,7 +12,7 @@ import pytest
 import klamm
 from java_tools import TOOLS, java
 from klamm.testing import DevBroker
-from members import PARTITIONS, PATIENCE, Aiokafka, Confluent, KafkaPython, read, settle, sixty_records
+from members import PARTITIONS, PATIENCE, Aiokafka, Confluent, KafkaPython, Klamm, read, settle, sixty_records
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # noqa: E402
@@ -105,11 +105,12 @@ def test_members_go_on_with_another_coordinator(protocol):
                 assert (one.partitions(), two.partitions()) == shares, "nobody had to join again"
 
 
+@pytest.mark.parametrize("kind", [Confluent, Klamm])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_kafkas_own_tool_lists_describes_resets_and_deletes(broker, topic, protocol):
+def test_kafkas_own_tool_lists_describes_resets_and_deletes(broker, topic, protocol, kind):
     group = f"{topic}-group"
     config = {"group_protocol": protocol}
-    member = Confluent(broker, group, topic, **config)
+    member = kind(broker, group, topic, **config)
     read([member], 60)
     member.commit()
 

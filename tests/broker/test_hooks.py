@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import threading
@@ -149,3 +150,24 @@ def test_a_flush_returns_when_every_outcome_was_told(broker, topic):
             producer.flush()
             assert [delivery.result(0).topic for delivery in deliveries] == [topic] * 3
             assert len(told) == 3
+
+
+def test_an_old_count_of_partitions_serves_until_the_new_one_is_there(broker, topic, monkeypatch):
+    monkeypatch.setattr(klamm.hooks, "COUNT_HOLDS_S", 0)
+    counts = []
+
+    def partitioner(_topic, _key, _value, count):
+        counts.append(count)
+        return 0
+
+    async def main():
+        async with klamm.AsyncProducer(broker.bootstrap_servers, partitioner=partitioner) as producer:
+            await producer.send(topic, b"v")
+            async with klamm.AsyncAdmin(broker.bootstrap_servers) as admin:
+                await admin.create_partitions({topic: 3})
+            while counts[-1] != 3:
+                await producer.send_nowait(topic, b"v")
+
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=1)})
+    asyncio.run(asyncio.wait_for(main(), 20))

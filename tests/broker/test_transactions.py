@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
+from contextlib import contextmanager, suppress
 
 import pytest
 
 import klamm
 from conftest import BROKERS
-from klamm.errors import ConfigError, FencedError, KafkaError, MessageTooLargeError, TransactionAbortedError
+from klamm.errors import (
+    BufferFullError,
+    ConfigError,
+    FencedError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageTooLargeError,
+    TransactionAbortedError,
+)
+from klamm.testing import DevBroker
 from settled import wait_until_settled
 
 
@@ -53,6 +62,20 @@ def enter(style, transaction):
 
 def leave(style, transaction, *error):
     return style.wait((getattr(transaction, "__aexit__", None) or transaction.__exit__)(*(error or (None, None, None))))
+
+
+def test_a_reader_is_not_behind_what_it_may_not_read_yet(style, broker, topic, transactional_id):
+    make(broker, topic)
+    place = klamm.TopicPartition(topic, 0)
+    with klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer:
+        with producer.transaction() as tx:
+            tx.send_nowait(topic, b"1")
+        with producer.transaction() as tx:
+            tx.send(topic, b"2").result(20)
+            with style.consumer(broker.bootstrap_servers, isolation_level="read_committed") as consumer:
+                consumer.assign([klamm.TopicPartition(topic, 0, 0)])
+                assert [record.value for record in consumer.poll(timeout=20)] == [b"1"]
+                assert consumer.lag() == {place: 0}
 
 
 def test_a_transaction_is_read_after_its_commit_and_not_before(style, broker, topic, transactional_id):
@@ -102,7 +125,7 @@ def test_the_exception_of_the_block_is_what_the_program_sees(broker, topic, tran
 def test_records_that_were_not_sent_when_a_transaction_was_aborted_say_so(broker, topic, transactional_id):
     make(broker, topic)
     with klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id, linger_ms=60_000) as producer:
-        with contextlib.suppress(DeliberateError), producer.transaction() as tx:
+        with suppress(DeliberateError), producer.transaction() as tx:
             delivery = tx.send(topic, b"lingers")
             raise DeliberateError
         with pytest.raises(TransactionAbortedError, match="transaction was aborted"):
@@ -134,14 +157,118 @@ def test_a_record_that_fails_makes_the_commit_an_abort(broker, topic, transactio
             with producer.transaction() as tx:
                 tx.send(topic, b"x" * (2 << 20)).result(20)
 
-        with pytest.raises(TransactionAbortedError, match="MESSAGE_TOO_LARGE"):
+        with pytest.raises(TransactionAbortedError, match="MESSAGE_TOO_LARGE") as caught:
             fail_unseen()
+        assert isinstance(caught.value.__cause__, MessageTooLargeError)
+        assert caught.value.code == caught.value.__cause__.code
         with pytest.raises(MessageTooLargeError):
             fail_seen()
         with producer.transaction() as tx:
             tx.send_nowait(topic, b"kept")
         producer.flush()  # the failures were told of
     assert committed(broker.bootstrap_servers, topic) == [b"kept"]
+
+
+WAYS = {
+    "send": lambda tx, topic, value, partition: tx.send(topic, value, partition=partition),
+    "send_nowait": lambda tx, topic, value, partition: tx.send_nowait(topic, value, partition=partition),
+    "send_many": lambda tx, topic, value, partition: tx.send_many(topic, [value], partition=partition),
+}
+
+
+def start(style, tx, way, record):
+    """Calls the method with topic, value and partition, where the loop runs, and waits for what takes the record."""
+    result = style.run(WAYS[way], tx, *record)
+    return style.wait(result) if way == "send_many" else result
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("refusal", ["no such topic", "no such partition", "no metadata in time"])
+def test_a_record_that_fails_before_it_is_sent_makes_the_commit_an_abort(style, refusal, way):
+    group, place = klamm.GroupMetadata("g"), klamm.TopicPartition("known", 0)
+    with DevBroker(auto_create_topics=False) as broker:
+        make(broker, "known", "fresh")
+        with style.producer(broker.bootstrap_servers, transactional_id="tx", max_block_ms=500) as producer:
+            tx = producer.client.transaction()
+            enter(style, tx)
+            style.wait(tx.send("known", b"dropped with it"))
+            style.wait(tx.commit_offsets(group, {place: 7}))
+            if refusal == "no such topic":
+                start(style, tx, way, ("nowhere", b"lost", None))
+            elif refusal == "no such partition":
+                start(style, tx, way, ("fresh", b"lost", 9))
+            else:
+                broker.fault("Metadata", "drop", times=None, topic="fresh")
+                start(style, tx, way, ("fresh", b"lost", None))
+            with pytest.raises(TransactionAbortedError, match=r"UNKNOWN_TOPIC|has partitions 0 to 0|max\.block\.ms"):
+                style.wait(tx.commit())
+            broker.clear_faults()
+            enter(style, tx)
+            style.wait(tx.send("known", b"kept"))
+            style.wait(tx.commit())
+        assert committed(broker.bootstrap_servers, "known") == [b"kept"]
+        assert committed(broker.bootstrap_servers, "fresh") == []
+        with klamm.Consumer(broker.bootstrap_servers, group_id="g") as consumer:
+            assert consumer.committed([place]) == {place: None}
+
+
+def test_a_partitioner_that_errs_makes_the_commit_an_abort(style, broker, topic, transactional_id):
+    make(broker, topic, f"{topic}-fresh")
+    config = {"transactional_id": transactional_id, "partitioner": lambda *_: 99}
+    with style.producer(broker.bootstrap_servers, **config) as producer:
+        tx = producer.client.transaction()
+        enter(style, tx)
+        style.wait(tx.send(topic, b"dropped with it", partition=0))
+        start(style, tx, "send_many", (f"{topic}-fresh", b"lost", None))
+        with pytest.raises(TransactionAbortedError, match="has partitions 0 to"):
+            style.wait(tx.commit())
+    assert committed(broker.bootstrap_servers, topic) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("refusal", ["MESSAGE_TOO_LARGE", "has partitions 0 to 0", "INVALID_TOPIC"])
+def test_a_refusal_that_the_program_catches_makes_the_commit_an_abort(style, broker, topic, refusal, way):
+    make(broker, topic)
+    records = {
+        "MESSAGE_TOO_LARGE": (topic, b"x" * 5_000, None),
+        "has partitions 0 to 0": (topic, b"lost", 9),
+        "INVALID_TOPIC": ("no such name", b"lost", None),
+    }
+    config = {"transactional_id": f"tx-{topic}", "max_request_size": 1_000}
+    with style.producer(broker.bootstrap_servers, **config) as producer:
+        tx = producer.client.transaction()
+        enter(style, tx)
+        style.wait(tx.send(topic, b"dropped with it"))
+        with pytest.raises(KafkaError, match=refusal):
+            start(style, tx, way, records[refusal])
+        with pytest.raises(TransactionAbortedError, match=refusal):
+            style.wait(tx.commit())
+        enter(style, tx)
+        style.wait(tx.send(topic, b"kept"))
+        style.wait(tx.commit())
+    assert committed(broker.bootstrap_servers, topic) == [b"kept"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_buffer_that_stays_full_makes_the_commit_an_abort(style, way):
+    with DevBroker() as broker:
+        make(broker, "t")
+        config = {"transactional_id": "tx", "buffer_memory": 5_000, "max_block_ms": 200}
+        with style.producer(broker.bootstrap_servers, **config) as producer:
+            tx = producer.client.transaction()
+            enter(style, tx)
+            style.wait(tx.send("t", b"dropped with it"))
+            broker.fault("Produce", "delay", seconds=1, times=1)
+            for _ in range(4):
+                tx.send_nowait("t", b"x" * 1_000)
+            with pytest.raises((KafkaTimeoutError, BufferFullError)):
+                style.wait(start(style, tx, way, ("t", b"x" * 1_000, None)))
+            if style.name == "async" and way == "send_nowait":
+                style.wait(tx.commit())  # it never waits for room: the program may send the record again
+                return
+            with pytest.raises(TransactionAbortedError, match="no room in the buffer"):
+                style.wait(tx.commit())
+        assert committed(broker.bootstrap_servers, "t") == []
 
 
 def test_a_new_producer_of_the_same_id_fences_the_old_one_and_ends_its_transaction(
@@ -245,12 +372,12 @@ def test_a_timeout_that_the_broker_does_not_allow_is_refused_by_name(broker, tra
         pass
 
 
-def test_closing_a_producer_aborts_what_is_open(broker, topic, transactional_id):
+def test_closing_a_producer_aborts_what_is_open(style, broker, topic, transactional_id):
     make(broker, topic)
-    producer = klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id)
-    tx = producer.transaction()
-    tx.__enter__()
-    tx.send(topic, b"dropped").result(20)
+    producer = style.producer(broker.bootstrap_servers, transactional_id=transactional_id)
+    tx = producer.client.transaction()
+    enter(style, tx)
+    style.wait(tx.send(topic, b"dropped"))
     producer.close()
     with klamm.Producer(broker.bootstrap_servers) as plain:
         plain.send(topic, b"plain")
@@ -267,3 +394,51 @@ def test_many_transactions_follow_one_another_quickly(broker, topic, transaction
                 tx.send_many(topic, [b"%d" % (round_ * each + n) for n in range(each)], partition=round_ % 4)
     values = sorted(map(int, committed(broker.bootstrap_servers, topic)))
     assert values == list(range(rounds * each))
+
+
+@contextmanager
+def slow_end(style):
+    """A transaction with one record, whose end takes half a second, and what the topic holds then."""
+    with DevBroker() as broker:
+        make(broker, "t")
+        with style.producer(broker.bootstrap_servers, transactional_id="tx") as producer:
+            tx = producer.client.transaction()
+            enter(style, tx)
+            style.wait(tx.send("t", b"v"))
+            broker.fault("EndTxn", "delay", seconds=0.5)
+            yield tx, lambda: committed(broker.bootstrap_servers, "t")
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_an_end_that_was_not_waited_for_long_enough_can_be_waited_for_again(style, end):
+    with slow_end(style) as (tx, held):
+        with pytest.raises(KafkaTimeoutError, match="no end of the transaction"):
+            style.wait(getattr(tx, end)(timeout=0.05))
+        style.wait(getattr(tx, end)())
+        with pytest.raises(ConfigError, match="no transaction is open"):
+            style.wait(getattr(tx, end)())
+        enter(style, tx)
+        leave(style, tx)
+        assert held() == ([b"v"] if end == "commit" else [])
+
+
+def test_a_block_ends_with_the_commit_that_was_not_waited_for(style):
+    with slow_end(style) as (tx, held):
+        with pytest.raises(KafkaTimeoutError, match="no end of the transaction"):
+            style.wait(tx.commit(timeout=0.05))
+        leave(style, tx)
+        enter(style, tx)  # it would raise while the one before is open
+        leave(style, tx)
+        assert held() == [b"v"]
+
+
+def test_a_transactional_id_that_the_brokers_forgot_says_what_to_do(style):
+    with DevBroker() as broker:
+        make(broker, "t")
+        with style.producer(broker.bootstrap_servers, transactional_id="tx") as producer:
+            tx = producer.client.transaction()
+            enter(style, tx)
+            broker.fault("Produce", "error", error="INVALID_PRODUCER_ID_MAPPING")
+            tx.send_nowait("t", b"v")
+            with pytest.raises(KafkaError, match=r"INVALID_PRODUCER_ID_MAPPING.*transactional\.id\.expiration\.ms"):
+                style.wait(tx.commit())

@@ -39,6 +39,29 @@ def test_the_loop_reads_the_answers_to_lone_records(broker, topic):
     assert readers[threading.get_ident()] > MANY
 
 
+def test_a_task_goes_on_in_the_turn_of_the_loop_that_brought_its_answer(broker, topic):
+    class Counting(asyncio.SelectorEventLoop):
+        turns = 0
+
+        def _run_once(self):
+            self.turns += 1
+            super()._run_once()
+
+    async def main():
+        async with klamm.AsyncProducer(broker.bootstrap_servers, linger_ms=0) as producer:
+            await one_by_one(producer, topic)
+            before = loop.turns
+            await one_by_one(producer, topic, 5 * MANY)
+            return loop.turns - before
+
+    loop = Counting()
+    try:
+        # The thread may be faster now and then, and an answer may come in pieces.
+        assert loop.run_until_complete(main()) < 7 * MANY
+    finally:
+        loop.close()
+
+
 def test_many_records_at_once_are_the_threads_business_and_lone_ones_the_loops_again(broker, topic):
     async def main():
         async with klamm.AsyncProducer(broker.bootstrap_servers, linger_ms=0) as producer:

@@ -313,7 +313,7 @@ class Verdict:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory, descriptors and threads come from /proc")
 @pytest.mark.timeout(SECONDS + (600 if SECONDS > 300 else 240))  # below the limit at which the whole run is killed
-def test_nothing_is_lost_or_doubled_and_nobody_is_stuck(capsys):
+def test_nothing_is_lost_or_doubled_and_nobody_is_stuck(record_property):
     with ExitStack() as running:
         proxies = {node: running.enter_context(ChaosProxy()) for node in NODES}
         try:
@@ -345,8 +345,7 @@ def test_nothing_is_lost_or_doubled_and_nobody_is_stuck(capsys):
         wait_until_settled(cluster.bootstrap_servers, TOPICS[2])
         said = report["producers"]
         verdicts = {topic: Verdict.on(numbers_by_partition(cluster, topic), said[topic]) for topic in TOPICS}
-    with capsys.disabled():
-        sys.stdout.write("\n" + summary(clients, breaker, report, verdicts) + "\n")
+    record_property("report", summary(clients, breaker, report, verdicts))
     for worker in [*said.values(), *report["members"].values()]:
         assert worker["died"] is None
     assert report["stuck"] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ from klamm.spark.stream import ADMISSION_CONTROL
 from local_spark import builder, connector_jars
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -78,9 +79,11 @@ class Cluster:
 
     def records(self, topic: str, **config: str) -> list[klamm.Record]:
         """Everything a topic holds, read by klamm alone, in order of partition and offset."""
-        with klamm.Consumer(self.bootstrap, **config) as consumer:
+        with klamm.Consumer(self.bootstrap) as consumer:
             partitions = [klamm.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
             first, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+        # Up to the end that it has for all, as readers of committed records may see a transaction a moment after its commit.
+        with klamm.Consumer(self.bootstrap, **config) as consumer:
             consumer.assign(
                 [
                     klamm.TopicPartition(tp.topic, tp.partition, offset=first[tp], end_offset=end[tp])
@@ -119,7 +122,14 @@ class Kafka(Cluster):
             "append"
         ).save()
 
-    def run(self, rows: DataFrame, checkpoint: Path, output_mode: str = "append", **options: str) -> StreamingQuery:
+    def run(
+        self,
+        rows: DataFrame,
+        checkpoint: Path,
+        output_mode: str = "append",
+        trigger: Mapping[str, bool] = MappingProxyType({"availableNow": True}),
+        **options: str,
+    ) -> StreamingQuery:
         """Write a stream, with what is available now, to its end."""
         query = (
             rows.writeStream.format("klamm")
@@ -127,7 +137,7 @@ class Kafka(Cluster):
             .option("checkpointLocation", str(checkpoint))
             .options(**options)
             .outputMode(output_mode)
-            .trigger(availableNow=True)
+            .trigger(**trigger)
             .start()
         )
         query.awaitTermination()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException, PythonException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, IllegalArgumentException, PythonException, SparkRuntimeException
 from pyspark.sql import functions as F
 
 import klamm
+from klamm.spark.options import OPTIONS
 
 pytestmark = pytest.mark.spark
 
@@ -35,6 +37,15 @@ def rows(frame):
 
 @pytest.fixture
 def log(kafka, topic):
+    return filled(kafka, topic)
+
+
+@pytest.fixture
+def real_log(real, topic):
+    return filled(real, topic)
+
+
+def filled(kafka, topic):
     """A log with everything in it that a log may hold, on three partitions."""
     kafka.create(topic, partitions=3)
     kafka.produce(
@@ -60,21 +71,94 @@ def log(kafka, topic):
     return topic
 
 
-def test_batch_reads_give_the_same_rows(kafka, log):
-    places = json.dumps({log: {"0": 3, "1": -2, "2": 2}})
-    ends = json.dumps({log: {"0": 17, "1": -1, "2": -1}})
-    times = json.dumps({log: {"0": 1_700_000_011_000, "1": 1_700_000_000_000, "2": 0}})
-    for options, expected in [
-        ({"includeHeaders": "true"}, 52),
-        ({"kafka.isolation.level": "read_committed"}, 46),
-        ({"startingOffsets": places, "endingOffsets": ends}, 14 + 20 + 10),
-        ({"startingTimestamp": "1700000020000", "endingTimestamp": "1700000030000"}, None),
-        ({"startingOffsetsByTimestamp": times, "minPartitions": "5"}, None),
-    ]:
-        theirs, ours = (rows(kafka.read(source=source, subscribePattern=f"{log}.*", **options)) for source in BOTH)
-        assert ours == theirs, options
-        assert expected is None or len(ours) == expected, options
-        assert ours, options
+# What is compared, for a topic of the name `{t}`. `expected` rows where they are told by the options alone.
+PLACES = '{"{t}":{"0":3,"1":-2,"2":2}}'
+ENDS = '{"{t}":{"0":17,"1":-1,"2":-1}}'
+TIMES = '{"{t}":{"0":1700000011000,"1":1700000000000,"2":0}}'
+LATE = {"startingTimestamp": "1700000030000", "startingOffsetsByTimestampStrategy": "latest"}
+COMPARED = [
+    ({"subscribePattern": "{t}.*", "includeHeaders": "true"}, 52),
+    ({"subscribe": "{t}", "kafka.isolation.level": "read_committed"}, 46),
+    ({"subscribe": "{t},", "startingOffsets": PLACES, "fetchOffset.numRetries": "1"}, 17 + 20 + 10),
+    ({"subscribe": "{t}", "startingTimestamp": "1700000020000", "fetchOffset.retryIntervalMs": "0"}, None),
+    ({"subscribe": "{t}", "startingOffsetsByTimestamp": TIMES, "minPartitions": "5"}, None),
+    ({"assign": '{"{t}":[0,2]}', "maxRecordsPerPartition": "6", "kafkaConsumer.pollTimeoutMs": "60000"}, 32),
+    ({"subscribe": "{t}", "groupIdPrefix": "mine", "kafka.client.dns.lookup": "use_all_dns_ips", **LATE}, None),
+]
+COMPARED_BATCHES = [
+    ({"subscribe": "{t}", "startingOffsets": PLACES, "endingOffsets": ENDS}, 14 + 20 + 10),
+    ({"subscribe": "{t}", "startingTimestamp": "1700000020000", "endingTimestamp": "1700000030000"}, None),
+    ({"subscribe": "{t}", "endingOffsetsByTimestamp": TIMES}, None),
+]
+COMPARED_STREAMS = [
+    {"subscribe": "{t}", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "28"},
+    {"subscribe": "{t}", "startingOffsets": PLACES, "minOffsetsPerTrigger": "10", "maxTriggerDelay": "1s"},
+]
+# What the connector has not, what other tests here compare, and what writes.
+ALONE = {"columns", "filterpushdown", "commitgroup", "maxbytespertrigger", "maxbytesperpartition", "delivery"}
+ELSEWHERE = {"failondataloss", "topic"}
+
+
+def of(topic, options):
+    return {name: value.replace("{t}", topic) for name, value in options.items()}
+
+
+def test_every_option_is_compared_or_is_klamms_own():
+    named = [*(options for options, _ in COMPARED + COMPARED_BATCHES), *COMPARED_STREAMS]
+    names = {name.lower() for options in named for name in options if not name.startswith("kafka.")}
+    assert names | ALONE | ELSEWHERE == OPTIONS.keys()
+
+
+def test_the_schema_is_the_same(real, topic):
+    for headers in ("true", "false"):
+        for reader in (real.read, real.stream):
+            theirs, ours = (reader(source=source, subscribe=topic, includeHeaders=headers).schema for source in BOTH)
+            assert ours == theirs
+
+
+@pytest.mark.parametrize(("options", "expected"), COMPARED + COMPARED_BATCHES)
+def test_batch_reads_give_the_same_rows(kafka, log, options, expected):
+    theirs, ours = (rows(kafka.read(source=source, **of(log, options))) for source in BOTH)
+    assert ours == theirs
+    assert ours
+    assert expected in (None, len(ours))
+
+
+@pytest.mark.parametrize("options", [*(options for options, _ in COMPARED), *COMPARED_STREAMS])
+def test_streams_give_the_same_rows_in_the_same_batches(real, real_log, tmp_path, options):
+    seen = {}
+    for source in BOTH:
+        options = {"startingOffsets": "earliest", **of(real_log, options)}
+        written = real.stream(source=source, **options).writeStream.format("memory").queryName(f"seen_{source}")
+        query = written.option("checkpointLocation", str(tmp_path / source)).trigger(availableNow=True).start()
+        query.awaitTermination()
+        sizes = [report["numInputRows"] for report in query.recentProgress if report["numInputRows"]]
+        seen[source] = (rows(real.spark.table(f"seen_{source}")), sizes)
+        assert seen[source][0]
+    assert seen["klamm"] == seen["kafka"]
+
+
+def test_times_that_the_broker_gave_are_the_same(kafka, topic):
+    with klamm.Admin(kafka.bootstrap) as admin:
+        admin.create_topics({topic: klamm.NewTopic(configs={"message.timestamp.type": "LogAppendTime"})})
+    kafka.numbers(topic, range(5))
+    theirs, ours = (rows(kafka.read(source=source, subscribe=topic)) for source in BOTH)
+    assert ours == theirs
+    assert [row["timestampType"] for row in ours] == [1] * 5
+
+
+def test_records_that_are_gone_fail_both_or_are_passed_over(kafka, topic):
+    kafka.create(topic)
+    kafka.numbers(topic, range(10))
+    with klamm.Admin(kafka.bootstrap) as admin:
+        admin.delete_records({klamm.TopicPartition(topic, 0): 4})
+    begin = json.dumps({topic: {"0": 1}})
+    for source in BOTH:
+        read = {"source": source, "subscribe": topic, "startingOffsets": begin}
+        with pytest.raises((PythonException, Py4JJavaError, SparkRuntimeException)):
+            kafka.read(**read).collect()
+        found = kafka.read(**read, failOnDataLoss="false").selectExpr("cast(value as string)").collect()
+        assert [row.value for row in found] == [str(number) for number in range(4, 10)]
 
 
 def test_tasks_are_divided_alike(kafka, log):

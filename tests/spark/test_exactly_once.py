@@ -8,10 +8,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.types import StringType, StructField, StructType
 
 import klamm
-from klamm.errors import ConfigError, FencedError, TransactionAbortedError
+from klamm.errors import ConfigError, FencedError, TransactionAbortedError, UnsupportedVersionError
 from klamm.spark import ExactlyOnceError, KlammDataSource
 from klamm.spark.exactly_once import Task, current_task, write
 from klamm.spark.options import write_options
+from klamm.testing import DevBroker
 
 
 def written(cluster, topic):
@@ -51,6 +52,17 @@ def test_a_task_without_rows_has_nothing_to_land(cluster, topic, task):
     assert task(0, 0) == 0
     assert task(0, 2, b"a") == 1
     assert written(cluster, topic) == [b"a"]
+
+
+def test_a_task_that_landed_and_has_no_rows_any_more_is_refused(cluster, topic, task):
+    """Its rows may be in another task now, which would land them a second time."""
+    task(0, 3, b"a", b"b")
+    with pytest.raises(ExactlyOnceError, match="has 0 rows, but it landed with 2"):
+        task(0, 3)
+    with pytest.raises(ExactlyOnceError, match="its batch 3 has landed already"):
+        task(0, 2)
+    assert task(0, 4) == 0
+    assert written(cluster, topic) == [b"a", b"b"]
 
 
 def test_what_a_task_wrote_before_it_failed_is_not_seen(cluster, topic, task):
@@ -110,6 +122,16 @@ def test_what_would_take_its_guarantee_away_is_refused_before_anything_runs(key,
     }
     with pytest.raises(ConfigError, match="idempotence"):
         KlammDataSource(options).streamWriter(StructType([StructField("value", StringType())]), overwrite=False)
+
+
+def test_brokers_without_transactions_are_refused():
+    with DevBroker(as_version="0.10.2") as old:
+        options = write_options(
+            {"kafka.bootstrap.servers": old.bootstrap_servers, "topic": "t", "delivery": "exactly-once"}
+        )
+        rows = pa.record_batch({"value": [b"a"]})
+        with pytest.raises(UnsupportedVersionError, match=r"0\.11\.0 is the first that has it"):
+            write(options, ["value"], iter([rows]), Task("query", 0, 0))
 
 
 def test_outside_of_a_stream_it_has_no_meaning():

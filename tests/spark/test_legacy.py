@@ -11,8 +11,9 @@ from pyspark.errors import PySparkException, PythonException
 from klamm import legacy
 from klamm.errors import ConfigError
 from klamm.spark.legacy import KlammLegacyReader
-from klamm.spark.options import Settings, read_options
+from klamm.spark.options import read_options
 from klamm.spark.schema import source_schema
+from klamm.spark.settings import Settings
 from old_broker import VERSIONS, old_broker
 
 pytestmark = pytest.mark.spark

@@ -125,6 +125,24 @@ def test_a_run_goes_on_where_the_last_one_ended_and_counts_every_line_once(real,
     assert check(real, topics, lines, progress) == [5_001, 5_001]
 
 
+@pytest.mark.timeout(200)
+def test_the_example_counts_and_draws(dev_broker, tmp_path):
+    example = Path(__file__).parents[2] / "examples" / "log_pipeline.py"
+    done = subprocess.run(
+        [sys.executable, example, dev_broker.bootstrap_servers, "--lines", "2000"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.startswith("2,000 lines in topic logs-")
+    (report,) = tmp_path.glob("logs-*/report.html")
+    assert "<svg" in report.read_text()
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(SEEDS == 0, reason="the pipeline with its driver killed: make soak-spark")
 @pytest.mark.parametrize("seed", range(max(SEEDS, 1)))

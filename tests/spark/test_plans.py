@@ -8,7 +8,6 @@ from datetime import datetime, timezone
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.datasource import (
     EqualTo,
     GreaterThan,
@@ -61,10 +60,18 @@ def nobody_waits(monkeypatch):
     monkeypatch.setattr("klamm.spark.read.LOOK_SECONDS", 3600.0)
 
 
+def begun(reader):
+    """Play Spark up to the end of the first batch, which is empty."""
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
+    assert reader.partitions(start, start) == []
+    return start
+
+
 def steps(reader, limit=None):
     """Play Spark for one run that ends with what is there: the batches, as what they hold."""
     reader.prepareForTriggerAvailableNow()
-    start, batches = reader.initialOffset(), []
+    start, batches = begun(reader), []
     while (end := reader.latestOffset(start, limit or reader.getDefaultReadLimit())) != start:
         batches.append(values(reader, reader.partitions(start, end)))
         start = end
@@ -246,8 +253,8 @@ def test_a_batch_waits_until_it_is_worth_it_but_no_longer_than_allowed(cluster, 
     reader = stream(cluster, subscribe=topic, minOffsetsPerTrigger="5", maxTriggerDelay="1500ms")
     limit = reader.getDefaultReadLimit()
     assert limit == limits.ReadMinRows(5)
-    first = reader.latestOffset(reader.initialOffset(), limit)
-    assert first == {topic: {"0": 1}}  # the first batch does not wait
+    first = reader.latestOffset(begun(reader), limit)
+    assert first == {topic: {"0": 1}}  # the first batch with records does not wait
     cluster.numbers(topic, range(4))
     assert reader.latestOffset(first, limit) == first
     cluster.numbers(topic, range(1))
@@ -268,30 +275,58 @@ def test_a_run_that_ends_with_what_is_there_waits_for_nothing(cluster, topic):
 
 
 @pytest.mark.parametrize(
-    "begin",
+    ("begin", "first", "is_there_once"),
     [
-        {"startingOffsets": "latest"},
-        {"startingTimestamp": "4000000000000", "startingOffsetsByTimestampStrategy": "latest"},
+        ({"startingOffsets": "latest"}, 5, False),
+        ({"startingTimestamp": "4000000000000", "startingOffsetsByTimestampStrategy": "latest"}, 5, False),
+        ({"startingOffsets": "earliest"}, 0, True),
+        ({"startingTimestamp": "0"}, 0, True),
     ],
 )
-def test_a_stream_that_begins_at_the_end_notes_it_in_an_empty_first_batch(cluster, topic, begin):
+def test_a_stream_notes_where_it_begins_in_an_empty_first_batch(cluster, topic, begin, first, is_there_once):
     cluster.create(topic)
     cluster.numbers(topic, range(5))
     reader = stream(cluster, subscribe=topic, **begin)
     start = reader.initialOffset()
     cluster.numbers(topic, range(5, 8))
-    assert reader.initialOffset() == start == {topic: {"0": 5}}
-    assert reader.latestOffset(start, limits.ReadAllAvailable()) == start
-    assert reader.partitions(start, start) == []
-    assert reader.latestOffset(start, limits.ReadAllAvailable()) == {topic: {"0": 8}}
+    assert reader.initialOffset() == start == {topic: {"0": first}}
+    end = {topic: {"0": 8}}
+    assert begun(reader) == start
+    assert reader.latestOffset(start, reader.getDefaultReadLimit()) == end
+    # Trigger.Once asks for everything, and never again.
+    once = stream(cluster, subscribe=topic, **begin)
+    start = once.initialOffset()
+    cluster.numbers(topic, range(8, 9))
+    assert once.latestOffset(start, limits.ReadAllAvailable()) == ({topic: {"0": 9}} if is_there_once else start)
+
+
+def test_a_first_batch_that_was_not_finished_is_no_end_of_what_there_is(cluster, topic):
+    cluster.create(topic)
+    cluster.numbers(topic, range(5))
+    start = begun(stream(cluster, subscribe=topic))
+    # The driver dies before it notes that the batch is done; the next one repeats it and asks for what comes then.
+    again = stream(cluster, subscribe=topic)
+    assert again.partitions(again.initialOffset(), start) == []
+    assert again.latestOffset(start, again.getDefaultReadLimit()) == {topic: {"0": 5}}
+
+
+def test_what_expires_before_the_first_records_are_read_is_data_loss(cluster, topic):
+    cluster.create(topic)
+    cluster.numbers(topic, range(5))
+    start = begun(stream(cluster, subscribe=topic))
+    expired(cluster, topic, 3)
+    again = stream(cluster, subscribe=topic)
+    end = again.latestOffset(start, again.getDefaultReadLimit())
+    assert (start, end) == ({topic: {"0": 0}}, {topic: {"0": 5}})
+    with pytest.raises(DataLossError, match="from offset 0 to 5, but it holds 3 to 5 now"):
+        values(again, again.partitions(start, end))
 
 
 def test_new_topics_are_read_from_their_beginning(cluster, topic):
     cluster.create(f"{topic}-a")
     cluster.numbers(f"{topic}-a", range(2))
     reader = stream(cluster, subscribePattern=f"{topic}-.*", startingOffsets="latest")
-    start = reader.initialOffset()
-    start = reader.latestOffset(start, limits.ReadAllAvailable())
+    start = begun(reader)
     cluster.create(f"{topic}-b", partitions=2)
     cluster.numbers(f"{topic}-b", range(10, 12), partition=1)
     end = reader.latestOffset(start, limits.ReadAllAvailable())
@@ -303,14 +338,31 @@ def test_new_partitions_are_read_from_their_beginning(real_cluster, topic):
     real_cluster.create(topic)
     real_cluster.numbers(topic, range(2))
     reader = stream(real_cluster, subscribe=topic, startingOffsets="latest", maxOffsetsPerTrigger="100")
-    start = reader.initialOffset()
-    start = reader.latestOffset(start, reader.getDefaultReadLimit())
-    admin = AdminClient({"bootstrap.servers": real_cluster.bootstrap})  # klamm's own adds no partitions
-    admin.create_partitions([NewPartitions(topic, 3)])[topic].result()
+    start = begun(reader)
+    with klamm.Admin(real_cluster.bootstrap) as admin:
+        admin.create_partitions({topic: 3})
     real_cluster.numbers(topic, range(10, 12), partition=2)
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
     assert end == {topic: {"0": 2, "1": 0, "2": 2}}
     assert values(reader, reader.partitions(start, end)) == [b"10", b"11"]
+
+
+def test_new_topics_that_have_lost_their_first_records_are_data_loss(cluster, topic):
+    names = [f"{topic}-a", f"{topic}-b"]
+    cluster.create(names[0])
+    careful, careless = (
+        stream(cluster, subscribePattern=f"{topic}-.*", failOnDataLoss=answer) for answer in ("true", "false")
+    )
+    start = begun(careful)
+    cluster.create(names[1])
+    cluster.numbers(names[1], range(6))
+    expired(cluster, names[1], 4)
+    end = careful.latestOffset(start, careful.getDefaultReadLimit())
+    with pytest.raises(
+        DataLossError, match=f"{names[1]}-0 came while the query ran, but its first record is at offset 4"
+    ):
+        careful.partitions(start, end)
+    assert values(careless, careless.partitions(start, end)) == [b"4", b"5"]
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -407,8 +459,7 @@ def test_finished_batches_are_committed_for_the_group(cluster, topic):
     cluster.create(topic, partitions=2)
     cluster.numbers(topic, range(10), partition=0)
     reader = stream(cluster, subscribe=topic, commitGroup=f"{topic}-lag", maxOffsetsPerTrigger="6")
-    start = reader.initialOffset()
-    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    end = reader.latestOffset(begun(reader), reader.getDefaultReadLimit())
     assert cluster.committed(f"{topic}-lag", topic, 2) == [None, None]  # planned, not finished
     reader.commit(end)
     assert cluster.committed(f"{topic}-lag", topic, 2) == [6, 0]

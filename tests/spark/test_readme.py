@@ -49,7 +49,7 @@ def test_the_page_about_spark_runs(dev_broker: Broker, capsys: pytest.CaptureFix
     assert len(re.findall(r"bell\| +3\|", said)) == 2  # from the value, and from behind a registry's five bytes
     lag = 0 if ADMISSION_CONTROL else None  # PySpark 4.1 does not ask where topics end
     assert f"'records': 1, 'bytes': 30, 'lag': {lag}" in said
-    (batch,) = (tmp_path / "progress.jsonl").read_text().splitlines()
+    *_, batch = (tmp_path / "progress.jsonl").read_text().splitlines()
     assert json.loads(batch)["query"] == "orders"
     copied = klamm.read_table(dev_broker.bootstrap_servers, "orders-copy", isolation_level="read_committed")
     assert copied.column("key").to_pylist() == [b"7"]

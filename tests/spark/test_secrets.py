@@ -19,8 +19,8 @@ SECURE = {
     "kafka.sasl.mechanism": "PLAIN",
     "kafka.sasl.jaas.config": f'PlainLoginModule required username="alice" password="{SECRET}";',
     "kafka.sasl.password": SECRET,
-    "kafka.ssl.keystore.password": SECRET,
-    "kafka.ssl.truststore.location": "/etc/trust.p12",
+    "kafka.ssl.key.password": SECRET,
+    "kafka.ssl.truststore.location": "/etc/trust.pem",
 }
 ROWS = StructType([StructField("value", StringType())])
 

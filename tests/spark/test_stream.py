@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import klamm
+from java_tools import java_tool
 from settled import until
 
 pytestmark = pytest.mark.spark
@@ -54,12 +55,17 @@ def test_a_restart_goes_on_where_the_checkpoint_ends(kafka, topics, tmp_path):
     assert numbers(kafka, result) == list(range(80))
 
 
+def newest(log):
+    """The last file of a checkpoint's log."""
+    return max((file for file in log.iterdir() if file.name.isdecimal()), key=lambda file: int(file.name))
+
+
 def test_the_checkpoint_has_the_form_of_sparks_own_connector(kafka, topics, tmp_path):
     source, result = topics
     for partition in range(3):
         kafka.numbers(source, range(partition + 1), partition)
     copy(kafka, source, result, tmp_path)
-    *_, offsets = (tmp_path / "offsets" / "0").read_text().splitlines()
+    *_, offsets = newest(tmp_path / "offsets").read_text().splitlines()
     assert json.loads(offsets) == {source: {"0": 1, "1": 2, "2": 3}}
 
 
@@ -68,39 +74,68 @@ def test_a_checkpoint_in_other_spacing_is_read(kafka, topics, tmp_path):
     kafka.numbers(source, range(10))
     copy(kafka, source, result, tmp_path)
     # Spark's own connector writes no spaces; the checksum beside the file would not match any more.
-    log = tmp_path / "offsets" / "0"
+    log = newest(tmp_path / "offsets")
     *head, offsets = log.read_text().splitlines()
     log.write_text("\n".join([*head, json.dumps(json.loads(offsets), separators=(",", ":"))]))
-    (tmp_path / "offsets" / ".0.crc").unlink(missing_ok=True)
+    log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
     kafka.numbers(source, range(10, 15))
     copy(kafka, source, result, tmp_path)
     assert numbers(kafka, result) == list(range(15))
 
 
-def test_a_query_that_begins_at_latest_and_dies_in_its_first_batch_skips_nothing(kafka, topics, tmp_path):
+@pytest.mark.limits
+@pytest.mark.parametrize(("begin", "first"), [("earliest", 0), ("latest", 10)])
+def test_a_query_that_dies_in_its_first_batch_skips_nothing(kafka, topics, tmp_path, begin, first):
     source, result = topics
     kafka.numbers(source, range(10))
-    rows = kafka.stream(subscribe=source, startingOffsets="latest").select("value")
+    rows = kafka.stream(subscribe=source, startingOffsets=begin).select("value")
     kafka.run(rows, tmp_path, topic=result)
-    # Dead between noting what the batch is and noting that it is done:
-    for file in (tmp_path / "commits").iterdir():
-        file.unlink()
+    # Dead between noting what the first batch is and noting that it is done:
+    for log in ("commits", "offsets"):
+        for file in (tmp_path / log).iterdir():
+            if log == "commits" or file.name not in ("0", ".0.crc"):
+                file.unlink()
     kafka.numbers(source, range(10, 20))
     kafka.run(rows, tmp_path, topic=result)
-    kafka.run(rows, tmp_path, topic=result)
-    assert numbers(kafka, result) == list(range(10, 20))
+    # What came of the first run stays where it is.
+    assert sorted(set(numbers(kafka, result))) == list(range(first, 20))
+
+
+@pytest.mark.limits
+def test_a_query_that_may_have_one_batch_reads_all_there_is_in_it(kafka, topics, tmp_path):
+    source, result = topics
+    for begin in (0, 30):
+        kafka.numbers(source, range(begin, begin + 30))
+        rows = kafka.stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="7").select("value")
+        query = kafka.run(rows, tmp_path, trigger={"once": True}, topic=result)
+        assert [batch["numInputRows"] for batch in query.recentProgress] == [30]
+    assert numbers(kafka, result) == list(range(60))
+
+
+@pytest.mark.limits
+def test_kafkas_own_tool_shows_how_far_a_query_is(real, topic, tmp_path):
+    source, result = f"{topic}-in", f"{topic}-out"
+    real.create(source, partitions=2)
+    real.create(result)
+    for partition in range(2):
+        real.numbers(source, range(10 + partition), partition)
+    rows = real.stream(subscribe=source, startingOffsets="earliest", commitGroup=topic).select("value")
+    real.run(rows, tmp_path, topic=result)
+    real.numbers(source, range(5), 1)
+    described = java_tool("ConsumerGroups", real.bootstrap, "--describe", "--group", topic)
+    shown = [line.split()[1:6] for line in described.splitlines() if line.startswith(topic)]
+    assert sorted(shown) == [[source, "0", "10", "10", "0"], [source, "1", "11", "16", "5"]]
 
 
 @contextmanager
 def running(rows, checkpoint, look):
-    """A query that goes on until it is told to stop, and shows the numbers of each batch."""
-    query = (
-        rows.writeStream.foreachBatch(
-            lambda batch, _: look([int(row.value) for row in batch.select("value").collect()])
-        )
-        .option("checkpointLocation", str(checkpoint))
-        .start()
-    )
+    """A query that goes on until it is told to stop, and shows the numbers of each batch that has any."""
+
+    def look_at(batch, _):
+        if numbers := [int(row.value) for row in batch.select("value").collect()]:
+            look(numbers)
+
+    query = rows.writeStream.foreachBatch(look_at).option("checkpointLocation", str(checkpoint)).start()
     try:
         yield query
     finally:
@@ -160,6 +195,7 @@ def test_progress_tells_where_the_topic_ends(kafka, topics, tmp_path):
     source, result = topics
     kafka.numbers(source, range(30), partition=1)
     rows = kafka.stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="20").select("value")
-    first = kafka.run(rows, tmp_path, topic=result).recentProgress[0]["sources"][0]
+    reports = kafka.run(rows, tmp_path, topic=result).recentProgress
+    first = next(report["sources"][0] for report in reports if report["numInputRows"])
     assert json.loads(first["endOffset"]) == {source: {"0": 0, "1": 20, "2": 0}}
     assert json.loads(first["latestOffset"]) == {source: {"0": 0, "1": 30, "2": 0}}

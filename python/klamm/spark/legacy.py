@@ -20,8 +20,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from klamm.errors import ConfigError, OffsetOutOfRangeError
 from klamm.legacy import Consumer07
+from klamm.spark.client_options import READ_DEFAULTS
 from klamm.spark.offsets import EARLIEST, LATEST, OffsetRange
-from klamm.spark.options import READ_DEFAULTS
 from klamm.spark.positions import Times
 from klamm.spark.read import lost, span_of
 from klamm.spark.schema import arrow_schema

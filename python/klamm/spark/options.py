@@ -1,11 +1,10 @@
 """Options of the source and the sink: read once, refused early.
 
 The names are those of Spark's own Kafka connector. Spark hands keys over in lower case, so they are
-looked up that way and written in their usual spelling in messages. `kafka.*` keys go to the klamm
-client without the prefix. An option that nothing reads would be a silent mistake (a misspelt
-`startingOffsets` reads the whole topic), so unknown ones are errors. An option that only the other
-direction reads is accepted, as one dict of options often serves both; what is wrong with a `kafka.*`
-option the client says.
+looked up that way and written in their usual spelling in messages. An option that nothing reads would
+be a silent mistake (a misspelt `startingOffsets` reads the whole topic), so unknown ones are errors. An
+option that only the other direction reads is accepted, as one dict of options often serves both.
+`client_options` looks after those that begin with `kafka.`.
 """
 
 from __future__ import annotations
@@ -17,27 +16,15 @@ from typing import TYPE_CHECKING
 
 from klamm.errors import ConfigError
 from klamm.spark import positions
+from klamm.spark.client_options import EXACTLY_ONCE_DEFAULTS, READ_DEFAULTS, WRITE_DEFAULTS, client_config
 from klamm.spark.offsets import EARLIEST, LATEST
+from klamm.spark.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Mapping
 
     from klamm.spark.offsets import Partition
     from klamm.spark.positions import Position
-
-
-class Settings(dict[str, str]):
-    """Settings by name, some of which may be secret: shown, as tracebacks with local variables do, are names alone."""
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {', '.join(self)}>"
-
-    def __or__(self, other: Mapping[str, str]) -> Settings:  # type: ignore[override]
-        return Settings({**self, **other})
-
-    def only(self, names: Container[str]) -> Settings:
-        """Leave out all but these."""
-        return Settings({name: self[name] for name in self if name in names})
 
 
 @dataclass(frozen=True)
@@ -113,7 +100,7 @@ def read_options(options: Mapping[str, str], streaming: bool | None = None) -> R
             )
         if end.says("earliest", EARLIEST):
             raise ConfigError("option 'endingOffsets' cannot be earliest (-2): nothing would be left to read")
-    config = _client_config(given, READ_DEFAULTS, READ_REFUSED)
+    config = client_config(given, "consumer", READ_DEFAULTS)
     group = config.pop("group.id", None)
     return ReadOptions(
         config=config,
@@ -136,7 +123,7 @@ def read_options(options: Mapping[str, str], streaming: bool | None = None) -> R
         commit_group=given.get("commitgroup", group),
         poll_seconds=(_positive(given, "kafkaConsumer.pollTimeoutMs") or 120_000) / 1000,
         retries=_positive(given, "fetchOffset.numRetries") or 3,
-        retry_seconds=(_positive(given, "fetchOffset.retryIntervalMs") or 1000) / 1000,
+        retry_seconds=_whole(given, "fetchOffset.retryIntervalMs", 1000) / 1000,
     )
 
 
@@ -156,7 +143,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
             hint="what has landed is noted under that topic; a 'topic' column may name different ones in a retry",
         )
     defaults = WRITE_DEFAULTS | (EXACTLY_ONCE_DEFAULTS if exactly_once else {})
-    config = _client_config(given, defaults, WRITE_REFUSED)
+    config = client_config(given, "producer", defaults)
     return WriteOptions(config=config, topic=topic, exactly_once=exactly_once)
 
 
@@ -238,8 +225,8 @@ def _which(given: Settings) -> tuple[tuple[str, ...], str | None, tuple[Partitio
         if not pattern:
             raise ConfigError("option 'subscribePattern' is empty")
         return (), pattern, ()
-    topics = [name.strip() for name in given["subscribe"].split(",")]
-    if not all(topics):
+    topics = [name.strip() for name in given["subscribe"].split(",") if name.strip()]
+    if not topics:
         raise ConfigError(
             f"option 'subscribe' must be topic names with commas between them, got '{given['subscribe']}'"
         )
@@ -247,15 +234,17 @@ def _which(given: Settings) -> tuple[tuple[str, ...], str | None, tuple[Partitio
 
 
 def _positive(given: Settings, option: str) -> int | None:
-    text = given.get(option.lower())
-    if text is None:
+    if option.lower() not in given:
         return None
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number <= 0:
-        raise ConfigError(f"option '{option}' must be a whole number above 0, got '{text}'")
+    return _whole(given, option, 0, least=1)
+
+
+def _whole(given: Settings, option: str, default: int, least: int = 0) -> int:
+    text = given.get(option.lower(), str(default)).strip()
+    number = int(text) if text.isdecimal() else -1
+    if number < least:
+        which = " above 0" if least else ""
+        raise ConfigError(f"option '{option}' must be a whole number{which}, got '{text}'")
     return number
 
 
@@ -273,17 +262,6 @@ def _boolean(given: Settings, option: str, default: bool) -> bool:
     if text not in ("true", "false"):
         raise ConfigError(f"option '{option}' must be true or false, got '{text}'")
     return text == "true"
-
-
-def _client_config(given: Settings, defaults: dict[str, str], refused: dict[str, str]) -> Settings:
-    config = Settings(defaults)
-    for key in given:
-        if key.startswith("kafka."):
-            name = key.removeprefix("kafka.")
-            if name in refused:
-                raise ConfigError(f"option '{key}' is not supported", hint=refused[name])
-            config[name] = given[key]
-    return config
 
 
 OPTIONS = {
@@ -332,47 +310,4 @@ SECONDS = {
     "min": 60.0,
     "h": 3600.0,
     "d": 86_400.0,
-}
-
-# A query must not create the topic that it misspells; Spark alone keeps the positions.
-# A position that is gone must be an error, so that failOnDataLoss decides.
-# A task has one partition, so it may fetch more of it at a time. More than this measures the same, and costs a worker
-# several times its bytes, as they are after decompression.
-READ_DEFAULTS = {
-    "allow.auto.create.topics": "false",
-    "auto.offset.reset": "none",
-    "enable.auto.commit": "false",
-    "max.partition.fetch.bytes": "2097152",
-}
-
-# A task hands over its rows as fast as it can and then flushes, so larger batches cost no latency.
-WRITE_DEFAULTS = {
-    "batch.size": "262144",
-    "linger.ms": "20",
-}
-
-# A transaction lasts as long as its task; this is the most that brokers allow unless told otherwise.
-# Every task makes a producer, and a new one asks twice for its coordinator, with the first wait in between.
-EXACTLY_ONCE_DEFAULTS = {
-    "retry.backoff.ms": "10",
-    "transaction.timeout.ms": "900000",
-}
-
-_SERIALIZED = "keys and values are binary here; cast the column instead"
-
-READ_REFUSED = {
-    "auto.offset.reset": "use option 'startingOffsets': Spark keeps the positions of a query, so that nothing is missed "
-    "when partitions are added",
-    "key.deserializer": _SERIALIZED,
-    "value.deserializer": _SERIALIZED,
-    "enable.auto.commit": "Spark keeps the positions of a query in its checkpoint; option 'commitGroup' commits them, too",
-    "interceptor.classes": "klamm runs no Java classes, and an interceptor could change what is read",
-}
-
-WRITE_REFUSED = {
-    "key.serializer": _SERIALIZED,
-    "value.serializer": _SERIALIZED,
-    "interceptor.classes": "klamm runs no Java classes",
-    "transactional.id": "use option 'delivery' with exactly-once, which names the transactions of each task",
-    "protocol": "only reads speak that of Kafka 0.6 and 0.7; klamm.legacy.Producer07 writes",
 }

@@ -16,9 +16,10 @@ from pyspark.sql.datasource import DataSource
 
 from klamm.errors import ConfigError
 from klamm.spark import clients, legacy
-from klamm.spark.options import Settings, read_options, write_options
+from klamm.spark.options import read_options, write_options
 from klamm.spark.read import KlammFilteringReader, KlammReader
 from klamm.spark.schema import source_schema
+from klamm.spark.settings import Settings
 from klamm.spark.stream import ADMISSION_CONTROL, KlammStreamReader
 from klamm.spark.write import KlammStreamWriter, KlammWriter
 

@@ -55,6 +55,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connected: Lookup | None = None
         self._initial: Offsets | None = None
         self._hold = False
+        self._has_begun = False
         self._target: Offsets | None = None
         self._seen: Offsets | None = None
         self._shown: Offsets | None = None
@@ -70,7 +71,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a query without checkpoint begins. Spark asks twice; the answer must not move."""
         if self._initial is None:
             self._initial = self._lookup.resolve(self._options.start)
-            self._hold = self._options.start.follows_end
+            self._hold = True
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -80,7 +81,8 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(limits.max_offsets)
         if limits.max_bytes is not None:
             return ReadMaxBytes(limits.max_bytes)
-        return ReadAllAvailable() if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
+        # Everything, but not ReadAllAvailable: that is what `latestOffset` knows Trigger.Once by.
+        return ReadMaxRows(2**63 - 1) if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         """Choose where the next batch ends."""
@@ -88,10 +90,11 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return to_json(self._end({}))
         begin = from_json(start)
         if begin == self._initial:
-            if self._hold:
-                # Spark writes down where a batch ends, never where the first one began. A query that
-                # begins at `latest` and dies in its first batch would begin later the next time, and
-                # skip records. So its first batch is empty and writes down the beginning.
+            # Spark writes down where a batch ends, never where the first one began. A query that dies in its first batch
+            # would begin later the next time, at another end of the topic or behind what retention deleted, and skip
+            # records. So its first batch is empty and writes down the beginning. Trigger.Once has no second one.
+            is_only = isinstance(limit, ReadAllAvailable) and not self._options.start.follows_end
+            if self._hold and not is_only:
                 self._hold = False
                 return start
         else:
@@ -113,8 +116,12 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Plan the tasks of one batch."""
         first, last = from_json(start), from_json(end)
-        # A first batch that is repeated after a crash may end before where `latest` is today.
-        if first != self._initial:
+        begin = self._with_new(first, last)
+        if first == self._initial and not self._has_begun:
+            # If it is repeated after a crash, it may end before where `latest` is today.
+            self._has_begun = True
+            self._hold = False
+        else:
             if gone := first.keys() - last.keys():
                 lost(self._options, f"{listed(set(gone))} were read before, but are gone: was a topic deleted?")
             for topic, number in first.keys() & last.keys():
@@ -124,7 +131,14 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         f"partition {topic}-{number} was read up to offset {first[topic, number]}, but it ends at "
                         f"{last[topic, number]} now: was the topic deleted and created again?",
                     )
-        return tasks(self._options, self._lookup, self._with_new(first, last), last)
+            for topic, number in begin.keys() - first.keys():
+                if begin[topic, number] > 0:
+                    lost(
+                        self._options,
+                        f"partition {topic}-{number} came while the query ran, but its first record is at offset "
+                        f"{begin[topic, number]} now: those before it are gone",
+                    )
+        return tasks(self._options, self._lookup, begin, last)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one range of offsets, on an executor."""

@@ -18,8 +18,9 @@ pub(super) enum Wanted {
     Assigned,
     /// Topics.
     Topics(BTreeSet<Arc<str>>),
-    /// Topics whose whole name matches; the pattern as it was given, and made.
-    Pattern(String, Regex),
+    /// Topics whose whole name matches; the pattern as it was given, and made, which it may not be for a coordinator that
+    /// matches in a dialect of its own.
+    Pattern(String, Option<Regex>),
 }
 
 /// A change that the reader has taken and not done yet.
@@ -32,8 +33,9 @@ pub(super) struct Changing {
 }
 
 impl<T: Send> Consumer<T> {
-    /// Reads these partitions and no others.
+    /// Reads these partitions and no others. What the reader is done with of those before is committed.
     pub fn assign(&mut self, now: Time, assigned: Vec<Assigned>) {
+        self.commit_what_is_left_behind(now);
         self.unsubscribe(now);
         for a in assigned {
             self.add(now, a);
@@ -53,16 +55,23 @@ impl<T: Send> Consumer<T> {
         // The pattern stays as it is for a coordinator that matches; both match whole names. It is parsed alone, too: one
         // like `a)|(b` is none, and would be within the group.
         let whole = Regex::new(pattern).and_then(|_| Regex::new(&format!("^(?:{pattern})$")));
-        let regex = whole.map_err(|e| {
-            Error::new(ErrorKind::Config, format!("the pattern {pattern:?} is not a regular expression: {e}"))
-                .with_hint("it has to match a topic's whole name, as in logs-.*")
-        })?;
+        let regex = match whole {
+            Ok(regex) => Some(regex),
+            Err(_) if self.coordinator_matches() => None,
+            Err(e) => {
+                let what = format!("the pattern {pattern:?} is not a regular expression that is known here: {e}");
+                let hint =
+                    "it has to match a topic's whole name, as in logs-.*; lookaround and Unicode classes are not known";
+                return Err(Error::new(ErrorKind::Config, what).with_hint(hint));
+            }
+        };
         self.want(now, Wanted::Pattern(pattern.to_owned(), regex));
         Ok(())
     }
 
     fn want(&mut self, now: Time, wanted: Wanted) {
         if !(self.is_member && self.group.is_some()) {
+            self.commit_what_is_left_behind(now);
             self.unsubscribe(now);
         }
         self.wanted = wanted;
@@ -71,13 +80,16 @@ impl<T: Send> Consumer<T> {
         self.ended = None;
         self.is_member = self.group.is_some();
         self.told = None;
-        let coordinator_matches = self.group.as_ref().is_some_and(|g| g.matches_patterns());
-        self.wish.watch_all = Some(matches!(self.wanted, Wanted::Pattern(..)) && !coordinator_matches);
+        self.wish.watch_all = Some(matches!(self.wanted, Wanted::Pattern(..)) && !self.coordinator_matches());
         if let Wanted::Topics(topics) = &self.wanted {
             self.wish.topics.extend(topics.iter().cloned());
             self.wish.refresh = true;
         }
         self.take_topics(now);
+    }
+
+    fn coordinator_matches(&self) -> bool {
+        self.group.as_ref().is_some_and(|g| g.matches_patterns())
     }
 
     /// Reads nothing any more; a member leaves its group.
@@ -126,14 +138,14 @@ impl<T: Send> Consumer<T> {
 
     /// Looks which topics there are, after news of the cluster.
     pub(super) fn take_topics(&mut self, now: Time) {
-        let coordinator_matches = self.group.as_ref().is_some_and(|g| g.matches_patterns());
         let (names, pattern): (BTreeSet<Arc<str>>, _) = match &self.wanted {
             Wanted::Assigned => return,
             Wanted::Topics(topics) => (topics.clone(), None),
-            Wanted::Pattern(pattern, _) if coordinator_matches => (BTreeSet::new(), Some(pattern.clone())),
+            Wanted::Pattern(pattern, _) if self.coordinator_matches() => (BTreeSet::new(), Some(pattern.clone())),
             Wanted::Pattern(..) if !self.cluster.complete => return,
             Wanted::Pattern(_, regex) => {
-                let fits = |t: &(&Arc<str>, &Topic)| !t.1.internal && !t.1.error.is_error() && regex.is_match(t.0);
+                let matches = |name: &str| regex.as_ref().is_some_and(|regex| regex.is_match(name));
+                let fits = |t: &(&Arc<str>, &Topic)| !t.1.internal && !t.1.error.is_error() && matches(t.0);
                 (self.cluster.topics.iter().filter(fits).map(|(name, _)| name.clone()).collect(), None)
             }
         };
@@ -170,6 +182,11 @@ impl<T: Send> Consumer<T> {
                 self.find_positions(now);
             }
         }
+    }
+
+    /// Whether the group says what is read.
+    pub fn is_member(&self) -> bool {
+        self.is_member
     }
 
     /// Who the consumer is in its group, if it has one.

@@ -22,10 +22,26 @@ pub(super) struct Committing<T> {
     whose: Vec<Whose<T>>,
 }
 
+/// Whether a commit was refused since the group went on without the member: others read on from the commit before, as after
+/// every change, and the member joins anew by itself.
+pub fn is_late(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Some(
+            ErrorCode::ILLEGAL_GENERATION
+                | ErrorCode::UNKNOWN_MEMBER_ID
+                | ErrorCode::FENCED_MEMBER_EPOCH
+                | ErrorCode::STALE_MEMBER_EPOCH
+                | ErrorCode::REBALANCE_IN_PROGRESS
+        )
+    )
+}
+
 /// Who wants a commit.
 #[derive(Debug)]
 enum Whose<T> {
     User(T),
+    /// What is committed by itself.
     Interval,
     /// Partitions that are about to be given up.
     Change,
@@ -119,6 +135,11 @@ impl<T: Send> Consumer<T> {
                 }
             }
         }
+        if let Err(error) = result
+            && commit.whose.iter().any(|whose| !matches!(whose, Whose::User(_)))
+        {
+            self.note_refusal(error, self.is_member || commit.epoch >= 0);
+        }
         for whose in commit.whose {
             match whose {
                 Whose::User(ticket) => self.done.push_back((ticket, result.clone())),
@@ -132,6 +153,15 @@ impl<T: Send> Consumer<T> {
             }
         }
         self.start_commit(now);
+    }
+
+    /// Keeps why offsets that nobody waits for were refused, for whoever polls next. What passes is tried again with the next
+    /// interval, and a member that was replaced hears of that in other ways.
+    fn note_refusal(&mut self, error: &Error, is_members: bool) {
+        let is_fenced = error.code() == Some(ErrorCode::FENCED_INSTANCE_ID);
+        if !error.is_retriable() && !(is_members && (is_late(error) || is_fenced)) {
+            self.commit_error = Some(error.clone());
+        }
     }
 
     /// Ends what waits for the commit that is under way.
@@ -156,6 +186,7 @@ impl<T: Send> Consumer<T> {
             && next_offset <= p.position
         {
             p.finished = next_offset;
+            p.forget_epochs();
         }
     }
 
@@ -163,12 +194,18 @@ impl<T: Send> Consumer<T> {
     pub fn finished_with_all(&mut self) {
         for p in self.partitions.values_mut().filter(|p| p.state == Position::Known) {
             p.finished = p.position;
+            p.forget_epochs();
         }
     }
 
-    /// What the reader is done with and the coordinator is not known to have.
+    /// What the reader is done with and the coordinator is not known to have. Not of topics that are gone: they may be made
+    /// anew before the commit arrives, and it would be one of theirs.
     pub fn uncommitted(&self) -> Vec<CommittedOffset> {
-        let due = |p: &&Partition| p.state == Position::Known && p.finished > p.committed.max(0);
+        let is_gone = |topic: &str| {
+            let known = self.cluster.topics.get(topic);
+            known.is_some_and(|t| t.error == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+        };
+        let due = |p: &&Partition| p.state == Position::Known && p.finished > p.committed.max(0) && !is_gone(&p.topic);
         self.partitions.values().filter(due).map(|p| p.offset_to_commit(p.finished)).collect()
     }
 
@@ -182,6 +219,15 @@ impl<T: Send> Consumer<T> {
         }
         self.next_commit = Some(now + interval);
         let offsets = self.uncommitted();
+        if !offsets.is_empty() {
+            self.interval_commits = true;
+            self.queue_commit(now, offsets, now + self.config.api_timeout, Whose::Interval);
+        }
+    }
+
+    /// Commits what the reader is done with of partitions that it reads no more. Nobody waits for that.
+    pub(super) fn commit_what_is_left_behind(&mut self, now: Time) {
+        let offsets = if self.config.auto_commit.is_some() { self.uncommitted() } else { Vec::new() };
         if !offsets.is_empty() {
             self.interval_commits = true;
             self.queue_commit(now, offsets, now + self.config.api_timeout, Whose::Interval);
@@ -204,7 +250,7 @@ impl<T: Send> Consumer<T> {
 impl Partition {
     pub(super) fn offset_to_commit(&self, offset: i64) -> CommittedOffset {
         let (topic, partition): Place = (self.topic.clone(), self.partition);
-        let leader_epoch = if offset == self.position { self.position_epoch } else { -1 };
+        let leader_epoch = if offset == self.position { self.position_epoch } else { self.epoch_before(offset) };
         CommittedOffset { topic, partition, offset, leader_epoch, metadata: String::new() }
     }
 }

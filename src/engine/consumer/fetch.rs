@@ -4,10 +4,10 @@
 //! partitions that waited longest first: a broker fills an answer in the order asked.
 
 use super::fetched::{Asked, Checks, Fetched, FetchedAll};
-use super::partition::{Doubt, Position};
+use super::partition::{Doubt, Partition, Position};
 use super::{Consumer, Token};
 use crate::api::{ErrorCode, Info, fetch};
-use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
+use crate::engine::connection::MAX_MALFORMED;
 use crate::engine::{Call, Error, ErrorKind, Outgoing, Target, Time};
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// How long a fetch waits at the broker while other partitions of that broker are buffered to their bound.
 const SHORT_WAIT: Duration = Duration::from_millis(10);
+/// A partition that has nothing gets on with this part of what one may have; less would be a batch at a time.
+const ENOUGH: usize = 4;
 /// The newest version that names topics by name.
 const MAX_NAMED: i16 = 12;
 /// How often what is asked for may be halved: 1 KiB is left of the default 1 MiB, and a broker gives a whole batch anyway.
@@ -56,6 +58,8 @@ pub(super) struct Node {
     /// How often what is asked for was halved, since it did not arrive in time. A line so slow that a whole answer takes
     /// longer than a request may would let a reader who is behind ask for the same again and again.
     halvings: u32,
+    /// How many of its answers in a row were malformed: each is as good as a lost one, while another may be whole.
+    malformed: u32,
     /// It asked to be left alone until then (KIP-219).
     pub quiet_until: Time,
     /// The session's id; 0 for none.
@@ -74,7 +78,7 @@ impl Node {
 
 impl<T: Send> Consumer<T> {
     /// The broker to read a partition from: a follower that is nearer, or its leader.
-    fn source(&self, p: &super::Partition, now: Time) -> Option<i32> {
+    fn source(&self, p: &Partition, now: Time) -> Option<i32> {
         let nearer = p.replica.filter(|(node, until)| *until > now && self.cluster.brokers.contains_key(node));
         match nearer {
             Some((node, _)) => Some(node),
@@ -104,10 +108,27 @@ impl<T: Send> Consumer<T> {
 
     /// Whether there is something to fetch.
     pub fn can_fetch(&self, now: Time) -> bool {
-        self.room().1 > 0 && self.next_source(now).is_some()
+        (self.room().1 > 0 || self.starves(now)) && self.next_source(now).is_some()
+    }
+
+    /// Whether a partition has nothing while paused ones hold so much that there is no room for it.
+    fn starves(&self, now: Time) -> bool {
+        self.room().0 < self.max_buffered() / ENOUGH
+            && self.partitions.values().any(Partition::is_droppable)
+            && self.partitions.values().any(|p| p.buffered == 0 && p.wants_more(now, 1))
+    }
+
+    /// Throws away what paused partitions hold until there is room for one that has nothing.
+    fn make_room(&mut self, now: Time) {
+        while self.starves(now)
+            && let Some(p) = self.partitions.values_mut().find(|p| p.is_droppable())
+        {
+            p.drop_buffered();
+        }
     }
 
     pub(super) fn next_fetch(&mut self, now: Time) -> Option<Outgoing<Token>> {
+        self.make_room(now);
         let (free, room) = self.room();
         if room == 0 {
             return None;
@@ -230,6 +251,7 @@ impl<T: Send> Consumer<T> {
         match result {
             Ok(FetchedAll { session, throttle, partitions }) => {
                 known.quiet_until = now + throttle;
+                known.malformed = 0;
                 // Twice as much would still be here in half the time there is; an empty answer says nothing of that.
                 let is_quick = now.since(known.asked_at) < self.config.request_timeout / 4 + self.config.max_wait;
                 if is_quick && partitions.iter().any(|p| !p.chunks.is_empty()) {
@@ -253,6 +275,8 @@ impl<T: Send> Consumer<T> {
                 if error.kind() == ErrorKind::Timeout {
                     known.halvings = (known.halvings + 1).min(MAX_HALVINGS);
                 }
+                known.malformed = if error.kind() == ErrorKind::Decode { known.malformed + 1 } else { 0 };
+                let is_retriable = error.is_retriable() || (1..MAX_MALFORMED).contains(&known.malformed);
                 let session = matches!(
                     error.code(),
                     Some(
@@ -262,7 +286,6 @@ impl<T: Send> Consumer<T> {
                     )
                 );
                 for asked in asked {
-                    let (first, max) = self.config.retry_backoff;
                     let Some(p) = self.partitions.get_mut(&asked.slot) else {
                         continue;
                     };
@@ -271,9 +294,8 @@ impl<T: Send> Consumer<T> {
                     if session {
                         continue;
                     }
-                    p.failures += 1;
-                    p.retry_at = now + first.saturating_mul(1 << (p.failures - 1).min(16)).min(max);
-                    if !error.is_retriable() && p.generation == asked.generation {
+                    let passes = p.fails(now, error.code(), is_retriable, self.config.retry_backoff);
+                    if !passes && p.generation == asked.generation {
                         p.set_error(error.clone().at(&asked.topic, asked.partition));
                     }
                 }
@@ -283,9 +305,8 @@ impl<T: Send> Consumer<T> {
     }
 
     fn handle_fetched(&mut self, now: Time, fetched: Fetched) {
-        let Fetched { asked, code, high_watermark, replica, chunks, error, doubtful, cut_off } = fetched;
+        let Fetched { asked, code, readable, replica, chunks, error, doubtful, cut_off, .. } = fetched;
         let reset = self.reset_position(now);
-        let (first, max) = self.config.retry_backoff;
         let Some(p) = self.partitions.get_mut(&asked.slot) else {
             return;
         };
@@ -299,8 +320,9 @@ impl<T: Send> Consumer<T> {
             ErrorCode::NONE => {
                 p.failures = 0;
                 p.unknown_since = None;
-                if high_watermark >= 0 {
-                    p.high_watermark = high_watermark;
+                p.topic_id = asked.id;
+                if readable >= 0 {
+                    p.readable = readable;
                 }
                 if let Some(replica) = replica {
                     // Where it is read from is looked into again as often as the cluster is.
@@ -334,16 +356,84 @@ impl<T: Send> Consumer<T> {
             ErrorCode::OFFSET_OUT_OF_RANGE if reset != Position::Lost => p.restart(reset),
             code => {
                 p.replica = None;
-                p.failures += 1;
-                p.retry_at = now + first.saturating_mul(1 << (p.failures - 1).min(16)).min(max);
-                let since = *p.unknown_since.get_or_insert(now);
-                let unknown = matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID);
-                if !code.is_retriable() || (unknown && now.since(since) >= UNKNOWN_TOPIC_GRACE) {
+                if !p.fails(now, Some(code), code.is_retriable(), self.config.retry_backoff) {
                     let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, asked.offset);
                     p.set_error(Error::refused(code, what).at(&p.topic, p.partition));
                 }
                 self.wish.refresh = true;
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Assigned, ConsumerConfig, Reset};
+    use super::*;
+    use crate::engine::cluster::{Broker, Cluster, Partition as Led, Topic};
+
+    fn config() -> ConsumerConfig {
+        ConsumerConfig {
+            group: None,
+            reset: Reset::Earliest,
+            started_ms: 0,
+            auto_commit: None,
+            min_bytes: 1,
+            max_wait: Duration::from_millis(500),
+            max_bytes: 1 << 20,
+            max_partition_bytes: 1 << 20,
+            prefetch_bytes: 1 << 20,
+            check_crcs: true,
+            read_committed: false,
+            rack: String::new(),
+            replica_max_age: Duration::from_secs(300),
+            retry_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
+            request_timeout: Duration::from_secs(5),
+            api_timeout: Duration::from_secs(60),
+            decompress_limit: 1 << 20,
+        }
+    }
+
+    /// A reader of three partitions that one broker leads.
+    fn reader() -> Consumer<u32> {
+        let led = Led { leader: 1, leader_epoch: 0, replicas: vec![1], isr: vec![1] };
+        let topic = Topic { id: Uuid::ZERO, error: ErrorCode::NONE, internal: false, partitions: vec![led; 3] };
+        let node = Broker { id: 1, host: "h".to_owned(), port: 9092, rack: None };
+        let cluster =
+            Cluster { brokers: [(1, node)].into(), topics: [("t".into(), topic)].into(), ..Cluster::default() };
+        let mut consumer = Consumer { cluster: Arc::new(cluster), ..Consumer::new(config()) };
+        let assigned = |partition| Assigned { topic: "t".to_owned(), partition, offset: Some(0), end_offset: None };
+        consumer.assign(Time(0), (0..3).map(assigned).collect());
+        consumer
+    }
+
+    fn asked(outgoing: Option<Outgoing<Token>>) -> Vec<i32> {
+        match outgoing.map(|o| o.token) {
+            Some(Token::Fetch(asked, _)) => asked.iter().map(|a| a.partition).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn who_waited_longest_is_asked_for_first() {
+        let mut consumer = reader();
+        for (p, served) in consumer.partitions.values_mut().zip([30, 10, 20]) {
+            p.served = Time(served);
+        }
+        assert_eq!(asked(consumer.next_fetch(Time(40))), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_session_that_the_broker_forgot_is_begun_anew_at_once() {
+        for code in [ErrorCode::FETCH_SESSION_ID_NOT_FOUND, ErrorCode::INVALID_FETCH_SESSION_EPOCH] {
+            let mut consumer = reader();
+            consumer.nodes.insert(1, Node { session: 7, epoch: 3, ..Node::default() });
+            assert_eq!(asked(consumer.next_fetch(Time(40))), [0, 1, 2]);
+            consumer.handle_fetch(Time(50), 1, Err(Error::refused(code, "fetch")));
+            let node = consumer.nodes.get(&1).map(|n| (n.session, n.epoch, n.told.len()));
+            assert_eq!(node, Some((0, 0, 0)));
+            assert!(!consumer.is_ready() && !consumer.wish.refresh, "nobody has to hear of it");
+            assert_eq!(asked(consumer.next_fetch(Time(50))), [0, 1, 2]);
         }
     }
 }

@@ -82,6 +82,8 @@ pub struct Fetched {
     pub asked: Asked,
     pub code: ErrorCode,
     pub high_watermark: i64,
+    /// The offset after what may be read: before it, with `read_committed`, every transaction is decided. -1 if not told.
+    pub readable: i64,
     /// A follower that is nearer, instead of records (KIP-392).
     pub replica: Option<i32>,
     pub chunks: Vec<Chunk>,
@@ -141,6 +143,7 @@ pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<FetchedAl
                 asked,
                 code: ErrorCode::NONE,
                 high_watermark: -1,
+                readable: -1,
                 replica: None,
                 chunks: Vec::new(),
                 error: None,
@@ -159,9 +162,12 @@ fn read_partition(asked: Asked, checks: Checks, room: &mut usize, p: &mut fetch:
     let mut aborted = aborted.into_iter().peekable();
     let mut aborting = HashSet::new();
     let replica = Some(p.preferred_read_replica).filter(|r| *r >= 0);
+    // A broker before 0.11 tells of none.
+    let is_bounded = checks.read_committed && p.last_stable_offset >= 0;
     let mut fetched = Fetched {
         code: p.error_code,
         high_watermark: p.high_watermark,
+        readable: if is_bounded { p.last_stable_offset } else { p.high_watermark },
         replica,
         chunks: Vec::new(),
         error: None,
@@ -345,6 +351,26 @@ mod tests {
         let kind = |offset| if offset < 5 { TimestampType::None } else { TimestampType::CreateTime };
         assert_eq!(records, (0..11).map(|offset| (kind(offset), offset)).collect::<Vec<_>>());
         assert!(error.is_none());
+    }
+
+    #[test]
+    fn an_offset_is_committed_with_the_epoch_of_the_record_before_it() {
+        let of_epoch = |epoch: i32, offsets| {
+            let mut batch = batch(offsets, Compression::None);
+            batch[12..16].copy_from_slice(&epoch.to_be_bytes());
+            batch
+        };
+        let fetched = fetched(0, CHECKS, [of_epoch(1, 0..3), of_epoch(1, 3..5), of_epoch(2, 5..8)].concat(), false);
+        let mut partition = Partition::new(Arc::from("t"), 0, None);
+        partition.start_at(0);
+        partition.buffer(fetched.chunks, fetched.error);
+        partition.take(7, usize::MAX, &mut Vec::new());
+        let epochs = |p: &Partition| [0, 1, 4, 5, 6, 7].map(|offset| p.offset_to_commit(offset).leader_epoch);
+        assert_eq!(epochs(&partition), [-1, 1, 1, 1, 2, 2]);
+        // What is before it is not asked for any more.
+        partition.finished = 6;
+        partition.forget_epochs();
+        assert_eq!(epochs(&partition), [-1, -1, -1, -1, 2, 2]);
     }
 
     #[test]

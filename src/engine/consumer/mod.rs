@@ -20,6 +20,7 @@ use crate::record::{Record, TimestampType};
 use assignment::{Changing, Wanted};
 use bytes::Bytes;
 use commit::Committing;
+pub use commit::is_late;
 use fetch::Node;
 use fetched::{Asked, Checks, FetchedAll};
 use partition::{Partition, Position};
@@ -165,6 +166,8 @@ pub struct Consumer<T> {
     positions: Vec<(T, usize, u64)>,
     done: VecDeque<(T, Result<Output, Error>)>,
     error: Option<Error>,
+    /// Why offsets that are committed by themselves were refused.
+    commit_error: Option<Error>,
     /// Why the consumer is no member of its group any more; every poll says so until it subscribes anew.
     ended: Option<Error>,
     cluster: Arc<Cluster>,
@@ -195,6 +198,7 @@ impl<T: Send> Consumer<T> {
             positions: Vec::new(),
             done: VecDeque::new(),
             error: None,
+            commit_error: None,
             ended: None,
             cluster: Arc::default(),
             wish: Wish::default(),
@@ -259,9 +263,8 @@ impl<T: Send> Consumer<T> {
 
     /// For each assigned partition, how many records the reader is behind, if that is known.
     pub fn lag(&self) -> Vec<((Arc<str>, i32), Option<i64>)> {
-        let lag = |p: &Partition| {
-            (p.state == Position::Known && p.high_watermark >= 0).then(|| (p.high_watermark - p.position).max(0))
-        };
+        let lag =
+            |p: &Partition| (p.state == Position::Known && p.readable >= 0).then(|| (p.readable - p.position).max(0));
         self.partitions.values().map(|p| ((p.topic.clone(), p.partition), lag(p))).collect()
     }
 
@@ -278,6 +281,7 @@ impl<T: Send> Consumer<T> {
     /// Whether [`Consumer::poll_records`] gives something, or a change is to be taken before.
     pub fn is_ready(&self) -> bool {
         self.error.is_some()
+            || self.commit_error.is_some()
             || self.ended.is_some()
             || self.has_change()
             || self.partitions.values().any(Partition::is_ready)
@@ -285,6 +289,12 @@ impl<T: Send> Consumer<T> {
 
     /// Gives out what is buffered, as [`Consumer::take_records`], or why there is nothing, once.
     pub fn poll_records(&mut self, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
+        // Not behind the records, as other errors are: of those there may be always more.
+        if !self.has_change()
+            && let Some(error) = self.commit_error.take()
+        {
+            return Err(error);
+        }
         let out = self.take_records(max_records, max_bytes);
         if out.is_empty() && !self.has_change() {
             let error = self.error.take().or_else(|| self.partitions.values_mut().find_map(Partition::take_error));
@@ -377,6 +387,7 @@ impl<T: Send> Role for Consumer<T> {
             group.handle_cluster(cluster);
         }
         self.take_topics(now);
+        self.check_topics(now);
         self.check_positions(now);
     }
 

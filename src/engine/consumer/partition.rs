@@ -2,9 +2,13 @@
 
 use super::fetched::{Chunk, Contents};
 use super::{Slice, fetched};
-use crate::engine::{Error, Time};
+use crate::api::ErrorCode;
+use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
+use crate::engine::{Error, Time, wait_after};
+use crate::wire::Uuid;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where reading starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +43,8 @@ pub struct Partition {
     pub partition: i32,
     pub state: Position,
     pub generation: u64,
+    /// The id of the topic that was read of since reading started; zero before, and if the broker has none.
+    pub topic_id: Uuid,
     /// The next offset to fetch.
     pub fetch_offset: i64,
     /// The leader epoch of the batch before it; -1 if that is not known.
@@ -56,10 +62,12 @@ pub struct Partition {
     pub committed: i64,
     /// Reading ends here.
     pub end: Option<i64>,
-    pub high_watermark: i64,
+    /// The offset after what may be read, as it was last heard; -1 if that is not known.
+    pub readable: i64,
     pub paused: bool,
     pub fetching: bool,
     pub retry_at: Time,
+    /// Since when brokers have answered with what may mean only that they do not know yet.
     pub unknown_since: Option<Time>,
     pub failures: u32,
     /// Whether batches are doubted that cannot be where they say.
@@ -72,6 +80,8 @@ pub struct Partition {
     /// When it had records last.
     pub served: Time,
     queue: VecDeque<Chunk>,
+    /// The leader epochs of what was given out and is not finished with, and the offsets where they begin.
+    epochs: VecDeque<(i64, i32)>,
     error: Option<Error>,
 }
 
@@ -82,6 +92,7 @@ impl Partition {
             partition,
             state: Position::Committed,
             generation: 0,
+            topic_id: Uuid::ZERO,
             fetch_offset: 0,
             fetch_epoch: -1,
             checked_epoch: -1,
@@ -91,7 +102,7 @@ impl Partition {
             finished: 0,
             committed: -1,
             end,
-            high_watermark: -1,
+            readable: -1,
             paused: false,
             fetching: false,
             retry_at: Time(0),
@@ -103,6 +114,7 @@ impl Partition {
             replica: None,
             served: Time(0),
             queue: VecDeque::new(),
+            epochs: VecDeque::new(),
             error: None,
         }
     }
@@ -111,6 +123,8 @@ impl Partition {
     pub fn restart(&mut self, state: Position) {
         self.generation += 1;
         self.queue.clear();
+        self.epochs.clear();
+        self.topic_id = Uuid::ZERO;
         self.buffered = 0;
         self.error = None;
         self.state = state;
@@ -128,6 +142,18 @@ impl Partition {
         self.position = offset;
         self.position_epoch = -1;
         self.finished = offset;
+    }
+
+    /// The leader epoch of the record before an offset, if that was given out; -1 if it is not known.
+    pub fn epoch_before(&self, offset: i64) -> i32 {
+        self.epochs.iter().rev().find(|(first, _)| *first < offset).map_or(-1, |(_, epoch)| *epoch)
+    }
+
+    /// Forgets the epochs that nobody asks for: those before the one of the last record that is finished with.
+    pub fn forget_epochs(&mut self) {
+        while self.epochs.get(1).is_some_and(|(first, _)| *first < self.finished) {
+            self.epochs.pop_front();
+        }
     }
 
     /// Whether everything up to the end was given out.
@@ -175,9 +201,56 @@ impl Partition {
         self.error = error;
     }
 
+    /// Whether what is buffered may be thrown away to make room: nobody takes it before the partition is resumed, and then it
+    /// is fetched anew. Not while a leader is asked about the last of it.
+    pub fn is_droppable(&self) -> bool {
+        self.paused && self.buffered > 0 && !self.checking
+    }
+
+    /// Throws away what is buffered, and what is being fetched, and will fetch it anew.
+    pub fn drop_buffered(&mut self) {
+        self.generation += 1;
+        self.queue.clear();
+        self.buffered = 0;
+        self.error = None;
+        // What the leader was asked about the last of it holds for what is before.
+        (self.fetch_offset, self.fetch_epoch) = (self.position, self.position_epoch);
+        if self.doubt != Doubt::Never {
+            self.doubt = Doubt::Any;
+        }
+    }
+
     /// Moves on behind a batch; never beyond the end, as the position is what a commit takes.
     fn pass(&mut self, next_offset: i64) {
         self.position = self.position.max(self.end.map_or(next_offset, |end| next_offset.min(end)));
+    }
+
+    /// Notes that a fetch failed and when it is tried again; says whether whoever polls need not know yet. A topic that
+    /// is unknown may have been made just now, and what a broker has no name for is as a rule gone at the next try:
+    /// Java's consumer never tells of it.
+    pub fn fails(
+        &mut self,
+        now: Time,
+        code: Option<ErrorCode>,
+        is_retriable: bool,
+        backoff: (Duration, Duration),
+    ) -> bool {
+        self.back_off(now, backoff);
+        match code {
+            Some(
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID | ErrorCode::UNKNOWN_SERVER_ERROR,
+            ) => now.since(*self.unknown_since.get_or_insert(now)) < UNKNOWN_TOPIC_GRACE,
+            _ => {
+                self.unknown_since = None;
+                is_retriable
+            }
+        }
+    }
+
+    /// Puts the next request off; `backoff` is the first and the longest wait.
+    pub fn back_off(&mut self, now: Time, backoff: (Duration, Duration)) {
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = now + wait_after(self.failures, backoff, now.0);
     }
 
     /// Keeps an error for whoever polls next.
@@ -231,10 +304,13 @@ impl Partition {
                     }
                 }
             }
-            if !records.is_empty()
+            if let Some(first) = records.first()
                 && let Contents::Records(set) = &chunk.contents
             {
                 self.position_epoch = chunk.leader_epoch;
+                if self.epochs.back().is_none_or(|(_, epoch)| *epoch != chunk.leader_epoch) {
+                    self.epochs.push_back((first.offset, chunk.leader_epoch));
+                }
                 out.push(Slice {
                     topic: self.topic.clone(),
                     partition: self.partition,
@@ -250,7 +326,7 @@ impl Partition {
                     generation: self.generation,
                     offset: self.position,
                     topic: self.topic.clone(),
-                    id: crate::wire::Uuid::ZERO,
+                    id: Uuid::ZERO,
                     partition: self.partition,
                     leader_epoch: -1,
                     max_bytes: 0,
@@ -269,5 +345,27 @@ impl Partition {
             }
         }
         (count, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_pass_is_told_when_it_has_lasted() {
+        const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+        let mut p = Partition::new(Arc::from("t"), 0, None);
+        let mut fails = |seconds, code: ErrorCode| {
+            p.fails(Time(0) + Duration::from_secs(seconds), Some(code), code.is_retriable(), BACKOFF)
+        };
+        assert!(fails(1, ErrorCode::UNKNOWN_SERVER_ERROR));
+        assert!(fails(5, ErrorCode::UNKNOWN_TOPIC_ID));
+        assert!(!fails(6, ErrorCode::UNKNOWN_SERVER_ERROR));
+        // A topic that elects leaders for long is there.
+        assert!(fails(20, ErrorCode::NOT_LEADER_OR_FOLLOWER));
+        assert!(fails(30, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
+        assert!(!fails(30, ErrorCode::TOPIC_AUTHORIZATION_FAILED));
+        assert!(p.retry_at >= Time(0) + Duration::from_millis(30_800) && p.failures == 6);
     }
 }

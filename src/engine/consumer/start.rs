@@ -112,13 +112,11 @@ impl<T: Send> Consumer<T> {
             Ok(Output::Offsets(offsets)) => offsets.into_iter().map(|o| o.map(|(offset, _)| (offset, -1))).collect(),
             Ok(_) => Vec::new(),
             Err(error) => {
-                let (first, max) = self.config.retry_backoff;
                 for (slot, generation) in slots {
                     if let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) {
                         p.state = asked;
                         // An error that is there at once would be there at once again.
-                        p.failures += 1;
-                        p.retry_at = now + first.saturating_mul(1 << (p.failures - 1).min(16)).min(max);
+                        p.back_off(now, self.config.retry_backoff);
                         p.set_error(error.clone());
                     }
                 }

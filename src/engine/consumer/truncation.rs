@@ -1,14 +1,38 @@
-//! Logs that lost records under a reader (KIP-320): whenever a partition has a new leader, the reader asks it where the
+//! Logs that lost records under a reader.
+//!
+//! A topic that was deleted and made anew under its name has another id, and nothing of what was read (KIP-516); offsets begin
+//! again, and to read on would skip what is before the position. An id is compared with the one that was read of: one that was
+//! learnt before may be older than the position.
+//!
+//! A log may also have been cut (KIP-320): whenever a partition has a new leader, the reader asks it where the
 //! epoch of the last record ends in its log. If that is before the reader's position, records that were read are gone, and
 //! others may be at their offsets.
 
 use super::partition::{Partition, Position};
 use super::{Consumer, Ticket};
 use crate::api::ErrorCode;
+use crate::api::list_offsets::EARLIEST;
 use crate::engine::ops::{EpochEnds, Output};
 use crate::engine::{Error, Time};
+use crate::wire::Uuid;
 
 impl<T: Send> Consumer<T> {
+    /// Starts anew in partitions whose topic was deleted and made anew: with the first record, as none of them was read, unless
+    /// a reader that is to reset nothing has to be told.
+    pub(super) fn check_topics(&mut self, now: Time) {
+        let reset = match self.reset_position(now) {
+            Position::Lost => Position::Lost,
+            _ => Position::At(EARLIEST),
+        };
+        for p in self.partitions.values_mut() {
+            let id = self.cluster.topics.get(&p.topic).map_or(Uuid::ZERO, |t| t.id);
+            if !id.is_zero() && !p.topic_id.is_zero() && id != p.topic_id {
+                p.start_anew(reset);
+            }
+        }
+        self.find_positions(now);
+    }
+
     /// Asks about partitions whose leader is another than the one their position was good for.
     pub(super) fn check_positions(&mut self, now: Time) {
         let mut asked = Vec::new();
@@ -57,6 +81,20 @@ impl<T: Send> Consumer<T> {
 }
 
 impl Partition {
+    /// Starts over in another topic of the same name.
+    fn start_anew(&mut self, reset: Position) {
+        let position = self.position;
+        self.restart(reset);
+        (self.committed, self.readable) = (-1, -1);
+        if reset == Position::Lost {
+            let what = format!("fetch {}-{} at offset {position}: the topic was made anew", self.topic, self.partition);
+            let error = Error::refused(ErrorCode::OFFSET_OUT_OF_RANGE, what).at(&self.topic, self.partition);
+            self.set_error(
+                error.with_hint("records that were read are gone, and others are in their place; seek to go on"),
+            );
+        }
+    }
+
     /// Goes back to where the log was cut, if it was.
     fn follow_truncation(&mut self, reset: Position, epoch: i32, end: i64) {
         let is_known = epoch >= 0 && end >= 0;

@@ -1,14 +1,12 @@
 //! A member's way to its coordinator: which broker that is, when it may be asked again, and which answers still count.
 
 use super::{Step, Token};
-use crate::api;
+use crate::api::{self, Info, find_coordinator};
+use crate::engine::connection::MAX_MALFORMED;
 use crate::engine::{Backoff, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Target, Time, Wish, coordinator};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// So many malformed answers in a row are what this coordinator sends, and not a line that damages some.
-const MAX_MALFORMED: u32 = 3;
 
 /// How long leaving may take. A coordinator that dies is replaced in nine seconds, and whoever went without its hearing of it
 /// holds partitions until its session ends: 45 s, counted anew by each coordinator.
@@ -25,8 +23,8 @@ pub(super) struct Contact {
     finding: bool,
     round: u64,
     backoff: Backoff,
-    /// How many answers in a row were malformed.
-    malformed: u32,
+    /// How many answers in a row were malformed, by the key of their API.
+    malformed: BTreeMap<i16, u32>,
     /// Nothing is asked before.
     pub retry_at: Time,
     pub cluster: Arc<Cluster>,
@@ -44,7 +42,7 @@ impl Contact {
             node: None,
             finding: false,
             round: 0,
-            malformed: 0,
+            malformed: BTreeMap::new(),
             retry_at: Time(0),
             cluster: Arc::default(),
             wish: Wish::default(),
@@ -96,7 +94,8 @@ impl Contact {
 
     /// Takes in which broker it is.
     pub fn found(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let node = coordinator::read(reply, format_args!("group {:?}", self.group)).map_err(|e| self.doubt(e))?;
+        let found = coordinator::read(reply, format_args!("group {:?}", self.group));
+        let node = self.doubt(&find_coordinator::API, found)?;
         self.node = Some(node);
         if !self.cluster.brokers.contains_key(&node) {
             self.wish.refresh = true;
@@ -107,7 +106,7 @@ impl Contact {
 
     /// The typed answer.
     pub fn read<R: api::Message>(&mut self, reply: Reply) -> Result<R, Error> {
-        reply.decode().map_err(|e| self.doubt(e))
+        self.doubt(R::API, reply.decode())
     }
 
     /// Says that the member leaves; if that is not heard, there is time for another attempt.
@@ -133,12 +132,18 @@ impl Contact {
     }
 
     /// A malformed answer is as good as a lost one: a membership does not end because of a byte, while another may be whole.
-    fn doubt(&mut self, error: Error) -> Error {
-        if error.kind() != ErrorKind::Decode {
-            return error;
+    fn doubt<A>(&mut self, api: &Info, answer: Result<A, Error>) -> Result<A, Error> {
+        let malformed = self.malformed.entry(api.key).or_default();
+        match answer {
+            Err(error) if error.kind() == ErrorKind::Decode => {
+                *malformed += 1;
+                Err(if *malformed < MAX_MALFORMED { Error::new(ErrorKind::Network, error.message()) } else { error })
+            }
+            answer => {
+                *malformed = 0;
+                answer
+            }
         }
-        self.malformed += 1;
-        if self.malformed < MAX_MALFORMED { Error::new(ErrorKind::Network, error.message()) } else { error }
     }
 
     pub fn try_later(&mut self, now: Time) {
@@ -154,7 +159,6 @@ impl Contact {
 
     /// Notes that the coordinator took what it was asked.
     pub fn succeeded(&mut self) {
-        self.malformed = 0;
         self.backoff.reset();
     }
 
@@ -169,5 +173,29 @@ impl Contact {
 
     pub fn poll_wish(&mut self) -> Option<Wish> {
         (self.wish != Wish::default()).then(|| std::mem::take(&mut self.wish))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::heartbeat;
+
+    #[test]
+    fn three_malformed_answers_in_a_row_are_an_error_whatever_else_was_whole() {
+        let reply = |size| Reply { version: 0, body: vec![0; size].into() };
+        let (broken, whole) = (|| reply(1), || reply(2));
+        let mut contact = Contact::new("g".to_owned(), Duration::ZERO, (Duration::ZERO, Duration::ZERO), 1);
+        let kind = |contact: &mut Contact, reply| contact.read::<heartbeat::Response>(reply).err().map(|e| e.kind());
+        for _ in 0..MAX_MALFORMED {
+            assert_eq!(kind(&mut contact, broken()), Some(ErrorKind::Network));
+            assert_eq!(kind(&mut contact, whole()), None);
+        }
+        for expected in [ErrorKind::Network, ErrorKind::Network, ErrorKind::Decode] {
+            // Which broker it is, is asked after each of them.
+            let coordinator = api::encode(0, &find_coordinator::Response::default()).unwrap();
+            contact.found(Time(0), Reply { version: 0, body: coordinator.into() }).unwrap();
+            assert_eq!(kind(&mut contact, broken()), Some(expected));
+        }
     }
 }

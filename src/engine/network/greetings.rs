@@ -20,8 +20,12 @@ impl<T> Network<T> {
         };
         let greeting = match (greeting, self.greetings.get(&place), self.config.version_fallback) {
             (Greeting::Probe, _, Some(release)) => Greeting::Known(release),
-            (Greeting::Known(release), Some(Greeting::Confirm(first)), _) if release != *first => return false,
-            (Greeting::Known(release), Some(Greeting::Probe), _) => Greeting::Confirm(release),
+            (Greeting::Known(release), Some(Greeting::Confirm(first, _)), _) if release != *first => return false,
+            (Greeting::Known(_), Some(Greeting::Confirm(release, more @ 1..)), _) => {
+                Greeting::Confirm(*release, more - 1)
+            }
+            // A close costs nobody time; silence does.
+            (Greeting::Known(release), Some(Greeting::Probe), _) => Greeting::Confirm(release, closed.into()),
             _ => greeting,
         };
         self.greetings.insert(place, greeting);
@@ -36,7 +40,7 @@ impl<T> Network<T> {
         let place = (peer.host.clone(), peer.port);
         let has_answered = matches!(&peer.link, Link::Up(_, c) if c.has_answered());
         match self.greetings.get_mut(&place) {
-            Some(greeting @ (Greeting::Probe | Greeting::Confirm(_))) => *greeting = Greeting::Wait,
+            Some(greeting @ (Greeting::Probe | Greeting::Confirm(..))) => *greeting = Greeting::Wait,
             Some(Greeting::Known(_)) if !has_answered => drop(self.greetings.remove(&place)),
             _ => {}
         }

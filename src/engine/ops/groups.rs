@@ -445,7 +445,7 @@ impl Op for GroupLag {
 mod tests {
     use super::*;
     use crate::api::{self, Message, find_coordinator, list_offsets, metadata};
-    use crate::engine::{Answer, Cluster, Role, Time};
+    use crate::engine::{Answer, Cluster, ErrorKind, Role, Time};
     use std::time::Duration;
 
     fn metadata(topic: &str) -> metadata::Response {
@@ -453,6 +453,29 @@ mod tests {
         let topic = metadata::Topic { name: Some(topic.to_owned()), partitions: vec![partition], ..Default::default() };
         let broker = metadata::Broker { node_id: 1, host: "h".to_owned(), port: 1, ..Default::default() };
         metadata::Response { brokers: vec![broker], topics: vec![topic], ..Default::default() }
+    }
+
+    #[test]
+    fn a_malformed_answer_is_asked_for_again_and_three_are_an_error() {
+        for malformed in [2, 3] {
+            let cluster = Arc::new(Cluster::default().updated(Time(1), metadata("t"), true));
+            let mut ops = super::super::Ops::new((Duration::from_millis(1), Duration::from_millis(1)));
+            ops.handle_cluster(Time(1), &cluster);
+            ops.start(Time(1), Box::new(ListGroups::new(Vec::new(), Vec::new())), Duration::from_secs(60), ());
+            let whole = api::encode(0, &list_groups::Response::default()).unwrap();
+            let mut result = None;
+            for round in 0..=malformed {
+                let now = Time(1 + 1_000_000 * round);
+                ops.handle_timeout(now);
+                let Some(sent) = ops.poll_send(now) else { break };
+                let body = if round < malformed { whole[1..].to_vec() } else { whole.clone() };
+                let reply = Ok(Reply { version: 0, body: body.into() });
+                ops.handle_answer(now, Answer { token: sent.token, node: 1, result: reply });
+                result = result.or(ops.poll_done());
+            }
+            let error = result.expect("an end").1.err();
+            assert_eq!(error.map(|e| e.kind()), (malformed == 3).then_some(ErrorKind::Decode));
+        }
     }
 
     /// Offsets that outlived a partition are rare, as brokers forget them; no test with a broker meets one.

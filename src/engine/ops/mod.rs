@@ -4,6 +4,7 @@
 //! Each operation is an [`Op`]: `step` sends what is still missing, `take` takes one reply in, `output` is there when
 //! nothing is missing. Retries, back-off, deadlines and metadata are this file's.
 
+mod by_leader;
 mod configs;
 mod epochs;
 mod group;
@@ -22,7 +23,7 @@ pub use offsets::ListOffsets;
 pub use records::DeleteRecords;
 pub use topics::{CreatePartitions, CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
 
-use super::connection::AtLeast;
+use super::connection::{AtLeast, MAX_MALFORMED};
 use super::group::Place;
 use super::{Answer, Backoff, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Role, Target, Time, Wish};
 use crate::api::{ErrorCode, Request};
@@ -138,6 +139,8 @@ struct Running<T> {
     /// When to step again; `None` while replies are outstanding.
     next_step: Option<Time>,
     outstanding: usize,
+    /// How many answers were malformed.
+    malformed: u32,
     /// Whether the last try failed.
     failed: bool,
     error: Option<Error>,
@@ -191,6 +194,7 @@ impl<T> Ops<T> {
             backoff,
             next_step: Some(now),
             outstanding: 0,
+            malformed: 0,
             failed: false,
             error: None,
         };
@@ -254,6 +258,19 @@ impl<T> Ops<T> {
         running.next_step = (running.outstanding == 0).then(|| now + running.backoff.next_wait());
     }
 
+    /// A malformed answer is as good as a lost one, while another may be whole.
+    fn doubt(&mut self, id: u64, error: Error) -> Error {
+        let Some(running) = self.running.get_mut(&id).filter(|_| error.kind() == ErrorKind::Decode) else {
+            return error;
+        };
+        running.malformed += 1;
+        if running.malformed == MAX_MALFORMED {
+            return error;
+        }
+        running.op.lost();
+        Error::new(ErrorKind::Network, error.message())
+    }
+
     fn finish(&mut self, id: u64, result: Result<Output, Error>) {
         if let Some(running) = self.running.remove(&id) {
             self.done.push_back((running.ticket, result));
@@ -281,7 +298,10 @@ impl<T: Send> Role for Ops<T> {
         };
         running.outstanding -= 1;
         let result = match answer.result {
-            Ok(reply) => self.with(now, id, |op, cx| op.take(cx, part, answer.node, reply)),
+            Ok(reply) => {
+                let taken = self.with(now, id, |op, cx| op.take(cx, part, answer.node, reply));
+                taken.map(|taken| taken.map_err(|error| self.doubt(id, error)))
+            }
             Err(error) => self.with(now, id, |op, cx| op.fail(cx, part, error)),
         };
         self.settle(now, id, result);
@@ -344,33 +364,4 @@ impl<T: Send> Role for Ops<T> {
             self.finish(id, Err(error));
         }
     }
-}
-
-/// Groups items by the broker that leads their partition; those without a leader are asked about.
-fn by_leader<'a>(
-    cx: &mut Cx<'_>,
-    items: impl Iterator<Item = (usize, &'a Arc<str>, i32)>,
-) -> Result<BTreeMap<i32, Vec<usize>>, Error> {
-    let mut leaders: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
-    for (i, topic, partition) in items {
-        match cx.cluster.leader(topic, partition) {
-            Some((leader, _)) => leaders.entry(leader).or_default().push(i),
-            None => {
-                let known = cx.cluster.topics.get(topic);
-                cx.want_topic(topic);
-                cx.refresh();
-                let Some(known) = known else { continue };
-                let missing = usize::try_from(partition).is_ok_and(|p| p >= known.partitions.len());
-                let code = if known.error.is_error() {
-                    known.error
-                } else if missing {
-                    ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
-                } else {
-                    ErrorCode::LEADER_NOT_AVAILABLE
-                };
-                return Err(Error::refused(code, format!("{topic}-{partition}")).at(topic, partition));
-            }
-        }
-    }
-    Ok(leaders)
 }

@@ -17,8 +17,8 @@ const FIRST_CAPACITY: usize = 16 << 10;
 pub(super) const DELIVERY_BYTES: usize = 128;
 
 /// A topic of a producer, for as long as the producer lives: found once for all records that go there.
-#[derive(Clone, Copy, Debug)]
-pub struct TopicIndex(usize);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopicIndex(pub(super) usize);
 
 /// A record to send.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,15 @@ pub struct NewRecord<'a> {
     pub value: Option<&'a [u8]>,
     /// Headers, in order.
     pub headers: &'a [(&'a str, Option<&'a [u8]>)],
+}
+
+/// A record whose partition is known.
+pub(super) struct Placed<'a, D> {
+    pub record: &'a NewRecord<'a>,
+    pub partition: usize,
+    /// The most that it takes.
+    pub bound: usize,
+    pub ticket: Option<D>,
 }
 
 /// A record whose topic is not known yet.
@@ -95,7 +104,7 @@ impl<D> Producer<D> {
             self.latest = *index;
             return Ok(TopicIndex(*index));
         }
-        check_name(name)?;
+        check_name(name).inspect_err(|error| self.fail_transaction(error))?;
         let (index, name): (usize, Arc<str>) = (self.topics.len(), name.into());
         let sticky = Sticky::new(self.config.seed.wrapping_add(index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let topic = Topic {
@@ -114,7 +123,7 @@ impl<D> Producer<D> {
 
     /// An error if the state of transactions does not allow records.
     #[inline]
-    fn check_open(&self) -> Result<(), Error> {
+    pub(super) fn check_open(&self) -> Result<(), Error> {
         self.transactions.as_ref().map_or(Ok(()), |t| t.accepts())
     }
 
@@ -137,17 +146,33 @@ impl<D> Producer<D> {
             return Err(self.no_room(bound));
         }
         match self.topics.get(topic) {
-            Some(t) if !t.partitions.is_empty() => self.append_to(now, self.generation, topic, record, bound, ticket),
+            Some(t) if !t.partitions.is_empty() => self
+                .append_to(now, self.generation, topic, record, bound, ticket)
+                .inspect_err(|error| self.fail_transaction(error)),
             _ => Ok(self.hold(now, topic, record, bound, ticket)),
         }
     }
 
+    /// Has an open transaction end in an abort: a record that the program meant to be part of it was not taken. (A full
+    /// buffer is no such end, as the record may be taken later.)
     #[cold]
-    fn too_large(&self, topic: usize, bound: usize) -> Error {
+    pub fn fail_transaction(&mut self, error: &Error) {
+        if let Some(transactions) = &mut self.transactions
+            && transactions.accepts().is_ok()
+        {
+            transactions.fail(error);
+            self.take_news();
+        }
+    }
+
+    #[cold]
+    fn too_large(&mut self, topic: usize, bound: usize) -> Error {
         let (name, max) = (self.topics.get(topic).map_or("", |t| &t.name), self.config.max_request_size);
         let tried = format!("produce a record of up to {bound} bytes to topic {name:?}, max.request.size is {max}");
-        Error::refused(ErrorCode::MESSAGE_TOO_LARGE, tried)
-            .with_hint("send smaller records, or raise max.request.size and the topic's max.message.bytes")
+        let error = Error::refused(ErrorCode::MESSAGE_TOO_LARGE, tried)
+            .with_hint("send smaller records, or raise max.request.size and the topic's max.message.bytes");
+        self.fail_transaction(&error);
+        error
     }
 
     #[cold]
@@ -155,7 +180,9 @@ impl<D> Producer<D> {
         let buffer_memory = self.config.buffer_memory;
         if bound > buffer_memory {
             let message = format!("a record of {bound} bytes never fits buffer.memory ({buffer_memory})");
-            return Error::new(ErrorKind::Config, message);
+            let error = Error::new(ErrorKind::Config, message);
+            self.fail_transaction(&error);
+            return error;
         }
         self.pressure = true;
         let message = format!("buffer.memory ({buffer_memory} bytes) is used up by records that wait");
@@ -213,54 +240,84 @@ impl<D> Producer<D> {
                 Chosen::Sticky => (t.sticky.partition(count), true),
             },
         };
-        let Some(p) = t.partitions.get_mut(partition) else {
-            return Ok(false);
-        };
-        let mut ready = false;
-        if p.open.as_ref().is_some_and(|open| open.size() + bound > self.config.batch_size) {
-            p.close_open();
-            ready = true;
+        let (size, wake) = self.append_all(now, generation, topic, [Placed { record, partition, bound, ticket }]);
+        if sticks {
+            self.note_sent(topic, size);
         }
-        let fresh = p.open.is_none();
-        let open = p.open.get_or_insert_with(|| {
-            let buffer = self.spare.pop();
-            let buffer = buffer.unwrap_or_else(|| Vec::with_capacity(FIRST_CAPACITY.min(self.config.batch_size)));
-            self.memory += HEADER_SIZE;
-            let mut batch = Batch::new(now, generation, buffer);
-            batch.bytes = HEADER_SIZE;
-            batch
-        });
-        let Some(builder) = open.builder() else {
-            return Ok(false);
+        Ok(wake)
+    }
+
+    /// Appends records of a topic; says how many bytes they took, and whether the network has something to do.
+    #[inline]
+    pub(super) fn append_all<'a>(
+        &mut self,
+        now: Time,
+        generation: u64,
+        topic: usize,
+        records: impl IntoIterator<Item = Placed<'a, D>>,
+    ) -> (usize, bool) {
+        let (mut size, mut memory, mut wake) = (0, 0, false);
+        let Some(t) = self.topics.get_mut(topic) else {
+            return (size, wake);
         };
-        let appended = builder.append(record.timestamp, record.key, record.value, record.headers);
-        open.count += 1;
-        open.has_headers |= !record.headers.is_empty();
-        open.has_timestamps |= record.is_timed;
-        let mut bytes = appended.size;
-        if let Some(ticket) = ticket {
-            bytes += DELIVERY_BYTES;
-            open.deliveries.push(Delivery { index: appended.index, timestamp: record.timestamp, ticket });
-        }
-        open.bytes += bytes;
-        self.memory += bytes;
-        self.outstanding.add(open.generation);
-        if sticks && t.sticky.sent(appended.size, self.config.batch_size) {
-            let adaptive = self.config.adaptive;
-            let load = |i: usize, p: &Partition<D>| {
-                let has_leader = self.cluster.leader(&t.name, i as i32).is_some();
-                if adaptive { has_leader.then_some(p.queue.len() + p.in_flight()) } else { Some(0) }
+        let (batch_size, spare) = (self.config.batch_size, &mut self.spare);
+        for Placed { record, partition, bound, ticket } in records {
+            let Some(p) = t.partitions.get_mut(partition) else {
+                continue;
             };
-            let loads: Vec<Option<usize>> = t.partitions.iter().enumerate().map(|(i, p)| load(i, p)).collect();
-            t.sticky.turn(&loads);
-        }
-        if fresh {
-            self.active.insert((topic, partition));
-            if let Some(transactions) = &mut self.transactions {
-                transactions.want((topic, partition));
+            if p.open.as_ref().is_some_and(|open| open.size() + bound > batch_size) {
+                p.close_open();
+                wake = true;
             }
+            let open = p.open.get_or_insert_with(|| {
+                let buffer = spare.pop();
+                let buffer = buffer.unwrap_or_else(|| Vec::with_capacity(FIRST_CAPACITY.min(batch_size)));
+                self.active.insert((topic, partition));
+                if let Some(transactions) = &mut self.transactions {
+                    transactions.want((topic, partition));
+                }
+                memory += HEADER_SIZE;
+                wake = true;
+                let mut batch = Batch::new(now, generation, buffer);
+                batch.bytes = HEADER_SIZE;
+                batch
+            });
+            let Some(builder) = open.builder() else {
+                continue;
+            };
+            let appended = builder.append(record.timestamp, record.key, record.value, record.headers);
+            open.count += 1;
+            open.has_headers |= !record.headers.is_empty();
+            open.has_timestamps |= record.is_timed;
+            let mut bytes = appended.size;
+            if let Some(ticket) = ticket {
+                bytes += DELIVERY_BYTES;
+                open.deliveries.push(Delivery { index: appended.index, timestamp: record.timestamp, ticket });
+            }
+            open.bytes += bytes;
+            memory += bytes;
+            size += appended.size;
+            self.outstanding.add(open.generation);
         }
-        Ok(ready || fresh)
+        self.memory += memory;
+        (size, wake)
+    }
+
+    /// Has the partition change that records without a key stick to, once it had enough of them.
+    fn note_sent(&mut self, topic: usize, size: usize) {
+        let Some(t) = self.topics.get_mut(topic) else {
+            return;
+        };
+        if !t.sticky.sent(size, self.config.batch_size) {
+            return;
+        }
+        let adaptive = self.config.adaptive;
+        let load = |i: usize, p: &Partition<D>| {
+            let has_leader = self.cluster.leader(&t.name, i as i32).is_some();
+            if adaptive { has_leader.then_some(p.queue.len() + p.in_flight()) } else { Some(0) }
+        };
+        let loads: Vec<Option<usize>> = t.partitions.iter().enumerate().map(|(i, p)| load(i, p)).collect();
+        t.sticky.turn(&loads);
     }
 
     /// Takes over what the cluster says of a topic, and sends what waited for it.
@@ -278,6 +335,7 @@ impl<D> Producer<D> {
         // Partitions are added, never removed; a topic made anew with fewer answers for the rest with an error.
         let count = known.partitions.len().max(t.partitions.len());
         t.partitions.resize_with(count, Partition::default);
+        let mut refused = None;
         for w in std::mem::take(&mut t.waiting) {
             self.release(w.bytes, w.generation, 1);
             let Some(name) = self.topics.get(topic).map(|t| t.name.clone()) else {
@@ -295,12 +353,26 @@ impl<D> Producer<D> {
             // The delivery's time counts from the call, not from the topic's arrival.
             let bad = record.partition.filter(|p| usize::try_from(*p).is_ok_and(|p| p >= count) || *p < 0);
             if let Some(p) = bad {
-                self.refuse(topic, w.ticket, w.timestamp, &no_partition(&name, count, p));
+                let error = no_partition(&name, count, p);
+                self.refuse(topic, w.ticket, w.timestamp, &error);
+                refused = Some(error);
                 continue;
             }
             if let Err(e) = self.append_to(w.since.min(now), w.generation, topic, &record, w.bytes, w.ticket) {
                 debug_assert!(false, "a checked record was refused: {e}");
             }
+        }
+        // Only now, so that the others are there to be given up with the transaction.
+        if let Some(error) = refused {
+            self.note_refused(&error);
+        }
+    }
+
+    /// Has the transaction, even one that is about to be committed, end in an abort.
+    fn note_refused(&mut self, error: &Error) {
+        if let Some(transactions) = &mut self.transactions {
+            transactions.fail(error);
+            self.take_news();
         }
     }
 
@@ -319,9 +391,14 @@ impl<D> Producer<D> {
         let Some(t) = self.topics.get_mut(topic) else {
             return;
         };
-        for w in std::mem::take(&mut t.waiting) {
+        let waiting = std::mem::take(&mut t.waiting);
+        if waiting.is_empty() {
+            return;
+        }
+        for w in waiting {
             self.release(w.bytes, w.generation, 1);
             self.refuse(topic, w.ticket, w.timestamp, error);
         }
+        self.note_refused(error);
     }
 }

@@ -190,6 +190,9 @@ pub struct Partition<D> {
     /// takes any sequence number of a producer that it has not heard of, also that of a second batch whose first one
     /// it refused, as a broker does that does not know yet of a new topic.
     pub recovering: bool,
+    /// The producer has a new epoch, and batches wait that were sent under the old one and may be in the log: they go again
+    /// as they were, so that the broker knows them, before the partition starts with the new epoch.
+    pub is_behind_epoch: bool,
 }
 
 impl<D> Default for Partition<D> {
@@ -203,6 +206,7 @@ impl<D> Default for Partition<D> {
             next_sequence: 0,
             retry_at: Time(0),
             recovering: true,
+            is_behind_epoch: false,
         }
     }
 }
@@ -239,7 +243,11 @@ impl<D> Partition<D> {
     /// duplicates by, also if that one went to an earlier leader that is silent, and all that follow are answered.
     pub fn is_held(&self, now: Time, max_in_flight: usize) -> bool {
         let window = if self.recovering { 1 } else { max_in_flight as u64 };
-        self.retry_at > now || self.in_flight.first().is_some_and(|oldest| self.sent - oldest + 1 >= window)
+        let is_known = self.queue.front().is_some_and(|b| b.producer.is_some());
+        let waits_for_old = self.is_behind_epoch && !is_known && !self.in_flight.is_empty();
+        waits_for_old
+            || self.retry_at > now
+            || self.in_flight.first().is_some_and(|oldest| self.sent - oldest + 1 >= window)
     }
 
     /// Whether a batch that the broker did not expect may have come before one that it was to follow: one that waits to
@@ -248,6 +256,22 @@ impl<D> Partition<D> {
         let first = self.queue.front().and_then(|b| b.producer).map(|p| p.base_sequence);
         let waits = first.zip(batch.producer).is_some_and(|(first, p)| first.wrapping_sub(p.base_sequence) < 0);
         waits || !self.in_flight.is_empty()
+    }
+
+    /// Begins with the first sequence number of a new epoch, unless batches of the old one are to be settled first.
+    pub fn enter_epoch(&mut self) {
+        self.recovering = true;
+        self.is_behind_epoch = self.queue.iter().any(|b| b.producer.is_some());
+        if !self.is_behind_epoch {
+            self.next_sequence = 0;
+        }
+    }
+
+    /// Takes in that none of the batches that wait is in the log, so that they may go under any sequence number.
+    pub fn forget_sequences(&mut self) {
+        for batch in &mut self.queue {
+            batch.producer = None;
+        }
     }
 
     /// Puts a batch that failed back where its sequence number belongs.

@@ -1,6 +1,7 @@
 //! Who an idempotent producer is: `Unknown` → `Asked` → `Known`, and through `Draining` to `Known` again when a
 //! sequence has a gap: then nothing new is sent until nothing is in flight, and the next epoch starts every partition
-//! at sequence 0 (KIP-360). A transactional producer is told who it is by its transactions.
+//! at sequence 0 (KIP-360), those that hold batches of unknown outcome once these are settled under the old one. A
+//! transactional producer is told who it is by its transactions.
 
 use crate::engine::{Backoff, Time};
 use crate::record::Producer;

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! accumulate    records into batches           partitioner   which partition
+//! bulk          the same for many at a time
 //! send          batches into requests          identity      ids, epochs and sequences without transactions
 //! outcome       answers into events, or again  transaction   and with them
 //! outstanding   what a flush waits for         pace          how far bulk calls run ahead
@@ -16,6 +17,7 @@
 
 mod accumulate;
 mod batch;
+mod bulk;
 mod identity;
 mod metrics;
 mod outcome;
@@ -141,6 +143,8 @@ pub struct Producer<D> {
     /// The topic of the last record.
     latest: usize,
     memory: usize,
+    /// Where records of a call go that brings many, and the most that each takes: memory that is used again.
+    places: Vec<(u32, u32)>,
     /// Memory of batches that were acknowledged, for the next ones: fresh memory costs a fault for each page.
     spare: Vec<Vec<u8>>,
     pressure: bool,
@@ -179,6 +183,7 @@ impl<D> Producer<D> {
             in_flight: HashMap::new(),
             latest: 0,
             memory: 0,
+            places: Vec::new(),
             spare: Vec::new(),
             pressure: false,
             pace: Pace::default(),

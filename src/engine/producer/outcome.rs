@@ -1,11 +1,11 @@
 //! Answers into outcomes: what is acknowledged, what is tried again and where its place is, what has failed for good.
 
-use super::batch::Batch;
+use super::batch::{Batch, Partition};
 use super::transaction::{MARKERS_WAIT, Step};
 use super::{Flight, Producer};
 use crate::api::{ErrorCode, init_producer_id, produce};
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
-use crate::engine::{Broker, Error, ErrorKind, Moved, Reply, Time};
+use crate::engine::{Broker, Error, ErrorKind, Moved, Reply, Time, wait_after};
 use crate::wire::Uuid;
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,14 +177,17 @@ impl<D> Producer<D> {
             self.wish.refresh = true;
         }
         if restarts {
-            self.identity.abandon();
+            // A partition that is behind has the next epoch before it.
+            if self.partition(topic, partition).is_none_or(|p| !p.is_behind_epoch) {
+                self.identity.abandon();
+            }
         }
         batch.attempts += 1;
         if !again || batch.attempts > self.config.retries || now >= batch.created + self.config.delivery_timeout {
             return self.fail(topic, partition, batch, error);
         }
-        let (first, max) = self.config.retry_backoff;
-        let wait = first.saturating_mul(1 << (batch.attempts - 1).min(16)).min(max);
+        // Those that fail together may go together again.
+        let wait = wait_after(batch.attempts, self.config.retry_backoff, self.config.seed ^ now.0);
         let wait = match code {
             ErrorCode::CONCURRENT_TRANSACTIONS => wait.min(MARKERS_WAIT),
             // Whoever leads now was named with the refusal.
@@ -198,6 +201,10 @@ impl<D> Producer<D> {
         if let Some(p) = self.partition(topic, partition) {
             p.retry_at = now + wait;
             p.requeue(batch);
+            // It is not in the log, or the broker would know it; nor is what was to follow it.
+            if restarts && p.in_flight() == 0 {
+                p.forget_sequences();
+            }
             self.active.insert((topic, partition));
         }
     }
@@ -218,13 +225,7 @@ impl<D> Producer<D> {
     }
 
     pub(super) fn restart_sequences(&mut self) {
-        for p in self.topics.iter_mut().flat_map(|t| &mut t.partitions) {
-            p.next_sequence = 0;
-            p.recovering = true;
-            for batch in &mut p.queue {
-                batch.producer = None;
-            }
-        }
+        self.topics.iter_mut().flat_map(|t| &mut t.partitions).for_each(Partition::enter_epoch);
     }
 
     pub(super) fn handle_transaction(&mut self, now: Time, step: Step, result: Result<Reply, Error>) {

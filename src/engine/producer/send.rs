@@ -238,6 +238,9 @@ impl<D> Producer<D> {
             let producer = match batch.producer {
                 Some(producer) => producer,
                 None => {
+                    if p.is_behind_epoch {
+                        p.enter_epoch();
+                    }
                     let sequence = p.next_sequence;
                     // Sequence numbers go from the largest back to 0.
                     p.next_sequence = (sequence.wrapping_add(batch.count)) & i32::MAX;

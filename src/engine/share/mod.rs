@@ -12,7 +12,7 @@ mod asking;
 
 use super::consumer::Slice;
 use super::group::{self, ShareMember, ShareMemberConfig};
-use super::{Answer, Cluster, Error, ErrorKind, Outgoing, Role, Time, Wish, earliest};
+use super::{Answer, Cluster, Error, ErrorKind, Outgoing, Role, Time, Wish, earliest, wait_after};
 use crate::api::share_acknowledge::{ACCEPT, GAP, RELEASE, RENEW};
 use crate::api::{ErrorCode, share_acknowledge};
 use acks::{Acks, Spot};
@@ -369,9 +369,8 @@ impl<T: Send> ShareConsumer<T> {
                     Some(ErrorCode::SHARE_SESSION_NOT_FOUND | ErrorCode::INVALID_SHARE_SESSION_EPOCH)
                 );
                 if !is_session {
-                    let (first, max) = self.config.member.retry_backoff;
-                    node.retry_at = now + first.saturating_mul(1 << node.failures.min(16)).min(max);
-                    node.failures += 1;
+                    node.failures = node.failures.saturating_add(1);
+                    node.retry_at = now + wait_after(node.failures, self.config.member.retry_backoff, now.0);
                     self.wish.refresh = true;
                     if !error.is_retriable() && !self.leaving {
                         self.error.get_or_insert_with(|| error.clone());

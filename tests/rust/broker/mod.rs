@@ -131,7 +131,7 @@ impl World {
     }
 }
 
-fn frame(api: &Info, version: i16, correlation_id: i32, body: &[u8]) -> Bytes {
+pub(crate) fn frame(api: &Info, version: i16, correlation_id: i32, body: &[u8]) -> Bytes {
     let mut w = Writer::new(version, api.is_flexible(version));
     let client_id = ClientId(Some("test".to_owned()));
     RequestHeader { request_api_key: api.key, request_api_version: version, correlation_id, client_id }

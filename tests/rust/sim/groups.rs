@@ -71,6 +71,8 @@ struct Story {
     sent: u32,
     acknowledged: BTreeSet<u32>,
     committed: Vec<i64>,
+    /// What each member gave up last, where nothing that stays may be given up.
+    given_up: Option<Vec<Vec<Place>>>,
 }
 
 impl Story {
@@ -87,6 +89,7 @@ impl Story {
             sent: 0,
             acknowledged: BTreeSet::new(),
             committed: vec![-1; PARTITIONS as usize],
+            given_up: None,
         }
     }
 
@@ -163,6 +166,16 @@ impl Story {
         while let Some(change) = member.role.take_change(world.now) {
             if let Change::Assigned(places) = &change {
                 assert!(!places.is_empty());
+            }
+            if let Some(given_up) = self.given_up.as_mut().map(|members| &mut members[index]) {
+                match &change {
+                    Change::Revoked(places) => given_up.clone_from(places),
+                    Change::Assigned(places) => {
+                        let back: Vec<_> = places.iter().filter(|place| given_up.contains(place)).collect();
+                        assert!(back.is_empty(), "seed {}: {back:?} were given up and stayed", self.seed);
+                    }
+                    Change::Lost(_) => {}
+                }
             }
             member.role.handled();
         }
@@ -289,7 +302,7 @@ fn members_that_start_one_after_the_other_share_soon() {
         let mut members = Vec::new();
         for index in 0..MEMBERS {
             members.push(story.member(&world, index));
-            let apart = Duration::from_millis(seed * 50);
+            let apart = Duration::from_millis(seed % 20 * 50);
             world.play_many(&mut writer, &mut members, apart, |world, _, members| {
                 story.step(world, members, true);
                 false
@@ -301,6 +314,30 @@ fn members_that_start_one_after_the_other_share_soon() {
             story.is_settled(members) && members.iter().all(has_joined)
         });
         assert!(settled, "seed {seed}: not within half an interval");
+    }
+}
+
+/// Members come one after the other, and each of the others goes on with all that it keeps.
+#[test]
+fn what_stays_with_a_member_of_a_cooperative_group_is_never_given_up() {
+    for seed in seeds(SEEDS / 5) {
+        let mut world = World::new(seed, 0);
+        world.coordinated = "g";
+        let strategy = Strategy::Known(assignor::by_name("cooperative-sticky").unwrap());
+        let mut story = Story::new(seed, Protocol::Classic(vec![strategy]), HEARTBEAT);
+        story.given_up = Some(vec![Vec::new(); MEMBERS]);
+        let mut writer = world.client(Producer::<u32>::new(producer_config(true, seed)));
+        let mut members = Vec::new();
+        for index in 0..MEMBERS {
+            members.push(story.member(&world, index));
+            let settled = world.play_many(&mut writer, &mut members, SETTLES_WITHIN, |world, _, members| {
+                story.step(world, members, true);
+                story.is_settled(members)
+            });
+            assert!(settled, "seed {seed}: not settled with {index} before");
+        }
+        let gave_up = story.given_up.iter().flatten().any(|places| !places.is_empty());
+        assert!(gave_up, "seed {seed}: nothing moved");
     }
 }
 

@@ -10,10 +10,12 @@ mod shares;
 mod transactions;
 mod zookeeper;
 
+use crate::broker::frame;
 use bytes::{Buf, Bytes};
 use klamm::api::{
-    add_partitions_to_txn, consumer_group_heartbeat, end_txn, find_coordinator, heartbeat, init_producer_id,
-    join_group, produce, share_group_heartbeat, sync_group,
+    add_partitions_to_txn, consumer_group_heartbeat, create_topics, encode, end_txn, fetch, find_coordinator,
+    heartbeat, init_producer_id, join_group, list_offsets, offset_commit, offset_fetch, produce, share_group_heartbeat,
+    sync_group,
 };
 use klamm::broker::{Cluster, Connection, Node, Options, Output};
 use klamm::compress::Compression;
@@ -75,6 +77,7 @@ struct Client<R: Role> {
 }
 
 struct World {
+    seed: u64,
     now: Time,
     random: Random,
     cluster: Cluster,
@@ -100,6 +103,15 @@ fn nodes() -> Vec<Node> {
     (1..=NODES).map(|id| Node { id, host: "sim".to_owned(), port: 9000 + id as u16 }).collect()
 }
 
+/// Whatever goes wrong in a scenario, and wherever, its seed is known.
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("in the scenario of KLAMM_SIM_SEED={}", self.seed);
+        }
+    }
+}
+
 impl World {
     fn new(seed: u64, cut_one_in: u64) -> Self {
         // Both protocols of transactions have their turn.
@@ -109,6 +121,7 @@ impl World {
         let options = Options { transaction_version, ..nodes_and_partitions };
         let cluster = Cluster::new(&options, nodes(), 1_700_000_000_000, seed);
         Self {
+            seed,
             now: Time(0),
             random: Random(seed.wrapping_mul(2) | 1),
             cluster,
@@ -122,6 +135,26 @@ impl World {
             look_every: Duration::from_millis(5),
             down: None,
         }
+    }
+
+    /// Makes the topic of the stories, which would be made by itself otherwise, with a configuration.
+    fn create_topic(&mut self, name: &str, value: String) {
+        let configs = vec![create_topics::Config { name: name.to_owned(), value: Some(value) }];
+        let (num_partitions, replication_factor) = (-1, -1);
+        let topic = create_topics::Topic {
+            name: "t".to_owned(),
+            num_partitions,
+            replication_factor,
+            configs,
+            ..Default::default()
+        };
+        let request = create_topics::Request { topics: vec![topic], ..Default::default() };
+        let body = encode(create_topics::API.max, &request).unwrap();
+        let by_hand = Connection(u64::MAX);
+        self.cluster.connect(1, by_hand);
+        self.cluster.handle(self.since_start(), by_hand, frame(&create_topics::API, create_topics::API.max, 0, &body));
+        assert!(matches!(self.cluster.poll_send(), Some(Output::Reply { .. })));
+        self.cluster.disconnect(self.since_start(), by_hand);
     }
 
     fn since_start(&self) -> Duration {
@@ -384,9 +417,13 @@ impl World {
 /// Makes an answer's length one that nobody sends, or has an answer end before its time. What comes from somebody who was not
 /// heard before keeps its length: with another it is taken for no broker at all.
 fn damage(frame: &mut Vec<u8>, api: i16, known: bool) {
-    const CUT_SHORT: [i16; 10] = [
+    const CUT_SHORT: [i16; 14] = [
         produce::API.key,
+        fetch::API.key,
         find_coordinator::API.key,
+        list_offsets::API.key,
+        offset_commit::API.key,
+        offset_fetch::API.key,
         join_group::API.key,
         heartbeat::API.key,
         sync_group::API.key,

@@ -1,46 +1,87 @@
 //! Producing without transactions, and reading it back.
 
 use super::{PARTITIONS, World, consumer_config, producer_config, record, seeds};
-use klamm::engine::Time;
+use klamm::api::ErrorCode;
 use klamm::engine::consumer::{Consumer, ConsumerConfig};
 use klamm::engine::producer::{Producer, ProducerConfig};
-use std::collections::{BTreeMap, HashMap};
+use klamm::engine::{Error, ErrorKind, Time};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 const SEEDS: u64 = 500;
 
+/// What became of a record.
+#[derive(Clone, Debug)]
+enum Outcome {
+    /// The partition, and the offset, -1 if the broker did not say.
+    Acknowledged(i32, i64),
+    Failed(Error),
+}
+
+/// What happens in a scenario.
+struct Plan {
+    config: ProducerConfig,
+    count: u32,
+    /// Whether leaders may move and nodes go down while it is read, too.
+    is_troubled: bool,
+    /// The topic's limit, which one record in 37 does not keep.
+    max_message_bytes: Option<usize>,
+}
+
 /// What one scenario did: the log of each partition as a reader saw it, and each record's outcome.
 struct Story {
     log: BTreeMap<i32, Vec<u32>>,
-    acknowledged: HashMap<u32, (i32, i64)>,
-    failed: usize,
+    outcomes: HashMap<u32, Outcome>,
     sent: u32,
     read_offsets: BTreeMap<i32, Vec<i64>>,
 }
 
-/// Produces `count` records through links that break, then reads everything through links that break.
-fn tell(seed: u64, idempotent: bool, count: u32) -> Story {
-    tell_of_a_reader(seed, idempotent, count, false)
+impl Story {
+    fn acknowledged(&self) -> impl Iterator<Item = (u32, i32, i64)> {
+        self.outcomes.iter().filter_map(|(record, outcome)| match outcome {
+            Outcome::Acknowledged(partition, offset) => Some((*record, *partition, *offset)),
+            Outcome::Failed(_) => None,
+        })
+    }
+
+    fn failures(&self) -> impl Iterator<Item = &Error> {
+        self.outcomes.values().filter_map(|outcome| match outcome {
+            Outcome::Failed(error) => Some(error),
+            Outcome::Acknowledged(..) => None,
+        })
+    }
 }
 
-/// The same, where leaders may move and nodes go down while it is read, too.
-fn tell_of_a_reader(seed: u64, idempotent: bool, count: u32, is_troubled: bool) -> Story {
+/// Produces `count` records through links that break, then reads everything through links that break.
+fn tell(seed: u64, idempotent: bool, count: u32) -> Story {
+    let config = producer_config(idempotent, seed);
+    tell_of(seed, Plan { config, count, is_troubled: false, max_message_bytes: None })
+}
+
+fn tell_of(seed: u64, plan: Plan) -> Story {
+    let Plan { config, count, is_troubled, max_message_bytes } = plan;
     let mut world = World::new(seed, 40 + seed % 60);
     world.mute_one_in = if seed.is_multiple_of(3) { 50 } else { 0 };
     world.twice_one_in = if seed.is_multiple_of(5) { 50 } else { 0 };
     world.damage_one_in = if seed.is_multiple_of(4) { 200 } else { 0 };
     world.trouble_one_in = [if is_troubled { 5 } else { 0 }, 30, 200][(seed / 2 % 3) as usize];
-    let mut writer = world.client(Producer::<u32>::new(producer_config(idempotent, seed)));
+    if let Some(limit) = max_message_bytes {
+        world.create_topic("max.message.bytes", limit.to_string());
+    }
+    let mut writer = world.client(Producer::<u32>::new(config));
     // Few bytes at a time: more answers under way when a leader moves.
     let max_partition_bytes = if is_troubled { 200 } else { 2000 };
     let reader = ConsumerConfig { max_partition_bytes, ..consumer_config(false) };
     let mut reader = world.client(Consumer::<u32>::new(reader));
-    let mut story =
-        Story { log: BTreeMap::new(), acknowledged: HashMap::new(), failed: 0, sent: 0, read_offsets: BTreeMap::new() };
+    let mut story = Story { log: BTreeMap::new(), outcomes: HashMap::new(), sent: 0, read_offsets: BTreeMap::new() };
     let mut next_send = Time(0);
     let settled = world.play(&mut writer, &mut reader, Duration::from_secs(600), |world, writer, _| {
         while story.sent < count && next_send <= world.now {
-            let value = story.sent.to_be_bytes();
+            let mut value = story.sent.to_be_bytes().to_vec();
+            if let (Some(limit), true) = (max_message_bytes, story.sent % 37 == 5) {
+                // Noise, which no codec makes small.
+                value.extend(std::iter::repeat_with(|| world.random.below(256) as u8).take(limit));
+            }
             let record = record(Some((story.sent % PARTITIONS as u32) as i32), &value);
             let topic = writer.role.topic("t").unwrap();
             writer.role.append(world.now, topic, &record, Some(story.sent)).unwrap();
@@ -49,25 +90,26 @@ fn tell_of_a_reader(seed: u64, idempotent: bool, count: u32, is_troubled: bool) 
         }
         while let Some(event) = writer.role.poll_event() {
             for d in event.deliveries {
-                match &event.result {
-                    Ok((base, _)) => {
-                        let at = if *base < 0 { -1 } else { base + i64::from(d.index) };
-                        assert!(story.acknowledged.insert(d.ticket, (event.partition, at)).is_none(), "two outcomes");
-                    }
-                    Err(_) => story.failed += 1,
-                }
+                let outcome = match &event.result {
+                    Ok((base, _)) if *base < 0 => Outcome::Acknowledged(event.partition, -1),
+                    Ok((base, _)) => Outcome::Acknowledged(event.partition, base + i64::from(d.index)),
+                    Err(error) => Outcome::Failed(error.clone()),
+                };
+                let before = story.outcomes.insert(d.ticket, outcome.clone());
+                assert!(before.is_none(), "seed {seed}: record {} has two outcomes: {before:?}, {outcome:?}", d.ticket);
             }
         }
         story.sent == count && writer.role.outstanding() == 0
     });
     assert!(settled, "seed {seed}: {} records have no outcome", writer.role.outstanding());
+    assert_eq!(story.outcomes.len(), story.sent as usize, "seed {seed}: records without an outcome");
     world.cut_one_in *= 2;
     world.mute_one_in = 0;
     if !is_troubled {
         world.end_trouble();
     }
     reader.role.subscribe(world.now, vec!["t".to_owned()]);
-    let wanted = story.acknowledged.len();
+    let mut wanted: HashSet<u32> = story.acknowledged().map(|(record, ..)| record).collect();
     let mut quiet = None;
     world.play(&mut writer, &mut reader, Duration::from_secs(600), |world, _, reader| {
         while let Ok(slices) = reader.role.poll_records(7, usize::MAX) {
@@ -76,15 +118,17 @@ fn tell_of_a_reader(seed: u64, idempotent: bool, count: u32, is_troubled: bool) 
             }
             for slice in slices {
                 for record in &slice.records {
-                    let value = record.value(&slice.data).and_then(|v| v.try_into().ok()).map(u32::from_be_bytes);
-                    story.log.entry(slice.partition).or_default().push(value.unwrap());
+                    let value =
+                        record.value(&slice.data).and_then(|v| v.first_chunk().copied()).map(u32::from_be_bytes);
+                    let value = value.unwrap();
+                    wanted.remove(&value);
+                    story.log.entry(slice.partition).or_default().push(value);
                     story.read_offsets.entry(slice.partition).or_default().push(record.offset);
                 }
             }
         }
-        let read: usize = story.log.values().map(Vec::len).sum();
         // A few seconds more than it takes to read the rest, to see whether something comes twice.
-        if read >= wanted && quiet.is_none() {
+        if wanted.is_empty() && quiet.is_none() {
             world.end_trouble();
             quiet = Some(world.now);
         }
@@ -117,7 +161,7 @@ fn a_flush_covers_records_whose_topic_was_not_known_yet() {
 fn with_idempotence_every_acknowledged_record_is_in_the_log_once_and_in_order() {
     for seed in seeds(SEEDS) {
         let story = tell(seed, true, 120);
-        assert_eq!(story.failed, 0, "seed {seed}: nothing may fail within the delivery timeout");
+        assert_eq!(story.failures().count(), 0, "seed {seed}: nothing may fail within the delivery timeout");
         for (partition, log) in &story.log {
             assert!(log.is_sorted_by(|a, b| a < b), "seed {seed}: partition {partition} holds {log:?}");
         }
@@ -127,13 +171,41 @@ fn with_idempotence_every_acknowledged_record_is_in_the_log_once_and_in_order() 
 }
 
 #[test]
+fn records_that_expire_or_are_too_large_have_one_outcome_and_are_in_the_log_once_at_most() {
+    let (mut expired, mut too_large, mut acknowledged) = (0, 0, 0);
+    for seed in seeds(SEEDS) {
+        let config = ProducerConfig {
+            delivery_timeout: Duration::from_secs(2 + seed % 3),
+            request_timeout: Duration::from_secs(1),
+            linger: Duration::from_millis(20 * (seed % 3)),
+            ..producer_config(true, seed)
+        };
+        let story = tell_of(seed, Plan { config, count: 240, is_troubled: false, max_message_bytes: Some(200) });
+        for (partition, log) in &story.log {
+            assert!(log.is_sorted_by(|a, b| a < b), "seed {seed}: partition {partition} holds {log:?}");
+        }
+        for (record, partition, offset) in story.acknowledged() {
+            let at = story.log.get(&partition).and_then(|log| log.binary_search(&record).ok());
+            let is_there = at.is_some_and(|at| offset < 0 || story.read_offsets[&partition][at] == offset);
+            assert!(is_there, "seed {seed}: record {record} is not at {partition}@{offset}");
+            acknowledged += 1;
+        }
+        expired += story.failures().filter(|e| e.kind() == ErrorKind::Timeout).count();
+        too_large += story.failures().filter(|e| e.code() == Some(ErrorCode::MESSAGE_TOO_LARGE)).count();
+    }
+    // What the scenarios are about does happen in them.
+    let played = seeds(SEEDS).count();
+    let is_played = expired > played && too_large > played && acknowledged > 100 * played;
+    assert!(played < 100 || is_played, "{expired} expired, {too_large} too large, {acknowledged} acknowledged");
+}
+
+#[test]
 fn without_idempotence_every_acknowledged_record_is_in_the_log_at_least_once() {
     for seed in seeds(SEEDS) {
         let story = tell(seed, false, 60);
-        assert_eq!(story.acknowledged.len() + story.failed, story.sent as usize, "seed {seed}");
-        for (record, (partition, _)) in &story.acknowledged {
-            let log = story.log.get(partition).map(Vec::as_slice).unwrap_or_default();
-            assert!(log.contains(record), "seed {seed}: record {record} is not in partition {partition}: {log:?}");
+        for (record, partition, _) in story.acknowledged() {
+            let log = story.log.get(&partition).map(Vec::as_slice).unwrap_or_default();
+            assert!(log.contains(&record), "seed {seed}: record {record} is not in partition {partition}: {log:?}");
         }
     }
 }
@@ -146,9 +218,9 @@ fn an_acknowledged_offset_is_where_the_record_lies_and_readers_skip_nothing() {
             let expected: Vec<i64> = (0..offsets.len() as i64).collect();
             assert_eq!(*offsets, expected, "seed {seed}: partition {partition}");
         }
-        for (record, (partition, offset)) in &story.acknowledged {
-            if *offset >= 0 {
-                assert_eq!(story.log[partition][*offset as usize], *record, "seed {seed}");
+        for (record, partition, offset) in story.acknowledged() {
+            if offset >= 0 {
+                assert_eq!(story.log[&partition][offset as usize], record, "seed {seed}");
             }
         }
     }
@@ -157,7 +229,8 @@ fn an_acknowledged_offset_is_where_the_record_lies_and_readers_skip_nothing() {
 #[test]
 fn readers_skip_and_repeat_nothing_while_leaders_move() {
     for seed in seeds(200) {
-        let story = tell_of_a_reader(seed, true, 240, true);
+        let config = producer_config(true, seed);
+        let story = tell_of(seed, Plan { config, count: 240, is_troubled: true, max_message_bytes: None });
         let read: usize = story.read_offsets.values().map(Vec::len).sum();
         assert_eq!(read, story.sent as usize, "seed {seed}");
         for (partition, offsets) in &story.read_offsets {

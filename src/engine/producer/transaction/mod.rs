@@ -317,8 +317,8 @@ impl Transactions {
         }
     }
 
-    /// Nothing but aborting is left.
-    fn fail(&mut self, error: &Error) {
+    /// Nothing but aborting is left: something of the transaction failed. A record that had no sequence number leaves no gap.
+    pub fn fail(&mut self, error: &Error) {
         match self.state {
             State::Open => {
                 self.state = State::Failed(error.clone());
@@ -441,7 +441,7 @@ impl Transactions {
     fn ended(&mut self) {
         let result = match std::mem::replace(&mut self.state, State::Ready) {
             State::Aborting(Some(why)) => {
-                let error = aborted(&format!(": {}", why.message()));
+                let error = aborted(&format!(": {}", why.message())).caused_by(&why);
                 Err(error
                     .with_hint(why.hint().unwrap_or("nothing of it is read by read_committed consumers; try it again")))
             }

@@ -1,0 +1,110 @@
+//! What is asked of each of many partitions: of whoever leads it, in one request a leader, until every one has answered.
+
+use super::Cx;
+use crate::api::ErrorCode;
+use crate::engine::Error;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One partition, what is asked of it, and the answer.
+pub(super) struct Item<W, F> {
+    pub topic: Arc<str>,
+    pub partition: i32,
+    pub wanted: W,
+    found: Option<F>,
+}
+
+impl<W, F> Item<W, F> {
+    /// The leader epoch that is known; -1 if none is.
+    pub fn leader_epoch(&self, cx: &Cx<'_>) -> i32 {
+        cx.cluster.leader(&self.topic, self.partition).map_or(-1, |(_, epoch)| epoch)
+    }
+}
+
+/// A question to one leader.
+pub(super) struct Question<P> {
+    pub leader: i32,
+    /// What to send it as: the number that its answer comes back with.
+    pub part: u32,
+    /// An entry for each partition, by topic.
+    pub topics: Vec<(String, Vec<P>)>,
+}
+
+/// The partitions, in the order in which they were asked for. One that was asked for twice is in two requests.
+pub(super) struct ByLeader<W, F> {
+    items: Vec<Item<W, F>>,
+    asked: Vec<BTreeMap<Arc<str>, BTreeMap<i32, usize>>>,
+}
+
+impl<W, F: Clone> ByLeader<W, F> {
+    pub fn new(wanted: Vec<(Arc<str>, i32, W)>) -> Self {
+        let item = |(topic, partition, wanted)| Item { topic, partition, wanted, found: None };
+        Self { items: wanted.into_iter().map(item).collect(), asked: Vec::new() }
+    }
+
+    /// What is still to be asked. Topics without a known leader are asked about; one that is refused is an error.
+    pub fn questions<P>(
+        &mut self,
+        cx: &mut Cx<'_>,
+        mut entry: impl FnMut(&Cx<'_>, &Item<W, F>) -> P,
+    ) -> Result<Vec<Question<P>>, Error> {
+        let mut leaders: BTreeMap<i32, BTreeMap<Arc<str>, BTreeMap<i32, usize>>> = BTreeMap::new();
+        for (i, item) in self.items.iter().enumerate().filter(|(_, item)| item.found.is_none()) {
+            if let Some(leader) = leader(cx, &item.topic, item.partition)? {
+                let topic = leaders.entry(leader).or_default().entry(item.topic.clone()).or_default();
+                topic.entry(item.partition).or_insert(i);
+            }
+        }
+        let mut questions = Vec::new();
+        for (leader, asked) in leaders {
+            let mut topics = Vec::new();
+            for (topic, partitions) in &asked {
+                let items = partitions.values().filter_map(|i| self.items.get(*i));
+                topics.push((topic.to_string(), items.map(|item| entry(cx, item)).collect()));
+            }
+            questions.push(Question { leader, part: self.asked.len() as u32, topics });
+            self.asked.push(asked);
+        }
+        Ok(questions)
+    }
+
+    /// Takes in what was answered for a partition; `what` says for an error what was tried. Nobody asked about a partition
+    /// that is not in the request.
+    pub fn answer(
+        &mut self,
+        part: u32,
+        (topic, partition): (&str, i32),
+        found: Result<F, ErrorCode>,
+        what: impl FnOnce(&Item<W, F>) -> String,
+    ) -> Result<(), Error> {
+        let asked = self.asked.get(part as usize).and_then(|topics| topics.get(topic)?.get(&partition));
+        let Some(item) = asked.and_then(|i| self.items.get_mut(*i)) else {
+            return Ok(());
+        };
+        item.found = Some(found.map_err(|code| Error::refused(code, what(item)).at(&item.topic, partition))?);
+        Ok(())
+    }
+
+    /// The answers, once all are there.
+    pub fn all(&self) -> Option<Vec<F>> {
+        self.items.iter().map(|item| item.found.clone()).collect()
+    }
+}
+
+fn leader(cx: &mut Cx<'_>, topic: &Arc<str>, partition: i32) -> Result<Option<i32>, Error> {
+    if let Some((leader, _)) = cx.cluster.leader(topic, partition) {
+        return Ok(Some(leader));
+    }
+    cx.want_topic(topic);
+    cx.refresh();
+    let Some(known) = cx.cluster.topics.get(topic) else { return Ok(None) };
+    let missing = usize::try_from(partition).is_ok_and(|p| p >= known.partitions.len());
+    let code = if known.error.is_error() {
+        known.error
+    } else if missing {
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+    } else {
+        ErrorCode::LEADER_NOT_AVAILABLE
+    };
+    Err(Error::refused(code, format!("{topic}-{partition}")).at(topic, partition))
+}

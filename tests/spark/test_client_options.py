@@ -1,0 +1,83 @@
+"""Options that begin with `kafka.`: every one that Java's clients have is taken, left out, or refused with what to do instead."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import klamm
+from java_tools import java_source
+from klamm.errors import ConfigError
+from klamm.spark.client_options import NO_SUCH, REFUSED, ROLES, TUNING, TUNING_FAMILIES, client_config
+
+CLIENTS = {"consumer": klamm.Consumer, "producer": klamm.Producer}
+
+# Of Java's clients, and meant for tests of Kafka's or for what klamm's clients do not do: unknown, as anything misspelt.
+UNKNOWN = {
+    "internal.throw.on.fetch.stable.offset.unsupported",
+    "sasl.oauthbearer.allow.unverified.audience",
+    "sasl.oauthbearer.allow.unverified.issuer",
+    "sasl.oauthbearer.assertion.algorithm",
+    "sasl.oauthbearer.assertion.claim.aud",
+    "sasl.oauthbearer.assertion.claim.exp.seconds",
+    "sasl.oauthbearer.assertion.claim.iss",
+    "sasl.oauthbearer.assertion.claim.jti.include",
+    "sasl.oauthbearer.assertion.claim.nbf.seconds",
+    "sasl.oauthbearer.assertion.claim.sub",
+    "sasl.oauthbearer.assertion.private.key.file",
+    "sasl.oauthbearer.assertion.private.key.passphrase",
+    "sasl.oauthbearer.assertion.template.file",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.header.urlencode",
+    "sasl.oauthbearer.jwt.validator.class",
+    "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name",
+}
+
+
+def test_every_key_of_javas_clients_has_a_place():
+    lines = java_source("ConfigNames.java").splitlines()
+    assert len(lines) > 200
+    placeless = []
+    for role, name in map(str.split, lines):
+        is_placed = name in ROLES or name in REFUSED[role] or name in NO_SUCH or name in TUNING
+        if not is_placed and not name.startswith(TUNING_FAMILIES):
+            placeless.append(name)
+    assert set(placeless) == UNKNOWN
+
+
+@pytest.mark.parametrize("role", CLIENTS)
+def test_what_only_tunes_javas_client_is_left_out_with_a_warning(role, caplog):
+    given = {f"kafka.{name}": "1" for name in (*TUNING, *(f"{family}x" for family in TUNING_FAMILIES))}
+    with caplog.at_level(logging.WARNING, "klamm.spark"):
+        assert client_config(given, role, {"linger.ms": "1"}) == {"linger.ms": "1"}
+    assert sorted(record.args[0] for record in caplog.records) == sorted(given)
+
+
+@pytest.mark.parametrize("role", CLIENTS)
+def test_what_decides_on_trust_or_on_places_is_refused_with_what_there_is_instead(role):
+    for name, hint in (REFUSED[role] | NO_SUCH).items():
+        with pytest.raises(ConfigError, match=f"option 'kafka.{name}' is not supported") as refusal:
+            client_config({f"kafka.{name}": "secret"}, role, {})
+        assert refusal.value.hint == hint
+        assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("role", CLIENTS)
+def test_what_belongs_to_the_other_client_is_left_out(role):
+    """One dict of options serves a read and a write."""
+    [other] = CLIENTS.keys() - {role}
+    foreign = {name for name, roles in ROLES.items() if other in roles and role not in roles}
+    assert "group.id" in foreign or "acks" in foreign
+    given = {f"kafka.{name}": "1" for name in foreign - REFUSED[role].keys()}
+    assert client_config(given, role, {}) == {}
+
+
+@pytest.mark.parametrize("role", CLIENTS)
+def test_a_key_that_nobody_has_is_refused_by_the_client(role):
+    config = client_config({"kafka.bootstrap.servers": "localhost:1", "kafka.ackz": "1"}, role, {})
+    with pytest.raises(ConfigError, match='unknown configuration key "ackz"'):
+        CLIENTS[role](config)
