@@ -112,9 +112,9 @@ class _Producer(ProducerCore):
             lost = _records_were(sum(count for _, count in failures))
             raise ExceptionGroup(f"{lost} not delivered", [error for error, _ in failures])
 
-    def _end(self, timeout: float | None) -> None:
+    def _end(self, timeout: float | None, waited: float = 0) -> None:
         try:
-            self._close(timeout)
+            self._close(timeout, waited)
         except KafkaTimeoutError:
             self._failures(False)  # `on_error` hears of every record, here they are one error
             raise
@@ -347,14 +347,21 @@ class AsyncProducer(_Producer):
     async def close(self, timeout: float | None = None) -> None:
         """Flush, at most for the timeout, and end the client. Closing twice does nothing."""
         in_line: KafkaTimeoutError | None = None
+        left = timeout
+        if (abort := self._abort_transaction()) is not None:
+            self._abandon_line()
+            begun = time.monotonic()
+            with suppress(KafkaError):  # an abort that fails leaves nothing to do, and the broker ends the transaction
+                await abort.within(left)
+            left = None if left is None else max(left - (time.monotonic() - begun), 0)
         try:
-            timeout = await self._lined_up("end of the flush before the close", timeout)
+            left = await self._lined_up("end of the flush before the close", left)
         except KafkaTimeoutError as error:
-            in_line, timeout = error, 0
+            in_line, left = error, 0
         with suppress(KafkaTimeoutError):  # the end says how many are left
             if self._outstanding():
-                await self._flush().within(timeout)
-        self._end(0)
+                await self._flush().within(left)
+        self._end(0, waited=timeout or 0)
         if in_line is not None:
             raise in_line
 

@@ -311,6 +311,13 @@ impl ProducerCore {
         self.call(py, "end of the transaction", |client| client.end_transaction(commit))
     }
 
+    /// The abort of the transaction that is open, if one is.
+    #[pyo3(name = "_abort_transaction")]
+    fn abort_transaction(&self) -> Option<Pending> {
+        let abort = self.client.abort_transaction()?;
+        Some(Pending::new("end of the transaction", self.origin(), abort, |py, ()| Ok(py.None())))
+    }
+
     /// Has the transaction, if one is open, end in an abort: a record that was to be part of it could not be sent.
     #[pyo3(name = "_fail_transaction", signature = (why))]
     fn fail_transaction(&self, why: &str) {
@@ -361,23 +368,23 @@ impl ProducerCore {
         ))
     }
 
-    /// Ends the client; what is not sent by then is lost.
-    #[pyo3(name = "_close", signature = (timeout))]
-    fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+    /// Ends the client; what is not sent by then is lost. `waited` is how long the caller waited before, in seconds.
+    #[pyo3(name = "_close", signature = (timeout, waited))]
+    fn close(&self, py: Python<'_>, timeout: Option<f64>, waited: f64) -> PyResult<()> {
         event_loop::forget(py, &(self.client.clone() as _))?;
         let Ok(flush) = self.client.flush() else { return Ok(()) };
         let end = Deadline::after(timeout);
         if let Some(abort) = self.client.abort_transaction() {
             wait_for(py, end, |slice| abort.wait(slice))?;
         }
-        let waited = wait_for(py, end, |slice| flush.wait(slice));
+        let is_flushed = wait_for(py, end, |slice| flush.wait(slice));
         let left = self.client.outstanding();
         // It gives an error if something is left, which is said better below.
         let _ = py.detach(|| self.client.close(Duration::ZERO));
-        if waited? || left == 0 {
+        if is_flushed? || left == 0 {
             return Ok(());
         }
-        let seconds = timeout.unwrap_or_default();
+        let seconds = timeout.unwrap_or_default() + waited;
         let message = format!("{left} records had no outcome when the producer was closed after {seconds} s");
         Err(exception(py, "KafkaTimeoutError", &message, Some("close later, or flush first")))
     }

@@ -422,6 +422,30 @@ def test_an_end_that_was_not_waited_for_long_enough_can_be_waited_for_again(styl
         assert held() == ([b"v"] if end == "commit" else [])
 
 
+def test_closing_waits_for_the_abort(style):
+    with DevBroker() as broker:
+        make(broker, "t")
+        producer = style.producer(broker.bootstrap_servers, transactional_id="tx")
+        tx = producer.client.transaction()
+        enter(style, tx)
+        style.wait(tx.send("t", b"v"))
+        broker.fault("EndTxn", "delay", seconds=0.5)
+        producer.close()
+        assert len(broker.requests("EndTxn")) == 1
+        assert committed(broker.bootstrap_servers, "t") == []
+
+
+def test_closing_does_not_wait_longer_for_the_abort_than_its_timeout(style):
+    with DevBroker() as broker:
+        make(broker, "t")
+        producer = style.producer(broker.bootstrap_servers, transactional_id="tx")
+        tx = producer.client.transaction()
+        enter(style, tx)
+        style.wait(tx.send("t", b"v"))
+        broker.fault("EndTxn", "delay", seconds=3600)
+        producer.close(timeout=0.2)  # a test that hangs is ended
+
+
 def test_a_block_ends_with_the_commit_that_was_not_waited_for(style):
     with slow_end(style) as (tx, held):
         with pytest.raises(KafkaTimeoutError, match="no end of the transaction"):
