@@ -226,7 +226,7 @@ def test_records_that_are_not_there_fail_the_query_or_are_skipped(kafka, topic, 
         "startingOffsets": json.dumps({topic: {"0": first}}),
         "endingOffsets": json.dumps({topic: {"0": 8}}),
     }
-    with pytest.raises(PythonException, match="DataLossError"):
+    with pytest.raises(PythonException, match=r"DataLossError: \[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE\]"):
         kafka.read(**options).collect()
     assert values(kafka.read(**options, failOnDataLoss="false")) == there
 

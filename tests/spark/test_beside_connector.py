@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import zipfile
+from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -10,6 +13,8 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, PythonEx
 from pyspark.sql import functions as F
 
 import klamm
+import klamm.spark
+from klamm.spark.lookup import MISMATCHES
 from klamm.spark.options import OPTIONS
 
 pytestmark = pytest.mark.spark
@@ -245,6 +250,56 @@ def test_both_refuse_what_cannot_be_read(real, topic):
                 continue
             with pytest.raises((AnalysisException, IllegalArgumentException, PythonException)):
                 real.read(source=source, subscribe=topic, **options).collect()
+
+
+def condition(error):
+    """Spark's name for an error of the connector's."""
+    java = getattr(error, "java_exception", None)
+    return error.getCondition() if java is None else java.getCondition()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"startingOffsets": {"0": 1}},
+        {"startingOffsetsByTimestamp": {"0": 1}},
+        {"endingOffsetsByTimestamp": {"0": 1}},
+        {"startingOffsets": {"0": 1, "1": 0}, "endingOffsets": {"0": 3}},
+        {"startingOffsets": {"0": 5, "1": 0}, "endingOffsets": {"0": 3, "1": 0}},
+        {"startingOffsets": {"0": 500, "1": 0}},
+    ],
+    ids=str,
+)
+def test_positions_that_cannot_be_have_the_same_name(real, topic, options):
+    real.create(topic, partitions=2)
+    real.numbers(topic, range(10), 0)
+    options = {name: json.dumps({topic: offsets}) for name, offsets in options.items()}
+    errors = []
+    for source in BOTH:
+        with pytest.raises((AnalysisException, IllegalArgumentException, Py4JJavaError)) as error:
+            real.read(source=source, subscribe=topic, **options).collect()
+        errors.append(error.value)
+    theirs, ours = errors
+    assert f"ConfigError: [{condition(theirs)}] " in str(ours)
+
+
+def test_names_of_errors_are_those_of_the_connector(connector):
+    jars, _ = connector
+    (jar,) = (jar for jar in jars if jar.name.startswith("spark-sql-kafka"))
+    with zipfile.ZipFile(jar) as archive:
+        known = json.loads(archive.read("error/kafka-error-conditions.json"))
+    lost = {lost.args[1] for lost in calls_of("lost")}
+    assert all(isinstance(how, ast.Constant) and how.value in known["KAFKA_DATA_LOSS"]["subClass"] for how in lost)
+    assert set(MISMATCHES.values()) < set(known)
+    assert "KAFKA_NULL_TOPIC_IN_DATA" in known
+
+
+def calls_of(name):
+    """Every call of a function in klamm's source."""
+    for path in Path(klamm.spark.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+                yield node
 
 
 def test_a_checkpoint_passes_from_one_to_the_other_and_back(real, topic, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import time
 from datetime import datetime, timezone
 from types import SimpleNamespace
@@ -380,8 +381,13 @@ def test_a_topic_that_is_deleted_fails_the_query_or_is_let_go(cluster, topic, ag
         cluster.numbers(gone, range(30, 31))
     cluster.numbers(kept, range(3, 5))
     end = careful.latestOffset(start, limits.ReadAllAvailable())
-    with pytest.raises(DataLossError, match="created again" if again else f"{gone}-0 were read before, but are gone"):
+    with pytest.raises(
+        DataLossError, match="created again" if again else f"{gone}-0 were read before, but are gone"
+    ) as lost:
         careful.partitions(start, end)
+    condition = "KAFKA_DATA_LOSS." + ("PARTITION_OFFSET_CHANGED" if again else "PARTITIONS_DELETED")
+    assert lost.value.condition == condition
+    assert pickle.loads(pickle.dumps(lost.value)).condition == condition  # noqa: S301 - our own
     assert values(careless, careless.partitions(start, end)) == [b"3", b"4"]
     assert careless.latestOffset(end, limits.ReadAllAvailable()) == end
 

@@ -190,6 +190,27 @@ def test_records_that_expire_under_a_running_query_fail_it_or_are_passed_over(ka
             assert [number for numbers in seen for number in numbers] == [*range(10), *range(25, 30)]
 
 
+@pytest.mark.parametrize("careful", ["true", "false"])
+def test_a_topic_that_is_deleted_under_a_running_query_fails_it_or_is_passed_over(kafka, topic, tmp_path, careful):
+    kept, gone = f"{topic}-kept", f"{topic}-gone"
+    for name in (kept, gone):
+        kafka.create(name)
+        kafka.numbers(name, range(3))
+    seen = []
+    asking = {"fetchOffset.retryIntervalMs": "10"}  # to see whether it is only a broker that lags behind
+    rows = kafka.stream(subscribePattern=f"{topic}-.*", startingOffsets="earliest", failOnDataLoss=careful, **asking)
+    with running(rows, tmp_path, seen.extend) as query:
+        query.processAllAvailable()
+        kafka.delete(gone)
+        kafka.numbers(kept, range(3, 5))
+        if careful == "true":
+            with pytest.raises(StreamingQueryException, match=rf"KAFKA_DATA_LOSS.PARTITIONS_DELETED\] {gone}-0"):
+                query.processAllAvailable()
+        else:
+            until(lambda: query.processAllAvailable() or len(seen) >= 8)
+    assert sorted(seen) == ([0, 0, 1, 1, 2, 2] if careful == "true" else [0, 0, 1, 1, 2, 2, 3, 4])
+
+
 @pytest.mark.limits
 def test_progress_tells_where_the_topic_ends(kafka, topics, tmp_path):
     source, result = topics

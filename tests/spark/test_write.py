@@ -92,7 +92,7 @@ def test_the_topic_option_beats_the_column(kafka, topic):
 
 def test_a_row_without_topic_fails_the_write(kafka, topic):
     kafka.create(topic)
-    with pytest.raises(PythonException, match="null topic present in the data"):
+    with pytest.raises(PythonException, match=r"\[KAFKA_NULL_TOPIC_IN_DATA\] null topic present in the data"):
         kafka.write(kafka.spark.createDataFrame([(topic, "v"), (None, "w")], "topic string, value string").coalesce(1))
 
 

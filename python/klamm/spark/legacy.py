@@ -80,7 +80,7 @@ class KlammLegacyReader(DataSourceReader):
         except OffsetOutOfRangeError:
             first = consumer.earliest(span.topic, span.partition)
             where = f"partition {span.topic}-{span.partition} was to be read from byte {position} to {span.end}"
-            lost(self._options, f"{where}, but it begins at {first} now")
+            lost(self._options, "COULD_NOT_READ_OFFSET_RANGE", f"{where}, but it begins at {first} now")
             if position < first < span.end:
                 yield from self._messages(consumer, span._replace(start=first))
 

@@ -213,7 +213,7 @@ class Lookup:
 def _check_names_all(position: Position, named: dict[Partition, int], partitions: list[Partition]) -> None:
     if set(named) != set(partitions):
         raise ConfigError(
-            f"option '{position.option}' must name every partition: it names {listed(set(named))}, "
+            f"[{MISMATCHES[position.option]}] option '{position.option}' must name every partition: it names {listed(set(named))}, "
             f"the query reads {listed(set(partitions))}",
             hint=None if isinstance(position.at, Times) else "-1 stands for latest, -2 for earliest",
         )
@@ -226,6 +226,14 @@ def _named(partitions: list[Partition]) -> list[klamm.TopicPartition]:
 def _plain(offsets: dict[klamm.TopicPartition, int]) -> Offsets:
     return {(tp.topic, tp.partition): offset for tp, offset in offsets.items()}
 
+
+# What Spark's connector calls it if partitions are left out.
+MISMATCHES = {
+    "startingOffsets": "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED",
+    "endingOffsets": "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET",
+    "startingOffsetsByTimestamp": "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED",
+    "endingOffsetsByTimestamp": "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED",
+}
 
 # Seconds. Below the 60-100 ms that Spark needs for the smallest micro-batch, so only idling waits.
 DISTANCE = 0.05

@@ -32,7 +32,14 @@ class OffsetRange(NamedTuple):
 
 
 class DataLossError(KafkaError):
-    """Records that a query was to read are no longer there."""
+    """Records that a query was to read are no longer there.
+
+    `condition` is what Spark's connector calls it, such as `KAFKA_DATA_LOSS.PARTITIONS_DELETED`; the message begins with it.
+    """
+
+    def __init__(self, message: str, *, condition: str, hint: str | None = None) -> None:
+        super().__init__(f"[{condition}] {message}", hint=hint)
+        self.condition = condition
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:

@@ -47,18 +47,21 @@ class KlammReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Plan the tasks: one for each partition that has something to read, or several."""
-        with closing(Lookup(self._options)) as lookup:
-            start = lookup.resolve(self._options.start)
-            end = lookup.resolve(self._options.end)
+        options = self._options
+        with closing(Lookup(options)) as lookup:
+            start = lookup.resolve(options.start)
+            end = lookup.resolve(options.end)
             for tp in start.keys() & end.keys():  # a partition that came between the two questions is for the next read
                 if start[tp] > end[tp]:
+                    as_given = all(isinstance(one.at, dict) and one.at[tp] >= 0 for one in (options.start, options.end))
                     raise ConfigError(
+                        f"[{'UN' if as_given else ''}RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET] "
                         f"partition {tp[0]}-{tp[1]} is to be read from offset {start[tp]}, "
                         f"which lies after its end, {end[tp]}"
                     )
             end = {tp: end[tp] for tp in end if tp in start}
             start, end = narrow(self._filters, start, end, lookup.at_times)
-            return tasks(self._options, lookup, start, end)
+            return tasks(options, lookup, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one range of offsets, on an executor."""
@@ -101,7 +104,11 @@ def read(options: ReadOptions, columns: Columns, task: InputPartition | None) ->
         try:
             yield from _batches(options, columns, span, consumer)
         except UnknownTopicOrPartitionError:
-            lost(options, f"partition {span.topic}-{span.partition} is gone: was the topic deleted?")
+            lost(
+                options,
+                "PARTITIONS_DELETED",
+                f"partition {span.topic}-{span.partition} is gone: was the topic deleted?",
+            )
 
 
 def span_of(task: InputPartition | None) -> OffsetRange | None:
@@ -148,6 +155,7 @@ def _after_loss(options: ReadOptions, consumer: klamm.Consumer, span: OffsetRang
     first, end = consumer.beginning_offsets([tp])[tp], consumer.end_offsets([tp])[tp]
     lost(
         options,
+        "COULD_NOT_READ_OFFSET_RANGE",
         f"partition {span.topic}-{span.partition} was to be read from offset {position} to "
         f"{span.end}, but it holds {first} to {end} now",
     )
@@ -161,6 +169,7 @@ def _waited(options: ReadOptions, consumer: klamm.Consumer, span: OffsetRange, p
     if position >= end:
         lost(
             options,
+            "COULD_NOT_READ_OFFSET_RANGE",
             f"partition {span.topic}-{span.partition} was to be read up to offset {span.end}, but it ends at {end}",
         )
         return span.end
@@ -172,11 +181,13 @@ def _waited(options: ReadOptions, consumer: klamm.Consumer, span: OffsetRange, p
     return position
 
 
-def lost(options: ReadOptions, what: str) -> None:
-    """Fail over records that are gone, or go on without them."""
+def lost(options: ReadOptions, how: str, what: str) -> None:
+    """Fail over records that are gone, or go on without them. `how` is the part of Spark's name for it that varies."""
+    condition = f"KAFKA_DATA_LOSS.{how}"
     if options.fail_on_data_loss:
-        raise DataLossError(what, hint="set option 'failOnDataLoss' to false to go on with what is there")
-    log.warning("%s; going on, as failOnDataLoss is false", what)
+        hint = "set option 'failOnDataLoss' to false to go on with what is there"
+        raise DataLossError(what, condition=condition, hint=hint)
+    log.warning("[%s] %s; going on, as failOnDataLoss is false", condition, what)
 
 
 # Rows of a batch: 8,000 to 64,000 measure alike, 256,000 worse. A worker has a handful of batches at a time, in one form or

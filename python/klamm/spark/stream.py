@@ -123,11 +123,13 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._hold = False
         else:
             if gone := first.keys() - last.keys():
-                lost(self._options, f"{listed(set(gone))} were read before, but are gone: was a topic deleted?")
+                what = f"{listed(set(gone))} were read before, but are gone: was a topic deleted?"
+                lost(self._options, "PARTITIONS_DELETED", what)
             for topic, number in first.keys() & last.keys():
                 if last[topic, number] < first[topic, number]:
                     lost(
                         self._options,
+                        "PARTITION_OFFSET_CHANGED",
                         f"partition {topic}-{number} was read up to offset {first[topic, number]}, but it ends at "
                         f"{last[topic, number]} now: was the topic deleted and created again?",
                     )
@@ -135,6 +137,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if begin[topic, number] > 0:
                     lost(
                         self._options,
+                        "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO",
                         f"partition {topic}-{number} came while the query ran, but its first record is at offset "
                         f"{begin[topic, number]} now: those before it are gone",
                     )

@@ -98,7 +98,9 @@ def _write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Recor
         for whole in batches:
             batch = whole.select(columns)
             if options.topic is None and batch.column("topic").null_count:
-                raise ConfigError("null topic present in the data. Use the topic option for setting a topic.")
+                raise ConfigError(
+                    "[KAFKA_NULL_TOPIC_IN_DATA] null topic present in the data. Use the topic option for setting a topic."
+                )
             rows += producer.send_arrow(options.topic, batch)
         producer.flush()
     return Written(rows)
