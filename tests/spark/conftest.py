@@ -128,11 +128,12 @@ class Kafka(Cluster):
         checkpoint: Path,
         output_mode: str = "append",
         trigger: Mapping[str, bool] = MappingProxyType({"availableNow": True}),
+        sink: str = "klamm",
         **options: str,
     ) -> StreamingQuery:
         """Write a stream, with what is available now, to its end."""
         query = (
-            rows.writeStream.format("klamm")
+            rows.writeStream.format(sink)
             .option("kafka.bootstrap.servers", self.bootstrap)
             .option("checkpointLocation", str(checkpoint))
             .options(**options)

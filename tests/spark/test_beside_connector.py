@@ -182,28 +182,54 @@ def test_tasks_are_divided_alike(kafka, log):
         assert ours == theirs, options
 
 
-def test_batch_writes_leave_the_same_records(kafka, topic):
-    frame = kafka.spark.range(200).select(
-        F.when(F.col("id") % 5 > 0, F.concat(F.lit("schlüssel "), F.col("id"))).alias("key"),
-        F.when(F.col("id") % 7 > 0, F.col("id").cast("string").cast("binary")).alias("value"),
-        F.when(F.col("id") % 5 == 0, (F.col("id") % 3).cast("int")).alias("partition"),
+def of_every_kind(number):
+    """Columns of a sink: with and without key, value, partition and headers."""
+    return [
+        F.when(number % 5 > 0, F.concat(F.lit("schlüssel "), number)).alias("key"),
+        F.when(number % 7 > 0, number.cast("string").cast("binary")).alias("value"),
+        F.when(number % 5 == 0, (number % 3).cast("int")).alias("partition"),
         F.when(
-            F.col("id") % 2 > 0,
+            number % 2 > 0,
             F.array(
                 F.struct(F.lit("h").alias("key"), F.lit("1").cast("binary").alias("value")),
                 F.struct(F.lit("n").alias("key"), F.lit(None).cast("binary").alias("value")),
             ),
         ).alias("headers"),
+    ]
+
+
+def held(kafka, topic):
+    return sorted(
+        (r.partition, r.key or b"", r.value or b"", r.value is None, r.key is None, list(r.headers))
+        for r in kafka.records(topic)
     )
+
+
+def test_batch_writes_leave_the_same_records(kafka, topic):
+    frame = kafka.spark.range(200).select(of_every_kind(F.col("id")))
     found = {}
     for sink in BOTH:
         kafka.create(f"{topic}-{sink}", partitions=3)
         kafka.write(frame, sink=sink, topic=f"{topic}-{sink}")
-        found[sink] = sorted(
-            (r.partition, r.key or b"", r.value or b"", r.value is None, r.key is None, list(r.headers))
-            for r in kafka.records(f"{topic}-{sink}")
-        )
+        found[sink] = held(kafka, f"{topic}-{sink}")
     assert len(found["klamm"]) == 200
+    assert found["klamm"] == found["kafka"]
+
+
+def test_streams_leave_the_same_records_in_the_topics_that_rows_name(kafka, topic, tmp_path):
+    kafka.create(topic)
+    kafka.numbers(topic, range(200))
+    found = {}
+    for sink in BOTH:
+        names = [f"{topic}-{sink}-{part}" for part in range(2)]
+        for name in names:
+            kafka.create(name, partitions=3)
+        number = F.col("value").cast("string").cast("long")
+        to = F.concat(F.lit(f"{topic}-{sink}-"), (number % 11 % 2).cast("string")).alias("topic")
+        rows = kafka.stream(subscribe=topic, startingOffsets="earliest").select(*of_every_kind(number), to)
+        kafka.run(rows, tmp_path / sink, sink=sink)
+        found[sink] = [held(kafka, name) for name in names]
+    assert [len(records) for records in found["klamm"]] == [109, 91]
     assert found["klamm"] == found["kafka"]
 
 
