@@ -184,6 +184,10 @@ fn hint_of(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::NON_EMPTY_GROUP => "the group has members; stop them first",
         ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC => "members of the group subscribe to the topic; stop them first",
         ErrorCode::GROUP_ID_NOT_FOUND => "a group is there once it has members or offsets; check its name",
+        ErrorCode::INCONSISTENT_GROUP_PROTOCOL => {
+            "the group's members have no assignor of partition.assignment.strategy in common with this one, or are of \
+             group.protocol=consumer, and the brokers do not let both kinds be in one group"
+        }
         ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION | ErrorCode::FENCED_MEMBER_EPOCH => {
             "the group went on without this member: poll more often, or raise max.poll.interval.ms; \
              others read on from the last commit"

@@ -20,6 +20,9 @@ use std::time::Duration;
 
 /// Between heartbeats until the coordinator says.
 const FIRST_INTERVAL: Duration = Duration::from_secs(5);
+/// Why a group that is there may be "not found".
+const OTHER_PROTOCOL: &str = "the group has members with group.protocol=classic, and its brokers do not let both kinds be in \
+    one group: stop those first, or set group.consumer.migration.policy=bidirectional on the brokers (Kafka 4.0 and newer)";
 
 /// A heartbeat. Version 0, of which only previews were served, has the coordinator name members.
 struct Beat(api::Request);
@@ -344,10 +347,9 @@ impl NextGen {
 
     fn refused(&mut self, now: Time, error: Error) {
         match error.code() {
-            Some(ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::FENCED_MEMBER_EPOCH) => {
-                self.changes.lose_all();
-                self.start_over(now);
-            }
+            Some(ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::FENCED_MEMBER_EPOCH) => self.lose_membership(now),
+            // While this member was away, the group went over to the classic protocol, or nothing is left of it.
+            Some(ErrorCode::GROUP_ID_NOT_FOUND) if self.epoch != JOIN => self.lose_membership(now),
             Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.try_later(now),
             // A static member that died is there until its session ends.
             Some(ErrorCode::UNRELEASED_INSTANCE_ID)
@@ -364,6 +366,12 @@ impl NextGen {
         }
     }
 
+    /// The group went on without this member, which joins anew.
+    fn lose_membership(&mut self, now: Time) {
+        self.changes.lose_all();
+        self.start_over(now);
+    }
+
     fn try_later(&mut self, now: Time) {
         self.contact.try_later(now);
         self.heartbeat_at = self.contact.retry_at;
@@ -373,7 +381,12 @@ impl NextGen {
         let response: api::Response = self.contact.read(reply)?;
         if let Err(code) = response.error_code.check() {
             let why = response.error_message.map_or_else(String::new, |m| format!(" ({m})"));
-            return Err(Error::refused(code, format!("heartbeat in group {:?}{why}", self.config.group)));
+            let error = Error::refused(code, format!("heartbeat in group {:?}{why}", self.config.group));
+            return Err(match code {
+                // The first heartbeat makes a group that is not there.
+                ErrorCode::GROUP_ID_NOT_FOUND => error.with_hint(OTHER_PROTOCOL),
+                _ => error,
+            });
         }
         self.contact.succeeded();
         self.unreleased_since = None;
