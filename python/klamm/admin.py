@@ -7,8 +7,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
 
 from klamm._klamm import AdminCore
-from klamm.errors import ArgumentError, ConfigError
-from klamm.record import OffsetAndMetadata, TopicPartition
+from klamm.errors import ArgumentError
+from klamm.record import TopicPartition, committable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from typing_extensions import Self
+
+    from klamm.record import OffsetAndMetadata
 
 __all__ = [
     "Admin",
@@ -257,7 +259,7 @@ class Admin(AdminCore):
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None = None
     ) -> None:
         """Set offsets of a group, which is made if there is none. It must have no members."""
-        self._alter_group_offsets(group, _committable(offsets), timeout).result()
+        self._alter_group_offsets(group, committable(offsets), timeout).result()
 
     def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -364,7 +366,7 @@ class AsyncAdmin(AdminCore):
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None = None
     ) -> None:
         """Set offsets of a group, which is made if there is none. It must have no members."""
-        await self._alter_group_offsets(group, _committable(offsets), timeout)
+        await self._alter_group_offsets(group, committable(offsets), timeout)
 
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -435,14 +437,6 @@ def _strings(names: Iterable[str]) -> list[str]:
     if isinstance(names, str):
         raise ArgumentError(f"a list of names is needed, not the str {names!r}", hint=f"write [{names!r}]")
     return list(names)
-
-
-def _committable(offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> list[tuple[str, int, int, str]]:
-    given = [(tp, o if isinstance(o, OffsetAndMetadata) else OffsetAndMetadata(o)) for tp, o in offsets.items()]
-    for tp, at in given:
-        if at.offset < 0:
-            raise ConfigError(f"{at.offset} is no offset of {tp.topic}-{tp.partition}", hint="offsets begin with 0")
-    return [(tp.topic, tp.partition, at.offset, at.metadata) for tp, at in given]
 
 
 def _group(answer: GroupTuple) -> GroupDescription:

@@ -14,12 +14,13 @@ from klamm._klamm import ArrowColumns, ConsumerCore, Records
 from klamm.errors import ConfigError, KafkaError
 from klamm.hooks import deserializers, hooked
 from klamm.rebalance import partitions
-from klamm.record import OffsetAndMetadata, TopicPartition
+from klamm.record import OffsetAndMetadata, TopicPartition, committable
 from klamm.transaction import group_metadata
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
+    from typing import TypeAlias
 
     import pyarrow as pa
     from typing_extensions import Self, Unpack
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     V_co = TypeVarWithDefault("V_co", covariant=True, default=bytes)
 else:
     K_co, V_co = TypeVar("K_co", covariant=True), TypeVar("V_co", covariant=True)
+
+OnCommit: TypeAlias = "Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], object]"
+"""What hears of a commit: the offsets, and what went wrong or None."""
 
 END, BEGINNING = -1, -2
 """What Kafka's ListOffsets takes for a time: the two ends of a partition."""
@@ -138,10 +142,6 @@ class _Consumer(ConsumerCore[K_co, V_co]):
         """
         return {TopicPartition(*place): behind for place, behind in self._lag()}
 
-    def commit_nowait(self) -> None:
-        """Commit as `commit()` does, without waiting for or hearing of the outcome."""
-        self._commit(None)
-
     def _chosen(self, partitions: Iterable[TopicPartition] | None) -> list[tuple[str, int]]:
         return self._assignment() if partitions is None else _places(partitions)
 
@@ -196,7 +196,21 @@ class Consumer(_Consumer[K_co, V_co]):
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None, timeout: float | None = None
     ) -> None:
         """Commit offsets for the group: of the next record to read, by default after every record given out so far."""
-        self._commit(_committable(offsets)).result(timeout)
+        self._commit(_given(offsets)).result(timeout)
+        self._tell_commits()
+
+    def commit_nowait(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        on_commit: OnCommit | None = None,
+    ) -> None:
+        """Commit as `commit()` does without waiting; `close()` waits for what is under way.
+
+        `on_commit(offsets, error)` is called with what was committed and None, or the exception that `commit()` would raise:
+        in the thread that uses the consumer, by the next iteration, `poll()`, `commit()` or `close()` that comes after the
+        outcome, and in the order of the commits. What it raises comes out of that call.
+        """
+        self._commit_nowait(_given(offsets), on_commit)
 
     def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -243,7 +257,10 @@ class Consumer(_Consumer[K_co, V_co]):
         A batch that was polled counts as handled, the last record of a loop that was left does not; where handling may
         raise, `with` knows better. `KafkaTimeoutError` says that the commit was not confirmed in time.
         """
-        self._close(timeout, None)
+        try:
+            self._close(timeout, None)
+        finally:
+            self._tell_commits()
 
     def __enter__(self) -> Self:
         return self
@@ -252,11 +269,14 @@ class Consumer(_Consumer[K_co, V_co]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # If it ends well, what was given out last was handled, too; an exception may be about any of it.
-        if kind is None:
-            self._close(None, True)
-        else:
-            with suppress(KafkaError):  # the exception that is under way is the news
-                self._close(_patience(kind), False)
+        try:
+            if kind is None:
+                self._close(None, True)
+            else:
+                with suppress(KafkaError):  # the exception that is under way is the news
+                    self._close(_patience(kind), False)
+        finally:
+            self._tell_commits()
 
 
 class AsyncConsumer(_Consumer[K_co, V_co]):
@@ -335,7 +355,22 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None, timeout: float | None = None
     ) -> None:
         """Commit offsets for the group: of the next record to read, by default after every record given out so far."""
-        await self._commit(_committable(offsets)).within(timeout)
+        await self._commit(_given(offsets)).within(timeout)
+        self._tell_commits()
+
+    def commit_nowait(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        on_commit: OnCommit | None = None,
+    ) -> None:
+        """Commit as `commit()` does without waiting; `close()` waits for what is under way.
+
+        `on_commit(offsets, error)`, a plain function, is called with what was committed and None, or the exception that
+        `commit()` would raise: by the event loop, soon after the outcome, and in the order of the commits.
+        """
+        pending = self._commit_nowait(_given(offsets), on_commit)
+        if on_commit is not None:
+            pending.add_done_callback(_soon(self._tell_commits))
 
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -388,7 +423,10 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
 
         await self._tell_all_go()
         self._unwatch()
-        await asyncio.to_thread(self._close, timeout, handled)
+        try:
+            await asyncio.to_thread(self._close, timeout, handled)
+        finally:
+            self._tell_commits()
 
     async def _tell_all_go(self) -> None:
         if self._defers and not self._is_closed() and (places := self._assignment()):
@@ -412,6 +450,19 @@ def _patience(kind: type[BaseException]) -> float | None:
     return None if issubclass(kind, Exception) else 0
 
 
+def _soon(call: Callable[[], None]) -> Callable[[object], None]:
+    """What has the running event loop call something, from any thread."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+
+    def ask(_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(call)
+
+    return ask
+
+
 def _places(partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
     return [(tp.topic, tp.partition) for tp in partitions]
 
@@ -420,17 +471,14 @@ def _timed(times: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
     return [(tp.topic, tp.partition, time_ms) for tp, time_ms in times.items()]
 
 
-def _committable(
+def _given(
     offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None,
-) -> list[tuple[str, int, int, str]] | None:
-    if offsets is None:
-        return None
-    given = [(tp, o if isinstance(o, OffsetAndMetadata) else OffsetAndMetadata(o)) for tp, o in offsets.items()]
-    return [(tp.topic, tp.partition, at.offset, at.metadata) for tp, at in given]
+) -> list[tuple[str, int, int, str, int | None]] | None:
+    return None if offsets is None else committable(offsets)
 
 
 def _with_metadata(
-    partitions: list[TopicPartition], found: list[tuple[int, str] | None]
+    partitions: list[TopicPartition], found: list[tuple[int, str, int | None] | None]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     return {tp: OffsetAndMetadata(*at) if at else None for tp, at in zip(partitions, found, strict=True)}
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from klamm._klamm import Record, RecordMetadata, Records
+from klamm.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,10 +39,33 @@ class TopicPartition:
 
 @dataclass(frozen=True)
 class OffsetAndMetadata:
-    """An offset to commit, or one that was: of the next record to read, and a text that is kept with it."""
+    """An offset to commit, or one that was: of the next record to read, and a text that is kept with it.
+
+    `leader_epoch` is that of the record before it, by which whoever reads on sees that the log was cut (KIP-320, Kafka
+    2.1). None is for unknown, and a consumer fills it in for what it has read itself.
+    """
 
     offset: int
     metadata: str = ""
+    leader_epoch: int | None = None
+
+
+def committable(
+    offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+) -> list[tuple[str, int, int, str, int | None]]:
+    """Turn offsets to commit into what the core takes; ConfigError for those that cannot be."""
+    given = [(tp, o if isinstance(o, OffsetAndMetadata) else OffsetAndMetadata(o)) for tp, o in offsets.items()]
+    for tp, at in given:
+        if at.offset < 0:
+            raise ConfigError(f"{at.offset} is no offset of {tp.topic}-{tp.partition}", hint="offsets begin with 0")
+    return [(tp.topic, tp.partition, at.offset, at.metadata, at.leader_epoch) for tp, at in given]
+
+
+def offsets_of(
+    found: Sequence[tuple[str, int, tuple[int, str, int | None]]],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Turn what the core says of commits into what programs take."""
+    return {TopicPartition(topic, partition): OffsetAndMetadata(*at) for topic, partition, at in found}
 
 
 def datetime_of(timestamp_ms: int) -> datetime:

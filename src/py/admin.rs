@@ -1,10 +1,10 @@
 //! `AdminCore`: what the two admin classes share. Answers are tuples, which `klamm.admin` makes dataclasses of.
 
-use super::config;
 use super::error::{no_pickle, raise};
 use super::pending::{Origin, Pending, bounded};
 use super::tokens;
-use crate::client::{self, CommittedOffset, ConfigResource, Error, GroupMember, NewTopic, Role};
+use super::{commits, config};
+use crate::client::{self, ConfigResource, Error, GroupMember, NewTopic, Role};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::sync::Arc;
@@ -196,17 +196,10 @@ impl AdminCore {
         &self,
         py: Python<'_>,
         group: String,
-        offsets: Vec<(String, i32, i64, String)>,
+        offsets: Vec<commits::Given>,
         timeout: Option<f64>,
     ) -> PyResult<Pending> {
-        let given = |(topic, partition, offset, metadata): (String, i32, i64, String)| CommittedOffset {
-            topic: topic.into(),
-            partition,
-            offset,
-            leader_epoch: -1,
-            metadata,
-        };
-        let offsets = offsets.into_iter().map(given).collect();
+        let offsets = offsets.into_iter().map(commits::offset).collect();
         let pending = self.client.alter_group_offsets(group, offsets, timeout.map(|t| bounded(Some(t))));
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the offsets", self.origin(), pending, |py, ()| Ok(py.None())))

@@ -7,7 +7,7 @@ use crate::client::assignor::{ALL, Assignment, Assignor, Member, Protocol, Topic
 use crate::client::{CustomAssignor, Error, ErrorKind};
 use bytes::Bytes;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict, PyString};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -65,6 +65,30 @@ pub(super) fn user_data<'py>(
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
     Ok(said(find(py, name)?, &owned, generation).map(|data| PyBytes::new(py, &data)))
 }
+
+/// Takes assignors of Python's out of the setting that names assignors; their names stay.
+pub(super) fn take_assignors(keywords: &Bound<'_, PyDict>) -> PyResult<Vec<Arc<dyn CustomAssignor>>> {
+    let mut found: Vec<Arc<dyn CustomAssignor>> = Vec::new();
+    let Some(given) = keywords.get_item(STRATEGY)?.filter(|given| !given.is_instance_of::<PyString>()) else {
+        return Ok(found);
+    };
+    let mut names = Vec::new();
+    for item in given.try_iter()? {
+        let item = item?;
+        if item.is_instance_of::<PyString>() {
+            names.push(item.extract()?);
+            continue;
+        }
+        let assignor = PythonAssignor::new(&item)?;
+        names.push(assignor.name().to_owned());
+        found.push(Arc::new(assignor));
+    }
+    keywords.set_item(STRATEGY, names)?;
+    Ok(found)
+}
+
+/// The option that names assignors.
+const STRATEGY: &str = "partition_assignment_strategy";
 
 /// What a member that had these partitions says; who had some without knowing when had them before there were generations.
 fn said(assignor: &dyn Assignor, owned: &[(String, i32)], generation: Option<i32>) -> Option<Bytes> {

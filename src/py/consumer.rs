@@ -5,8 +5,7 @@
 //! counted there too. A record counts as finished with when the program asks for more, not when it gets it: offsets that
 //! are committed by themselves never pass a record whose handling failed.
 
-use super::assignors::PythonAssignor;
-use super::config;
+use super::commits::{self, Commits};
 use super::error::{no_pickle, raise};
 use super::event_loop::{self, Ready};
 use super::parked::{News, Parked};
@@ -15,10 +14,11 @@ use super::producer::list;
 use super::record::{Record, Records};
 use super::taken::{Chunk, Handled, Taken};
 use super::tokens;
-use crate::client::{self, Assigned, Change, CommittedOffset, CustomAssignor, Role, Slice};
+use super::{assignors, config};
+use crate::client::{self, Assigned, Change, CommittedOffset, Role, Slice};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyList};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,6 +33,7 @@ pub(super) struct ConsumerCore {
     /// Records of one poll, at most.
     most: usize,
     taken: Mutex<Taken>,
+    commits: Commits,
     /// What wants to know of partitions that come and go.
     listener: Mutex<Option<Py<PyAny>>>,
     /// Whether changes are followed by Python, which may have to await the listener.
@@ -49,30 +50,6 @@ impl Drop for ConsumerCore {
         }
     }
 }
-
-/// Takes assignors of Python's out of the setting that names assignors; their names stay.
-fn take_assignors(keywords: &Bound<'_, PyDict>) -> PyResult<Vec<Arc<dyn CustomAssignor>>> {
-    let mut found: Vec<Arc<dyn CustomAssignor>> = Vec::new();
-    let Some(given) = keywords.get_item(STRATEGY)?.filter(|given| !given.is_instance_of::<PyString>()) else {
-        return Ok(found);
-    };
-    let mut names = Vec::new();
-    for item in given.try_iter()? {
-        let item = item?;
-        if item.is_instance_of::<PyString>() {
-            names.push(item.extract()?);
-            continue;
-        }
-        let assignor = PythonAssignor::new(&item)?;
-        names.push(assignor.name().to_owned());
-        found.push(Arc::new(assignor));
-    }
-    keywords.set_item(STRATEGY, names)?;
-    Ok(found)
-}
-
-/// The option that names assignors.
-const STRATEGY: &str = "partition_assignment_strategy";
 
 /// How waiting for records ended.
 #[derive(PartialEq)]
@@ -133,8 +110,11 @@ impl ConsumerCore {
         Ok(Some((name, places.into_iter().map(owned).collect())))
     }
 
-    /// Follows the group, unless Python does.
+    /// Follows the group, unless Python does, and tells of commits that are over.
     fn follow(&self, py: Python<'_>) -> PyResult<()> {
+        if self.commits.is_due() {
+            self.commits.tell(py)?;
+        }
         while self.client.has_change() && !self.defers.load(Relaxed) {
             let Some((name, places)) = self.next_change(py)? else {
                 break;
@@ -174,7 +154,7 @@ impl ConsumerCore {
                 return Ok(fetched);
             }
             py.check_signals()?;
-            wait_for(py, end, |slice| self.client.wait_for_records(slice))?;
+            wait_for(py, end, |slice| self.client.wait_for_records(slice) || self.commits.is_due())?;
         }
     }
 
@@ -192,6 +172,17 @@ impl ConsumerCore {
                 return Ok(None);
             }
         }
+    }
+
+    /// What Python gives to commit; else what is behind every record given out, unless the client knows it.
+    fn to_commit(&self, given: Option<Vec<commits::Given>>) -> Option<Vec<CommittedOffset>> {
+        if let Some(given) = given {
+            return Some(given.into_iter().map(commits::offset).collect());
+        }
+        let mut taken = self.taken();
+        taken.finish(&self.client, Handled::All);
+        let plain = |(topic, partition, offset)| commits::offset((topic, partition, offset, String::new(), None));
+        taken.offsets().map(|offsets| offsets.into_iter().map(plain).collect())
     }
 
     /// At most `most` records of what is here, taking more from the client as long as it has some.
@@ -233,7 +224,7 @@ impl ConsumerCore {
         if let Some(group_id) = group_id {
             keywords.set_item("group_id", group_id)?;
         }
-        let assignors = take_assignors(&keywords)?;
+        let assignors = assignors::take_assignors(&keywords)?;
         let calls_python = !assignors.is_empty();
         let (config, servers, login) =
             config::parse_with(py, Role::Consumer, bootstrap_servers, Some(&keywords), assignors)?;
@@ -245,6 +236,7 @@ impl ConsumerCore {
             servers,
             most,
             taken: Mutex::default(),
+            commits: Commits::default(),
             listener: Mutex::default(),
             defers: AtomicBool::new(false),
             calls_python,
@@ -467,26 +459,35 @@ impl ConsumerCore {
 
     /// Commits these offsets, or those after every record given out.
     #[pyo3(name = "_commit", signature = (offsets))]
-    fn commit(&self, py: Python<'_>, offsets: Option<Vec<(String, i32, i64, String)>>) -> PyResult<Pending> {
+    fn commit(&self, py: Python<'_>, offsets: Option<Vec<commits::Given>>) -> PyResult<Pending> {
         self.check(py)?;
-        let given = |(topic, partition, offset, metadata): (String, i32, i64, String)| CommittedOffset {
-            topic: topic.into(),
-            partition,
-            offset,
-            leader_epoch: -1,
-            metadata,
-        };
-        let plain = |(topic, partition, offset)| given((topic, partition, offset, String::new()));
-        let offsets = match offsets {
-            Some(offsets) => Some(offsets.into_iter().map(given).collect()),
-            None => {
-                let mut taken = self.taken();
-                taken.finish(&self.client, Handled::All);
-                taken.offsets().map(|offsets| offsets.into_iter().map(plain).collect())
-            }
-        };
+        let offsets = self.to_commit(offsets);
         let pending = self.client.commit(offsets).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("commit", self.origin(), pending, |py, ()| Ok(py.None())))
+    }
+
+    /// The same for nobody to wait for, except at the end; `on_commit` hears of the outcome from `_tell_commits`.
+    #[pyo3(name = "_commit_nowait", signature = (offsets, on_commit))]
+    fn commit_nowait(
+        &self,
+        py: Python<'_>,
+        offsets: Option<Vec<commits::Given>>,
+        on_commit: Option<Py<PyAny>>,
+    ) -> PyResult<Pending> {
+        self.check(py)?;
+        let offsets = match self.to_commit(offsets) {
+            Some(offsets) => offsets,
+            None => self.client.given_out().map_err(|e| raise(py, &e))?,
+        };
+        let pending = self.client.commit(Some(offsets.clone())).map_err(|e| raise(py, &e))?;
+        self.commits.note(pending.clone(), offsets, on_commit);
+        Ok(Pending::new("commit", self.origin(), pending, |py, ()| Ok(py.None())))
+    }
+
+    /// Calls who wants to hear of commits that are over.
+    #[pyo3(name = "_tell_commits")]
+    fn tell_commits(&self, py: Python<'_>) -> PyResult<()> {
+        self.commits.tell(py)
     }
 
     /// The offsets behind every record given out, for a transaction to commit.
@@ -528,8 +529,8 @@ impl ConsumerCore {
         self.check(py)?;
         let pending = self.client.committed(places).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("committed offsets", self.origin(), pending, |py, offsets| {
-            let pairs = offsets.into_iter().map(|o| o.map(|o| (o.offset, o.metadata)));
-            Ok(PyList::new(py, pairs.collect::<Vec<_>>())?.into_any().unbind())
+            let found = offsets.into_iter().map(|o| o.map(commits::kept));
+            Ok(PyList::new(py, found.collect::<Vec<_>>())?.into_any().unbind())
         }))
     }
 
@@ -576,12 +577,13 @@ impl ConsumerCore {
         }
         let end = Deadline::after(timeout);
         let (is_interrupted, given_up) = self.give_up(py, end, handled);
+        let over = if is_interrupted { Ok(false) } else { self.commits.wait(py, end) };
         let left = match self.client.leave() {
-            Ok(()) if !is_interrupted => wait_for(py, end, |slice| self.client.wait_until_left(slice)),
+            Ok(()) if !is_interrupted && over.is_ok() => wait_for(py, end, |slice| self.client.wait_until_left(slice)),
             _ => Ok(false),
         };
         py.detach(|| self.client.end());
-        given_up.and(left.map(drop))
+        given_up.and(over.map(drop)).and(left.map(drop))
     }
 
     #[pyo3(name = "_is_closed")]

@@ -13,6 +13,7 @@ mod batches;
 mod broker;
 #[cfg(feature = "tls")]
 mod certificates;
+mod commits;
 mod config;
 mod consumer;
 mod error;

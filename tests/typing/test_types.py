@@ -30,6 +30,9 @@ def sync(tx: klamm.Transaction) -> None:
         assert_type(records[1:], klamm.Records)
         assert_type(records.by_partition(), "dict[klamm.TopicPartition, klamm.Records]")
         assert_type(consumer.end_offsets([klamm.TopicPartition("t", 0)]), "dict[klamm.TopicPartition, int]")
+        place = klamm.TopicPartition("t", 0)
+        consumer.commit({place: klamm.OffsetAndMetadata(1, "one", leader_epoch=0)})
+        consumer.commit_nowait({place: 2}, lambda offsets, error: print(offsets[place].offset, error is None))
     with klamm.Consumer("b", group_id="g", value_deserializer=json.loads) as consumer_of_any:
         for item in consumer_of_any:
             assert_type(item, "klamm.Record[bytes, Any]")

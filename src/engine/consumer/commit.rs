@@ -9,6 +9,7 @@ use crate::api::ErrorCode;
 use crate::engine::group::Place;
 use crate::engine::ops::{Commit, CommittedOffset, Output};
 use crate::engine::{Error, ErrorKind, Time};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -55,7 +56,12 @@ impl<T: Send> Consumer<T> {
                 .with_hint("give the consumer a group_id");
             return self.done.push_back((ticket, Err(error)));
         }
-        let offsets = offsets.unwrap_or_else(|| self.given_out());
+        let mut offsets = offsets.unwrap_or_else(|| self.given_out());
+        for offset in offsets.iter_mut().filter(|offset| offset.leader_epoch < 0) {
+            if let Ok(p) = self.at(&offset.topic, offset.partition) {
+                offset.leader_epoch = p.epoch_of(offset.offset);
+            }
+        }
         self.queue_commit(now, offsets, now + timeout, Whose::User(ticket));
     }
 
@@ -250,7 +256,17 @@ impl<T: Send> Consumer<T> {
 impl Partition {
     pub(super) fn offset_to_commit(&self, offset: i64) -> CommittedOffset {
         let (topic, partition): Place = (self.topic.clone(), self.partition);
-        let leader_epoch = if offset == self.position { self.position_epoch } else { self.epoch_before(offset) };
+        let leader_epoch = self.epoch_of(offset);
         CommittedOffset { topic, partition, offset, leader_epoch, metadata: String::new() }
+    }
+
+    /// The leader epoch of the record before an offset; -1 if that was not read.
+    fn epoch_of(&self, offset: i64) -> i32 {
+        match offset.cmp(&self.position) {
+            _ if self.state != Position::Known => -1,
+            Ordering::Less => self.epoch_before(offset),
+            Ordering::Equal => self.position_epoch,
+            Ordering::Greater => -1,
+        }
     }
 }

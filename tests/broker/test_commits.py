@@ -1,0 +1,150 @@
+"""Offsets that a program commits by itself: what is kept with them, and who hears of commits that nobody waits for."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import klamm
+from klamm import OffsetAndMetadata, TopicPartition
+from klamm.errors import ConfigError, TopicAuthorizationFailedError
+from klamm.testing import DevBroker
+from settled import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Broker
+    from styles import Driven, Style
+
+WAIT_S = 20
+
+
+@pytest.fixture
+def filled(broker: Broker, topic: str) -> str:
+    """A topic with ten records in one partition."""
+    fill(broker.bootstrap_servers, topic)
+    return topic
+
+
+@pytest.fixture
+def dev() -> Iterator[DevBroker]:
+    """A dev broker of its own, with the topic `t`."""
+    with DevBroker() as broker:
+        fill(broker.bootstrap_servers, "t")
+        yield broker
+
+
+def fill(servers: str, topic: str) -> None:
+    with klamm.Admin(servers) as admin, klamm.Producer(servers) as producer:
+        admin.create_topics({topic: klamm.NewTopic()})
+        producer.send_many(topic, [b"%d" % n for n in range(10)])
+
+
+class Heard:
+    """Notes what an `on_commit` hears, and where."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[tuple[dict[TopicPartition, OffsetAndMetadata], Exception | None]] = []
+        self.threads: set[int] = set()
+
+    def __call__(self, offsets: dict[TopicPartition, OffsetAndMetadata], error: Exception | None) -> None:
+        self.outcomes.append((offsets, error))
+        self.threads.add(threading.get_ident())
+
+    def offsets(self) -> list[int]:
+        return [at.offset for offsets, error in self.outcomes if error is None for at in offsets.values()]
+
+
+def reader(style: Style, servers: str, topic: str) -> Driven:
+    """A consumer that commits nothing by itself, and reads the topic from its beginning."""
+    config: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
+    consumer = style.consumer(servers, group_id=f"group-{topic}", **config)
+    consumer.assign([TopicPartition(topic, 0)])
+    return consumer
+
+
+def test_who_commits_without_waiting_hears_of_it_in_its_own_thread(style, broker, filled):
+    place, heard = TopicPartition(filled, 0), Heard()
+    with reader(style, broker.bootstrap_servers, filled) as consumer:
+        assert len(consumer.poll(WAIT_S, 4)) == 4
+        consumer.commit_nowait(on_commit=heard)
+        consumer.commit_nowait({place: OffsetAndMetadata(7, "seven")}, heard)
+        consumer.commit_nowait({place: 8})
+        # Nothing is left to read: the outcomes come while the program waits for records.
+        consumer.seek_to_end()
+        until(lambda: consumer.poll(0.1) or len(heard.outcomes) == 2)
+        assert heard.offsets() == [4, 7]
+        assert heard.outcomes[1] == ({place: OffsetAndMetadata(7, "seven")}, None)
+        assert heard.threads == {threading.get_ident()}
+        assert consumer.committed([place]) == {place: 8}
+
+
+def test_a_commit_that_is_waited_for_tells_of_those_before_it(style, broker, filled):
+    place, heard = TopicPartition(filled, 0), Heard()
+    with reader(style, broker.bootstrap_servers, filled) as consumer:
+        for offset in 1, 2, 3:
+            consumer.commit_nowait({place: offset}, heard)
+        consumer.commit({place: 4})
+        until(lambda: len(heard.outcomes) == 3 or consumer.poll(0.1) is None)
+        assert heard.offsets() == [1, 2, 3]
+
+
+def test_who_commits_without_waiting_hears_why_it_was_refused(style, dev):
+    heard = Heard()
+    with reader(style, dev.bootstrap_servers, "t") as consumer:
+        dev.fault("OffsetCommit", "error", error="TOPIC_AUTHORIZATION_FAILED")
+        consumer.commit_nowait({TopicPartition("t", 0): 1}, heard)
+        consumer.seek_to_end()
+        until(lambda: consumer.poll(0.1) or heard.outcomes)
+        ((offsets, error),) = heard.outcomes
+        assert offsets == {TopicPartition("t", 0): OffsetAndMetadata(1)}
+        assert isinstance(error, TopicAuthorizationFailedError)
+
+
+def test_the_end_waits_for_commits_that_nobody_waited_for(style, dev):
+    place, heard = TopicPartition("t", 0), Heard()
+    consumer = reader(style, dev.bootstrap_servers, "t")
+    assert len(consumer.poll(WAIT_S)) == 10
+    dev.fault("OffsetCommit", "delay", seconds=0.5)
+    for offset in 1, 2, 3:
+        consumer.commit_nowait({place: offset}, heard)
+    consumer.close()
+    assert heard.offsets() == [1, 2, 3]
+    assert heard.threads == {threading.get_ident()}
+    with klamm.Admin(dev.bootstrap_servers) as admin:
+        assert admin.group_offsets("group-t") == {place: 3}
+
+
+def test_what_is_raised_by_who_hears_of_a_commit_comes_out_of_the_poll(dev):
+    def fail(_offsets: object, _error: object) -> None:
+        raise ZeroDivisionError
+
+    heard, place = Heard(), TopicPartition("t", 0)
+    with klamm.Consumer(dev.bootstrap_servers, group_id="g", enable_auto_commit=False) as consumer:
+        consumer.assign([TopicPartition("t", 0, 0)])
+        consumer.commit_nowait({place: 1}, fail)
+        consumer.commit_nowait({place: 2}, heard)
+        with pytest.raises(ZeroDivisionError):
+            until(lambda: consumer.poll(0.1, 1) is None)
+        until(lambda: consumer.poll(0.1) is None or heard.outcomes)
+        assert heard.offsets() == [2]
+
+
+def test_offsets_are_committed_with_the_epoch_of_the_record_before(style, broker, filled):
+    place = TopicPartition(filled, 0)
+    with reader(style, broker.bootstrap_servers, filled) as consumer:
+        assert len(consumer.poll(WAIT_S, 4)) == 4
+        for given, kept in [
+            (None, OffsetAndMetadata(4, "", 0)),  # more was fetched than that
+            (3, OffsetAndMetadata(3, "", 0)),
+            (OffsetAndMetadata(2, "two"), OffsetAndMetadata(2, "two", 0)),
+            (OffsetAndMetadata(10, "", 0), OffsetAndMetadata(10, "", 0)),
+            (9, OffsetAndMetadata(9)),  # nobody read what is before
+        ]:
+            consumer.commit(None if given is None else {place: given})
+            assert consumer.committed_metadata([place]) == {place: kept}
+    with pytest.raises(ConfigError, match="-1 is no offset"), klamm.Consumer("b:1", group_id="g") as consumer:
+        consumer.commit({place: -1})
