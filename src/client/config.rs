@@ -1,7 +1,7 @@
 //! From keys and values to what the machines are made with; which keys there are stands in `keys.rs`.
 
 use super::keys::{KEYS, Key, Kind, Role};
-use super::{Error, ErrorKind, security};
+use super::{Error, ErrorKind, elsewhere, security};
 use crate::api::Release;
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::NetworkConfig;
@@ -66,18 +66,13 @@ fn find(name: &str) -> Option<&'static Key> {
 }
 
 fn unknown(role: Role, name: &str) -> Error {
-    let keys = KEYS.iter().filter(|k| k.roles.contains(&role));
-    let names = keys.flat_map(|k| k.aliases.iter().copied().chain([k.name]));
-    let nearest = names.map(|n| (strsim::damerau_levenshtein(n, name), n)).min();
-    let hint = match (find(name), nearest) {
-        (Some(key), _) => {
+    let hint = match find(name) {
+        Some(key) => {
             let roles: Vec<&str> = key.roles.iter().map(|r| r.name()).collect();
             format!("it is a key of the {}", roles.join(" and "))
         }
-        (None, Some((distance, near))) if distance <= near.len() / 3 => {
-            format!("did you mean {near:?}?")
-        }
-        _ => "the reference page lists all keys".to_owned(),
+        None => elsewhere::hint(role, name, |key| format!("{key:?}"))
+            .unwrap_or_else(|| "the reference page lists all keys".to_owned()),
     };
     bad(format!("unknown configuration key {name:?} for a {}", role.name()), hint)
 }
@@ -132,12 +127,13 @@ fn check(key: &Key, value: Value) -> Result<Value, Error> {
         }
         (Kind::Reset, Value::String(text)) => {
             let text = text.trim();
-            let is_name = ["earliest", "latest", "none"].iter().any(|name| name.eq_ignore_ascii_case(text));
             let is_age = || text.strip_prefix(BY_DURATION).and_then(age).is_some();
-            match is_name {
-                true => Ok(Value::String(text.to_ascii_lowercase())),
-                false if is_age() => Ok(Value::String(text.to_owned())),
-                false => Err(wrong()),
+            match text.to_ascii_lowercase().as_str() {
+                "earliest" | "smallest" | "beginning" => Ok(Value::String("earliest".to_owned())),
+                "latest" | "largest" | "end" => Ok(Value::String("latest".to_owned())),
+                "none" | "error" => Ok(Value::String("none".to_owned())),
+                _ if is_age() => Ok(Value::String(text.to_owned())),
+                _ => Err(wrong()),
             }
         }
         (Kind::Choice(names), value) => {
@@ -553,7 +549,13 @@ mod tests {
     fn reading_may_start_some_time_ago() {
         let of =
             |value: &str| parse(Role::Consumer, "auto.offset.reset", value).and_then(|c| c.consumer()).map(|c| c.reset);
-        assert_eq!(of("Earliest").unwrap(), Reset::Earliest);
+        for earliest in ["Earliest", "smallest", "beginning"] {
+            assert_eq!(of(earliest).unwrap(), Reset::Earliest);
+        }
+        for latest in ["latest", "largest", "End"] {
+            assert_eq!(of(latest).unwrap(), Reset::Latest);
+        }
+        assert_eq!(of("error").unwrap(), of("none").unwrap());
         assert_eq!(of("by_duration:P1DT2H3M4S").unwrap(), Reset::ByDuration(Duration::from_secs(93_784)));
         assert_eq!(of("by_duration:PT90M").unwrap(), Reset::ByDuration(Duration::from_secs(5_400)));
         for wrong in

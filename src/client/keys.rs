@@ -172,7 +172,7 @@ keys! {
     "transactional.id": Kind::Text, "", PRODUCER, "Who the producer is over restarts; makes transactions possible, and everything it sends part of one.";
     "transaction.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", PRODUCER, "After this time the broker aborts a transaction that was not ended.";
     "group.id": Kind::Text, "", CONSUMERS, "The group whose committed offsets are used; of a share consumer, the share group.";
-    "auto.offset.reset": Kind::Reset, "latest", CONSUMER, "Where to start without a committed offset, or when the offset is gone; by_duration: at the first record that is no older, as by_duration:PT12H.";
+    "auto.offset.reset": Kind::Reset, "latest", CONSUMER, "Where to start without a committed offset, or when the offset is gone; by_duration: at the first record that is no older, as by_duration:PT12H. smallest and beginning, largest and end, and error are taken, too.";
     "group.instance.id": Kind::Text, "", CONSUMER, "The name of a static member: it may restart within session.timeout.ms without a rebalance (KIP-345).";
     "group.protocol": Kind::Choice(&["classic", "consumer"]), "classic", CONSUMER, "Whether members assign partitions or, from Kafka 4.0 on, the coordinator does (KIP-848).";
     "group.remote.assignor": Kind::Text, "", CONSUMER, "The coordinator's assignor, uniform or range, with group.protocol=consumer; it chooses one by itself.";

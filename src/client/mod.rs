@@ -10,6 +10,7 @@ mod admin;
 pub mod config;
 mod consumer;
 mod driver;
+pub mod elsewhere;
 pub mod fork;
 mod keys;
 mod lead;

@@ -4,7 +4,7 @@
 //! keyword is looked up here, so that the answer is spelt as the question was.
 
 use super::error::{exception, raise};
-use crate::client::{Config, CustomAssignor, KEYS, Key, Kind, Role, Value};
+use crate::client::{Config, CustomAssignor, KEYS, Key, Kind, Role, Value, elsewhere};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
 use std::sync::Arc;
@@ -126,12 +126,7 @@ fn key_type(key: &Bound<'_, PyAny>) -> PyErr {
 }
 
 fn unknown(py: Python<'_>, role: Role, keyword: &str) -> PyErr {
-    let names = KEYS.iter().filter(|k| k.roles.contains(&role)).map(|k| k.name.replace('.', "_"));
-    let nearest = names
-        .map(|name| (strsim::damerau_levenshtein(&name, keyword), name))
-        .min()
-        .filter(|(distance, name)| *distance <= name.len() / 3);
-    let hint = nearest.map(|(_, name)| format!("did you mean {name}?"));
+    let hint = elsewhere::hint(role, &keyword.replace('_', "."), |key| key.replace('.', "_"));
     exception(py, "ConfigError", &format!("there is no option {keyword}"), hint.as_deref())
 }
 

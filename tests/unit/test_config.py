@@ -34,6 +34,9 @@ def test_keywords_alone_do():
     ("options", "says"),
     [
         ({"linger_mss": 5}, "linger_mss; hint: did you mean linger_ms?"),
+        ({"kafka_acks": "all"}, "there is no option kafka_acks; hint: did you mean acks?"),
+        ({"sasl_plain_username": "me"}, "what comes nearest is sasl_username"),
+        ({"partitioner_class": "x"}, "what comes nearest is partitioner"),
         ({"group_id": "g"}, "group.id"),
         ({"zzz": 5}, "zzz"),
         ({"linger_ms": "soon"}, 'linger.ms cannot be "soon"; hint: allowed: a whole number from 0'),
@@ -49,6 +52,31 @@ def test_keywords_alone_do():
 def test_what_is_wrong_with_a_keyword_is_said(options, says):
     with pytest.raises(ConfigError, match=re.escape(says)):
         klamm.Producer(NOWHERE, **options)
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("pattern", "subscribe(pattern=...)"),
+        ("max_records", "did you mean max_poll_records?"),
+        ("consumer_timeout_ms", "poll(timeout=seconds)"),
+        ("enable_auto_offset_store", "commit(offsets)"),
+        ("queued_min_messages", "queued_max_bytes"),
+        ("api_version", "broker_version_fallback"),
+        ("auto_offset_rest", "did you mean auto_offset_reset?"),
+    ],
+)
+def test_an_option_that_a_consumer_has_otherwise_is_pointed_to(option, says):
+    with pytest.raises(ConfigError, match=re.escape(f"there is no option {option}; hint: ")) as caught:
+        klamm.Consumer(NOWHERE, **{option: 1})
+    assert says in caught.value.hint
+    with pytest.raises(ConfigError, match="unknown configuration key") as caught:
+        klamm.Consumer({"bootstrap.servers": NOWHERE, option.replace("_", "."): 1})
+    assert says.replace("_", ".") in caught.value.hint.replace("_", ".").replace('"', "")
+
+
+def test_options_of_other_clients_with_the_same_meaning_are_taken():
+    klamm.Consumer(NOWHERE, fetch_message_max_bytes=5, max_poll_records=5, auto_offset_reset="smallest").close()
 
 
 @pytest.mark.parametrize(
