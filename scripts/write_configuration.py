@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from klamm.config import Option, options
+from klamm.config import Option, foreign, options
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 CLIENTS = {"producer": "Producer", "consumer": "Consumer", "share consumer": "Share consumer", "admin": "Admin"}
@@ -11,6 +11,15 @@ HEAD = """# Configuration
 Names are the Java client's. They are keys of the dict that is a client's first argument (`{"linger.ms": 5}`), or keywords with
 underscores (`linger_ms=5`). Unknown keys and bad values are refused with what is allowed. This page is written by
 `python scripts/write_configuration.py`.
+"""
+
+FOREIGN_HEAD = """
+## Options of other clients
+
+Names of librdkafka that mean the same are taken, and stand under klamm's above. These are refused, with what is said here:
+
+| option | clients | instead |
+| --- | --- | --- |
 """
 
 
@@ -33,6 +42,10 @@ def page() -> str:
     for title, of_section in sections:
         text += f"\n## {title}\n\n| key | default | allowed | what it does |\n| --- | --- | --- | --- |\n"
         text += "".join(row(option) + "\n" for option in of_section)
+    text += FOREIGN_HEAD
+    for names, clients, hint in foreign():
+        who = "all" if len(clients) == len(CLIENTS) else ", ".join(CLIENTS[client] for client in clients)
+        text += f"| {'<br>'.join(f'`{name}`' for name in names)} | {who} | {hint} |\n"
     return text
 
 

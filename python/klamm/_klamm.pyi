@@ -59,6 +59,7 @@ __all__ = [
     "encode_request",
     "encode_response",
     "error_codes",
+    "foreign_keys",
     "murmur2",
     "schema",
     "structures",
@@ -538,6 +539,9 @@ def user_data(name: str, owned: Sequence[tuple[str, int]], generation: int | Non
 
 def config_keys() -> list[tuple[str, list[str], str, str, str, list[str], str]]:
     """`(name, aliases, kind, default, allowed, roles, doc)` of every key."""
+
+def foreign_keys() -> list[tuple[list[str], list[str], str]]:
+    """`(names, clients, hint)` of the options of other clients that klamm has not."""
 
 @final
 class CertificateAuthority:

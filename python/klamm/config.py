@@ -153,3 +153,16 @@ class Option(NamedTuple):
 def options() -> list[Option]:
     """List every configuration key: Kafka's name, what it may be, its default, what it does."""
     return [Option(*fields) for fields in _klamm.config_keys()]
+
+
+class Foreign(NamedTuple):
+    """Options of other clients that klamm does not have."""
+
+    names: list[str]
+    clients: list[str]
+    hint: str
+
+
+def foreign() -> list[Foreign]:
+    """List the options of other clients that are refused, with what to use instead."""
+    return [Foreign(*fields) for fields in _klamm.foreign_keys()]

@@ -1,7 +1,7 @@
 //! From keys and values to what the machines are made with; which keys there are stands in `keys.rs`.
 
 use super::keys::{KEYS, Key, Kind, Role};
-use super::{Error, ErrorKind, elsewhere, security};
+use super::{Error, ErrorKind, foreign, security};
 use crate::api::Release;
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::NetworkConfig;
@@ -71,8 +71,9 @@ fn unknown(role: Role, name: &str) -> Error {
             let roles: Vec<&str> = key.roles.iter().map(|r| r.name()).collect();
             format!("it is a key of the {}", roles.join(" and "))
         }
-        None => elsewhere::hint(role, name, |key| format!("{key:?}"))
-            .unwrap_or_else(|| "the reference page lists all keys".to_owned()),
+        None => {
+            foreign::meant(role, name, str::to_owned).unwrap_or_else(|| "the reference page lists all keys".to_owned())
+        }
     };
     bad(format!("unknown configuration key {name:?} for a {}", role.name()), hint)
 }
@@ -129,11 +130,9 @@ fn check(key: &Key, value: Value) -> Result<Value, Error> {
             let text = text.trim();
             let is_age = || text.strip_prefix(BY_DURATION).and_then(age).is_some();
             match text.to_ascii_lowercase().as_str() {
-                "earliest" | "smallest" | "beginning" => Ok(Value::String("earliest".to_owned())),
-                "latest" | "largest" | "end" => Ok(Value::String("latest".to_owned())),
-                "none" | "error" => Ok(Value::String("none".to_owned())),
+                name @ ("earliest" | "latest" | "none") => Ok(Value::String(name.to_owned())),
                 _ if is_age() => Ok(Value::String(text.to_owned())),
-                _ => Err(wrong()),
+                other => foreign::same_value(key.name, other).map(|v| Value::String(v.to_owned())).ok_or_else(wrong),
             }
         }
         (Kind::Choice(names), value) => {
@@ -142,8 +141,11 @@ fn check(key: &Key, value: Value) -> Result<Value, Error> {
                 Value::Int(n) => n.to_string(),
                 _ => return Err(wrong()),
             };
-            let found = names.iter().find(|n| n.eq_ignore_ascii_case(text.trim()));
-            found.map(|n| Value::String((*n).to_owned())).ok_or_else(wrong)
+            let text = text.trim();
+            let meant = foreign::same_value(key.name, text).unwrap_or(text);
+            let found = names.iter().find(|n| n.eq_ignore_ascii_case(meant));
+            let refused = || foreign::value_hint(key.name, text).map_or_else(wrong, |hint| wrong().with_hint(hint));
+            found.map(|n| Value::String((*n).to_owned())).ok_or_else(refused)
         }
         _ => Err(wrong()),
     }
@@ -577,6 +579,16 @@ mod tests {
         assert_eq!(of("zstd", "compression.zstd.level", "-5").unwrap(), level(Compression::Zstd, -5));
         assert_eq!(of("lz4", "compression.gzip.level", "9").unwrap(), Compression::Lz4.into());
         assert!(of("gzip", "compression.gzip.level", "0").unwrap_err().message().contains("cannot be 0"));
+    }
+
+    #[test]
+    fn partitioners_of_the_java_client_are_those_of_klamm() {
+        let of = |name: &str| parse(Role::Producer, "partitioner.class", name).and_then(|c| c.producer());
+        let java = |class: &str| of(&format!("org.apache.kafka.clients.producer.{class}")).unwrap().partitioner;
+        assert_eq!(java("internals.DefaultPartitioner"), Partitioner::Murmur2);
+        assert_eq!(java("RoundRobinPartitioner"), Partitioner::RoundRobin);
+        assert_eq!(java("UniformStickyPartitioner"), Partitioner::Uniform);
+        assert!(of("murmur2").unwrap_err().hint().unwrap().contains("murmur2_random"));
     }
 
     #[test]

@@ -167,7 +167,7 @@ keys! {
     "retries" or "message.send.max.retries": Kind::Int(0, i32::MAX as i64), "2147483647", PRODUCER, "How often a batch is tried again within delivery.timeout.ms.";
     "enable.idempotence": Kind::Bool, "true", PRODUCER, "Whether the broker drops the duplicates of retries. Needs acks=all; off if acks is set otherwise and this is not.";
     "max.in.flight.requests.per.connection" or "max.in.flight": Kind::Int(1, 1000), "5", PRODUCER, "Requests that may wait for an answer of one broker; at most 5 with idempotence.";
-    "partitioner": Kind::Choice(Partitioner::NAMES), "murmur2_random", PRODUCER, "Which partition a record goes to that names none: by a hash of its key (murmur2 as the Java client, CRC-32 as librdkafka, FNV-1a as Sarama), or whatever the key to each in turn or to one for a batch. Records without a key stick to a partition for a batch.";
+    "partitioner" or "partitioner.class": Kind::Choice(Partitioner::NAMES), "murmur2_random", PRODUCER, "Which partition a record goes to that names none: by a hash of its key (murmur2 as the Java client, CRC-32 as librdkafka, FNV-1a as Sarama), or whatever the key to each in turn or to one for a batch. Records without a key stick to a partition for a batch.";
     "partitioner.adaptive.partitioning.enable": Kind::Bool, "true", PRODUCER, "Whether records that stick to a partition for a batch avoid those that are slow (KIP-794).";
     "transactional.id": Kind::Text, "", PRODUCER, "Who the producer is over restarts; makes transactions possible, and everything it sends part of one.";
     "transaction.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", PRODUCER, "After this time the broker aborts a transaction that was not ended.";

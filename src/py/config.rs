@@ -4,7 +4,7 @@
 //! keyword is looked up here, so that the answer is spelt as the question was.
 
 use super::error::{exception, raise};
-use crate::client::{Config, CustomAssignor, KEYS, Key, Kind, Role, Value, elsewhere};
+use crate::client::{Config, CustomAssignor, FOREIGN, Foreign, KEYS, Key, Kind, Role, Value, meant};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
 use std::sync::Arc;
@@ -126,7 +126,7 @@ fn key_type(key: &Bound<'_, PyAny>) -> PyErr {
 }
 
 fn unknown(py: Python<'_>, role: Role, keyword: &str) -> PyErr {
-    let hint = elsewhere::hint(role, &keyword.replace('_', "."), |key| key.replace('.', "_"));
+    let hint = meant(role, keyword, |key| key.replace('.', "_"));
     exception(py, "ConfigError", &format!("there is no option {keyword}"), hint.as_deref())
 }
 
@@ -148,6 +148,13 @@ pub(super) fn config_keys() -> Vec<KeyFields> {
         (k.name, k.aliases.to_vec(), kind(k), k.default, k.allowed(), k.roles.iter().map(|r| r.name()).collect(), k.doc)
     };
     KEYS.iter().map(fields).collect()
+}
+
+/// `(names, clients, hint)` of the options of other clients that klamm has not.
+#[pyfunction]
+pub(super) fn foreign_keys() -> Vec<(Vec<&'static str>, Vec<&'static str>, String)> {
+    let fields = |f: &Foreign| (f.names.to_vec(), f.roles.iter().map(|r| r.name()).collect(), f.hint());
+    FOREIGN.iter().map(fields).collect()
 }
 
 type KeyFields = (&'static str, Vec<&'static str>, &'static str, &'static str, String, Vec<&'static str>, &'static str);
