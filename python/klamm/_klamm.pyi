@@ -316,13 +316,18 @@ class ProducerCore:
     def _abort_transaction(self) -> Pending[None] | None: ...
     def _fail_transaction(self, why: str) -> None: ...
     def _commit_offsets(
-        self, group: str, generation: int, member: str, instance: str | None, offsets: Sequence[tuple[str, int, int]]
+        self,
+        group: str,
+        generation: int,
+        member: str,
+        instance: str | None,
+        offsets: Sequence[tuple[str, int, int, str, int | None]],
     ) -> Pending[None]: ...
     def _metrics(
         self,
     ) -> tuple[
         list[tuple[str, tuple[int, int, int, int, int, float]]],
-        list[tuple[int, tuple[int, int, int, float, float, float]]],
+        list[tuple[int, tuple[int, int, int, int, float, float, float]]],
         int,
         int,
     ]: ...
@@ -372,7 +377,7 @@ class ConsumerCore(Generic[_K_co, _V_co]):
         self, offsets: Sequence[tuple[str, int, int, str, int | None]] | None, on_commit: OnCommit | None
     ) -> Pending[None]: ...
     def _tell_commits(self) -> None: ...
-    def _given_out(self) -> list[tuple[str, int, int]]: ...
+    def _given_out(self) -> list[tuple[str, int, int, int | None]]: ...
     @property
     def _listener(self) -> RebalanceListener | None: ...
     @property

@@ -45,6 +45,8 @@ class BrokerMetrics:
 
     requests: int
     """Produce requests sent."""
+    bytes: int
+    """The size of the batches in those that are not under way any more, after compression; the few bytes around them do not count."""
     errors: int
     """Those that got no answer, or one that made no sense."""
     in_flight: int

@@ -101,7 +101,7 @@ class _Producer(ProducerCore):
         return self
 
     def metrics(self) -> ProducerMetrics:
-        """Return what was counted since the producer was made: by topic, by broker."""
+        """Return what was counted since the producer was made, by topic and by broker; after `close` the last figures."""
         from klamm.metrics import of_producer
 
         return of_producer(self)

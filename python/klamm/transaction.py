@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from klamm.errors import ConfigError, KafkaError
+from klamm.record import committable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from klamm._klamm import ConsumerCore, Pending, ProducerCore
     from klamm.producer import AsyncProducer, Producer
-    from klamm.record import TopicPartition
+    from klamm.record import OffsetAndMetadata, TopicPartition
 
 __all__ = ["AsyncTransaction", "GroupMetadata", "Transaction"]
 
@@ -74,7 +75,9 @@ class _Transaction:
         return not self._is_open and (self._ending is None or not self._ending[1])
 
     def _offsets(
-        self, consumer: ConsumerCore[Any, Any] | GroupMetadata, offsets: Mapping[TopicPartition, int] | None
+        self,
+        consumer: ConsumerCore[Any, Any] | GroupMetadata,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None,
     ) -> Pending[None]:
         if isinstance(consumer, GroupMetadata):
             group = consumer
@@ -88,9 +91,10 @@ class _Transaction:
                     hint="make the consumer with enable_auto_commit=False",
                 )
         if offsets is None:
-            places = consumer._given_out()  # type: ignore[union-attr]  # noqa: SLF001
+            given_out = consumer._given_out()  # type: ignore[union-attr]  # noqa: SLF001
+            places = [(topic, partition, offset, "", epoch) for topic, partition, offset, epoch in given_out]
         else:
-            places = [(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
+            places = committable(offsets)
         return self._producer._commit_offsets(  # noqa: SLF001
             group.group_id, group.generation_id, group.member_id, group.group_instance_id, places
         )
@@ -115,13 +119,15 @@ class Transaction(_Transaction):
     def commit_offsets(
         self,
         consumer: ConsumerCore[Any, Any] | GroupMetadata,
-        offsets: Mapping[TopicPartition, int] | None = None,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
         timeout: float | None = None,
     ) -> None:
         """Commit a consumer's offsets with the transaction, by default behind every record the consumer gave out.
 
-        The consumer needs a group and `enable_auto_commit=False`. Raises what the broker says of the group, for example
-        that the consumer is no member any more: then only aborting is left.
+        Each of `offsets` is that of the next record to read, alone or with a text to keep. The consumer needs a group and
+        `enable_auto_commit=False`. Raises what the broker says of the group, for example that the consumer is no member any
+        more (KIP-447): then only aborting is left, and the producer goes on with the next transaction. ConfigError for a
+        negative offset.
         """
         self._offsets(consumer, offsets).result(timeout)
 
@@ -187,7 +193,7 @@ class AsyncTransaction(_Transaction):
     async def commit_offsets(
         self,
         consumer: ConsumerCore[Any, Any] | GroupMetadata,
-        offsets: Mapping[TopicPartition, int] | None = None,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
         timeout: float | None = None,
     ) -> None:
         """Commit a consumer's offsets with the transaction, as `Transaction.commit_offsets`."""

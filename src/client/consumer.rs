@@ -445,6 +445,12 @@ impl Consumer {
         Ok(self.shared.role().consumer.given_out())
     }
 
+    /// Offsets behind records that were given out, with the epochs of their leaders as far as they are known still.
+    pub fn with_epochs(&self, offsets: Vec<(Arc<str>, i32, i64)>) -> Result<Vec<CommittedOffset>, Error> {
+        self.shared.check()?;
+        Ok(self.shared.role().consumer.with_epochs(offsets))
+    }
+
     /// The group, if the consumer has one.
     pub fn group(&self) -> Option<&str> {
         self.group.as_deref()

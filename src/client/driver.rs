@@ -101,6 +101,11 @@ impl<R: Serve> Shared<R> {
         if self.closed.load(SeqCst) { Err(closed()) } else { Ok(()) }
     }
 
+    /// An error in the child of a fork, where the lock of the role may be held for ever.
+    pub fn check_birth(&self) -> Result<(), Error> {
+        self.birth.check()
+    }
+
     /// Why no broker was reachable when one was last tried, if that was so.
     pub fn unreachable(&self) -> Option<Error> {
         self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -38,7 +38,7 @@ pub use keys::{KEYS, Key, Kind, Role};
 pub use legacy::LegacyConnection;
 pub use pending::{Pending, Promise};
 pub use producer::{
-    Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, Offsets, PAUSE, Producer, RecordMetadata,
+    Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, PAUSE, Producer, RecordMetadata,
     TopicIndex, TopicMetrics,
 };
 pub use share_consumer::ShareConsumer;

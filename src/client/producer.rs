@@ -6,9 +6,9 @@ use super::keys::Role as ClientRole;
 use super::watch::{Sockets, Watched};
 use super::{Error, ErrorKind, Pending, Promise, Tokens};
 pub use crate::engine::group::GroupMetadata;
-use crate::engine::ops::{OpToken, Ops, Output, Partitions};
+use crate::engine::ops::{CommittedOffset, OpToken, Ops, Output, Partitions};
 use crate::engine::producer::{self, Event, Packet};
-pub use crate::engine::producer::{BrokerMetrics, Metrics, NewRecord, Offsets, TopicIndex, TopicMetrics};
+pub use crate::engine::producer::{BrokerMetrics, Metrics, NewRecord, TopicIndex, TopicMetrics};
 use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish, earliest};
 use std::collections::HashMap;
 use std::sync::atomic::{
@@ -463,7 +463,7 @@ impl Producer {
     }
 
     /// Commits a consumer's offsets as part of the transaction.
-    pub fn commit_offsets(&self, group: GroupMetadata, offsets: Offsets) -> Result<Pending<()>, Error> {
+    pub fn commit_offsets(&self, group: GroupMetadata, offsets: Vec<CommittedOffset>) -> Result<Pending<()>, Error> {
         self.call(|p, now| p.commit_offsets(now, group, offsets))
     }
 
@@ -482,9 +482,10 @@ impl Producer {
         Ok(pending)
     }
 
-    /// What was counted so far.
-    pub fn metrics(&self) -> Metrics {
-        self.shared.role().producer.metrics()
+    /// What was counted so far, also after the end of the client; an error only in the child of a fork.
+    pub fn metrics(&self) -> Result<Metrics, Error> {
+        self.shared.check_birth()?;
+        Ok(self.shared.role().producer.metrics())
     }
 
     /// Records without an outcome.

@@ -490,15 +490,19 @@ impl ConsumerCore {
         self.commits.tell(py)
     }
 
-    /// The offsets behind every record given out, for a transaction to commit.
+    /// The offsets behind every record given out, for a transaction to commit, with the leader epochs that are known.
     #[pyo3(name = "_given_out")]
-    fn given_out(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64)>> {
+    fn given_out(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64, Option<i32>)>> {
         self.check(py)?;
-        if let Some(offsets) = self.taken().offsets() {
-            return Ok(offsets);
-        }
-        let offsets = self.client.given_out().map_err(|e| raise(py, &e))?;
-        Ok(offsets.into_iter().map(|o| (o.topic.to_string(), o.partition, o.offset)).collect())
+        let offsets = match self.taken().offsets() {
+            Some(taken) => {
+                self.client.with_epochs(taken.into_iter().map(|(t, p, offset)| (t.into(), p, offset)).collect())
+            }
+            None => self.client.given_out(),
+        };
+        let offsets = offsets.map_err(|e| raise(py, &e))?;
+        let epoch = |epoch: i32| Some(epoch).filter(|epoch| *epoch >= 0);
+        Ok(offsets.into_iter().map(|o| (o.topic.to_string(), o.partition, o.offset, epoch(o.leader_epoch))).collect())
     }
 
     #[getter(_listener)]

@@ -15,7 +15,7 @@ use super::pending::{Deadline, Origin, Pending, wait_for};
 use super::tokens;
 use crate::arrow::Row;
 use crate::client::{
-    self, Appender, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, PAUSE, Role, TopicIndex,
+    self, Appender, CommittedOffset, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, PAUSE, Role, TopicIndex,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
@@ -333,10 +333,17 @@ impl ProducerCore {
         generation: i32,
         member: String,
         instance: Option<String>,
-        offsets: Vec<(String, i32, i64)>,
+        offsets: Vec<(String, i32, i64, String, Option<i32>)>,
     ) -> PyResult<Pending> {
         let group = GroupMetadata { group, generation, member, instance };
-        let offsets = offsets.into_iter().map(|(t, p, offset)| (t.into(), p, offset)).collect();
+        let given = |(topic, partition, offset, metadata, epoch): (String, _, _, _, Option<i32>)| CommittedOffset {
+            topic: topic.into(),
+            partition,
+            offset,
+            leader_epoch: epoch.unwrap_or(-1),
+            metadata,
+        };
+        let offsets = offsets.into_iter().map(given).collect();
         self.call(py, "commit of offsets in the transaction", |client| client.commit_offsets(group, offsets))
     }
 
@@ -351,14 +358,13 @@ impl ProducerCore {
     /// seconds.
     #[pyo3(name = "_metrics")]
     fn metrics(&self, py: Python<'_>) -> PyResult<MetricsFields> {
-        self.client.check().map_err(|e| raise(py, &e))?;
-        let metrics = self.client.metrics();
+        let metrics = self.client.metrics().map_err(|e| raise(py, &e))?;
         let topic = |(name, m): (Arc<str>, client::TopicMetrics)| {
             (name.to_string(), (m.records, m.bytes, m.batches, m.errors, m.retries, m.queue_time.as_secs_f64()))
         };
         let broker = |(node, m): (i32, client::BrokerMetrics)| {
             let (latency, max_latency) = (m.latency.as_secs_f64(), m.max_latency.as_secs_f64());
-            (node, (m.requests, m.errors, m.in_flight, latency, max_latency, m.throttled.as_secs_f64()))
+            (node, (m.requests, m.bytes, m.errors, m.in_flight, latency, max_latency, m.throttled.as_secs_f64()))
         };
         Ok((
             metrics.topics.into_iter().map(topic).collect(),
@@ -528,7 +534,7 @@ enum Stop {
 }
 
 type MetricsFields =
-    (Vec<(String, (u64, u64, u64, u64, u64, f64))>, Vec<(i32, (u64, u64, u64, f64, f64, f64))>, usize, u64);
+    (Vec<(String, (u64, u64, u64, u64, u64, f64))>, Vec<(i32, (u64, u64, u64, u64, f64, f64, f64))>, usize, u64);
 
 type KeyAndValue<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
 

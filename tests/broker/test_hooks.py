@@ -126,6 +126,18 @@ def test_metrics_count_what_happened(style, broker, topic):
     assert of_broker.requests >= 2
     assert 0 < of_broker.mean_request_latency <= of_broker.max_request_latency
     assert of_broker.in_flight == 0
+    assert (2 << 20) + 100_000 < of_broker.bytes < (2 << 20) + 130_000
+    # The figures outlive the client.
+    assert producer.client.metrics() == metrics
+
+
+def test_bytes_that_went_to_a_broker_are_counted_as_compressed(style, broker, topic):
+    with style.producer(broker.bootstrap_servers, compression_type="zstd", linger_ms=50) as producer:
+        producer.send_many(topic, [b"v" * 1_000] * 100)
+        producer.flush()
+    metrics = producer.client.metrics()
+    (of_broker,) = metrics.brokers.values()
+    assert 0 < of_broker.bytes < metrics.topics[topic].bytes / 5
 
 
 def test_batches_too_large_for_the_broker_go_as_smaller_ones(style, broker, topic):

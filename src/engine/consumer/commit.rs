@@ -11,6 +11,7 @@ use crate::engine::ops::{Commit, CommittedOffset, Output};
 use crate::engine::{Error, ErrorKind, Time};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A commit, and who hears of its end.
@@ -183,6 +184,15 @@ impl<T: Send> Consumer<T> {
     pub fn given_out(&self) -> Vec<CommittedOffset> {
         let known = self.partitions.values().filter(|p| p.state == Position::Known);
         known.map(|p| p.offset_to_commit(p.position)).collect()
+    }
+
+    /// Offsets behind records that were given out, with the epochs of their leaders as far as they are known still.
+    pub fn with_epochs(&mut self, offsets: Vec<(Arc<str>, i32, i64)>) -> Vec<CommittedOffset> {
+        let mut with_epoch = |(topic, partition, offset): (Arc<str>, i32, i64)| match self.at(&topic, partition) {
+            Ok(p) => p.offset_to_commit(offset),
+            Err(_) => CommittedOffset { topic, partition, offset, leader_epoch: -1, metadata: String::new() },
+        };
+        offsets.into_iter().map(&mut with_epoch).collect()
     }
 
     /// Notes that the reader is done with a partition's records before an offset.

@@ -30,6 +30,8 @@ pub struct TopicMetrics {
 pub struct BrokerMetrics {
     /// Produce requests sent.
     pub requests: u64,
+    /// What the batches took in those that are not under way any more, as compressed.
+    pub bytes: u64,
     /// Those that were lost, or whose answer made no sense.
     pub errors: u64,
     /// Those under way.
@@ -80,7 +82,8 @@ impl BrokerMetrics {
         self.in_flight += 1;
     }
 
-    pub(super) fn note_answer(&mut self, latency: Duration, is_ok: bool) {
+    pub(super) fn note_answer(&mut self, bytes: u64, latency: Duration, is_ok: bool) {
+        self.bytes += bytes;
         self.in_flight = self.in_flight.saturating_sub(1);
         self.errors += u64::from(!is_ok);
         self.latency += latency;

@@ -32,7 +32,6 @@ pub use batch::Delivery;
 pub use metrics::{BrokerMetrics, Metrics, TopicMetrics};
 pub use partitioner::{Partitioner, crc32_partition_of, fnv1a_partition_of, murmur2, partition_of};
 pub use send::Packet;
-pub use transaction::Offsets;
 
 use super::ops::UNKNOWN_TOPIC_GRACE;
 use super::{Answer, Backoff, Cluster, Error, ErrorKind, Outgoing, Role, Time, Wish, earliest};
@@ -117,10 +116,18 @@ pub struct Flight<D> {
     producer: ProducedAs,
 }
 
+/// A request with batches.
+pub struct Sent<D> {
+    flights: Vec<Flight<D>>,
+    at: Time,
+    /// What the batches take in it.
+    bytes: u64,
+}
+
 /// What an answer is matched with.
 pub enum Token<D> {
-    /// Batches, and when they were sent.
-    Produce(Vec<Flight<D>>, Time),
+    /// Batches.
+    Produce(Sent<D>),
     /// InitProducerId of a producer without transactions.
     Identity,
     /// A step of a transaction.
@@ -269,7 +276,7 @@ impl<D> Producer<D> {
         &mut self,
         now: Time,
         group: crate::engine::group::GroupMetadata,
-        offsets: Offsets,
+        offsets: Vec<super::ops::CommittedOffset>,
     ) -> Result<u64, Error> {
         self.transact(|t| t.commit_offsets(now, group, offsets))
     }
@@ -385,7 +392,7 @@ impl<D: Send> Role for Producer<D> {
     fn handle_answer(&mut self, now: Time, answer: Answer<Token<D>>) {
         match answer.token {
             Token::Identity => self.handle_identity(now, answer.result),
-            Token::Produce(flights, sent) => self.handle_produced(now, answer.node, flights, sent, answer.result),
+            Token::Produce(sent) => self.handle_produced(now, answer.node, sent, answer.result),
             Token::Transaction(step) => self.handle_transaction(now, step, answer.result),
         }
     }

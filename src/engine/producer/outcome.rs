@@ -2,7 +2,7 @@
 
 use super::batch::{Batch, Partition};
 use super::transaction::{MARKERS_WAIT, Step};
-use super::{Flight, Producer};
+use super::{Flight, Producer, Sent};
 use crate::api::{ErrorCode, init_producer_id, produce};
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
 use crate::engine::{Broker, Error, ErrorKind, Moved, Reply, Time, wait_after};
@@ -23,14 +23,8 @@ impl<D> Producer<D> {
         self.take_news();
     }
 
-    pub(super) fn handle_produced(
-        &mut self,
-        now: Time,
-        node: i32,
-        flights: Vec<Flight<D>>,
-        sent: Time,
-        result: Result<Reply, Error>,
-    ) {
+    pub(super) fn handle_produced(&mut self, now: Time, node: i32, sent: Sent<D>, result: Result<Reply, Error>) {
+        let Sent { flights, at, bytes } = sent;
         let acks = self.config.acks;
         if let Some(n) = self.in_flight.get_mut(&node) {
             *n = n.saturating_sub(1);
@@ -40,7 +34,7 @@ impl<D> Producer<D> {
             Ok(reply) => reply.decode::<produce::Response>().map(Some),
             Err(e) => Err(e),
         };
-        self.brokers.entry(node).or_default().note_answer(now.since(sent), response.is_ok());
+        self.brokers.entry(node).or_default().note_answer(bytes, now.since(at), response.is_ok());
         if let Ok(Some(response)) = &response {
             self.note_response(now, node, response);
         }

@@ -2,7 +2,7 @@
 //! checksums are left to [`pack`], which needs no access to the producer.
 
 use super::batch::Batch;
-use super::{Flight, Producer, Token};
+use super::{Flight, Producer, Sent, Token};
 use crate::api::{Info, Release, init_producer_id, produce};
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::{Call, Outgoing, Target, Time};
@@ -124,12 +124,14 @@ pub fn pack<D>(packet: Packet<D>) -> Outgoing<Token<D>> {
     let mut topics: Vec<(usize, produce::TopicData)> = Vec::new();
     let mut has_headers = false;
     let mut has_timestamps = false;
+    let mut bytes = 0;
     for flight in &mut flights {
         has_headers |= flight.batch.has_headers;
         has_timestamps |= flight.batch.has_timestamps;
         // A batch that cannot be compressed goes as it is: the codec was checked when the client was configured.
         let sealed = flight.batch.seal(compression, flight.producer);
         let records = sealed.or_else(|_| flight.batch.seal(Compression::None.into(), flight.producer)).ok();
+        bytes += records.as_ref().map_or(0, |records| records.len() as u64);
         let data = produce::PartitionData { index: flight.partition as i32, records };
         match topics.iter_mut().find(|(topic, _)| *topic == flight.topic) {
             Some((_, t)) => t.partition_data.push(data),
@@ -159,7 +161,13 @@ pub fn pack<D>(packet: Packet<D>) -> Outgoing<Token<D>> {
     let lacks_id = names.values().any(|(_, id)| id.is_zero());
     let max_version = if lacks_id { batches.max_version.min(TOPIC_IDS - 1) } else { batches.max_version };
     let call = Box::new(ProduceCall { request, needs });
-    Outgoing { target: Target::Node(node), call, token: Token::Produce(flights, now), deadline, max_version }
+    Outgoing {
+        target: Target::Node(node),
+        call,
+        token: Token::Produce(Sent { flights, at: now, bytes }),
+        deadline,
+        max_version,
+    }
 }
 
 impl<D> Producer<D> {

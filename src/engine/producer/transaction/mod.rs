@@ -16,6 +16,7 @@ mod steps;
 
 use crate::api::{ErrorCode, find_coordinator};
 use crate::engine::group::GroupMetadata;
+use crate::engine::ops::CommittedOffset;
 use crate::engine::{Backoff, Error, ErrorKind, Outgoing, Reply, Target, Time, coordinator};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -35,9 +36,6 @@ const MAX_COMMIT_1: i16 = 4;
 /// Newer versions of AddPartitionsToTxn are for brokers, newer ones of TxnOffsetCommit name topics by id.
 const MAX_ADD_PARTITIONS: i16 = 3;
 const MAX_COMMIT: i16 = 5;
-
-/// Offsets to commit, each the next one to read of a topic's partition.
-pub type Offsets = Vec<(Arc<str>, i32, i64)>;
 
 #[derive(Clone, Debug)]
 enum State {
@@ -68,7 +66,7 @@ struct Commit {
     call: u64,
     deadline: Time,
     group: GroupMetadata,
-    offsets: Offsets,
+    offsets: Vec<CommittedOffset>,
     coordinator: Option<i32>,
 }
 
@@ -139,6 +137,7 @@ fn is_abortable(code: ErrorCode) -> bool {
             | ErrorCode::UNKNOWN_MEMBER_ID
             | ErrorCode::ILLEGAL_GENERATION
             | ErrorCode::STALE_MEMBER_EPOCH
+            | ErrorCode::OFFSET_METADATA_TOO_LARGE
     )
 }
 
@@ -239,7 +238,12 @@ impl Transactions {
     }
 
     /// Commits a consumer's offsets as part of the transaction.
-    pub fn commit_offsets(&mut self, now: Time, group: GroupMetadata, offsets: Offsets) -> Result<u64, Error> {
+    pub fn commit_offsets(
+        &mut self,
+        now: Time,
+        group: GroupMetadata,
+        offsets: Vec<CommittedOffset>,
+    ) -> Result<u64, Error> {
         self.accepts()?;
         let call = self.new_call();
         if offsets.is_empty() {
@@ -422,7 +426,7 @@ impl Transactions {
         }
         if code == ErrorCode::CONCURRENT_TRANSACTIONS {
             self.retry_at = now + self.backoff.next_wait().min(MARKERS_WAIT);
-        } else if error.is_retriable() || error.kind() == ErrorKind::Decode {
+        } else if error.is_retriable() || error.kind() == ErrorKind::Decode || self.is_moot(code) {
             // An answer that cannot be read says nothing; asking again is safe for every step.
             self.retry_at = now + self.backoff.next_wait();
         } else if is_abortable(code) && (step != Step::End || matches!(self.state, State::Committing)) {
@@ -430,6 +434,11 @@ impl Transactions {
         } else {
             self.die(&error);
         }
+    }
+
+    /// Whether an abort is asked for where there is nothing to abort, or where that is under way.
+    fn is_moot(&self, code: ErrorCode) -> bool {
+        code == ErrorCode::TRANSACTION_ABORTABLE && matches!(self.state, State::Initializing | State::Aborting(_))
     }
 
     fn is_now(&mut self, id: i64, epoch: i16) {

@@ -98,13 +98,14 @@ impl Transactions {
             return Some(self.find(now, find_coordinator::GROUP, &group_id, Step::GroupCoordinator));
         };
         let mut topics: BTreeMap<&str, Vec<txn_offset_commit::Partition>> = BTreeMap::new();
-        for (topic, partition, offset) in &commit.offsets {
+        for offset in &commit.offsets {
             let partition = txn_offset_commit::Partition {
-                partition_index: *partition,
-                committed_offset: *offset,
-                ..Default::default()
+                partition_index: offset.partition,
+                committed_offset: offset.offset,
+                committed_leader_epoch: offset.leader_epoch,
+                committed_metadata: Some(offset.metadata.clone()),
             };
-            topics.entry(topic).or_default().push(partition);
+            topics.entry(&offset.topic).or_default().push(partition);
         }
         let topic = |(name, partitions): (&str, _)| txn_offset_commit::Topic {
             name: name.to_owned(),
