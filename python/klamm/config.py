@@ -30,6 +30,7 @@ class CommonConfig(TypedDict, total=False):
     client_id: str
     default_api_timeout_ms: int
     metadata_max_age_ms: int
+    metadata_recovery_strategy: Literal["rebootstrap"]
     reconnect_backoff_max_ms: int
     broker_version_fallback: str
     api_version_request_timeout_ms: int

@@ -159,6 +159,7 @@ foreign! {
     "connections.max.idle.ms": ALL, "leave it out: connections stay until they end";
     "enable.ssl.certificate.verification": ALL, "certificates are always checked: name their authority with {ssl.ca.location}";
     "sasl.kerberos.kinit.cmd": ALL, "klamm runs no kinit: use {sasl.kerberos.keytab}";
+    "metadata.recovery.rebootstrap.trigger.ms": ALL, "leave it out: {bootstrap.servers} are asked again as soon as no broker of the cluster answers";
     "socket.timeout.ms": ALL, "use {request.timeout.ms}, in milliseconds";
     "topic.metadata.refresh.fast.interval.ms": ALL, "use {retry.backoff.ms}, in milliseconds";
     "statistics.interval.ms" "stats.cb" "metric.reporters" "metrics.num.samples" "metrics.recording.level" "metrics.sample.window.ms" "enable.metrics.push": ALL, "nothing is reported by itself: a producer's `metrics()` has counters, whenever it is called";

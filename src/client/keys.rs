@@ -152,6 +152,7 @@ keys! {
     "retry.backoff.ms": MS, "100", ALL, "First wait before asking again; doubles with each failure.";
     "retry.backoff.max.ms": MS, "1000", ALL, "Longest wait before asking again.";
     "metadata.max.age.ms" or "topic.metadata.refresh.interval.ms": Kind::Int(1, i32::MAX as i64), "300000", ALL, "When what is known of the cluster is asked for again.";
+    "metadata.recovery.strategy": Kind::Choice(&["rebootstrap"]), "rebootstrap", ALL, "What happens when no broker of the cluster answers, or one says so (KIP-899, KIP-1102): bootstrap.servers are asked again, their names looked up anew. Java's `none` would give up.";
     "allow.auto.create.topics": Kind::Bool, "true", &[Role::Producer, Role::Consumer], "Whether using a topic may create it, if the broker does so.";
     "acks" or "request.required.acks": Kind::Acks, "all", PRODUCER, "Who must have a record before it is acknowledged: all in-sync replicas, the leader (1), nobody (0); so many replicas, to brokers before 0.9.";
     "linger.ms" or "queue.buffering.max.ms": MS, "0", PRODUCER, "How long a batch waits for more records. With 0 a lone record leaves at once, and batches grow while requests are in flight.";

@@ -3,7 +3,8 @@
 //! A peer is a broker of the cluster (its id) or an address of the bootstrap list (negative). Each has at most one
 //! connection: `Idle` → `Connecting` → `Up`, and after a failure `Waiting` until it may be tried again. A request for a
 //! broker waits for that broker's connection and fails with it; a request for any broker waits until one is reached
-//! or its time is over. When no broker of the cluster answers, the bootstrap list is tried again (KIP-899).
+//! or its time is over. When no broker of the cluster answers, the bootstrap list is tried again (KIP-899); a
+//! cluster may ask for that, too (KIP-1102).
 //!
 //! Who is refused, by TLS or SASL, will be refused again: nobody waits for that. Requests fail at once when no broker is
 //! left to try, and for [`REFUSED_WAIT`], after which the next one may find the broker of another mind.
@@ -20,7 +21,7 @@ use super::sasl::{Credentials, Nonces};
 use super::{
     Answer, Backoff, Call, Cluster, Connection, Error, ErrorKind, Outgoing, Proof, Reply, Target, Time, Wish, earliest,
 };
-use crate::api::{Release, metadata};
+use crate::api::{ErrorCode, Release, metadata};
 use crate::frame::Frames;
 use crate::wire::Uuid;
 use bytes::Bytes;
@@ -552,6 +553,10 @@ impl<T> Network<T> {
                 let asked_for_all = result.as_ref().is_ok_and(|reply| reply.version < AskMetadata::MAY_LEAVE)
                     && !self.config.allow_auto_topic_creation;
                 match result.and_then(Reply::decode) {
+                    Ok(metadata::Response { error_code: ErrorCode::REBOOTSTRAP_REQUIRED, .. }) => {
+                        self.all_topics |= all;
+                        self.begin_at_bootstrap(now);
+                    }
                     Ok(response) => {
                         let mut cluster = self.cluster.updated(now, response, all);
                         if asked_for_all && !all {

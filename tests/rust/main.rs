@@ -1,6 +1,7 @@
 //! klamm's Rust tests, one binary, so that they are linked once.
 
 mod assignors;
+mod bootstrap;
 mod broker;
 mod conversion;
 mod hostile;

@@ -3,6 +3,7 @@
 use super::{Action, Network};
 use crate::engine::peer::{Link, Peer, PeerId};
 use crate::engine::{Cluster, Error, ErrorKind, Time};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl<T> Network<T> {
@@ -62,11 +63,38 @@ impl<T> Network<T> {
         }
     }
 
-    fn drop_peer(&mut self, now: Time, id: PeerId, error: &Error) {
+    /// Begins anew with the bootstrap list, as a broker or what stands before it asks for (KIP-1102): nobody who was reached
+    /// before is asked again. Topics stay as they were, without anybody who leads their partitions.
+    pub(super) fn begin_at_bootstrap(&mut self, now: Time) {
+        let error = Error::new(ErrorKind::Network, "the cluster asked to begin anew with bootstrap.servers");
+        self.cluster = Arc::new(Cluster { brokers: BTreeMap::new(), controller: -1, ..(*self.cluster).clone() });
+        self.cluster_changed = true;
+        // Of another cluster this says nothing.
+        self.features = -1;
+        // Whoever is left must not be asked before all are dropped.
+        self.asking = true;
+        let is_idle = |p: &Peer<T>| matches!(p.link, Link::Idle);
+        self.peers.retain(|id, p| id.node() < 0 || !is_idle(p));
+        let busy = self.peers.iter().filter(|(_, p)| !is_idle(p)).map(|(id, _)| *id);
+        for id in busy.collect::<Vec<_>>() {
+            match id {
+                PeerId::Bootstrap(_) => self.hang_up(now, id, &error),
+                _ => self.drop_peer(now, id, &error),
+            }
+        }
+        self.asking = false;
+        self.refresh_at = Some(now + self.metadata_backoff.next_wait());
+    }
+
+    fn hang_up(&mut self, now: Time, id: PeerId, error: &Error) {
         if let Some(Peer { link: Link::Connecting(c, _) | Link::Up(c, _), .. }) = self.peers.get(&id) {
             self.actions.push_back(Action::Close(*c));
         }
         self.lose(now, id, error);
+    }
+
+    fn drop_peer(&mut self, now: Time, id: PeerId, error: &Error) {
+        self.hang_up(now, id, error);
         self.peers.remove(&id);
     }
 }

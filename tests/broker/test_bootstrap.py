@@ -1,0 +1,52 @@
+"""Getting in again: a cluster that has moved to other addresses, or sends its clients back to the bootstrap list."""
+
+from __future__ import annotations
+
+import socket
+
+import klamm
+from klamm.testing import DevBroker
+from settled import until
+
+
+def free_port():
+    """A port that nobody has now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_a_cluster_that_moved_as_a_whole_is_found_by_the_bootstrap_list(style, tmp_path):
+    """KIP-899: every broker that is known is gone, and one of the addresses of the start leads to the new ones."""
+    later = free_port()
+    with DevBroker(brokers=2, data_dir=tmp_path) as before:
+        servers = f"{before.bootstrap_servers},127.0.0.1:{later}"
+        with klamm.Admin(servers) as admin:
+            admin.create_topics({"t": klamm.NewTopic(partitions=2)})
+        producer = style.producer(servers, delivery_timeout_ms=60_000, metadata_recovery_strategy="rebootstrap")
+        consumer = style.consumer(servers)
+        consumer.assign([klamm.TopicPartition("t", 0, 0)])
+        assert producer.send("t", b"before", partition=0).offset == 0
+        assert [record.value for record in consumer.poll(timeout=20)] == [b"before"]
+    with producer, consumer:
+        producer.send_nowait("t", b"between", partition=0)
+        with DevBroker(brokers=2, data_dir=tmp_path, port=later):
+            assert producer.send("t", b"after", partition=0).offset == 2
+            values = []
+            until(lambda: values.extend(r.value for r in consumer.poll(timeout=1)) or len(values) == 2)
+            assert values == [b"between", b"after"]
+
+
+def test_a_cluster_may_send_its_clients_back_to_the_bootstrap_list(style):
+    """KIP-1102."""
+    with DevBroker(brokers=2) as broker:
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics({"t": klamm.NewTopic(partitions=4)})
+        with style.producer(broker.bootstrap_servers, metadata_max_age_ms=200) as producer:
+            for partition in range(4):
+                producer.send("t", b"before", partition=partition)
+            broker.fail_next("Metadata", error="REBOOTSTRAP_REQUIRED", times=2)
+            asked = len(broker.requests("Metadata"))
+            until(lambda: len(broker.requests("Metadata")) > asked + 2)
+            for partition in range(4):
+                assert producer.send("t", b"after", partition=partition).offset == 1
