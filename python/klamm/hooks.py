@@ -179,14 +179,17 @@ class _HookedAsyncProducer(_Hooked):
         """Send a record; see `AsyncProducer.send`."""
         record = self._hooks.prepared(NewRecord(topic, *fields, **named))
         if self._needs_partition(record):
-            count = self._count(topic)
-            if count is None:
+            count, line = self._count(topic), self._line_here()  # type: ignore[attr-defined]
+            if count is None or line.is_finding(topic):
 
                 async def find(timeout: float) -> NewRecord:
-                    partitions = await self.partitions_for(topic, timeout)  # type: ignore[attr-defined]
-                    return self._placed(record, self._note_count(topic, partitions))
+                    count = self._count(topic)
+                    if count is None:
+                        partitions = await self.partitions_for(topic, timeout)  # type: ignore[attr-defined]
+                        count = self._note_count(topic, partitions)
+                    return self._placed(record, count)
 
-                return self._line_here().send_later(self, find)  # type: ignore[attr-defined, no-any-return]
+                return line.send_later(self, topic, find)  # type: ignore[no-any-return]
             record = self._placed(record, count)
         return super().send(*record)  # type: ignore[misc, no-any-return]
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Place: TypeAlias = "asyncio.Future[Pending[RecordMetadata]]"
 """A place in the line; its result is the Delivery of the record, once that is appended."""
 
+Unplaced: TypeAlias = "tuple[Place, float, Callable[[float], Awaitable[Sequence[Any]]]]"
+"""A record whose partition is not known yet: its place, until when it may wait, and what finds it."""
+
 AT_ONCE = 256
 """Records that are appended before the tasks of the program have their turn, so that a long line does not hold the loop."""
 
@@ -35,6 +38,8 @@ class Line:
         self._places: set[Place] = set()
         self._queue: deque[tuple[Place, float, Sequence[Any]]] = deque()
         self._appending: asyncio.Task[None] | None = None
+        # By topic, with the task that finds their partitions: one after the other, as they were sent.
+        self._unplaced: dict[str, tuple[deque[Unplaced], asyncio.Task[None]]] = {}
 
     def is_here(self) -> bool:
         """Whether it is of the loop that runs now."""
@@ -50,25 +55,20 @@ class Line:
         self._enqueue(producer, place, until, record)
         return self._acknowledgement(place)
 
+    def is_finding(self, topic: str) -> bool:
+        """Whether records of a topic wait for their partitions, which later ones must not overtake."""
+        return topic in self._unplaced and self.is_here()
+
     def send_later(
-        self, producer: AsyncProducer, find: Callable[[float], Awaitable[Sequence[Any]]]
+        self, producer: AsyncProducer, topic: str, find: Callable[[float], Awaitable[Sequence[Any]]]
     ) -> asyncio.Task[RecordMetadata]:
         """Queue a record up that `find` gives, within the seconds that it is called with."""
         place, until = self._join(producer)
-
-        async def queue_up() -> None:
-            try:
-                record = await find(max(until - time.monotonic(), 0))
-            except asyncio.CancelledError:
-                place.cancel()
-                raise
-            except Exception as error:  # noqa: BLE001 - whoever awaits the record hears of it
-                _refuse(producer, place, error)
-            else:
-                self._enqueue(producer, place, until, record)
-
-        finding = self._loop.create_task(queue_up())
-        place.add_done_callback(lambda _: finding.cancel())
+        if topic not in self._unplaced:
+            records: deque[Unplaced] = deque()
+            self._unplaced[topic] = records, self._loop.create_task(self._find(producer, topic, records))
+        self._unplaced[topic][0].append((place, until, find))
+        place.add_done_callback(lambda _: self._end_unwanted(topic))
         return self._acknowledgement(place)
 
     def waiting(self) -> list[Place]:
@@ -93,6 +93,31 @@ class Line:
         task = self._loop.create_task(acknowledged())
         task.add_done_callback(lambda _: place.cancel())  # not in the task: one that is cancelled early never runs
         return task
+
+    async def _find(self, producer: AsyncProducer, topic: str, records: deque[Unplaced]) -> None:
+        try:
+            while records:
+                place, until, find = records[0]
+                if not place.done():
+                    try:
+                        record = await find(max(until - time.monotonic(), 0))
+                    except Exception as error:  # noqa: BLE001 - whoever awaits the record hears of it
+                        _refuse(producer, place, error)
+                    else:
+                        self._enqueue(producer, place, until, record)
+                records.popleft()
+        finally:
+            if self._unplaced.get(topic, (None,))[0] is records:
+                del self._unplaced[topic]
+            for place, _, _ in records:
+                place.cancel()
+
+    def _end_unwanted(self, topic: str) -> None:
+        """End the search for the partitions of a topic if nobody waits for it any more."""
+        records, finding = self._unplaced.get(topic, ((), None))
+        if finding is not None and all(place.done() for place, _, _ in records):
+            del self._unplaced[topic]  # at once: what is sent from now on begins anew
+            finding.cancel()
 
     async def _append(self, producer: AsyncProducer) -> None:
         done = 0

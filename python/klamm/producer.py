@@ -272,6 +272,14 @@ class AsyncProducer(_Producer):
             )
         return None if end is None else max(end - time.monotonic(), 0)
 
+    async def _in_turn(self) -> None:
+        """Wait until the records that queued up before are appended, so that a bulk call does not overtake them."""
+        if self._line is not None and self._line.is_queued():
+            try:
+                await self._lined_up("room in the buffer", self._max_block)
+            except KafkaTimeoutError:
+                raise self._no_room() from None
+
     def _abandon_line(self) -> None:
         """Fail the records in line: they are of a transaction that is aborted."""
         for place in [] if self._line is None else self._line.waiting():
@@ -314,6 +322,7 @@ class AsyncProducer(_Producer):
         """Send many records in one call; what goes wrong reaches `on_error` and `flush`."""
         values, keys = sequences(values, keys)
         done = 0
+        await self._in_turn()
         while (done := self._send_values(topic, values, keys, partition, done)) < len(values):
             await self._for_room(done)
         self._failures(False)
@@ -321,6 +330,7 @@ class AsyncProducer(_Producer):
     async def send_arrow(self, topic: str | None, data: Any) -> int:
         """Send the rows of Arrow data, and return how many, as `Producer.send_arrow`."""
         rows = ArrowRows(data)
+        await self._in_turn()
         while not self._send_rows(topic, rows):
             await self._for_room(rows.sent)
         self._failures(False)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["HeadersLike", "OffsetAndMetadata", "Record", "RecordMetadata", "Records", "TopicPartition"]
 
 HeadersLike: TypeAlias = "Sequence[tuple[str, Buffer | None]] | Mapping[str, Buffer | None]"
-"""The headers of a record to send: pairs, as their keys may repeat, or a dict."""
+"""The headers of a record to send: pairs, as their keys may repeat, or a dict or another mapping."""
 
 Sequence.register(Records)
 

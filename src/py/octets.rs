@@ -4,7 +4,7 @@
 
 use super::error::argument;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyMemoryView, PyString, PyTuple};
 
 /// A bytes-like argument.
 pub(super) enum Octets<'a, 'py> {
@@ -90,7 +90,7 @@ impl Timestamp {
 /// A header as the client takes it.
 pub(super) type Header<'a> = (&'a str, Option<&'a [u8]>);
 
-/// The headers of a record: pairs of text and bytes, or a dict of them.
+/// The headers of a record: pairs of text and bytes, or a dict or another mapping of them.
 pub(super) struct Headers<'py>(Vec<(Bound<'py, PyString>, Option<Bound<'py, PyBytes>>)>);
 
 impl<'py> Headers<'py> {
@@ -104,9 +104,14 @@ impl<'py> Headers<'py> {
     }
 
     fn read(value: &Bound<'py, PyAny>) -> PyResult<Self> {
-        let pairs = match value.cast::<PyDict>() {
-            Ok(dict) => dict.items().into_any(),
-            Err(_) => value.clone(),
+        let pairs = if let Ok(dict) = value.cast::<PyDict>() {
+            dict.items().into_any()
+        } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+            value.clone() // what there is mostly: asking for another mapping is slow
+        } else if let Ok(mapping) = value.cast::<PyMapping>() {
+            mapping.items()?.into_any()
+        } else {
+            value.clone()
         };
         let items = pairs.try_iter().map_err(|_| wrong(value))?;
         items.map(|pair| Self::pair(&pair?)).collect::<PyResult<_>>().map(Self)

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import gc
 
+import pyarrow as pa
 import pytest
 
 import klamm
@@ -308,6 +309,24 @@ def test_a_flush_covers_records_that_wait_their_turn(one_topic, config):
     asyncio.run(main())
 
 
+def test_first_records_of_a_topic_keep_their_order_whoever_hears_of_its_partitions_first(one_topic):
+    async def main():
+        async with klamm.AsyncProducer(one_topic.bootstrap_servers, partitioner=lambda *_: 0) as producer:
+            ask, turns = producer.partitions_for, iter(range(9, 0, -1))
+
+            async def ask_first_and_hear_last(topic, timeout=None):
+                partitions = await ask(topic, timeout)
+                for _ in range(next(turns)):
+                    await asyncio.sleep(0)
+                return partitions
+
+            producer.partitions_for = ask_first_and_hear_last
+            await asyncio.gather(*(producer.send("t", value(i)) for i in range(9)))
+
+    asyncio.run(main())
+    assert in_log(one_topic) == list(range(9))
+
+
 @IN_LINE
 def test_a_commit_covers_records_that_wait_their_turn(one_topic, config):
     async def main():
@@ -330,6 +349,21 @@ def test_a_close_covers_records_that_wait_their_turn(one_topic, config):
 
     assert asyncio.run(main()) == list(range(40))
     assert in_log(one_topic) == list(range(40))
+
+
+@pytest.mark.parametrize("bulk", ["send_many", "send_arrow"])
+def test_bulk_calls_do_not_overtake_records_that_wait_their_turn(one_topic, bulk):
+    async def main():
+        async with klamm.AsyncProducer(one_topic.bootstrap_servers, buffer_memory=5_000) as producer:
+            await producer.send("t", value(0))
+            one_topic.fault("Produce", "delay", seconds=0.3)
+            sends = [producer.send("t", value(i)) for i in range(1, 20)]
+            values = [value(i) for i in range(20, 23)]
+            await getattr(producer, bulk)("t", values if bulk == "send_many" else pa.table({"value": values}))
+            await asyncio.gather(*sends)
+
+    asyncio.run(main())
+    assert in_log(one_topic) == list(range(23))
 
 
 def test_an_abort_ends_records_that_wait_their_turn(one_topic):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 
 import pytest
 
@@ -46,10 +47,10 @@ def test_what_was_sent_is_what_arrives(style, broker, topic):
         producer.send(topic, b"value", key=b"key", headers=headers, timestamp_ms=5)
         producer.send(topic, None, key=b"")
         producer.send(topic, b"", key=None, headers={"a": b"b"})
-        producer.send(topic, bytearray(b"array"), key=memoryview(b"view"))
+        producer.send(topic, bytearray(b"array"), key=memoryview(b"view"), headers=MappingProxyType({"c": None}))
     records = read(broker.bootstrap_servers, topic)
     assert [(r.key, r.value) for r in records] == [(b"key", b"value"), (b"", None), (None, b""), (b"view", b"array")]
-    assert [r.headers for r in records] == [headers, [], [("a", b"b")], []]
+    assert [r.headers for r in records] == [headers, [], [("a", b"b")], [("c", None)]]
     assert records[0].timestamp_ms == 5
 
 
