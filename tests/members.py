@@ -94,6 +94,7 @@ class KafkaPython:
     """A kafka-python consumer."""
 
     def __init__(self, broker, group, topic, **config):
+        self.meanwhile = []
         self.consumer = kafka.KafkaConsumer(
             topic,
             bootstrap_servers=broker.bootstrap_servers,
@@ -107,13 +108,21 @@ class KafkaPython:
 
     def poll(self):
         found = self.consumer.poll(timeout_ms=100)
-        return [record.value for records in found.values() for record in records]
+        before, self.meanwhile = self.meanwhile, []
+        return before + [record.value for records in found.values() for record in records]
 
     def partitions(self):
         return {place.partition for place in self.consumer.assignment()}
 
     def commit(self):
-        self.consumer.commit()
+        # With `cooperative-sticky` it may join once more when everybody has a share already, and refuses until it polls.
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self.consumer.commit()
+            except kafka.errors.RebalanceInProgressError:
+                assert time.monotonic() < deadline
+                self.meanwhile = self.poll()
 
     def close(self):
         self.consumer.close()

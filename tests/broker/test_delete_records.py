@@ -48,3 +48,58 @@ def test_a_topic_that_is_only_compacted_refuses(broker, topic):
         admin.create_topics({topic: klamm.NewTopic(configs={"cleanup.policy": "compact"})})
         with pytest.raises(klamm.errors.PolicyViolationError):
             admin.delete_records({klamm.TopicPartition(topic, 0): 0})
+
+
+@pytest.fixture
+def overtaken(broker, topic):
+    """Makes a reader at the second of twenty records, fetched one by one, when the first fifteen are deleted."""
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic()})
+    with klamm.Producer(broker.bootstrap_servers, batch_size=128) as producer:
+        for n in range(20):
+            producer.send(topic, b"%d" % n).result(timeout=20)
+
+    def start(reset):
+        one_by_one = {"fetch_max_bytes": 1, "max_partition_fetch_bytes": 1, "queued_max_bytes": 1}
+        consumer = klamm.Consumer(broker.bootstrap_servers, auto_offset_reset=reset, **one_by_one)
+        consumer.assign([klamm.TopicPartition(topic, 0, 0)])
+        records = iter(consumer)
+        assert next(records).value == b"0"
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.delete_records({klamm.TopicPartition(topic, 0): 15})
+        return consumer, (int(record.value) for record in records)
+
+    return start
+
+
+def test_a_reader_of_what_is_deleted_goes_on_with_what_is_left(overtaken):
+    consumer, values = overtaken("earliest")
+    with consumer:
+        found = []
+        while not found or found[-1] < 19:
+            found.append(next(values))
+    before = [value for value in found if value < 15]
+    assert before == list(range(1, 1 + len(before))), "what was fetched already is still given out"
+    assert len(before) < 14
+    assert found[len(before) :] == list(range(15, 20))
+
+
+def test_a_reader_of_what_is_deleted_goes_to_the_end_if_so_wanted(overtaken, broker, topic):
+    consumer, values = overtaken("latest")
+    with consumer, klamm.Producer(broker.bootstrap_servers) as producer:
+        while consumer.position(klamm.TopicPartition(topic, 0), timeout=20) < 20:
+            for record in consumer.poll(0.1):
+                assert int(record.value) < 14
+        producer.send(topic, b"20").result(timeout=20)
+        assert next(values) == 20
+
+
+def test_a_reader_of_what_is_deleted_is_told_if_so_wanted(overtaken, topic):
+    consumer, values = overtaken("none")
+    with consumer:
+        with pytest.raises(klamm.errors.OffsetOutOfRangeError) as caught:
+            max(values)  # reads on until it cannot
+        assert (caught.value.topic, caught.value.partition) == (topic, 0)
+        assert "seek" in caught.value.hint
+        consumer.seek_to_beginning()
+        assert next(iter(consumer)).value == b"15"

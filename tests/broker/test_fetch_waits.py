@@ -1,0 +1,78 @@
+"""How long a broker holds an answer back: `fetch_min_bytes` and `fetch_max_wait_ms`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import klamm
+from klamm.testing import DevBroker
+from settled import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Broker
+
+WAIT_S = 20
+LARGE = b"v" * 5000
+MORE_THAN_SMALL, LONG_MS = 2000, 25_000
+
+
+@pytest.fixture
+def dev() -> Iterator[DevBroker]:
+    """A dev broker of its own, whose requests are looked at."""
+    with DevBroker() as broker:
+        yield broker
+
+
+def made(servers: str, topic: str) -> klamm.TopicPartition:
+    with klamm.Admin(servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic()})
+    return klamm.TopicPartition(topic, 0, 0)
+
+
+def test_few_bytes_wait_for_more(broker: Broker, topic: str):
+    servers = broker.bootstrap_servers
+    place = made(servers, topic)
+    with (
+        klamm.Producer(servers) as producer,
+        klamm.Consumer(servers, fetch_min_bytes=MORE_THAN_SMALL, fetch_max_wait_ms=LONG_MS) as consumer,
+    ):
+        consumer.assign([place])
+        assert not consumer.poll(0.3)  # it asks, and is not answered
+        producer.send(topic, b"small").result(WAIT_S)
+        assert not consumer.poll(0.3)
+        producer.send(topic, LARGE).result(WAIT_S)
+        assert [record.value for record in consumer.poll(WAIT_S)] == [b"small", LARGE]
+
+
+def test_few_bytes_wait_no_longer_than_they_may(broker: Broker, topic: str):
+    servers = broker.bootstrap_servers
+    place = made(servers, topic)
+    with (
+        klamm.Producer(servers) as producer,
+        klamm.Consumer(servers, fetch_min_bytes=MORE_THAN_SMALL, fetch_max_wait_ms=100) as consumer,
+    ):
+        consumer.assign([place])
+        producer.send(topic, b"small").result(WAIT_S)
+        assert [record.value for record in consumer.poll(WAIT_S)] == [b"small"]
+
+
+def test_a_reader_asks_again_when_the_broker_had_nothing_for_as_long_as_it_may_wait(dev: DevBroker):
+    place = made(dev.bootstrap_servers, "t")
+    with klamm.Consumer(dev.bootstrap_servers, fetch_max_wait_ms=20, client_id="hasty") as hasty:
+        hasty.assign([place])
+        until(lambda: hasty.poll(0.1) or asked(dev, "hasty") > 5)
+        with klamm.Consumer(dev.bootstrap_servers, fetch_max_wait_ms=LONG_MS, client_id="patient") as patient:
+            patient.assign([place])
+            until(lambda: patient.poll(0.1) or asked(dev, "patient"))
+            before = asked(dev, "hasty")
+            until(lambda: hasty.poll(0.1) or asked(dev, "hasty") > before + 5)
+            assert asked(dev, "patient") == 1
+
+
+def asked(dev: DevBroker, client_id: str) -> int:
+    """How often a client fetched."""
+    return sum(request.client_id == client_id for request in dev.requests("Fetch"))
