@@ -109,6 +109,28 @@ def numbers_by_partition(cluster, topic, **config):
     return found
 
 
+def numbers_as_librdkafka_reads_them(cluster, topic):
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    reader = confluent_kafka.Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "nobody", "check.crcs": True}
+    )
+    found = {number: [] for number in range(PARTITIONS)}
+    try:
+        places = [confluent_kafka.TopicPartition(topic, number, 0) for number in found]
+        reader.assign(places)
+        left = sum(reader.get_watermark_offsets(place, timeout=20)[1] for place in places)
+        while left > 0:
+            records = reader.consume(min(left, 100_000), timeout=20)
+            assert records, f"{left} records are not read"
+            left -= len(records)
+            for record in records:
+                assert record.error() is None, record.error()
+                found[record.partition()].append(int(record.value()))
+    finally:
+        reader.close()
+    return found
+
+
 def test_readers_are_sent_to_their_rack_as_by_the_dev_broker(cluster, topic):
     found = reading_by_rack(cluster.bootstrap_servers, topic)
     served = (0, True, False)
@@ -136,9 +158,10 @@ def test_a_million_records_survive_a_node_that_is_killed_and_returns(cluster, to
         outage.end()
         producer.flush(120)
         assert producer.metrics().topics[topic].retries > 0, "the outage was not noticed"
-    found = numbers_by_partition(cluster, topic)
-    for partition in range(PARTITIONS):
-        assert found[partition] == list(range(partition, RECORDS, PARTITIONS))
+    expected = {partition: list(range(partition, RECORDS, PARTITIONS)) for partition in range(PARTITIONS)}
+    assert numbers_by_partition(cluster, topic) == expected
+    # What klamm misunderstood while writing it might misunderstand while reading.
+    assert numbers_as_librdkafka_reads_them(cluster, topic) == expected
     cluster.wait_for(2, 3)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -15,6 +16,9 @@ import pytest
 import klamm
 from klamm.errors import ForkedClientError
 from klamm.testing import DevBroker
+from settled import wait_until_settled
+
+pyarrow = pytest.importorskip("pyarrow")
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 
@@ -56,11 +60,14 @@ def clients(broker, topic):
 def test_every_call_on_a_client_of_the_parent_raises_in_the_child(clients, topic):
     producer, consumer, admin, delivery = clients
     place = klamm.TopicPartition(topic, 0)
+    table = pyarrow.table({"value": [b"v"]})
     calls = {
         "send": lambda: producer.send(topic, b"v"),
         "send_nowait": lambda: producer.send_nowait(topic, b"v"),
         "send_many": lambda: producer.send_many(topic, [b"v"]),
+        "send_arrow": lambda: producer.send_arrow(topic, table),
         "flush": producer.flush,
+        "metrics": producer.metrics,
         "producer.partitions_for": lambda: producer.partitions_for(topic),
         "result": delivery.result,
         "done": delivery.done,
@@ -76,15 +83,72 @@ def test_every_call_on_a_client_of_the_parent_raises_in_the_child(clients, topic
         "create_topics": lambda: admin.create_topics({"x": klamm.NewTopic()}),
     }
 
-    def work():
-        for name, call in calls.items():
-            with pytest.raises(ForkedClientError) as caught:
-                call()
-            assert "fork" in str(caught.value), name
-            assert caught.value.hint, name
-
-    in_child(work)
+    in_child(lambda: all_raise(calls))
     assert producer.send(topic, b"the parent goes on").result(20).offset == 1
+
+
+def all_raise(calls):
+    for name, call in calls.items():
+        with pytest.raises(ForkedClientError) as caught:
+            call()
+        assert "fork" in str(caught.value), name
+        assert caught.value.hint, name
+
+
+def test_a_transaction_of_the_parent_raises_in_the_child_and_goes_on_in_the_parent(broker, topic):
+    place = klamm.TopicPartition(topic, 0)
+    with klamm.Producer(broker.bootstrap_servers, transactional_id=f"tx-{topic}") as producer:
+        with producer.transaction() as tx:
+            tx.send(topic, b"before").result(20)
+            calls = {
+                "send": lambda: tx.send(topic, b"v"),
+                "send_arrow": lambda: tx.send_arrow(topic, pyarrow.table({"value": [b"v"]})),
+                "commit_offsets": lambda: tx.commit_offsets(klamm.GroupMetadata("g"), {place: 1}),
+                "commit": tx.commit,
+                "abort": tx.abort,
+                "init_transactions": producer.init_transactions,
+                "another": producer.transaction().__enter__,
+                "metrics": producer.metrics,
+            }
+            in_child(lambda: all_raise(calls))
+            tx.send_nowait(topic, b"after")
+        with producer.transaction() as tx:
+            tx.send_nowait(topic, b"another")
+    wait_until_settled(broker.bootstrap_servers, topic)
+    table = klamm.read_table(broker.bootstrap_servers, topic, columns=["value"], isolation_level="read_committed")
+    assert table["value"].to_pylist() == [b"before", b"after", b"another"]
+
+
+def test_an_async_producer_of_the_parent_raises_in_the_child_and_goes_on_in_the_parent(broker, topic):
+    async def live():
+        async with klamm.AsyncProducer(broker.bootstrap_servers) as producer:
+            delivery = producer.send_nowait(topic, b"before")
+            await delivery
+
+            async def await_(make):
+                return await make()
+
+            asynchronous = {
+                "send": lambda: producer.send(topic, b"v"),
+                "send_many": lambda: producer.send_many(topic, [b"v"]),
+                "send_arrow": lambda: producer.send_arrow(topic, pyarrow.table({"value": [b"v"]})),
+                "flush": producer.flush,
+                "partitions_for": lambda: producer.partitions_for(topic),
+                "delivery": lambda: delivery,
+            }
+            calls = {"send_nowait": lambda: producer.send_nowait(topic, b"v"), "metrics": producer.metrics}
+
+            def work():
+                # The child has no thread but this one, which is in the midst of the parent's loop.
+                asyncio._set_running_loop(None)
+                for name, make in asynchronous.items():
+                    calls[name] = lambda make=make: asyncio.run(await_(make))
+                all_raise(calls)
+
+            in_child(work)
+            return await producer.send(topic, b"the parent goes on")
+
+    assert asyncio.run(live()).offset == 1
 
 
 def test_a_child_can_close_and_drop_what_it_inherited(clients):

@@ -8,6 +8,8 @@ import pytest
 
 import klamm
 from klamm.errors import ArgumentError, ConfigError
+from klamm.testing import DevBroker
+from settled import until
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
@@ -55,6 +57,34 @@ def test_uniform_sticks_to_a_partition_for_a_batch_and_reaches_all(broker, wide)
     counts = places(broker, wide)
     assert len(counts) == PARTITIONS
     assert max(counts.values()) < 5 * min(counts.values())
+
+
+@pytest.mark.parametrize("adapts", [True, False])
+def test_a_node_that_is_slow_gets_less_of_what_may_go_anywhere(style, adapts):
+    """KIP-794: the more batches wait for a partition, the less often it has its turn."""
+    slow = 2
+    with DevBroker(brokers=2) as broker:
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics({"t": klamm.NewTopic(partitions=4, replication_factor=1)})
+            leaders = [partition.leader for partition in admin.describe_topics(["t"])["t"].partitions]
+        assert sorted(leaders) == [1, 1, slow, slow]
+        config = {"batch_size": 1_000, "partitioner_adaptive_partitioning_enable": adapts}
+        with style.producer(broker.bootstrap_servers, max_in_flight_requests_per_connection=1, **config) as producer:
+            for number in range(4):
+                producer.send_nowait("t", b"the topic is known", partition=number)
+            producer.flush()
+            broker.fault("Produce", "delay", seconds=0.02, times=None, node=slow)
+            for _ in range(100):
+                # At most fifty batches wait.
+                until(lambda: producer.client.metrics().outstanding < 450)
+                for _ in range(50):
+                    producer.send_nowait("t", b"x" * 90)
+            producer.flush()
+            broker.clear_faults()
+        table = klamm.read_table(broker.bootstrap_servers, "t", columns=["partition"])
+    counts = Counter(leaders[partition] for partition in table["partition"].to_pylist())
+    share = counts[slow] / table.num_rows
+    assert share < 0.35 if adapts else 0.4 < share < 0.6, counts
 
 
 def test_a_function_chooses(style, broker, wide):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 
@@ -39,6 +40,24 @@ def test_a_record_is_acknowledged_with_its_place(style, broker, topic):
         second = producer.send(topic, b"two")
     assert (first.topic, first.partition, first.offset, first.timestamp_ms) == (topic, 0, 0, 1_700_000_000_000)
     assert (second.offset, second.timestamp_ms > 1_700_000_000_000) == (1, True)
+
+
+@pytest.mark.parametrize(("kind", "number"), [("CreateTime", 0), ("LogAppendTime", 1)])
+def test_an_acknowledgement_has_the_time_that_readers_see(style, broker, topic, kind, number):
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=1, configs={"message.timestamp.type": kind})})
+    began = time.time_ns() // 1_000_000
+    with style.producer(broker.bootstrap_servers, linger_ms=20) as producer:
+        alone = producer.send(topic, b"v", timestamp_ms=5)
+        waiting = [producer.send_nowait(topic, b"v", timestamp_ms=5) for _ in range(10)]
+        producer.flush()
+        told = [alone, *(style.wait(delivery) for delivery in waiting if delivery is not None)]
+    records = read(broker.bootstrap_servers, topic)
+    assert len(records) == 11
+    assert {record.timestamp_type for record in records} == {number}
+    seen = {record.offset: record.timestamp_ms for record in records}
+    assert all(seen[metadata.offset] == metadata.timestamp_ms for metadata in told)
+    assert all(at == 5 if kind == "CreateTime" else began - 1 <= at < began + 60_000 for at in seen.values())
 
 
 def test_what_was_sent_is_what_arrives(style, broker, topic):

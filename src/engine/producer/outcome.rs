@@ -73,10 +73,10 @@ impl<D> Producer<D> {
     fn note_response(&mut self, now: Time, node: i32, response: &produce::Response) {
         if response.throttle_time_ms > 0 {
             let wait = Duration::from_millis(response.throttle_time_ms.unsigned_abs().into());
-            self.throttled.insert(node, now + wait);
+            // What other answers say that were under way does not shorten it.
+            let until = self.throttled.entry(node).or_insert(now);
+            *until = (*until).max(now + wait);
             self.brokers.entry(node).or_default().throttled += wait;
-        } else {
-            self.throttled.remove(&node);
         }
         let mut moved = Vec::new();
         for t in &response.responses {

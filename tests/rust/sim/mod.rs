@@ -17,7 +17,7 @@ use klamm::api::{
     heartbeat, init_producer_id, join_group, list_offsets, offset_commit, offset_fetch, produce, share_group_heartbeat,
     sync_group,
 };
-use klamm::broker::{Cluster, Connection, Node, Options, Output};
+use klamm::broker::{self, Cluster, Connection, Fault, Node, Options, Output};
 use klamm::compress::Compression;
 use klamm::engine::consumer::{ConsumerConfig, Reset};
 use klamm::engine::producer::{NewRecord, Partitioner, ProducerConfig};
@@ -30,6 +30,8 @@ use std::time::Duration;
 
 const NODES: i32 = 3;
 const PARTITIONS: i32 = 3;
+const SHORT_THROTTLE: Duration = Duration::from_millis(20);
+const LONG_THROTTLE: Duration = Duration::from_millis(700);
 
 /// The scenarios to play: `default` many, unless the environment says otherwise.
 fn seeds(default: u64) -> Range<u64> {
@@ -134,6 +136,15 @@ impl World {
             coordinated: "tx",
             look_every: Duration::from_millis(5),
             down: None,
+        }
+    }
+
+    /// Has brokers say after some of their answers to Produce that they want to be left alone for a while (KIP-219).
+    fn throttle(&mut self) {
+        for (i, by) in [SHORT_THROTTLE, LONG_THROTTLE].into_iter().enumerate() {
+            let (api, seed) = (Some(produce::API.key), self.seed + i as u64);
+            let always = Fault::always(broker::Action::Throttle(by));
+            self.cluster.fault(Fault { api, probability: 0.1, seed, ..always });
         }
     }
 

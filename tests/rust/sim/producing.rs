@@ -1,6 +1,6 @@
 //! Producing without transactions, and reading it back.
 
-use super::{PARTITIONS, World, consumer_config, producer_config, record, seeds};
+use super::{LONG_THROTTLE, PARTITIONS, SHORT_THROTTLE, World, consumer_config, producer_config, record, seeds};
 use klamm::api::ErrorCode;
 use klamm::engine::consumer::{Consumer, ConsumerConfig};
 use klamm::engine::producer::{Producer, ProducerConfig};
@@ -26,6 +26,23 @@ struct Plan {
     is_troubled: bool,
     /// The topic's limit, which one record in 37 does not keep.
     max_message_bytes: Option<usize>,
+    /// Whether brokers ask to be left alone now and then.
+    is_throttled: bool,
+}
+
+impl Plan {
+    /// Nothing but what happens in all scenarios.
+    fn plain(config: ProducerConfig, count: u32) -> Self {
+        Self { config, count, is_troubled: false, max_message_bytes: None, is_throttled: false }
+    }
+}
+
+/// A broker that asked to be left alone: until when, what its figures were then.
+#[derive(Default)]
+struct Quiet {
+    until: Time,
+    throttled: Duration,
+    requests: u64,
 }
 
 /// What one scenario did: the log of each partition as a reader saw it, and each record's outcome.
@@ -34,6 +51,10 @@ struct Story {
     outcomes: HashMap<u32, Outcome>,
     sent: u32,
     read_offsets: BTreeMap<i32, Vec<i64>>,
+    /// The most requests that were under way to one broker.
+    most_in_flight: u64,
+    /// How long brokers asked to be left alone, all together.
+    throttled: Duration,
 }
 
 impl Story {
@@ -54,12 +75,11 @@ impl Story {
 
 /// Produces `count` records through links that break, then reads everything through links that break.
 fn tell(seed: u64, idempotent: bool, count: u32) -> Story {
-    let config = producer_config(idempotent, seed);
-    tell_of(seed, Plan { config, count, is_troubled: false, max_message_bytes: None })
+    tell_of(seed, Plan::plain(producer_config(idempotent, seed), count))
 }
 
 fn tell_of(seed: u64, plan: Plan) -> Story {
-    let Plan { config, count, is_troubled, max_message_bytes } = plan;
+    let Plan { config, count, is_troubled, max_message_bytes, is_throttled } = plan;
     let mut world = World::new(seed, 40 + seed % 60);
     world.mute_one_in = if seed.is_multiple_of(3) { 50 } else { 0 };
     world.twice_one_in = if seed.is_multiple_of(5) { 50 } else { 0 };
@@ -68,13 +88,25 @@ fn tell_of(seed: u64, plan: Plan) -> Story {
     if let Some(limit) = max_message_bytes {
         world.create_topic("max.message.bytes", limit.to_string());
     }
+    if is_throttled {
+        world.throttle();
+    }
     let mut writer = world.client(Producer::<u32>::new(config));
     // Few bytes at a time: more answers under way when a leader moves.
     let max_partition_bytes = if is_troubled { 200 } else { 2000 };
     let reader = ConsumerConfig { max_partition_bytes, ..consumer_config(false) };
     let mut reader = world.client(Consumer::<u32>::new(reader));
-    let mut story = Story { log: BTreeMap::new(), outcomes: HashMap::new(), sent: 0, read_offsets: BTreeMap::new() };
+    let mut story = Story {
+        log: BTreeMap::new(),
+        outcomes: HashMap::new(),
+        sent: 0,
+        read_offsets: BTreeMap::new(),
+        most_in_flight: 0,
+        throttled: Duration::ZERO,
+    };
     let mut next_send = Time(0);
+    // What has happened since it was looked at last happened then.
+    let (mut left_alone, mut looked) = (BTreeMap::<i32, Quiet>::new(), Time(0));
     let settled = world.play(&mut writer, &mut reader, Duration::from_secs(600), |world, writer, _| {
         while story.sent < count && next_send <= world.now {
             let mut value = story.sent.to_be_bytes().to_vec();
@@ -99,6 +131,20 @@ fn tell_of(seed: u64, plan: Plan) -> Story {
                 assert!(before.is_none(), "seed {seed}: record {} has two outcomes: {before:?}, {outcome:?}", d.ticket);
             }
         }
+        let brokers = writer.role.metrics().brokers;
+        for (node, b) in &brokers {
+            story.most_in_flight = story.most_in_flight.max(b.in_flight);
+            let quiet = left_alone.entry(*node).or_default();
+            assert!(looked >= quiet.until || b.requests == quiet.requests, "seed {seed}: {node} is not left alone");
+            if b.throttled > quiet.throttled {
+                // Of two answers at once the longer one counts.
+                let is_long = b.throttled - quiet.throttled >= LONG_THROTTLE;
+                quiet.until = quiet.until.max(looked + if is_long { LONG_THROTTLE } else { SHORT_THROTTLE });
+            }
+            (quiet.throttled, quiet.requests) = (b.throttled, b.requests);
+        }
+        story.throttled = brokers.values().map(|b| b.throttled).sum();
+        looked = world.now;
         story.sent == count && writer.role.outstanding() == 0
     });
     assert!(settled, "seed {seed}: {} records have no outcome", writer.role.outstanding());
@@ -160,13 +206,7 @@ fn a_flush_covers_records_whose_topic_was_not_known_yet() {
 #[test]
 fn with_idempotence_every_acknowledged_record_is_in_the_log_once_and_in_order() {
     for seed in seeds(SEEDS) {
-        let story = tell(seed, true, 120);
-        assert_eq!(story.failures().count(), 0, "seed {seed}: nothing may fail within the delivery timeout");
-        for (partition, log) in &story.log {
-            assert!(log.is_sorted_by(|a, b| a < b), "seed {seed}: partition {partition} holds {log:?}");
-        }
-        let logged: usize = story.log.values().map(Vec::len).sum();
-        assert_eq!(logged, story.sent as usize, "seed {seed}");
+        is_there_once_and_in_order(seed, &tell(seed, true, 120));
     }
 }
 
@@ -180,7 +220,7 @@ fn records_that_expire_or_are_too_large_have_one_outcome_and_are_in_the_log_once
             linger: Duration::from_millis(20 * (seed % 3)),
             ..producer_config(true, seed)
         };
-        let story = tell_of(seed, Plan { config, count: 240, is_troubled: false, max_message_bytes: Some(200) });
+        let story = tell_of(seed, Plan { max_message_bytes: Some(200), ..Plan::plain(config, 240) });
         for (partition, log) in &story.log {
             assert!(log.is_sorted_by(|a, b| a < b), "seed {seed}: partition {partition} holds {log:?}");
         }
@@ -210,6 +250,78 @@ fn without_idempotence_every_acknowledged_record_is_in_the_log_at_least_once() {
     }
 }
 
+/// Checks what idempotence promises, and that nothing failed.
+fn is_there_once_and_in_order(seed: u64, story: &Story) {
+    assert_eq!(story.failures().count(), 0, "seed {seed}: nothing may fail within the delivery timeout");
+    for (partition, log) in &story.log {
+        assert!(log.is_sorted_by(|a, b| a < b), "seed {seed}: partition {partition} holds {log:?}");
+    }
+    let logged: usize = story.log.values().map(Vec::len).sum();
+    assert_eq!(logged, story.sent as usize, "seed {seed}");
+}
+
+/// Of each seed a story in which many records come at once, so that as many requests are under way as may be.
+fn tell_with(seed: u64, idempotent: bool, max_in_flight: usize, is_throttled: bool) -> Story {
+    let config = ProducerConfig { max_in_flight, batch_size: 130, ..producer_config(idempotent, seed) };
+    let story = tell_of(seed, Plan { is_throttled, ..Plan::plain(config, 120) });
+    let most = story.most_in_flight;
+    assert!(most <= max_in_flight as u64, "seed {seed}: {most} requests were under way, not {max_in_flight} at most");
+    story
+}
+
+#[test]
+fn with_any_number_of_requests_under_way_idempotence_keeps_records_once_and_in_order() {
+    for max_in_flight in [1, 2] {
+        let mut reached = 0;
+        for seed in seeds(SEEDS) {
+            let story = tell_with(seed, true, max_in_flight, false);
+            is_there_once_and_in_order(seed, &story);
+            reached = reached.max(story.most_in_flight);
+        }
+        assert_eq!(reached, max_in_flight as u64, "so many requests were never under way");
+    }
+}
+
+#[test]
+fn without_idempotence_more_than_five_requests_may_be_under_way_and_nothing_acknowledged_is_lost() {
+    let mut reached = 0;
+    for seed in seeds(SEEDS) {
+        let story = tell_with(seed, false, 20, false);
+        for (record, partition, _) in story.acknowledged() {
+            let log = story.log.get(&partition).map(Vec::as_slice).unwrap_or_default();
+            assert!(log.contains(&record), "seed {seed}: record {record} is not in partition {partition}: {log:?}");
+        }
+        reached = reached.max(story.most_in_flight);
+    }
+    let played = seeds(SEEDS).count();
+    assert!(played < 100 || reached > 5, "no more than {reached} requests were ever under way");
+}
+
+#[test]
+fn one_request_at_a_time_keeps_the_order_without_idempotence() {
+    for seed in seeds(SEEDS) {
+        let story = tell_with(seed, false, 1, false);
+        for (partition, log) in &story.log {
+            // A batch whose answer was lost comes again as a whole, with nothing before it that came later.
+            let mut seen = HashSet::new();
+            let first: Vec<u32> = log.iter().copied().filter(|record| seen.insert(*record)).collect();
+            assert!(first.is_sorted(), "seed {seed}: partition {partition} holds {log:?}");
+        }
+    }
+}
+
+#[test]
+fn brokers_that_ask_for_it_are_left_alone_and_get_everything_once_and_in_order() {
+    let mut throttled = 0;
+    for seed in seeds(SEEDS) {
+        let story = tell_with(seed, true, 1 + seed as usize % 5, true);
+        is_there_once_and_in_order(seed, &story);
+        throttled += u32::from(story.throttled > Duration::from_millis(600));
+    }
+    let played = seeds(SEEDS).count();
+    assert!(played < 100 || throttled as usize > played / 4, "throttled for long in {throttled} of {played}");
+}
+
 #[test]
 fn an_acknowledged_offset_is_where_the_record_lies_and_readers_skip_nothing() {
     for seed in seeds(SEEDS) {
@@ -229,8 +341,8 @@ fn an_acknowledged_offset_is_where_the_record_lies_and_readers_skip_nothing() {
 #[test]
 fn readers_skip_and_repeat_nothing_while_leaders_move() {
     for seed in seeds(200) {
-        let config = producer_config(true, seed);
-        let story = tell_of(seed, Plan { config, count: 240, is_troubled: true, max_message_bytes: None });
+        let plan = Plan::plain(producer_config(true, seed), 240);
+        let story = tell_of(seed, Plan { is_troubled: true, ..plan });
         let read: usize = story.read_offsets.values().map(Vec::len).sum();
         assert_eq!(read, story.sent as usize, "seed {seed}");
         for (partition, offsets) in &story.read_offsets {
