@@ -8,7 +8,7 @@ import pytest
 
 import klamm
 from conftest import BROKERS
-from klamm.errors import BrokerError, ConfigError, KafkaError, TransactionAbortedError
+from klamm.errors import BrokerError, ConfigError, KafkaError, KafkaTimeoutError, TransactionAbortedError
 from klamm.testing import DevBroker
 from settled import wait_until_settled
 
@@ -192,3 +192,16 @@ def test_whatever_a_broker_wants_aborted_is_and_the_producer_goes_on(style, rele
             reader.assign([klamm.TopicPartition("t", 0, 0, reader.end_offsets([place])[place])])
             values = [record.value for record in reader]
         assert values == ([b"1", b"2"] if error is None else [b"2"])
+
+
+def test_a_broker_that_wants_nothing_aborted_is_not_asked_again_at_once(style):
+    with DevBroker() as broker:
+        broker.fail_next("InitProducerId", error="TRANSACTION_ABORTABLE", times=None)
+        config = {"transactional_id": "tx", "max_block_ms": 1_000}
+        with style.producer(broker.bootstrap_servers, **config) as producer:
+            with pytest.raises(KafkaTimeoutError, match="TRANSACTION_ABORTABLE"):
+                producer.init_transactions()
+            asked = sum(request.api == "InitProducerId" for request in broker.requests())
+            assert 1 < asked < 20
+            broker.clear_faults()
+            producer.init_transactions()
