@@ -6,16 +6,16 @@
 //! values are copied once, from the caller's objects into the open batch of a partition.
 
 use super::arrow::{ArrowRows, RowCursor};
-use super::config;
 use super::error::{argument, exception, no_pickle, raise};
 use super::event_loop;
 use super::octets::{Header, Headers, Octets, Timestamp, optional_bytes};
 use super::parked::{News, Parked};
 use super::pending::{Deadline, Origin, Pending, wait_for};
 use super::tokens;
+use super::{commits, config};
 use crate::arrow::Row;
 use crate::client::{
-    self, Appender, CommittedOffset, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, PAUSE, Role, TopicIndex,
+    self, Appender, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, PAUSE, Role, TopicIndex,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
@@ -333,17 +333,10 @@ impl ProducerCore {
         generation: i32,
         member: String,
         instance: Option<String>,
-        offsets: Vec<(String, i32, i64, String, Option<i32>)>,
+        offsets: Vec<commits::Given>,
     ) -> PyResult<Pending> {
         let group = GroupMetadata { group, generation, member, instance };
-        let given = |(topic, partition, offset, metadata, epoch): (String, _, _, _, Option<i32>)| CommittedOffset {
-            topic: topic.into(),
-            partition,
-            offset,
-            leader_epoch: epoch.unwrap_or(-1),
-            metadata,
-        };
-        let offsets = offsets.into_iter().map(given).collect();
+        let offsets = offsets.into_iter().map(commits::offset).collect();
         self.call(py, "commit of offsets in the transaction", |client| client.commit_offsets(group, offsets))
     }
 
