@@ -368,7 +368,7 @@ impl ProducerCore {
     }
 
     /// Ends the client; what is not sent by then is lost. `waited` is how long the caller waited before, in seconds.
-    #[pyo3(name = "_close", signature = (timeout, waited))]
+    #[pyo3(name = "_close", signature = (timeout, waited=0.0))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>, waited: f64) -> PyResult<()> {
         event_loop::forget(py, &(self.client.clone() as _))?;
         let Ok(flush) = self.client.flush() else { return Ok(()) };
