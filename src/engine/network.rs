@@ -282,8 +282,20 @@ impl<T> Network<T> {
         }
     }
 
+    fn submit_waiting(&mut self, now: Time) {
+        for outgoing in std::mem::take(&mut self.waiting) {
+            self.submit(now, outgoing);
+        }
+    }
+
     fn submit_to(&mut self, now: Time, id: PeerId, outgoing: Outgoing<T>) {
         let Some(peer) = self.peers.get_mut(&id) else {
+            if self.cluster.brokers.is_empty() {
+                // Whoever named it was faster than the metadata.
+                self.waiting.push_back(outgoing);
+                let wish = Wish { refresh: !self.asking, ..Wish::default() };
+                return self.wish(now, wish);
+            }
             let error =
                 Error::new(ErrorKind::Network, format!("broker {} is not in the cluster's metadata", id.node()));
             self.answers.push_back(Answer { token: outgoing.token, node: id.node(), result: Err(error) });
@@ -455,9 +467,7 @@ impl<T> Network<T> {
         for outgoing in queued {
             self.submit_to(now, id, outgoing);
         }
-        for outgoing in std::mem::take(&mut self.waiting) {
-            self.submit(now, outgoing);
-        }
+        self.submit_waiting(now);
         self.refresh_if_due(now);
     }
 
@@ -572,16 +582,6 @@ impl<T> Network<T> {
                 }
             }
         }
-    }
-
-    /// A peer that is there but cannot tell the cluster is of no use; another one may be.
-    fn give_up_on(&mut self, now: Time, id: PeerId, error: &Error) {
-        let Some(Peer { link: Link::Up(connection, _), .. }) = self.peers.get(&id) else {
-            return;
-        };
-        self.actions.push_back(Action::Close(*connection));
-        let why = Error::new(ErrorKind::Network, format!("cannot tell who is in the cluster: {}", error.message()));
-        self.lose(now, id, &why.with_hint(error.hint().unwrap_or("bootstrap.servers must name brokers")));
     }
 
     /// What to do to the sockets next.

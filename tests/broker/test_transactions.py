@@ -253,12 +253,12 @@ def test_a_refusal_that_the_program_catches_makes_the_commit_an_abort(style, bro
 def test_a_buffer_that_stays_full_makes_the_commit_an_abort(style, way):
     with DevBroker() as broker:
         make(broker, "t")
-        config = {"transactional_id": "tx", "buffer_memory": 5_000, "max_block_ms": 200}
+        config = {"transactional_id": "tx", "buffer_memory": 5_000, "max_block_ms": 500}
         with style.producer(broker.bootstrap_servers, **config) as producer:
             tx = producer.client.transaction()
             enter(style, tx)
             style.wait(tx.send("t", b"dropped with it"))
-            broker.fault("Produce", "delay", seconds=1, times=1)
+            broker.fault("Produce", "delay", seconds=1.5, times=1)
             for _ in range(4):
                 tx.send_nowait("t", b"x" * 1_000)
             with pytest.raises((KafkaTimeoutError, BufferFullError)):

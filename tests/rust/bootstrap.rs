@@ -178,6 +178,14 @@ impl World {
 }
 
 #[test]
+fn a_broker_that_is_named_before_the_metadata_is_there_is_asked_when_it_is() {
+    let mut world = World::new();
+    world.is_cluster_of(&[7, 8]);
+    world.ask(Target::Node(8));
+    assert_eq!((world.now, world.knows()), (Time(0), vec![7, 8]));
+}
+
+#[test]
 fn when_all_brokers_are_gone_the_bootstrap_list_leads_to_those_that_took_their_place() {
     let mut world = World::settled();
     let before = world.now;

@@ -29,6 +29,19 @@ impl<T> Network<T> {
         for id in gone {
             self.drop_peer(now, id, &Error::new(ErrorKind::Network, "broker left the cluster"));
         }
+        if !self.cluster.brokers.is_empty() {
+            self.submit_waiting(now);
+        }
+    }
+
+    /// A peer that is there but cannot tell the cluster is of no use; another one may be.
+    pub(super) fn give_up_on(&mut self, now: Time, id: PeerId, error: &Error) {
+        let Some(Peer { link: Link::Up(connection, _), .. }) = self.peers.get(&id) else {
+            return;
+        };
+        self.actions.push_back(Action::Close(*connection));
+        let why = Error::new(ErrorKind::Network, format!("cannot tell who is in the cluster: {}", error.message()));
+        self.lose(now, id, &why.with_hint(error.hint().unwrap_or("bootstrap.servers must name brokers")));
     }
 
     /// Sees to it that every broker of the cluster is a peer, under the address it has now.
