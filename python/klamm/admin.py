@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from klamm._klamm import AdminCore
 from klamm.errors import ArgumentError
-from klamm.record import TopicPartition, committable
+from klamm.record import TopicPartition, committable, timed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -199,6 +199,17 @@ class Admin(AdminCore):
         """Give topics so many partitions, old and new; a key's partition changes with their number."""
         self._create_partitions(list(counts.items()), validate_only, timeout).result()
 
+    def offsets_before(
+        self, times: Mapping[TopicPartition, int], limit: int = 100, timeout: float | None = None
+    ) -> dict[TopicPartition, list[int]]:
+        """Return where segments begin that have something from before a time (ms), and where the log ends; the newest first.
+
+        It is what brokers before 0.10.1 know of times (ListOffsets v0): their segments' files alone have any. -1 stands for
+        now and -2 for the start of the log; at most `limit` offsets of each partition are given. Brokers from 4.0 on answer
+        it no more, `UnsupportedVersionError`; `Consumer.offsets_for_times` is exact from 0.10.1 on.
+        """
+        return dict(zip(times, self._offsets_before(timed(times), limit, timeout).result(), strict=True))
+
     def delete_records(
         self, before: Mapping[TopicPartition, int | None], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
@@ -303,6 +314,12 @@ class AsyncAdmin(AdminCore):
     ) -> None:
         """Give topics so many partitions, old and new; a key's partition changes with their number."""
         await self._create_partitions(list(counts.items()), validate_only, timeout)
+
+    async def offsets_before(
+        self, times: Mapping[TopicPartition, int], limit: int = 100, timeout: float | None = None
+    ) -> dict[TopicPartition, list[int]]:
+        """Return where segments begin that have something from before a time (ms), as `Admin.offsets_before`."""
+        return dict(zip(times, await self._offsets_before(timed(times), limit, timeout), strict=True))
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int | None], timeout: float | None = None

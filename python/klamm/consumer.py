@@ -14,7 +14,7 @@ from klamm._klamm import ArrowColumns, ConsumerCore, Records
 from klamm.errors import ConfigError, KafkaError
 from klamm.hooks import deserializers, hooked
 from klamm.rebalance import partitions
-from klamm.record import OffsetAndMetadata, TopicPartition, committable
+from klamm.record import OffsetAndMetadata, TopicPartition, committable, timed
 from klamm.transaction import group_metadata
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class Consumer(_Consumer[K_co, V_co]):
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, tuple[int, int] | None]:
         """Return (offset, timestamp) of the first record at or after a time (ms); None where there is none."""
-        return dict(zip(times, self._list_offsets(_timed(times)).result(timeout), strict=True))
+        return dict(zip(times, self._list_offsets(timed(times)).result(timeout), strict=True))
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -389,7 +389,7 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, tuple[int, int] | None]:
         """Return (offset, timestamp) of the first record at or after a time (ms); None where there is none."""
-        return dict(zip(times, await self._list_offsets(_timed(times)).within(timeout), strict=True))
+        return dict(zip(times, await self._list_offsets(timed(times)).within(timeout), strict=True))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -465,10 +465,6 @@ def _soon(call: Callable[[], None]) -> Callable[[object], None]:
 
 def _places(partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
     return [(tp.topic, tp.partition) for tp in partitions]
-
-
-def _timed(times: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
-    return [(tp.topic, tp.partition, time_ms) for tp, time_ms in times.items()]
 
 
 def _given(

@@ -61,6 +61,11 @@ def committable(
     return [(tp.topic, tp.partition, at.offset, at.metadata, at.leader_epoch) for tp, at in given]
 
 
+def timed(times: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
+    """Turn partitions and times into what the core takes."""
+    return [(tp.topic, tp.partition, time_ms) for tp, time_ms in times.items()]
+
+
 def offsets_of(
     found: Sequence[tuple[str, int, tuple[int, str, int | None]]],
 ) -> dict[TopicPartition, OffsetAndMetadata]:

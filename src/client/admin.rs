@@ -11,7 +11,7 @@ use super::{
 use crate::engine::group::Place;
 use crate::engine::ops::{
     AlterConfigs, AlterOffsets, CreatePartitions, CreateTopics, DeleteRecords, DeleteTopics, Describe, DescribeConfigs,
-    GroupLag, ListGroups, OfGroup, Op, Ops, Output,
+    GroupLag, ListGroups, OfGroup, Op, Ops, Output, SegmentOffsets,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,6 +110,20 @@ impl Admin {
     /// Deletes topics.
     pub fn delete_topics(&self, topics: Vec<String>, timeout: Option<Duration>) -> Result<Pending<()>, Error> {
         self.op(DeleteTopics::new(topics), timeout, done)
+    }
+
+    /// Where the segments of partitions begin that have something from before a time, and where their logs end, the newest
+    /// first and at most `limit` of each: what brokers before 0.10.1 know of times.
+    pub fn offsets_before(
+        &self,
+        wanted: Vec<(Arc<str>, i32, i64)>,
+        limit: i32,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<Vec<Vec<i64>>>, Error> {
+        self.op(SegmentOffsets::new(wanted, limit), timeout, |output| match output {
+            Output::Segments(offsets) => Some(offsets),
+            _ => None,
+        })
     }
 
     /// Deletes the records of partitions before an offset, -1 for all, and gives where they start then.

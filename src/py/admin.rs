@@ -102,6 +102,21 @@ impl AdminCore {
         Ok(Pending::new("answer about the topics", self.origin(), pending, |py, ()| Ok(py.None())))
     }
 
+    /// For each `(topic, partition, time)` where segments from before then begin and the log ends, the newest first.
+    #[pyo3(name = "_offsets_before", signature = (wanted, limit, timeout))]
+    fn offsets_before(
+        &self,
+        py: Python<'_>,
+        wanted: Vec<(String, i32, i64)>,
+        limit: i32,
+        timeout: Option<f64>,
+    ) -> PyResult<Pending> {
+        let wanted = wanted.into_iter().map(|(topic, partition, time)| (topic.into(), partition, time)).collect();
+        let pending = self.client.offsets_before(wanted, limit, timeout.map(|t| bounded(Some(t))));
+        let pending = pending.map_err(|e| raise(py, &e))?;
+        Ok(Pending::new("offsets", self.origin(), pending, |py, found| Ok(PyList::new(py, found)?.into_any().unbind())))
+    }
+
     /// Where each partition starts after what is before `(topic, partition, offset)` is gone; -1 is the end.
     #[pyo3(name = "_delete_records", signature = (wanted, timeout))]
     fn delete_records(

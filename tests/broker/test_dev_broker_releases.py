@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import klamm
 from klamm.errors import ConfigError
 from klamm.testing import DevBroker
 
@@ -118,3 +119,24 @@ def test_the_oldest_transactions_work():
             assert (record.value(), record.headers()) == (b"True", [("h", b"x")])
         finally:
             consumer.close()
+
+
+@pytest.mark.parametrize("release", ["0.8.2", "0.9.0", "3.9"])
+def test_an_old_broker_says_where_segments_begin(style, release):
+    with DevBroker(as_version=release) as broker:
+        place = klamm.TopicPartition("t", 0)
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            for value in b"a", b"b", b"c":
+                producer.send("t", value).result(timeout=20)
+        with style.admin(broker.bootstrap_servers) as admin:
+            assert admin.offsets_before({place: -1}) == {place: [3, 0]}
+            assert admin.offsets_before({place: -1}, limit=1) == {place: [3]}
+            assert admin.offsets_before({place: -2}) == {place: [0]}
+            assert admin.offsets_before({place: 1000}) == {place: []}
+
+
+def test_kafka_4_does_not_say_where_segments_begin(real_kafka, topic):
+    with klamm.Admin(real_kafka.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic()})
+        with pytest.raises(klamm.errors.UnsupportedVersionError, match="ListOffsets"):
+            admin.offsets_before({klamm.TopicPartition(topic, 0): -1})

@@ -19,7 +19,7 @@ pub use epochs::EpochEnds;
 pub use group::{Commit, Committed, CommittedOffset};
 pub use group_description::{GroupDescription, GroupMember};
 pub use groups::{AlterOffsets, GroupLag, GroupListing, ListGroups, OfGroup};
-pub use offsets::ListOffsets;
+pub use offsets::{ListOffsets, SegmentOffsets};
 pub use records::DeleteRecords;
 pub use topics::{CreatePartitions, CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
 
@@ -42,6 +42,8 @@ pub enum Output {
     Done,
     /// For each partition asked about, an offset and its timestamp (-1 for none), or `None` if no record is that late.
     Offsets(Vec<Option<(i64, i64)>>),
+    /// For each partition asked about, where segments begin and the log ends, the newest first.
+    Segments(Vec<Vec<i64>>),
     /// For each partition asked about, where its log starts now.
     Starts(Vec<i64>),
     /// For each partition asked about, the leader epoch found and the offset where it ends; -1 if nothing is known that old.

@@ -80,4 +80,62 @@ impl Op for ListOffsets {
     }
 }
 
+/// ListOffsets v0: where the segments of partitions begin that have something from before a time, and where their logs end.
+/// Brokers from 4.0 on do not serve it.
+pub struct SegmentOffsets {
+    partitions: ByLeader<i64, Vec<i64>>,
+    limit: i32,
+}
+
+impl SegmentOffsets {
+    /// Asks for topic, partition and time, for so many offsets of each at most.
+    pub fn new(wanted: Vec<(Arc<str>, i32, i64)>, limit: i32) -> Self {
+        Self { partitions: ByLeader::new(wanted), limit }
+    }
+}
+
+impl Op for SegmentOffsets {
+    fn name(&self) -> &'static str {
+        "list segments' offsets"
+    }
+
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+        let max_num_offsets = self.limit;
+        for question in self.partitions.questions(cx, |_, item| Partition {
+            partition_index: item.partition,
+            timestamp: item.wanted,
+            max_num_offsets,
+            ..Default::default()
+        })? {
+            let topics = question.topics.into_iter().map(|(name, partitions)| Topic { name, partitions }).collect();
+            let request = Request { replica_id: -1, topics, ..Default::default() };
+            cx.send_at_most(Target::Node(question.leader), request, question.part, BY_SEGMENT);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, _cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+        let response: Response = reply.decode()?;
+        let mut result = Ok(());
+        for topic in response.topics {
+            for p in topic.partitions {
+                let found = p.error_code.check().map(|()| p.old_style_offsets);
+                let place = (topic.name.as_str(), p.partition_index);
+                let answered = self.partitions.answer(part, place, found, |item| {
+                    format!("list segments' offsets of {}-{}", item.topic, item.partition)
+                });
+                result = result.and(answered);
+            }
+        }
+        result
+    }
+
+    fn output(&mut self) -> Option<Output> {
+        self.partitions.all().map(Output::Segments)
+    }
+}
+
+/// The version that knows of segments and not of records' times.
+const BY_SEGMENT: i16 = 0;
+
 type Item = super::by_leader::Item<i64, Option<(i64, i64)>>;
