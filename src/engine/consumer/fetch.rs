@@ -356,7 +356,9 @@ impl<T: Send> Consumer<T> {
             ErrorCode::OFFSET_OUT_OF_RANGE if reset != Position::Lost => p.restart(reset),
             code => {
                 p.replica = None;
-                if !p.fails(now, Some(code), code.is_retriable(), self.config.retry_backoff) {
+                let passes = p.fails(now, Some(code), code.is_retriable(), self.config.retry_backoff);
+                let is_awaited = self.is_member && is_gone(code);
+                if !(passes || is_awaited) {
                     let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, asked.offset);
                     p.set_error(Error::refused(code, what).at(&p.topic, p.partition));
                 }
@@ -364,6 +366,12 @@ impl<T: Send> Consumer<T> {
             }
         }
     }
+}
+
+/// Whether a partition's topic is not there. A member keeps what it has of one until its group takes it back, and whoever polls
+/// need not know: Java's consumer never tells of it.
+pub(super) fn is_gone(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Where reading starts: at a committed offset, at a time, at an end, or nowhere.
 
+use super::fetch::is_gone;
 use super::partition::{Partition, Position};
 use super::{Consumer, Reset, Ticket};
 use crate::api::list_offsets::{EARLIEST, LATEST};
@@ -48,11 +49,15 @@ impl<T: Send> Consumer<T> {
     /// Asks for the offsets that reading starts at.
     pub(super) fn find_positions(&mut self, now: Time) {
         let mut committed = Vec::new();
-        let mut timed: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+        // Topics that are gone are asked about apart: their error is that of all that is asked with them.
+        let mut timed: BTreeMap<(i64, bool), Vec<usize>> = BTreeMap::new();
         for (slot, p) in self.partitions.iter_mut().filter(|(_, p)| p.retry_at <= now) {
             match p.state {
                 Position::Committed => committed.push(*slot),
-                Position::At(timestamp) => timed.entry(timestamp).or_default().push(*slot),
+                Position::At(timestamp) => {
+                    let gone = self.cluster.topics.get(&p.topic).is_some_and(|topic| is_gone(topic.error));
+                    timed.entry((timestamp, gone)).or_default().push(*slot);
+                }
                 _ => continue,
             }
             p.state = Position::Asking;
@@ -65,7 +70,7 @@ impl<T: Send> Consumer<T> {
             let op = Committed::new(group.group, wanted).with_coordinator(self.coordinator());
             self.ops.start(now, Box::new(op), timeout, ticket);
         }
-        for (timestamp, slots) in timed {
+        for ((timestamp, _), slots) in timed {
             let wanted = slots.iter().filter_map(|s| key(self, s)).map(|(t, p)| (t, p, timestamp)).collect();
             let ticket = Ticket::Start(self.tagged(&slots), Position::At(timestamp));
             let op = ListOffsets::new(wanted, self.config.read_committed);
@@ -112,12 +117,15 @@ impl<T: Send> Consumer<T> {
             Ok(Output::Offsets(offsets)) => offsets.into_iter().map(|o| o.map(|(offset, _)| (offset, -1))).collect(),
             Ok(_) => Vec::new(),
             Err(error) => {
+                let is_news = !(self.is_member && error.code().is_some_and(is_gone));
                 for (slot, generation) in slots {
                     if let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) {
                         p.state = asked;
                         // An error that is there at once would be there at once again.
                         p.back_off(now, self.config.retry_backoff);
-                        p.set_error(error.clone());
+                        if is_news {
+                            p.set_error(error.clone());
+                        }
                     }
                 }
                 return;

@@ -4,6 +4,7 @@
 //! milliseconds. What must hold whatever happens is asserted at the end of each scenario, with the seed in the message.
 //! `KLAMM_SIM_SEEDS=5000` plays so many scenarios of each kind, `KLAMM_SIM_SEED=105` that one alone.
 
+mod changing;
 mod groups;
 mod producing;
 mod shares;
@@ -13,7 +14,7 @@ mod zookeeper;
 use crate::broker::frame;
 use bytes::{Buf, Bytes};
 use klamm::api::{
-    add_partitions_to_txn, consumer_group_heartbeat, create_topics, encode, end_txn, fetch, find_coordinator,
+    Request, add_partitions_to_txn, consumer_group_heartbeat, create_topics, encode, end_txn, fetch, find_coordinator,
     heartbeat, init_producer_id, join_group, list_offsets, offset_commit, offset_fetch, produce, share_group_heartbeat,
     sync_group,
 };
@@ -98,6 +99,11 @@ struct World {
     /// The transactional id or group whose coordinator moves.
     coordinated: &'static str,
     look_every: Duration,
+    metadata_max_age: Duration,
+    /// Whether clients make topics by asking for them.
+    makes_topics: bool,
+    /// What the cluster has to say to clients, and is not on its way yet.
+    outputs: VecDeque<Output>,
     down: Option<i32>,
 }
 
@@ -135,6 +141,9 @@ impl World {
             trouble_one_in: 0,
             coordinated: "tx",
             look_every: Duration::from_millis(5),
+            metadata_max_age: Duration::from_secs(300),
+            makes_topics: true,
+            outputs: VecDeque::new(),
             down: None,
         }
     }
@@ -160,11 +169,25 @@ impl World {
             ..Default::default()
         };
         let request = create_topics::Request { topics: vec![topic], ..Default::default() };
-        let body = encode(create_topics::API.max, &request).unwrap();
+        self.by_hand(&request);
+    }
+
+    /// Asks a node that runs, at once and without a link.
+    fn by_hand<R: Request>(&mut self, request: &R) {
+        let api = R::API;
+        let body = encode(api.max, request).unwrap();
         let by_hand = Connection(u64::MAX);
-        self.cluster.connect(1, by_hand);
-        self.cluster.handle(self.since_start(), by_hand, frame(&create_topics::API, create_topics::API.max, 0, &body));
-        assert!(matches!(self.cluster.poll_send(), Some(Output::Reply { .. })));
+        let node = if self.down == Some(1) { 2 } else { 1 };
+        self.cluster.connect(node, by_hand);
+        self.cluster.handle(self.since_start(), by_hand, frame(api, api.max, 0, &body));
+        let mut answered = false;
+        while let Some(output) = self.cluster.poll_send() {
+            match output {
+                Output::Reply { connection, .. } if connection == by_hand => answered = true,
+                of_others => self.outputs.push_back(of_others),
+            }
+        }
+        assert!(answered);
         self.cluster.disconnect(self.since_start(), by_hand);
     }
 
@@ -184,8 +207,8 @@ impl World {
             setup_timeout: Duration::from_secs(2),
             reconnect_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
             retry_backoff: (Duration::from_millis(100), Duration::from_secs(1)),
-            metadata_max_age: Duration::from_secs(300),
-            allow_auto_topic_creation: true,
+            metadata_max_age: self.metadata_max_age,
+            allow_auto_topic_creation: self.makes_topics,
             max_frame: 1 << 24,
             seed: 1,
             versions_timeout: Duration::from_secs(1),
@@ -350,7 +373,7 @@ impl World {
 
     /// Puts the broker's answers on their way.
     fn answer<A: Role, B: Role>(&mut self, a: &mut Client<A>, bs: &mut [Client<B>]) {
-        while let Some(output) = self.cluster.poll_send() {
+        while let Some(output) = self.outputs.pop_front().or_else(|| self.cluster.poll_send()) {
             let latency = self.latency();
             let (Output::Reply { connection, .. } | Output::Close { connection }) = &output;
             let Output::Reply { parts, .. } = &output else {
