@@ -422,28 +422,18 @@ def test_an_end_that_was_not_waited_for_long_enough_can_be_waited_for_again(styl
         assert held() == ([b"v"] if end == "commit" else [])
 
 
-def test_closing_waits_for_the_abort(style):
+@pytest.mark.parametrize(("delay", "timeout"), [(0.5, None), (3600, 0.2)], ids=["slow", "never"])
+def test_closing_waits_for_the_abort_as_long_as_it_may(style, delay, timeout):
     with DevBroker() as broker:
         make(broker, "t")
         producer = style.producer(broker.bootstrap_servers, transactional_id="tx")
         tx = producer.client.transaction()
         enter(style, tx)
         style.wait(tx.send("t", b"v"))
-        broker.fault("EndTxn", "delay", seconds=0.5)
-        producer.close()
+        broker.fault("EndTxn", "delay", seconds=delay)
+        producer.close(timeout)  # a test that hangs is ended
         assert len(broker.requests("EndTxn")) == 1
         assert committed(broker.bootstrap_servers, "t") == []
-
-
-def test_closing_does_not_wait_longer_for_the_abort_than_its_timeout(style):
-    with DevBroker() as broker:
-        make(broker, "t")
-        producer = style.producer(broker.bootstrap_servers, transactional_id="tx")
-        tx = producer.client.transaction()
-        enter(style, tx)
-        style.wait(tx.send("t", b"v"))
-        broker.fault("EndTxn", "delay", seconds=3600)
-        producer.close(timeout=0.2)  # a test that hangs is ended
 
 
 def test_a_block_ends_with_the_commit_that_was_not_waited_for(style):

@@ -1,11 +1,11 @@
 //! Getting in again by the bootstrap list: when nobody of the cluster is left, and when a cluster asks for it (KIP-899,
 //! KIP-1102).
 
+use crate::network::network_config;
 use bytes::Bytes;
 use klamm::api::header::{RequestHeader, put_response_header};
 use klamm::api::{self, ErrorCode, api_versions, list_groups, metadata};
-use klamm::engine::sasl::Nonces;
-use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, Outgoing, Target, Time, Wish};
+use klamm::engine::{Action, ConnectionId, Network, Outgoing, Target, Time, Wish};
 use klamm::frame::Frames;
 use klamm::wire::{Reader, Value, Writer};
 use std::collections::BTreeMap;
@@ -30,22 +30,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let network = NetworkConfig {
-            bootstrap: vec![("cluster".to_owned(), BOOTSTRAP)],
-            client_id: "test".to_owned(),
-            request_timeout: Duration::from_secs(30),
-            setup_timeout: Duration::from_secs(10),
-            reconnect_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
-            retry_backoff: (Duration::from_millis(100), Duration::from_secs(1)),
-            metadata_max_age: Duration::from_secs(300),
-            allow_auto_topic_creation: true,
-            max_frame: 1 << 20,
-            seed: 1,
-            versions_timeout: Duration::from_secs(1),
-            version_fallback: None,
-            credentials: None,
-            nonces: Nonces::new([0; 32]),
-        };
+        let network = network_config("cluster", BOOTSTRAP);
         let (says, sends_away, connections) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         Self { now: Time(0), network: Network::new(network), says, sends_away, connections, tried: Vec::new() }
     }

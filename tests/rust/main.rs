@@ -8,6 +8,7 @@ mod hostile;
 mod layers;
 mod legacy;
 mod murmur2;
+mod network;
 mod old_releases;
 mod records;
 mod sasl;

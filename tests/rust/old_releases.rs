@@ -1,11 +1,11 @@
 //! Brokers that do not say their versions, and some that fail to: which release each is taken for, and for how long.
 
+use crate::network::network_config;
 use bytes::Bytes;
 use klamm::api::header::{RequestHeader, put_response_header};
 use klamm::api::{
     self, ErrorCode, Release, api_versions, find_coordinator, heartbeat, list_groups, list_offsets, offset_fetch,
 };
-use klamm::engine::sasl::Nonces;
 use klamm::engine::{Action, Call, ConnectionId, Error, Network, NetworkConfig, Outgoing, Target, Time};
 use klamm::frame::Frames;
 use klamm::wire::{Reader, Value, Writer};
@@ -39,22 +39,7 @@ struct World {
 
 impl World {
     fn new(release: Release, fallback: Option<Release>) -> Self {
-        let network = NetworkConfig {
-            bootstrap: vec![("old".to_owned(), 9092)],
-            client_id: "test".to_owned(),
-            request_timeout: Duration::from_secs(30),
-            setup_timeout: Duration::from_secs(10),
-            reconnect_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
-            retry_backoff: (Duration::from_millis(100), Duration::from_secs(1)),
-            metadata_max_age: Duration::from_secs(300),
-            allow_auto_topic_creation: true,
-            max_frame: 1 << 20,
-            seed: 1,
-            versions_timeout: Duration::from_secs(1),
-            version_fallback: fallback,
-            credentials: None,
-            nonces: Nonces::new([0; 32]),
-        };
+        let network = NetworkConfig { version_fallback: fallback, ..network_config("old", 9092) };
         Self {
             now: Time(0),
             network: Network::new(network),

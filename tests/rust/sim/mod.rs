@@ -12,6 +12,7 @@ mod transactions;
 mod zookeeper;
 
 use crate::broker::frame;
+use crate::network::network_config;
 use bytes::{Buf, Bytes};
 use klamm::api::{
     Request, add_partitions_to_txn, consumer_group_heartbeat, create_topics, encode, end_txn, fetch, find_coordinator,
@@ -22,7 +23,6 @@ use klamm::broker::{self, Cluster, Connection, Fault, Node, Options, Output};
 use klamm::compress::Compression;
 use klamm::engine::consumer::{ConsumerConfig, Reset};
 use klamm::engine::producer::{NewRecord, Partitioner, ProducerConfig};
-use klamm::engine::sasl::Nonces;
 use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time, earliest};
 use klamm::frame::Frames;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -202,19 +202,12 @@ impl World {
     fn client<R: Role>(&self, role: R) -> Client<R> {
         let network = NetworkConfig {
             bootstrap: vec![("sim".to_owned(), 9001), ("sim".to_owned(), 9002)],
-            client_id: "sim".to_owned(),
             request_timeout: Duration::from_secs(5),
             setup_timeout: Duration::from_secs(2),
-            reconnect_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
-            retry_backoff: (Duration::from_millis(100), Duration::from_secs(1)),
             metadata_max_age: self.metadata_max_age,
             allow_auto_topic_creation: self.makes_topics,
             max_frame: 1 << 24,
-            seed: 1,
-            versions_timeout: Duration::from_secs(1),
-            version_fallback: None,
-            credentials: None,
-            nonces: Nonces::new([0; 32]),
+            ..network_config("sim", 9001)
         };
         Client { network: Network::new(network), role, links: BTreeMap::new(), heard: BTreeSet::new() }
     }
