@@ -388,6 +388,7 @@ def test_closing_while_another_thread_polls(broker, partitioned):
     [
         ("ILLEGAL_GENERATION", None),
         ("UNKNOWN_MEMBER_ID", None),
+        ("GROUP_ID_NOT_FOUND", None),
         ("GROUP_AUTHORIZATION_FAILED", GroupAuthorizationFailedError),
     ],
 )
@@ -443,7 +444,9 @@ def test_a_commit_that_is_refused_in_the_background_comes_out_of_a_poll(style, f
         assert seen == list(range(len(seen)))
 
 
-@pytest.mark.parametrize("error", ["ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"])
+@pytest.mark.parametrize(
+    "error", ["ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "GROUP_ID_NOT_FOUND"]
+)
 def test_a_commit_that_came_too_late_is_no_news_to_whoever_polls(style, filled_broker, error):
     filled_broker.fault("OffsetCommit", "error", error=error, times=2)
     with style.consumer(filled_broker.bootstrap_servers, group_id="g", topics=["t"], **OFTEN) as consumer:

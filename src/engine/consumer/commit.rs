@@ -35,6 +35,7 @@ pub fn is_late(error: &Error) -> bool {
                 | ErrorCode::FENCED_MEMBER_EPOCH
                 | ErrorCode::STALE_MEMBER_EPOCH
                 | ErrorCode::REBALANCE_IN_PROGRESS
+                | ErrorCode::GROUP_ID_NOT_FOUND
         )
     )
 }
