@@ -186,10 +186,11 @@ pub struct Partition<D> {
     pub next_sequence: i32,
     /// Not before this time, after a failure.
     pub retry_at: Time,
-    /// At first and after a failure batches go one at a time until one succeeds, so that they stay in order: a broker
-    /// takes any sequence number of a producer that it has not heard of, also that of a second batch whose first one
-    /// it refused, as a broker does that does not know yet of a new topic.
-    pub recovering: bool,
+    /// At first and after a failure batches go one at a time until one that was sent later succeeds; how many were sent by
+    /// then. So they stay in order: a broker takes any sequence number of a producer that it has not heard of, also that
+    /// of a second batch whose first one it refused, as a broker does that does not know yet of a new topic. And what goes
+    /// again is followed by no more batches than a broker knows duplicates by, however often it goes.
+    recovering: Option<u64>,
     /// The producer has a new epoch, and batches wait that were sent under the old one and may be in the log: they go again
     /// as they were, so that the broker knows them, before the partition starts with the new epoch.
     pub is_behind_epoch: bool,
@@ -205,7 +206,7 @@ impl<D> Default for Partition<D> {
             sent: 0,
             next_sequence: 0,
             retry_at: Time(0),
-            recovering: true,
+            recovering: Some(0),
             is_behind_epoch: false,
         }
     }
@@ -234,6 +235,11 @@ impl<D> Partition<D> {
         self.in_flight.remove(&number);
     }
 
+    /// Notes that a batch of this number is in the log.
+    pub fn succeeded(&mut self, number: u64) {
+        self.recovering = self.recovering.filter(|before| number <= *before);
+    }
+
     /// Batches in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
@@ -242,7 +248,7 @@ impl<D> Partition<D> {
     /// Whether nothing may be sent now. No more batches follow one without an answer than a broker remembers to know
     /// duplicates by, also if that one went to an earlier leader that is silent, and all that follow are answered.
     pub fn is_held(&self, now: Time, max_in_flight: usize) -> bool {
-        let window = if self.recovering { 1 } else { max_in_flight as u64 };
+        let window = if self.recovering.is_some() { 1 } else { max_in_flight as u64 };
         let is_known = self.queue.front().is_some_and(|b| b.producer.is_some());
         let waits_for_old = self.is_behind_epoch && !is_known && !self.in_flight.is_empty();
         waits_for_old
@@ -260,7 +266,7 @@ impl<D> Partition<D> {
 
     /// Begins with the first sequence number of a new epoch, unless batches of the old one are to be settled first.
     pub fn enter_epoch(&mut self) {
-        self.recovering = true;
+        self.recovering = Some(self.sent);
         self.is_behind_epoch = self.queue.iter().any(|b| b.producer.is_some());
         if !self.is_behind_epoch {
             self.next_sequence = 0;
@@ -284,6 +290,37 @@ impl<D> Partition<D> {
         };
         let at = self.queue.iter().position(|other| !before(other)).unwrap_or(self.queue.len());
         self.queue.insert(at, batch);
-        self.recovering = true;
+        self.recovering = Some(self.sent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_again_goes_alone_whatever_succeeds_that_followed_it() {
+        const NOW: Time = Time(1);
+        let mut p = Partition::<()>::default();
+        let succeeds = |p: &mut Partition<()>, number| {
+            p.answered(number);
+            p.succeeded(number);
+        };
+        let alone = p.sent();
+        assert!(p.is_held(NOW, 5));
+        succeeds(&mut p, alone);
+        let under_way = [p.sent(), p.sent(), p.sent()];
+        assert!(!p.is_held(NOW, 5));
+        p.answered(under_way[0]);
+        p.requeue(Batch::new(NOW, 0, Vec::new()));
+        succeeds(&mut p, under_way[1]);
+        assert!(p.is_held(NOW, 5));
+        succeeds(&mut p, under_way[2]);
+        assert!(!p.is_held(NOW, 5));
+        let again = p.sent();
+        assert!(p.is_held(NOW, 5));
+        succeeds(&mut p, again);
+        p.sent();
+        assert!(!p.is_held(NOW, 5));
     }
 }

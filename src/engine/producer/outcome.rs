@@ -52,7 +52,7 @@ impl<D> Producer<D> {
             match result {
                 Ok(found) => {
                     if let Some(p) = self.partition(flight.topic, flight.partition) {
-                        p.recovering = false;
+                        p.succeeded(flight.number);
                     }
                     self.settle(flight.topic, flight.partition, flight.batch, Ok(found));
                 }
