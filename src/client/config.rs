@@ -527,7 +527,7 @@ mod tests {
     #[test]
     fn an_unknown_key_names_the_nearest_one() {
         let error = parse(Role::Producer, "linger.mss", "1").unwrap_err();
-        assert_eq!(error.hint(), Some("did you mean \"linger.ms\"?"));
+        assert_eq!(error.hint(), Some("did you mean linger.ms?"));
         let error = parse(Role::Consumer, "linger.ms", "1").unwrap_err();
         assert_eq!(error.hint(), Some("it is a key of the producer"));
     }

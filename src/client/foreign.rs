@@ -149,7 +149,7 @@ foreign! {
     "topic": READERS, "use the argument topics, a list";
     "consumer.timeout.ms": READERS, "leave it out, and read with poll(timeout=seconds), which is empty then";
     "fetch.error.backoff.ms": READERS, "use {retry.backoff.ms}, in milliseconds";
-    "max.partition.bytes": READERS, "use {max.partition.fetch.bytes}";
+    "max.partition.bytes": CONSUMER, "use {max.partition.fetch.bytes}";
     "receive.message.max.bytes": READERS, "use {fetch.max.bytes}";
     "queued.max.messages.kbytes": CONSUMER, "use {queued.max.bytes}, in bytes: 1024 times as many";
     "queued.min.messages": CONSUMER, "klamm reads ahead by bytes, not records: use {queued.max.bytes}";
