@@ -83,16 +83,25 @@ def racks(request: pytest.FixtureRequest) -> Iterator[str]:
         pytest.skip(f"real Kafka: {reason}")
 
 
+def spread(racks: str) -> tuple[str, dict[str, list[int]]]:
+    """A topic with as many partitions in each rack, and which those are."""
+    with klamm.Admin(racks) as admin:
+        for number in range(100):  # brokers that have just started are given less
+            topic = f"t{number}"
+            admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS, replication_factor=1)})
+            rack_of = {node.id: node.rack for node in admin.describe_cluster().brokers}
+            places = admin.describe_topics([topic])[topic].partitions
+            in_rack = {rack: [p.partition for p in places if rack_of[p.leader] == rack] for rack in RACKS}
+            if [len(numbers) for numbers in in_rack.values()] == [2, 2, 2]:
+                return topic, in_rack
+    raise AssertionError(in_rack)
+
+
 def test_members_get_what_is_in_their_racks(racks: str):
     classic = {"partition_assignment_strategy": "range", "heartbeat_interval_ms": 300}
-    with klamm.Admin(racks) as admin:
-        admin.create_topics({"t": klamm.NewTopic(partitions=PARTITIONS, replication_factor=1)})
-        rack_of = {node.id: node.rack for node in admin.describe_cluster().brokers}
-        places = admin.describe_topics(["t"])["t"].partitions
-        in_rack = {rack: [p.partition for p in places if rack_of[p.leader] == rack] for rack in RACKS}
-    assert [len(numbers) for numbers in in_rack.values()] == [2, 2, 2]
-    found = shares(racks, ["t"], {rack: classic | {"client_rack": rack} for rack in RACKS})
+    topic, in_rack = spread(racks)
+    found = shares(racks, [topic], {rack: classic | {"client_rack": rack} for rack in RACKS})
     assert found == {rack: [numbers] for rack, numbers in in_rack.items()}
     # Members that do not say where they are get ranges.
-    found = shares(racks, ["t"], dict.fromkeys(RACKS, classic))
+    found = shares(racks, [topic], dict.fromkeys(RACKS, classic))
     assert sorted(found.values()) == [[[0, 1]], [[2, 3]], [[4, 5]]]

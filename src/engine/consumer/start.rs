@@ -117,7 +117,9 @@ impl<T: Send> Consumer<T> {
             Ok(Output::Offsets(offsets)) => offsets.into_iter().map(|o| o.map(|(offset, _)| (offset, -1))).collect(),
             Ok(_) => Vec::new(),
             Err(error) => {
-                let is_news = !(self.is_member && error.code().is_some_and(is_gone));
+                // After a while of asking it is the cause that says so.
+                let why = error.cause().unwrap_or(&error);
+                let is_news = !(self.is_member && why.code().is_some_and(is_gone));
                 for (slot, generation) in slots {
                     if let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) {
                         p.state = asked;

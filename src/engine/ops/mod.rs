@@ -359,7 +359,8 @@ impl<T: Send> Role for Ops<T> {
                 Some(e) if e.kind() != ErrorKind::Broker => e,
                 Some(e) => {
                     let message = format!("{} did not succeed in {seconds} s: {}", running.op.name(), e.message());
-                    Error::new(ErrorKind::Timeout, message).with_hint(e.hint().unwrap_or("check the brokers"))
+                    let hint = e.hint().unwrap_or("check the brokers").to_owned();
+                    Error::new(ErrorKind::Timeout, message).with_hint(hint).caused_by(&e)
                 }
                 None => Error::new(ErrorKind::Timeout, format!("{} got no answer in {seconds} s", running.op.name())),
             };
