@@ -426,9 +426,11 @@ def read_until_asked(consumer: Any, broker: DevBroker, commits: int) -> list[int
     return seen
 
 
-def read_by_ones(consumer: Any, seen: list[int]) -> None:
-    while len(seen) < 1000:
-        seen += [int(record.value) for record in consumer.poll(timeout=0, max_records=1)]
+def read_on(consumer: Any, seen: list[int]) -> None:
+    """Poll by single records, and go on when there are none."""
+    end = time.monotonic() + WAIT_S
+    while time.monotonic() < end:
+        seen += [int(record.value) for record in consumer.poll(timeout=0.05, max_records=1)]
 
 
 OFTEN = {"auto_offset_reset": "earliest", "auto_commit_interval_ms": 50}
@@ -439,8 +441,8 @@ def test_a_commit_that_is_refused_in_the_background_comes_out_of_a_poll(style, f
     with style.consumer(filled_broker.bootstrap_servers, group_id="g", topics=["t"], **OFTEN) as consumer:
         seen = read_until_asked(consumer, filled_broker, 1)
         with pytest.raises(GroupAuthorizationFailedError):
-            read_by_ones(consumer, seen)
-        seen += [int(record.value) for record in consumer.poll(timeout=20)]
+            read_on(consumer, seen)
+        seen += [int(record.value) for record in consumer.poll(timeout=1)]
         assert seen == list(range(len(seen)))
 
 

@@ -12,7 +12,7 @@ import pytest
 import klamm
 from java_tools import TOOLS, java
 from klamm.testing import DevBroker
-from members import PARTITIONS, PATIENCE, Aiokafka, Confluent, KafkaPython, Klamm, read, settle, sixty_records
+from members import PARTITIONS, PATIENCE, Aiokafka, Confluent, Klamm, read, settle, sixty_records
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource  # noqa: E402
@@ -23,6 +23,8 @@ def topic(topic, broker):
     return sixty_records(broker, topic)
 
 
+# Not kafka-python 3.0.12: of two in one group the first sometimes goes on with all partitions, on Apache Kafka, too. In groups
+# with klamm it is in `test_mixed_groups.py`.
 KINDS = {
     "confluent": (Confluent, {"heartbeat_interval_ms": 300}),
     "confluent-cooperative": (
@@ -30,7 +32,6 @@ KINDS = {
         {"heartbeat_interval_ms": 300, "partition_assignment_strategy": "cooperative-sticky"},
     ),
     "confluent-consumer-protocol": (Confluent, {"group_protocol": "consumer"}),
-    "kafka-python": (KafkaPython, {}),
     "aiokafka": (Aiokafka, {}),
 }
 
