@@ -2,7 +2,7 @@
 
 use super::{HEADER_SIZE, Header, crc32c};
 use crate::compress::{self, Codec, Compression, compress};
-use crate::wire::varint::{len_i64, put_i32, put_i64};
+use crate::wire::varint::{len_i64, len_u64, put_i32, put_i64};
 use bytes::Bytes;
 
 /// Who writes a batch: idempotent and transactional producers have an id.
@@ -131,22 +131,25 @@ impl BatchBuilder {
                     + headers.iter().map(|(k, v)| sized(Some(k.as_bytes())) + sized(*v)).sum::<usize>()
             }
         };
-        let (timestamp, offset) = (Varint::new(timestamp_delta), Varint::new(delta.into()));
-        let (key_length, value_length) = (Varint::new(length(key)), Varint::new(length(value)));
-        let payload = key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + headers_size;
-        let size = 1 + timestamp.len + offset.len + key_length.len + value_length.len + payload;
-        let record_size = Varint::new(size as i64);
-        // Attributes are a byte of zeros behind the size.
-        let first = Varint { len: record_size.len + 1, ..record_size }.then(timestamp);
-        let second = offset.then(key_length);
+        let numbers = [zigzag(timestamp_delta), zigzag(delta.into()), length(key), length(value)];
+        let [timestamp, offset, key_length, value_length] = numbers;
+        let (key_bytes, value_bytes) = (key.unwrap_or_default(), value.unwrap_or_default());
+        let payload = key_bytes.len() + value_bytes.len() + headers_size;
         let buf = &mut self.buf;
-        if first.fits() && second.fits() {
-            first.append_to(buf);
-            second.append_to(buf);
-            buf.extend_from_slice(key.unwrap_or_default());
-            value_length.append_to(buf);
-            buf.extend_from_slice(value.unwrap_or_default());
+        // With all of them below this the size of the record has at most three bytes, too.
+        if (timestamp | offset | key_length | value_length | headers_size as u64) < 1 << 19 {
+            let (timestamp, value_length) = (Varint::new(timestamp), Varint::new(value_length));
+            let second = Varint::new(offset).then(Varint::new(key_length));
+            let size = 1 + timestamp.len + second.len + value_length.len + payload;
+            let record_size = Varint::new(2 * size as u64);
+            // Attributes are a byte of zeros behind the size.
+            let first = Varint { len: record_size.len + 1, ..record_size }.then(timestamp);
+            put_first(buf, &first.beside(second), first.len + second.len);
+            buf.extend_from_slice(key_bytes);
+            put_first(buf, &(value_length.bytes as u32).to_le_bytes(), value_length.len);
+            buf.extend_from_slice(value_bytes);
         } else {
+            let size = 1 + numbers.into_iter().map(len_u64).sum::<usize>() + payload;
             put_slowly(buf, size, timestamp_delta, delta, key, value);
         }
         put_i32(buf, headers.len() as i32);
@@ -215,25 +218,14 @@ struct Varint {
 }
 
 impl Varint {
+    /// A number of at most three bytes.
     #[inline]
-    fn new(v: i64) -> Self {
-        let v = (v << 1 ^ v >> 63) as u64;
+    fn new(v: u64) -> Self {
         match v {
             0..0x80 => Self { bytes: v, len: 1 },
-            0x80..0x4000 => Self { bytes: v << 1 & 0x7f00 | v & 0x7f | 0x80, len: 2 },
-            0x4000..0x20_0000 => Self { bytes: v << 2 & 0x7f_0000 | v << 1 & 0x7f00 | v & 0x7f | 0x8080, len: 3 },
-            _ => Self::longer(v),
+            0x80..0x4000 => Self { bytes: v + (v & 0x3f80) | 0x80, len: 2 },
+            _ => Self { bytes: v << 2 & 0x7f_0000 | v << 1 & 0x7f00 | v & 0x7f | 0x8080, len: 3 },
         }
-    }
-
-    #[inline(never)]
-    fn longer(mut v: u64) -> Self {
-        let mut longer = Self { bytes: 0, len: 0 };
-        while v >= 0x80 {
-            longer = longer.then(Self { bytes: v & 0x7f | 0x80, len: 1 });
-            v >>= 7;
-        }
-        longer.then(Self { bytes: v, len: 1 })
     }
 
     #[inline]
@@ -241,18 +233,21 @@ impl Varint {
         Self { bytes: self.bytes | next.bytes.wrapping_shl(8 * self.len as u32), len: self.len + next.len }
     }
 
-    /// Whether there was room for all bytes; if not, only the length is right.
+    /// The bytes of both, of which this has one to seven: halves are cheaper to shift than 128 bits.
     #[inline]
-    fn fits(self) -> bool {
-        self.len <= size_of::<u64>()
+    fn beside(self, next: Self) -> [u8; 16] {
+        let shift = 8 * self.len as u32;
+        let (low, high) = (next.bytes.wrapping_shl(shift), next.bytes.wrapping_shr(64 - shift));
+        (u128::from(self.bytes | low) | u128::from(high) << 64).to_le_bytes()
     }
+}
 
-    #[inline]
-    fn append_to(self, buf: &mut Vec<u8>) {
-        let end = buf.len() + self.len;
-        buf.extend_from_slice(&self.bytes.to_le_bytes());
-        buf.truncate(end);
-    }
+/// Appends the first `len` bytes.
+#[inline]
+fn put_first<const N: usize>(buf: &mut Vec<u8>, bytes: &[u8; N], len: usize) {
+    let end = buf.len() + len;
+    buf.extend_from_slice(bytes);
+    buf.truncate(end);
 }
 
 /// A record's fields before its headers, of any size.
@@ -275,8 +270,14 @@ fn put_slowly(
 }
 
 #[inline]
-fn length(bytes: Option<&[u8]>) -> i64 {
-    bytes.map_or(-1, |b| b.len() as i64)
+fn zigzag(v: i64) -> u64 {
+    (v << 1 ^ v >> 63) as u64
+}
+
+/// A length in zigzag order; -1 for none.
+#[inline]
+fn length(bytes: Option<&[u8]>) -> u64 {
+    bytes.map_or(1, |b| 2 * b.len() as u64)
 }
 
 #[inline]
