@@ -223,7 +223,7 @@ impl Varint {
     fn new(v: u64) -> Self {
         match v {
             0..0x80 => Self { bytes: v, len: 1 },
-            0x80..0x4000 => Self { bytes: v + (v & 0x3f80) | 0x80, len: 2 },
+            0x80..0x4000 => Self { bytes: (v + (v & 0x3f80)) | 0x80, len: 2 },
             _ => Self { bytes: v << 2 & 0x7f_0000 | v << 1 & 0x7f00 | v & 0x7f | 0x8080, len: 3 },
         }
     }
