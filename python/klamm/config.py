@@ -117,6 +117,7 @@ class ConsumerConfig(CommonConfig, total=False):
     max_partition_fetch_bytes: int
     max_poll_interval_ms: int
     max_poll_records: int
+    offsets_retention_ms: int
     partition_assignment_strategy: str | Sequence[str | Assignor]
     queued_max_bytes: int
     session_timeout_ms: int

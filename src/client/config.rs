@@ -393,6 +393,7 @@ impl Config {
             },
             started_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64),
             auto_commit: auto.then(|| self.ms("auto.commit.interval.ms")),
+            offsets_retention: self.offsets_retention()?,
             min_bytes: self.i32("fetch.min.bytes"),
             max_wait: self.ms("fetch.max.wait.ms"),
             max_bytes: self.i32("fetch.max.bytes"),
@@ -411,6 +412,20 @@ impl Config {
 }
 
 impl Config {
+    fn offsets_retention(&self) -> Result<Option<Duration>, Error> {
+        let key = "offsets.retention.ms";
+        let refused = |with: &str| {
+            let hint = "leave it out, and set offsets.retention.minutes of the brokers".to_owned();
+            Err(bad(format!("{key} does not go with {with}: requests have one or the other"), hint))
+        };
+        match u64::try_from(self.int(key)) {
+            Err(_) => Ok(None),
+            Ok(_) if self.text("group.protocol") == "consumer" => refused("group.protocol=consumer"),
+            Ok(_) if !self.text("group.instance.id").is_empty() => refused("group.instance.id"),
+            Ok(ms) => Ok(Some(Duration::from_millis(ms))),
+        }
+    }
+
     pub(super) fn share_consumer(&self) -> Result<ShareConfig, Error> {
         let group = self.text("group.id");
         if group.is_empty() {

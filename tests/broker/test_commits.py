@@ -9,7 +9,8 @@ import pytest
 
 import klamm
 from klamm import OffsetAndMetadata, TopicPartition
-from klamm.errors import ConfigError, TopicAuthorizationFailedError
+from klamm.errors import ConfigError, TopicAuthorizationFailedError, UnsupportedVersionError
+from kafka_broker import KafkaUnavailable, RealKafka
 from klamm.testing import DevBroker
 from settled import until
 
@@ -148,3 +149,50 @@ def test_offsets_are_committed_with_the_epoch_of_the_record_before(style, broker
             assert consumer.committed_metadata([place]) == {place: kept}
     with pytest.raises(ConfigError, match="-1 is no offset"), klamm.Consumer("b:1", group_id="g") as consumer:
         consumer.commit({place: -1})
+
+
+@pytest.fixture
+def forgetful() -> Iterator[RealKafka]:
+    """Apache Kafka that looks for offsets to forget every 0.2 s, instead of every ten minutes."""
+    try:
+        kafka = RealKafka(config={"offsets.retention.check.interval.ms": 200}).start()
+    except KafkaUnavailable as reason:
+        pytest.skip(f"real Kafka: {reason}")
+    yield kafka
+    kafka.stop()
+
+
+def test_brokers_keep_offsets_for_as_long_as_they_are_told_to(forgetful):
+    servers, place = forgetful.bootstrap_servers, TopicPartition("t", 0)
+    fill(servers, "t")
+    for group, retention_ms in ("long", 3_600_000), ("short", 1), ("usual", -1):
+        with klamm.Consumer(servers, group_id=group, offsets_retention_ms=retention_ms) as consumer:
+            consumer.commit({place: 3})
+    with klamm.Admin(servers) as admin:
+        until(lambda: not admin.group_offsets("short"))
+        assert admin.group_offsets("long") == admin.group_offsets("usual") == {place: 3}
+
+
+def test_a_member_commits_with_a_retention_too(filled, broker):
+    servers, place = broker.bootstrap_servers, TopicPartition(filled, 0)
+    config: dict[str, Any] = {"auto_offset_reset": "earliest", "offsets_retention_ms": 3_600_000}
+    with klamm.Consumer(servers, topics=filled, group_id=f"group-{filled}", **config) as consumer:
+        assert len(consumer.poll(WAIT_S, 4)) == 4
+        consumer.commit()
+        assert consumer.committed([place]) == {place: 4}
+
+
+def test_brokers_that_know_no_retention_of_a_commit_are_not_asked_to_keep_it():
+    """Kafka 0.8.2 has OffsetCommit up to v1, whose commit time is all that it says."""
+    with (
+        DevBroker(as_version="0.8.2") as broker,
+        klamm.Consumer(broker.bootstrap_servers, group_id="g", offsets_retention_ms=1000) as consumer,
+        pytest.raises(UnsupportedVersionError, match="needs version 2 to 4 of OffsetCommit, the broker has 0 to 1"),
+    ):
+        consumer.commit({TopicPartition("t", 0): 1})
+
+
+@pytest.mark.parametrize("other", [{"group_protocol": "consumer"}, {"group_instance_id": "one"}])
+def test_a_retention_is_refused_beside_what_newer_versions_alone_can_say(dev, other):
+    with pytest.raises(ConfigError, match=r"offsets\.retention\.ms does not go with group\."):
+        klamm.Consumer(dev.bootstrap_servers, topics="t", group_id="g", offsets_retention_ms=1000, **other)

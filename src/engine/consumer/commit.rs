@@ -95,7 +95,9 @@ impl<T: Send> Consumer<T> {
             let what = format!("commit for group {:?}, of which the consumer is no member", member.group);
             return self.take_commit(now, commit, &Err(Error::refused(ErrorCode::UNKNOWN_MEMBER_ID, what)));
         }
-        let op = Commit::new(member, commit.offsets.values().cloned().collect()).with_coordinator(self.coordinator());
+        let op = Commit::new(member, commit.offsets.values().cloned().collect())
+            .with_retention(self.config.offsets_retention)
+            .with_coordinator(self.coordinator());
         self.ops.start(now, Box::new(op), commit.deadline.since(now), Ticket::Commit(commit));
     }
 

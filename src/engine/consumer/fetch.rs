@@ -386,6 +386,7 @@ mod tests {
             reset: Reset::Earliest,
             started_ms: 0,
             auto_commit: None,
+            offsets_retention: None,
             min_bytes: 1,
             max_wait: Duration::from_millis(500),
             max_bytes: 1 << 20,

@@ -52,6 +52,8 @@ pub struct ConsumerConfig {
     pub started_ms: i64,
     /// How often finished offsets are committed, if they are.
     pub auto_commit: Option<Duration>,
+    /// How long the broker is to keep committed offsets, if not as long as it does by itself.
+    pub offsets_retention: Option<Duration>,
     /// Bytes the broker waits for.
     pub min_bytes: i32,
     /// How long it waits for them.

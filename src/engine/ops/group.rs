@@ -7,9 +7,12 @@ use crate::engine::group::GroupMetadata;
 use crate::engine::{Error, Reply, Target, coordinator};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Versions above these name topics by id, which a client may not know yet.
 const MAX_COMMIT: i16 = 9;
+/// The versions that say how long to keep what they commit (KIP-211 took it out).
+const COMMITS_WITH_RETENTION: (i16, i16) = (2, 4);
 /// The first version that gives everything a group committed.
 pub(super) const MIN_FETCH_ALL: i16 = 2;
 /// The version of both that keeps offsets in ZooKeeper, which any broker does; before Kafka 0.8.2 there is no other.
@@ -61,6 +64,7 @@ pub struct CommittedOffset {
 pub struct Commit {
     member: GroupMetadata,
     offsets: Vec<CommittedOffset>,
+    retention: Option<Duration>,
     coordinator: Option<i32>,
     in_zookeeper: bool,
     done: bool,
@@ -70,7 +74,13 @@ impl Commit {
     /// Commits the next offset to read of each partition.
     pub fn new(member: GroupMetadata, offsets: Vec<CommittedOffset>) -> Self {
         let done = offsets.is_empty();
-        Self { member, offsets, coordinator: None, in_zookeeper: false, done }
+        Self { member, offsets, retention: None, coordinator: None, in_zookeeper: false, done }
+    }
+
+    /// The same with how long the broker is to keep the offsets, instead of its `offsets.retention.minutes`. The versions
+    /// that say so have no leader epochs and no static members.
+    pub fn with_retention(self, retention: Option<Duration>) -> Self {
+        Self { retention, ..self }
     }
 
     /// The same where the coordinator may be known.
@@ -111,10 +121,14 @@ impl Op for Commit {
             generation_id_or_member_epoch: self.member.generation,
             member_id: self.member.member.clone(),
             group_instance_id: self.member.instance.clone(),
+            retention_time_ms: self.retention.map_or(-1, |retention| retention.as_millis() as i64),
             topics: topics.into_iter().map(topic).collect(),
-            ..Default::default()
         };
-        cx.send_at_most(target, request, OFFSETS, max.min(MAX_COMMIT));
+        let (first, last) = match self.retention {
+            None => (0, MAX_COMMIT),
+            Some(_) => COMMITS_WITH_RETENTION,
+        };
+        cx.send_within(target, request, OFFSETS, first, max.min(last));
         Ok(())
     }
 

@@ -504,6 +504,7 @@ fn consumer_config(read_committed: bool) -> ConsumerConfig {
         reset: Reset::Earliest,
         started_ms: 1_700_000_000_000,
         auto_commit: None,
+        offsets_retention: None,
         min_bytes: 1,
         max_wait: Duration::from_millis(500),
         max_bytes: 1 << 20,
