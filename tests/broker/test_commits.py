@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import klamm
+from kafka_broker import KafkaUnavailable, RealKafka
 from klamm import OffsetAndMetadata, TopicPartition
 from klamm.errors import ConfigError, TopicAuthorizationFailedError, UnsupportedVersionError
-from kafka_broker import KafkaUnavailable, RealKafka
 from klamm.testing import DevBroker
 from settled import until
 
