@@ -12,6 +12,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 
+FREE_THREADED ?= python3.14t
+FREE_THREADED_TESTS := tests/unit $(addprefix tests/broker/test_,threads.py producer.py producer_requests.py consumer.py groups.py \
+	transactions.py async.py share.py fork.py commits.py reading_in_place.py hooks.py)
+
 # Programs that only fuzzing and benches need.
 TOOLS := target/tools
 FUZZ := $(TOOLS)/bin/cargo-fuzz
@@ -31,7 +35,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help build demo test test-rust test-python check check-format check-clippy check-python check-docs fmt \
-	fuzz soak test-matrix test-old-spark soak-spark bench-peers bench-spark bench-broker bench-codec dev-broker clean needs-build needs-rust needs-everything
+	fuzz soak test-matrix test-old-spark test-free-threaded soak-spark bench-peers bench-spark bench-broker bench-codec dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
 	@echo 'make <target>'
@@ -56,6 +60,10 @@ test-python: needs-everything build target/connect/.installed ## the Python test
 test-old-spark: needs-everything build target/spark41/.installed ## the Spark tests with PySpark 4.1, the oldest that klamm works with; ARGS= goes to pytest
 	@echo '==> Spark tests, PySpark 4.1'
 	@target/spark41/bin/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning $(or $(ARGS),tests/spark)
+
+test-free-threaded: needs-everything target/free-threaded/.installed ## clients and their threads on a free-threaded CPython from 3.14 on, FREE_THREADED=python3.14t; ARGS= goes to pytest
+	@echo '==> tests, $(FREE_THREADED)'
+	@target/free-threaded/bin/python -m pytest $(or $(ARGS),$(FREE_THREADED_TESTS))
 
 check: check-format check-clippy check-python check-docs ## formatting, lints, types, stubs, docs
 
@@ -168,6 +176,13 @@ target/spark41/.installed:
 	@$(@D)/bin/python -m pip install -q --disable-pip-version-check 'pyspark==4.1.*' 'pyarrow>=18,<20' 'confluent-kafka>=2.10,<3' \
 		'pytest>=9,<10' 'pytest-timeout>=2.4,<3' </dev/null
 	@echo '$(abspath python)' >"$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/klamm.pth"
+	@touch $@
+
+# Built as pip does it for a user: the stable ABI is not there.
+target/free-threaded/.installed: $(SOURCES)
+	@echo '==> klamm for $(FREE_THREADED), into $(@D)'
+	@$(FREE_THREADED) -m venv $(@D)
+	@env -u PYO3_PYTHON $(@D)/bin/python -m pip install -q --disable-pip-version-check '.[arrow]' 'pytest>=9,<10' 'pytest-timeout>=2.4,<3' </dev/null
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed $(SOURCES)
