@@ -267,8 +267,10 @@ STARTED_S = 0.5
 
 
 def run_program(text, *arguments, **options):
+    # From 3.12 on CPython warns of every fork beside threads, which is what these programs are about.
+    quiet = ("-W", "ignore:This process:DeprecationWarning")
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(text), *arguments],
+        [sys.executable, *quiet, "-c", textwrap.dedent(text), *arguments],
         capture_output=True,
         text=True,
         timeout=40,

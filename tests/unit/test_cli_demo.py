@@ -115,6 +115,7 @@ def test_topics_of_the_embedded_broker_cannot_be_kept(capsys):
 
 
 def test_a_missing_java_is_named(monkeypatch, tmp_path):
+    pytest.importorskip("pyspark")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CommandError, match="needs Java 17, and there is no java"):
@@ -122,6 +123,7 @@ def test_a_missing_java_is_named(monkeypatch, tmp_path):
 
 
 def test_an_old_java_is_named(monkeypatch, tmp_path):
+    pytest.importorskip("pyspark")
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
