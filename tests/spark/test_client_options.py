@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 
 import pytest
 
 import klamm
 from java_tools import java_source
 from klamm.errors import ConfigError
-from klamm.spark.client_options import NO_SUCH, REFUSED, ROLES, TUNING, TUNING_FAMILIES, client_config
+from klamm.spark.client_options import NO_SUCH, REFUSED, ROLES, TAKEN, TUNING, TUNING_FAMILIES, client_config
+
+PARTITIONS = 4
 
 CLIENTS = {"consumer": klamm.Consumer, "producer": klamm.Producer}
 
@@ -64,6 +67,44 @@ def test_what_decides_on_trust_or_on_places_is_refused_with_what_there_is_instea
             client_config({f"kafka.{name}": "secret"}, role, {})
         assert refusal.value.hint == hint
         assert "secret" not in str(refusal.value)
+
+
+JAVA_PARTITIONERS = [
+    ("internals.DefaultPartitioner", 1),
+    ("RoundRobinPartitioner", PARTITIONS),
+]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("name", "places"), JAVA_PARTITIONERS)
+def test_the_partitioners_that_java_comes_with_are_taken_by_a_write(dev, topic, name, places):
+    """A key has one place by its hash, or it goes to each partition in turn."""
+    dev.create(topic, partitions=PARTITIONS)
+    rows = dev.spark.range(0, 3 * PARTITIONS, 1, 1).selectExpr(
+        "cast('the same' as binary) as key", "cast(id as string) as value"
+    )
+    option = {"kafka.partitioner.class": f"org.apache.kafka.clients.producer.{name}"}
+    dev.write(rows, topic=topic, **option)
+    written = Counter(record.partition for record in dev.records(topic))
+    assert [*written.values()] == [3 * PARTITIONS // places] * places
+    assert dev.read(subscribe=topic, **option).count() == 3 * PARTITIONS
+
+
+@pytest.mark.parametrize("name", sorted(TAKEN["partitioner.class"]))
+def test_a_class_that_a_write_takes_is_one_that_the_producer_knows(name):
+    config = client_config({"kafka.bootstrap.servers": "localhost:1", "kafka.partitioner.class": name}, "producer", {})
+    assert config["partitioner.class"] == name
+    klamm.Producer(config).close(timeout=0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["com.example.RoundRobinPartitioner", "RoundRobinPartitioner", "org.apache.kafka.clients.producer.Partitioner"],
+)
+def test_any_other_class_is_refused_with_the_option_that_klamm_has(name):
+    with pytest.raises(ConfigError, match=r"option 'kafka\.partitioner\.class' is not supported") as refusal:
+        client_config({"kafka.partitioner.class": name}, "producer", {})
+    assert "'kafka.partitioner'" in refusal.value.hint
 
 
 @pytest.mark.parametrize("role", CLIENTS)

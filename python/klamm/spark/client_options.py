@@ -28,7 +28,8 @@ def client_config(given: Mapping[str, str], role: str, defaults: Mapping[str, st
         if not key.startswith("kafka."):
             continue
         name = key.removeprefix("kafka.")
-        if hint := (REFUSED[role] | NO_SUCH).get(name):
+        hint = (REFUSED[role] | NO_SUCH).get(name)
+        if hint and given[key] not in TAKEN.get(name, ()):
             raise ConfigError(f"option '{key}' is not supported", hint=hint)
         if name in TUNING or any(name.startswith(family) for family in TUNING_FAMILIES):
             log.warning("option '%s' has no meaning for klamm and is left out", key)
@@ -80,11 +81,23 @@ REFUSED = {
         "value.serializer": _SERIALIZED,
         "interceptor.classes": "klamm runs no Java classes",
         "transactional.id": "use option 'delivery' with exactly-once, which names the transactions of each task",
-        "partitioner.class": "klamm runs no Java classes; use option 'kafka.partitioner'",
+        "partitioner.class": "klamm runs no Java classes and takes only the names of Java's own partitioners; "
+        "use option 'kafka.partitioner'",
         "partitioner.ignore.keys": "use option 'kafka.partitioner', or leave the column 'key' out",
         "transaction.two.phase.commit.enable": "use option 'delivery' with exactly-once",
         "protocol": "only reads speak that of Kafka 0.6 and 0.7; klamm.legacy.Producer07 writes",
     },
+}
+
+# Java's own classes, each of which klamm's producer has as a choice of `partitioner`; no other class could run.
+TAKEN = {
+    "partitioner.class": frozenset(
+        {
+            "org.apache.kafka.clients.producer.RoundRobinPartitioner",
+            "org.apache.kafka.clients.producer.UniformStickyPartitioner",
+            "org.apache.kafka.clients.producer.internals.DefaultPartitioner",
+        }
+    ),
 }
 
 _PEM = (
