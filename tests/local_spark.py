@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_broker import KafkaUnavailable, spark_connector_jars
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -54,3 +55,23 @@ def builder(
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.jars", ",".join(map(str, jars)))
     )
+
+
+def worker_peaks() -> dict[int, float]:
+    """Ask Linux for the most memory, in MB, that each Python worker has had so far; they live on for a minute."""
+    parents, peaks = {}, {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            status = (process / "status").read_text()
+            is_worker = b"pyspark.daemon" in (process / "cmdline").read_bytes()
+        except OSError:  # ended by now
+            continue
+        pid = int(process.name)
+        parents[pid] = int(re.findall(r"PPid:\s+(\d+)", status)[0])
+        if is_worker:
+            peaks[pid] = int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1000
+
+    def is_ours(pid: int) -> bool:
+        return pid == os.getpid() or (pid in parents and is_ours(parents[pid]))
+
+    return {pid: peak for pid, peak in peaks.items() if is_ours(pid)}

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import statistics
 import sys
 import tempfile
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from kafka_broker import RealKafka
-from local_spark import builder, connector_jars
+from local_spark import builder, connector_jars, worker_peaks
 
 # What Kafka's own start script gives its JVM, as in benches/peers.
 JVM = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
@@ -177,26 +176,6 @@ def measured(
         ]
     cases.append(("batch read", "klamm, columns=value", partial(read, "klamm", columns="value")))
     return sorted(cases, key=lambda case: case[0])
-
-
-def worker_peaks() -> dict[int, float]:
-    """Ask Linux for the most memory, in MB, that each Python worker has had so far; they live on for a minute."""
-    parents, peaks = {}, {}
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            status = (process / "status").read_text()
-            is_worker = b"pyspark.daemon" in (process / "cmdline").read_bytes()
-        except OSError:  # ended by now
-            continue
-        pid = int(process.name)
-        parents[pid] = int(re.findall(r"PPid:\s+(\d+)", status)[0])
-        if is_worker:
-            peaks[pid] = int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1000
-
-    def is_ours(pid: int) -> bool:
-        return pid == os.getpid() or (pid in parents and is_ours(parents[pid]))
-
-    return {pid: peak for pid, peak in peaks.items() if is_ours(pid)}
 
 
 def report(seconds: dict[tuple[str, str], list[float]], options: argparse.Namespace) -> None:

@@ -144,6 +144,21 @@ def test_defaults_are_those_of_sparks_connector():
     assert not write_options(BOOTSTRAP | {"topic": "t"}).exactly_once
 
 
+@pytest.mark.parametrize(
+    ("given", "room"),
+    [
+        ({}, "16777216"),
+        ({"kafka.max.request.size": "2000000"}, "16777216"),
+        ({"kafka.max.request.size": "20000000"}, "40000000"),
+        ({"kafka.message.max.bytes": "20000000"}, "40000000"),
+        ({"kafka.max.request.size": "20000000", "kafka.buffer.memory": "30000000"}, "30000000"),
+        ({"kafka.max.request.size": "large"}, "16777216"),
+    ],
+)
+def test_a_write_has_room_for_the_records_that_it_may_send(given, room):
+    assert write_options(BOOTSTRAP | {"topic": "t"} | given).config["buffer.memory"] == room
+
+
 def test_names_are_found_in_any_case_as_spark_lowers_them():
     options = read_options({"KAFKA.bootstrap.servers": "h:1", "SUBSCRIBE": "a, b,", "includeheaders": "True"})
     assert options.topics == ("a", "b")

@@ -67,6 +67,7 @@ def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Record
         landed = _landed(options, topic, task)
         return 0 if landed is None or landed.epoch < task.epoch else _skipped(landed, task, 0)
     batches = chain([first], batches)
+    del first  # may have 64 MB, and the next ones have as much
     # Not from the pool: a producer that another worker fenced off since would fail its next task.
     with klamm.Producer(options.config | {"transactional.id": task.name}) as producer:
         producer.init_transactions()

@@ -144,6 +144,10 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         )
     defaults = WRITE_DEFAULTS | (EXACTLY_ONCE_DEFAULTS if exactly_once else {})
     config = client_config(given, "producer", defaults)
+    largest = config.get("max.request.size", config.get("message.max.bytes", "")).strip()
+    if "kafka.buffer.memory" not in given and largest.isdecimal():
+        # Whoever allows larger records than most means to write them.
+        config["buffer.memory"] = str(max(int(config["buffer.memory"]), 2 * int(largest)))
     return WriteOptions(config=config, topic=topic, exactly_once=exactly_once)
 
 

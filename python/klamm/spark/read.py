@@ -194,7 +194,8 @@ def lost(options: ReadOptions, how: str, what: str) -> None:
 # another, so they have an end in bytes, too: with records of 10 kB that were compressed to a tenth, it needed 300 MB without.
 BATCH_ROWS = 65_536
 BATCH_BYTES = 8 << 20
-FIRST_ROWS = 100
+# Of the first batch, when nothing is known of sizes: records may have megabytes.
+FIRST_ROWS = 4
 
 # Silence after which a task asks whether the records it waits for exist.
 LOOK_SECONDS = 1.0
