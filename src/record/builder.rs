@@ -136,8 +136,9 @@ impl BatchBuilder {
         let (key_bytes, value_bytes) = (key.unwrap_or_default(), value.unwrap_or_default());
         let payload = key_bytes.len() + value_bytes.len() + headers_size;
         let buf = &mut self.buf;
-        // With all of them below this the size of the record has at most three bytes, too.
-        if (timestamp | offset | key_length | value_length | headers_size as u64) < 1 << 19 {
+        // In zigzag order like the others. With all of them below this the record's size has at most three bytes, too.
+        let headers_length = 2 * headers_size as u64;
+        if (timestamp | offset | key_length | value_length | headers_length) < 1 << 19 {
             let (timestamp, value_length) = (Varint::new(timestamp), Varint::new(value_length));
             let second = Varint::new(offset).then(Varint::new(key_length));
             let size = 1 + timestamp.len + second.len + value_length.len + payload;
@@ -311,6 +312,27 @@ mod tests {
         put_i32(&mut out, body.len() as i32);
         out.append(&mut body);
         out
+    }
+
+    #[test]
+    fn a_record_whose_parts_are_small_may_be_large() {
+        let part = vec![7; 1 << 19];
+        let below = |bits: u32, room| part.get(..(1usize << bits) - room).map(<[u8]>::to_vec).unwrap_or_default();
+        for bits in [17, 18, 19] {
+            // One header without a key takes five bytes besides its value.
+            let (key, header) = (below(18, 1), below(bits, 6));
+            let mut builder = BatchBuilder::with_capacity(0);
+            let appended = builder.append(0, Some(&key), Some(&key), &[("", Some(&header))]);
+            let sealed = builder.seal(Compression::None, Producer::NONE).expect("nothing to compress");
+            let batch = super::super::batches(sealed.data).next().expect("one").expect("whole");
+            let records = batch.records(1 << 30).expect("as sealed");
+            let data = records.data().clone();
+            let found: Vec<_> = records.map(|record| record.expect("as appended")).collect();
+            assert_eq!(data.len(), appended.size);
+            assert_eq!(found.len(), 1);
+            assert_eq!((found[0].key(&data), found[0].value(&data)), (Some(&key[..]), Some(&key[..])));
+            assert_eq!(found[0].headers(&data).next(), Some((&b""[..], Some(&header[..]))));
+        }
     }
 
     #[test]
