@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
@@ -52,6 +54,23 @@ def test_a_task_without_rows_has_nothing_to_land(cluster, topic, task):
     assert task(0, 0) == 0
     assert task(0, 2, b"a") == 1
     assert written(cluster, topic) == [b"a"]
+
+
+def test_batches_that_were_sent_are_let_go(cluster, topic):
+    cluster.create(topic)
+    options = write_options({"kafka.bootstrap.servers": cluster.bootstrap, "topic": topic, "delivery": "exactly-once"})
+    given, alive = [], []
+
+    def batches():
+        for _ in range(4):
+            alive.append([number for number, batch in enumerate(given) if batch() is not None])
+            batch = pa.record_batch({"value": [b"v"]})
+            given.append(weakref.ref(batch))
+            yield batch
+            del batch
+
+    assert write(options, ["value"], batches(), Task(topic, 0, 0)) == 4
+    assert alive == [[], [0], [1], [2]]
 
 
 def test_a_task_that_landed_and_has_no_rows_any_more_is_refused(cluster, topic, task):

@@ -66,8 +66,9 @@ def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Record
         # No producer: there is nothing to land, and most tasks of a small batch are empty.
         landed = _landed(options, topic, task)
         return 0 if landed is None or landed.epoch < task.epoch else _skipped(landed, task, 0)
-    batches = chain([first], batches)
-    del first  # may have 64 MB, and the next ones have as much
+    # A batch may have 64 MB. This keeps the first no longer than the others.
+    batches = chain(iter([first]), batches)
+    del first
     # Not from the pool: a producer that another worker fenced off since would fail its next task.
     with klamm.Producer(options.config | {"transactional.id": task.name}) as producer:
         producer.init_transactions()
