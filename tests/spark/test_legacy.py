@@ -30,10 +30,13 @@ def read(spark, old, **options):
     return spark.read.format("klamm").options(**options).load()
 
 
-def plan(old, **options):
+def reader(old, **options):
     given = {"kafka.bootstrap.servers": old.bootstrap_servers, "kafka.protocol": old.protocol, **options}
-    reader = KlammLegacyReader(read_options(Settings(given), streaming=False), source_schema(False))
-    return [part.value for part in reader.partitions()]
+    return KlammLegacyReader(read_options(Settings(given), streaming=False), source_schema(False))
+
+
+def plan(old, **options):
+    return [part.value for part in reader(old, **options).partitions()]
 
 
 def test_rows_are_those_of_the_old_log(spark, old):
@@ -59,6 +62,16 @@ def test_messages_that_came_compressed_share_an_offset(spark):
         rows = read(spark, old, subscribe="old", columns="offset,value,headers").collect()
     assert [(row.offset, bytes(row.value)) for row in rows] == [(0, b"a"), (0, b"b"), (0, b"c")]
     assert [bytes(row.headers[-1].value) for row in rows] == [b"0", b"1", b"2"]
+
+
+def test_a_batch_has_few_large_rows_and_many_small_ones():
+    with old_broker("0.7.2") as old:
+        old.fill([b"v" * 900_000] * 30, 0)
+        old.fill([b"v"] * 20_000, 1)
+        one = reader(old, subscribe="old")
+        large, small = ([batch.num_rows for batch in one.read(part)] for part in one.partitions())
+    assert large == [10, 10, 10]
+    assert small == [16_384, 20_000 - 16_384]
 
 
 def test_offsets_choose_what_is_read(spark, old):
@@ -100,6 +113,7 @@ def test_what_is_gone(spark, old):
         ({"subscribe": "old", "minPartitions": "5"}, "'minPartitions' cannot be had"),
         ({"subscribe": "old", "kafka.group.id": "g"}, "'commitGroup' cannot be had"),
         ({"subscribe": "old", "kafka.client.id": "c"}, "'kafka.client.id' does nothing"),
+        ({"subscribe": "old", "kafka.queued.max.bytes": "1"}, "'kafka.queued.max.bytes' does nothing"),
         ({"subscribe": "old", "kafka.bootstrap.servers": "a:1,b:1"}, "must be one broker"),
         ({"subscribe": "old", "kafka.max.partition.fetch.bytes": "many"}, "must be a whole number"),
         ({"assign": '{"old":[0,1]}', "startingOffsets": '{"old":{"0":0}}'}, "does not name old-1"),

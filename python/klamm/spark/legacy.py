@@ -12,7 +12,7 @@ offset.
 from __future__ import annotations
 
 from contextlib import closing
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,11 +23,11 @@ from klamm.legacy import Consumer07
 from klamm.spark.client_options import READ_DEFAULTS
 from klamm.spark.offsets import EARLIEST, LATEST, OffsetRange
 from klamm.spark.positions import Times
-from klamm.spark.read import lost, span_of
+from klamm.spark.read import BATCH_BYTES, lost, span_of
 from klamm.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql.types import StructType
 
@@ -64,7 +64,7 @@ class KlammLegacyReader(DataSourceReader):
             return
         with closing(_consumer(self._options)) as consumer:
             messages = self._messages(consumer, span)
-            while some := list(islice(messages, BATCH_ROWS)):
+            for some in _together(messages):
                 arrays = [_columns[field.name](some, span, consumer.broker) for field in self._schema]
                 yield pa.RecordBatch.from_arrays(
                     [pa.array(values, field.type) for values, field in zip(arrays, self._schema, strict=True)],
@@ -106,7 +106,8 @@ def check(options: ReadOptions) -> None:
             f"option '{name}' cannot be had from Kafka {options.protocol}",
             hint="its brokers know byte offsets alone: no topics by pattern, no times, no numbers of records, no groups",
         )
-    for name in options.config.keys() - READ_DEFAULTS.keys() - {"bootstrap.servers", "request.timeout.ms"}:
+    given = {name for name, value in options.config.items() if READ_DEFAULTS.get(name) != value}
+    for name in given - {"bootstrap.servers", "max.partition.fetch.bytes", "request.timeout.ms"}:
         raise ConfigError(
             f"option 'kafka.{name}' does nothing with Kafka {options.protocol}",
             hint="there are kafka.bootstrap.servers, kafka.max.partition.fetch.bytes and kafka.request.timeout.ms",
@@ -157,6 +158,20 @@ def _cut(consumer: Consumer07, span: OffsetRange, most: int | None) -> list[Offs
             if following - edges[-1] > most:
                 edges.append(segment)
     return [span._replace(start=start, end=end) for start, end in pairwise([*edges, span.end])]
+
+
+def _together(messages: Iterable[Message07]) -> Iterator[list[Message07]]:
+    """Gather messages to batches, which have an end in rows and one in bytes."""
+    some: list[Message07] = []
+    size = 0
+    for message in messages:
+        some.append(message)
+        size += len(message.payload)
+        if len(some) == BATCH_ROWS or size >= BATCH_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def _headers(message: Message07, span: OffsetRange, broker: str) -> list[tuple[str, bytes]]:
