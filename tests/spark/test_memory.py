@@ -36,12 +36,12 @@ class Records(NamedTuple):
 
 
 RECORDS = {
-    "tiny": Records(1_000_000, 8, "none"),
-    "text": Records(30_000, 10_000, "zstd"),
-    "noise": Records(10_000, 10_000, "none"),
-    "large-text": Records(300, MB, "zstd"),
-    "large-noise": Records(100, MB, "none"),
-    "huge-text": Records(60, 5 * MB, "zstd"),
+    "tiny": Records(300_000, 8, "none"),
+    "text": Records(20_000, 10_000, "zstd"),
+    "noise": Records(6_000, 10_000, "none"),
+    "large-text": Records(200, MB, "zstd"),
+    "large-noise": Records(60, MB, "none"),
+    "huge-text": Records(40, 5 * MB, "zstd"),
 }
 
 DRIVER = """
@@ -51,7 +51,7 @@ from pathlib import Path
 from local_spark import builder, worker_peaks
 
 bootstrap, scratch, expected, largest = sys.argv[1:]
-spark = builder(Path(scratch), memory="2g").config("spark.sql.execution.arrow.maxBytesPerBatch", "16m").getOrCreate()
+spark = builder(Path(scratch)).config("spark.sql.execution.arrow.maxBytesPerBatch", "16m").getOrCreate()
 options = {"kafka.bootstrap.servers": bootstrap, "kafka.max.request.size": largest, "kafka.compression.type": "zstd"}
 for topic, count in json.loads(expected).items():
     rows = spark.read.format("klamm").options(**options, subscribe=topic).load().select("value")
