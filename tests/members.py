@@ -87,7 +87,11 @@ class Confluent:
                 raise
 
     def close(self):
-        self.consumer.close()
+        # librdkafka may wait for good for threads of its own when it closes in mid-rebalance (librdkafka #4362,
+        # confluent-kafka-python #1667). It has left the group by then, so such a one is left to itself.
+        closing = threading.Thread(target=self.consumer.close, daemon=True)
+        closing.start()
+        closing.join(PATIENCE)
 
 
 class KafkaPython:
