@@ -183,7 +183,7 @@ keys! {
     "max.poll.interval.ms": Kind::Int(1, i32::MAX as i64), "300000", CONSUMER, "How long the reader may take between polls before its partitions go to other members.";
     "enable.auto.commit": Kind::Bool, "true", CONSUMER, "Whether offsets of records the reader is done with are committed in the background, if there is a group.";
     "auto.commit.interval.ms": Kind::Int(1, i32::MAX as i64), "5000", CONSUMER, "How often they are.";
-    "offsets.retention.ms": Kind::Int(-1, 100 * 365 * 86_400_000), "-1", CONSUMER, "How long brokers keep offsets that are committed from now on, whatever their offsets.retention.minutes; -1 leaves it to that. Brokers from 0.9 on, members of classic groups that are not static, and no group at all.";
+    "offsets.retention.ms": Kind::Int(-1, 100 * 365 * 86_400_000), "-1", CONSUMER, "How long brokers keep offsets that are committed from now on, whatever their offsets.retention.minutes; -1 leaves it to that. Brokers take it from 0.9 on; not with group.protocol=consumer or group.instance.id.";
     "fetch.min.bytes": Kind::Int(0, i32::MAX as i64), "1", CONSUMERS, "Bytes the broker waits for before it answers.";
     "fetch.max.wait.ms" or "fetch.wait.max.ms": MS, "500", CONSUMERS, "How long it waits for them.";
     "fetch.max.bytes": Kind::Int(1, i32::MAX as i64), "52428800", CONSUMERS, "Bytes of one answer, about.";

@@ -44,8 +44,8 @@ ROLES = {name: set(roles) for key, aliases, *_, roles, _ in config_keys() for na
 # A query must not create the topic that it misspells; Spark alone keeps the positions.
 # A position that is gone must be an error, so that failOnDataLoss decides.
 # A task has one partition, so it may fetch more of it at a time. More than this measures the same, and costs a worker
-# several times its bytes, as they are after decompression; how many of those it reads ahead has an end of its own. Values of
-# 10 kB that were compressed to nothing took 209 MB with the consumer's own 64 MiB, and 163 MB with this.
+# several times its bytes, as they are after decompression; how many of those it reads ahead has an end of its own, which
+# tests/spark/test_memory.py needs.
 READ_DEFAULTS = {
     "allow.auto.create.topics": "false",
     "auto.offset.reset": "none",
