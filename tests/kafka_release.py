@@ -55,6 +55,7 @@ JVM = (
 _SETTINGS: tuple[tuple[tuple[int, ...], tuple[int, ...], str, object], ...] = (
     ((0, 8, 2), (9,), "offsets.topic.replication.factor", 1),
     ((0, 8, 2), (9,), "offsets.topic.num.partitions", 4),
+    ((0, 8, 2), (9,), "offsets.retention.check.interval.ms", 200),
     ((0, 8, 2), (1,), "delete.topic.enable", "true"),
     ((0, 9), (9,), "log.cleaner.dedupe.buffer.size", 4 << 20),  # 128 MiB of heap by default
     ((0, 11), (9,), "group.initial.rebalance.delay.ms", 0),
@@ -188,7 +189,8 @@ class OldKafka:
 def start_release(version: str) -> Iterator[RealKafka | OldKafka]:
     """One node of a release."""
     is_kraft = release_number(version) >= FIRST_KRAFT
-    with RealKafka(version, {"num.partitions": PARTITIONS}) if is_kraft else OldKafka(version) as kafka:
+    config = {"num.partitions": PARTITIONS, "offsets.retention.check.interval.ms": 200}
+    with RealKafka(version, config) if is_kraft else OldKafka(version) as kafka:
         yield kafka
 
 

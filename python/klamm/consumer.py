@@ -170,18 +170,25 @@ class Consumer(_Consumer[K_co, V_co]):
         return self._poll(timeout, max_records) or _NONE
 
     def arrow(
-        self, max_rows: int = 65_536, timeout: float | None = None, columns: Sequence[str] | None = None
+        self,
+        max_rows: int = 65_536,
+        timeout: float | None = None,
+        columns: Sequence[str] | None = None,
+        max_bytes: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Iterate over Arrow batches, each as soon as there are records for it.
 
         It ends when all end offsets are reached, or after `timeout` seconds without a record. `columns` chooses and
-        orders: topic, partition, offset, timestamp, timestamp_type, key, value, headers.
+        orders: topic, partition, offset, timestamp, timestamp_type, key, value, headers. `max_bytes`, 64 MiB unless it is
+        less, bounds what the records of a batch take together; the last one may go beyond.
         """
-        return self._arrow(max_rows, timeout, ArrowColumns(columns))
+        return self._arrow(max_rows, timeout, ArrowColumns(columns), max_bytes)
 
-    def _arrow(self, max_rows: int, timeout: float | None, columns: ArrowColumns) -> Iterator[pa.RecordBatch]:
+    def _arrow(
+        self, max_rows: int, timeout: float | None, columns: ArrowColumns, max_bytes: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
         _pyarrow()
-        while records := self._poll(timeout, max_rows):
+        while records := self._poll(timeout, max_rows, max_bytes):
             yield _record_batch(records._columns(columns))  # noqa: SLF001
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
@@ -321,26 +328,32 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         """Return records as soon as there are some, at most `max_records` (`max_poll_records`, 500); none at a timeout."""
         return await self._poll_async(timeout, max_records) or _NONE
 
-    async def _poll_async(self, timeout: float | None, max_records: int | None) -> Records[K_co, V_co] | None:
+    async def _poll_async(
+        self, timeout: float | None, max_records: int | None, max_bytes: int | None = None
+    ) -> Records[K_co, V_co] | None:
         await self._follow()
-        records = self._poll(0, max_records)
+        records = self._poll(0, max_records, max_bytes)
         if records is None or records:
             return records
         end = None if timeout is None else time.monotonic() + timeout
         while await self._ready(None if end is None else end - time.monotonic()):
             await self._follow()
-            records = self._poll(0, max_records)
+            records = self._poll(0, max_records, max_bytes)
             if records is None or records:
                 return records
         return _NONE
 
     async def arrow(
-        self, max_rows: int = 65_536, timeout: float | None = None, columns: Sequence[str] | None = None
+        self,
+        max_rows: int = 65_536,
+        timeout: float | None = None,
+        columns: Sequence[str] | None = None,
+        max_bytes: int | None = None,
     ) -> AsyncIterator[pa.RecordBatch]:
         """Iterate over Arrow batches, as `Consumer.arrow`."""
         _pyarrow()
         wanted = ArrowColumns(columns)
-        while records := await self._poll_async(timeout, max_rows):
+        while records := await self._poll_async(timeout, max_rows, max_bytes):
             yield _record_batch(records._columns(wanted))  # noqa: SLF001
 
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
@@ -469,7 +482,7 @@ def _places(partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
 
 def _given(
     offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None,
-) -> list[tuple[str, int, int, str, int | None]] | None:
+) -> list[tuple[str, int, int, str, int | None, int | None]] | None:
     return None if offsets is None else committable(offsets)
 
 

@@ -42,23 +42,30 @@ class OffsetAndMetadata:
     """An offset to commit, or one that was: of the next record to read, and a text that is kept with it.
 
     `leader_epoch` is that of the record before it, by which whoever reads on sees that the log was cut (KIP-320, Kafka
-    2.1). None is for unknown, and a consumer fills it in for what it has read itself.
+    2.1). None is for unknown, and a consumer fills it in for what it has read itself. `timestamp_ms`, in milliseconds since
+    1970, is when the broker is to count it as committed, if not now: how long it is kept goes by that. Kafka 0.8.2 to 3.9
+    take one (OffsetCommit v1, which has no leader epochs), and others raise UnsupportedVersionError. It cannot be read back.
     """
 
     offset: int
     metadata: str = ""
     leader_epoch: int | None = None
+    timestamp_ms: int | None = None
 
 
 def committable(
     offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
-) -> list[tuple[str, int, int, str, int | None]]:
+) -> list[tuple[str, int, int, str, int | None, int | None]]:
     """Turn offsets to commit into what the core takes; ConfigError for those that cannot be."""
     given = [(tp, o if isinstance(o, OffsetAndMetadata) else OffsetAndMetadata(o)) for tp, o in offsets.items()]
     for tp, at in given:
         if at.offset < 0:
             raise ConfigError(f"{at.offset} is no offset of {tp.topic}-{tp.partition}", hint="offsets begin with 0")
-    return [(tp.topic, tp.partition, at.offset, at.metadata, at.leader_epoch) for tp, at in given]
+        if at.timestamp_ms is not None and at.timestamp_ms < 0:
+            raise ConfigError(
+                f"{at.timestamp_ms} is no time of a commit of {tp.topic}-{tp.partition}", hint="times begin with 0"
+            )
+    return [(tp.topic, tp.partition, at.offset, at.metadata, at.leader_epoch, at.timestamp_ms) for tp, at in given]
 
 
 def timed(times: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:

@@ -92,9 +92,11 @@ class _Transaction:
                 )
         if offsets is None:
             given_out = consumer._given_out()  # type: ignore[union-attr]  # noqa: SLF001
-            places = [(topic, partition, offset, "", epoch) for topic, partition, offset, epoch in given_out]
+            places = [(topic, partition, offset, "", epoch, None) for topic, partition, offset, epoch in given_out]
         else:
             places = committable(offsets)
+            if any(timestamp_ms is not None for *_, timestamp_ms in places):
+                raise ConfigError("a transaction commits offsets at its end", hint="leave timestamp_ms out")
         return self._producer._commit_offsets(  # noqa: SLF001
             group.group_id, group.generation_id, group.member_id, group.group_instance_id, places
         )

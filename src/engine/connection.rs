@@ -335,9 +335,10 @@ impl<T> Connection<T> {
             return Ok(version);
         }
         let needs = || {
-            let theirs = theirs.map_or_else(|| "none".to_owned(), |(low, high)| format!("{low} to {high}"));
-            let ours = max.min(api.max_stable);
-            format!("this needs version {min} to {ours} of {}, the broker has {theirs}", api.name)
+            let range = |low, high| if high > low { format!("{low} to {high}") } else { format!("{low}") };
+            let theirs = theirs.map_or_else(|| "none".to_owned(), |(low, high)| range(low, high));
+            let ours = range(min, max.min(api.max_stable));
+            format!("this needs version {ours} of {}, the broker has {theirs}", api.name)
         };
         let lacks = theirs.is_none_or(|(_, high)| high < min);
         let hint = match Release::first_with(api, min).filter(|_| lacks) {

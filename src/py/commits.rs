@@ -11,12 +11,13 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Topic, partition, offset, text, and the leader epoch of the record before it.
-pub(super) type Given = (String, i32, i64, String, Option<i32>);
+/// Topic, partition, offset, text, the leader epoch of the record before it, and when it was committed.
+pub(super) type Given = (String, i32, i64, String, Option<i32>, Option<i64>);
 
 /// An offset as Python gives it.
-pub(super) fn offset((topic, partition, offset, metadata, epoch): Given) -> CommittedOffset {
-    CommittedOffset { topic: topic.into(), partition, offset, leader_epoch: epoch.unwrap_or(-1), metadata }
+pub(super) fn offset((topic, partition, offset, metadata, epoch, timestamp): Given) -> CommittedOffset {
+    let (leader_epoch, timestamp) = (epoch.unwrap_or(-1), timestamp.unwrap_or(-1));
+    CommittedOffset { leader_epoch, timestamp, metadata, ..CommittedOffset::new(topic.into(), partition, offset) }
 }
 
 /// An offset's text and leader epoch as Python takes them.

@@ -181,7 +181,8 @@ impl ConsumerCore {
         }
         let mut taken = self.taken();
         taken.finish(&self.client, Handled::All);
-        let plain = |(topic, partition, offset)| commits::offset((topic, partition, offset, String::new(), None));
+        let plain =
+            |(topic, partition, offset): (String, i32, i64)| CommittedOffset::new(topic.into(), partition, offset);
         taken.offsets().map(|offsets| offsets.into_iter().map(plain).collect())
     }
 
@@ -270,23 +271,30 @@ impl ConsumerCore {
         next.map(|record| Ready::new(py, Py::new(py, record)?.into_any())).transpose()
     }
 
-    /// At most so many records of what is here; None at the end of a bounded assignment. Waits up to `timeout` seconds
-    /// for the first.
-    #[pyo3(name = "_poll", signature = (timeout, max_records))]
-    fn poll(&self, py: Python<'_>, timeout: Option<f64>, max_records: Option<usize>) -> PyResult<Option<Records>> {
+    /// At most so many records, and about so many bytes, of what is here; None at the end of a bounded assignment. Waits up
+    /// to `timeout` seconds for the first.
+    #[pyo3(name = "_poll", signature = (timeout, max_records, max_bytes=None))]
+    fn poll(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        max_records: Option<usize>,
+        max_bytes: Option<usize>,
+    ) -> PyResult<Option<Records>> {
         self.check(py)?;
         let max_records = max_records.unwrap_or(self.most);
+        let max_bytes = max_bytes.map_or(POLL_BYTES, |bytes| bytes.clamp(1, POLL_BYTES));
         self.client.note_progress();
         self.taken().finish(&self.client, Handled::All);
         self.follow(py)?;
-        let records = self.gather(py, max_records, POLL_BYTES)?;
+        let records = self.gather(py, max_records, max_bytes)?;
         if records.len() > 0 || max_records == 0 {
             return Ok(Some(records));
         }
-        match self.fetch(py, Deadline::after(timeout), max_records, POLL_BYTES)? {
+        match self.fetch(py, Deadline::after(timeout), max_records, max_bytes)? {
             Fetched::End => Ok(None),
             Fetched::Nothing => Ok(Some(Records::new(Vec::new()))),
-            Fetched::Records => self.gather(py, max_records, POLL_BYTES).map(Some),
+            Fetched::Records => self.gather(py, max_records, max_bytes).map(Some),
         }
     }
 

@@ -284,9 +284,12 @@ impl Part {
         &self.slice.records[self.range.clone()]
     }
 
-    /// About as many bytes as its records take: its share of the slice.
+    /// About as many bytes as its records lie in.
     pub(super) fn size(&self) -> usize {
-        self.slice.data.len() / self.slice.records.len().max(1) * self.range.len()
+        let records = self.records();
+        let Some((first, last)) = records.first().zip(records.last()) else { return 0 };
+        let headers = last.headers(&self.slice.data).map(|(name, value)| name.len() + value.map_or(0, <[u8]>::len));
+        first.size_to(last) + headers.sum::<usize>()
     }
 }
 

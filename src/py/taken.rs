@@ -80,7 +80,7 @@ impl Taken {
         }
     }
 
-    /// Some records.
+    /// Some records, of whole slices as long as `bytes` last: what a poll took of the client is within its own.
     pub fn take(&mut self, most: usize, bytes: usize) -> Vec<Part> {
         let (mut left, mut bytes, mut parts) = (most, bytes as isize, Vec::new());
         self.is_iterated = false;

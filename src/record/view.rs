@@ -35,6 +35,12 @@ pub(super) struct Span {
 }
 
 impl Span {
+    /// Where it ends; a set is smaller than 2 GiB.
+    #[inline]
+    fn end(self) -> u32 {
+        self.start.wrapping_add(self.length.max(0).cast_unsigned())
+    }
+
     #[inline]
     pub fn of(self, data: &[u8]) -> Option<&[u8]> {
         let length = usize::try_from(self.length).ok()?;
@@ -82,10 +88,10 @@ impl Record {
         usize::try_from(self.value.length).ok()
     }
 
-    /// Bytes of key and value.
+    /// Bytes from the record's key up to the end of another one's value, which is not before it in the same set.
     #[inline]
-    pub fn payload_size(&self) -> usize {
-        self.key.length.max(0) as usize + self.value.length.max(0) as usize
+    pub fn size_to(&self, last: &Self) -> usize {
+        last.value.end().saturating_sub(self.key.start) as usize
     }
 }
 
@@ -250,6 +256,11 @@ impl RecordSet {
     /// The bytes that records lie in.
     pub fn data(&self) -> &Bytes {
         &self.data
+    }
+
+    /// Bytes of what was walked so far.
+    pub fn walked(&self) -> usize {
+        self.position
     }
 
     /// Records the batch says are left; a peer's word, so reserve by [`Iterator::size_hint`] instead.

@@ -106,6 +106,22 @@ def test_arrow_gives_up_after_a_silence(style, broker, filled):
         assert sum(batch.num_rows for batch in consumer.arrow(timeout=0.5)) == 3
 
 
+def test_arrow_batches_end_in_bytes_too(style, broker, topic):
+    """Small records first, then large ones that came in one batch with them, half of what they take being headers."""
+    sizes = [1] * 1_000 + [100_000] * 40
+    with style.producer(broker.bootstrap_servers, compression_type="zstd", batch_size=100_000_000) as producer:
+        for size in sizes:
+            producer.send_nowait(topic, bytes(size // 2), headers=[("h", bytes(size // 2))], partition=0)
+        producer.flush()
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([klamm.TopicPartition(topic, 0, 0, len(sizes))])
+        batches = list(consumer.arrow(max_bytes=1_000_000, columns=["offset"]))
+    assert [o for batch in batches for o in batch.column("offset").to_pylist()] == list(range(len(sizes)))
+    taken = [sum(sizes[batch.column("offset")[0].as_py() :][: batch.num_rows]) for batch in batches]
+    assert max(taken) <= 1_100_000
+    assert batches[0].num_rows > 1_000  # as many as fit
+
+
 def test_polled_records_become_a_batch(style, broker, filled):
     with style.consumer(broker.bootstrap_servers) as consumer:
         consumer.assign([klamm.TopicPartition(filled, 0, 0, 3)])

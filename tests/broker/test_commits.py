@@ -192,6 +192,49 @@ def test_brokers_that_know_no_retention_of_a_commit_are_not_asked_to_keep_it():
         consumer.commit({TopicPartition("t", 0): 1})
 
 
+def test_a_time_of_a_commit_is_refused_by_brokers_that_take_none():
+    """Kafka 0.8.2 to 3.9 have OffsetCommit v1; tests/matrix sees what they make of it."""
+    with (
+        DevBroker(as_version="4.4") as broker,
+        klamm.Consumer(broker.bootstrap_servers, group_id="g") as consumer,
+        pytest.raises(UnsupportedVersionError, match="needs version 1 of OffsetCommit, the broker has 2 to 10"),
+    ):
+        consumer.commit({TopicPartition("t", 0): OffsetAndMetadata(1, timestamp_ms=1)})
+
+
+def test_a_time_of_a_commit_is_refused_beside_what_goes_without_one(dev):
+    servers, place = dev.bootstrap_servers, TopicPartition("t", 0)
+    timed = {place: OffsetAndMetadata(1, timestamp_ms=1)}
+    with klamm.Consumer(servers, group_id="g") as consumer:
+        with pytest.raises(ConfigError, match="-1 is no time of a commit"):
+            consumer.commit({place: OffsetAndMetadata(1, timestamp_ms=-1)})
+        with (
+            klamm.Producer(servers, transactional_id="id") as producer,
+            pytest.raises(ConfigError, match="leave timestamp_ms out"),
+            producer.transaction() as tx,
+        ):
+            tx.commit_offsets(consumer.group_metadata(), timed)
+    both = pytest.raises(ConfigError, match="no version of OffsetCommit has a commit's time and")
+    with klamm.Consumer(servers, group_id="g", offsets_retention_ms=1000) as consumer, both:
+        consumer.commit(timed)
+    static: dict[str, Any] = {"group_instance_id": "one", "auto_offset_reset": "earliest"}
+    with klamm.Consumer(servers, group_id="g", topics="t", **static) as consumer:
+        assert len(consumer.poll(WAIT_S, 4)) == 4
+        with both:
+            consumer.commit(timed)
+
+
+def test_commits_with_a_time_reach_brokers_that_take_one():
+    with (
+        DevBroker(as_version="3.9") as broker,
+        klamm.Consumer(broker.bootstrap_servers, group_id="g") as consumer,
+    ):
+        place = TopicPartition("t", 0)
+        consumer.partitions_for("t")  # which makes it
+        consumer.commit({place: OffsetAndMetadata(5, "text", timestamp_ms=1_000)})
+        assert consumer.committed_metadata([place]) == {place: OffsetAndMetadata(5, "text")}
+
+
 @pytest.mark.parametrize("other", [{"group_protocol": "consumer"}, {"group_instance_id": "one"}])
 def test_a_retention_is_refused_beside_what_newer_versions_alone_can_say(dev, other):
     with pytest.raises(ConfigError, match=r"offsets\.retention\.ms does not go with group\."):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -246,6 +247,34 @@ def test_committed_offsets(release, topic):
             found = []
             until(lambda: found.extend(consumer.poll(timeout=1)) or found)
             assert found[0].offset == 42
+
+
+@pytest.mark.feature("committed offsets with a time of their own")
+def test_commits_have_the_time_that_was_given(release, topic):
+    """One of 1970 is older than any broker keeps them."""
+    new, old = (klamm.TopicPartition(topic, number) for number in range(2))
+    now_ms = int(time.time() * 1000)
+    offsets = {new: klamm.OffsetAndMetadata(7, timestamp_ms=now_ms), old: klamm.OffsetAndMetadata(7, timestamp_ms=1)}
+    with klamm.Consumer(release.servers, group_id=topic) as consumer:
+        consumer.partitions_for(topic)
+        if not release.has("0.8.2") or release.has("4.0"):
+            release.result = "until 3.9" if release.has("4.0") else "from 0.8.2"
+            with pytest.raises(klamm.errors.UnsupportedVersionError, match="needs version 1 of OffsetCommit"):
+                consumer.commit(offsets)
+            return
+        consumer.commit(offsets)
+        if release.has("0.9.0"):
+            until(lambda: consumer.committed([new, old]) == {new: 7, old: None})
+            return
+        # 0.8.2 does not look for old ones as often as it is told.
+        kept = [
+            klamm.TopicPartition("__consumer_offsets", number, 0)
+            for number in consumer.partitions_for("__consumer_offsets")
+        ]
+        consumer.assign(kept)
+        times = set()
+        until(lambda: times.update(r.value[-8:] for r in consumer.poll(1)) or len(times) == 2)
+        assert times == {time_ms.to_bytes(8, "big") for time_ms in (now_ms, 1)}
 
 
 @pytest.mark.feature("groups")

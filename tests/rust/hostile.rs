@@ -305,7 +305,7 @@ fn walk(batch: &Batch) -> (usize, usize) {
         let mut count = 0;
         while let Some(Ok(view)) = set.next_view() {
             assert_eq!(view.headers().count(), view.record.header_count());
-            assert!(view.record.payload_size() <= data.len());
+            assert!(view.record.size_to(&view.record) <= data.len());
             count += 1;
         }
         assert!(count <= most);

@@ -28,6 +28,8 @@ class Records(NamedTuple):
     count: int
     size: int
     compression: str
+    before: int = 0
+    """Of a few bytes each, which come first, so that a reader that goes by them expects little of the next."""
 
     @property
     def value(self) -> bytes:
@@ -42,6 +44,7 @@ RECORDS = {
     "large-text": Records(200, MB, "zstd"),
     "large-noise": Records(60, MB, "none"),
     "huge-text": Records(40, 5 * MB, "zstd"),
+    "large-after-tiny": Records(200, MB, "zstd", before=200_000),
 }
 
 DRIVER = """
@@ -71,13 +74,14 @@ def test_workers_need_little_whatever_the_records(real_cluster, topic, tmp_path)
         with klamm.Producer(
             real_cluster.bootstrap, compression_type=records.compression, max_request_size=2 * records.size + MB
         ) as producer:
+            producer.send_many(name, [b"tiny"] * records.before)
             sent, value = 0, records.value
             while sent < records.count:
                 some = min(records.count - sent, max(1, 10 * MB // records.size))
                 producer.send_many(name, [value] * some)
                 sent += some
             producer.flush()
-    expected = json.dumps({name: records.count for name, records in topics.items()})
+    expected = json.dumps({name: records.before + records.count for name, records in topics.items()})
     largest = str(2 * max(records.size for records in topics.values()))
     done = subprocess.run(
         [sys.executable, "-c", DRIVER, real_cluster.bootstrap, str(tmp_path), expected, largest],
@@ -95,4 +99,4 @@ def test_workers_need_little_whatever_the_records(real_cluster, topic, tmp_path)
     for name, records in topics.items():
         with klamm.Consumer(real_cluster.bootstrap) as consumer:
             ends = consumer.end_offsets([klamm.TopicPartition(f"{name}-copy", number) for number in range(2)])
-        assert sum(ends.values()) == records.count
+        assert sum(ends.values()) == records.before + records.count

@@ -126,7 +126,7 @@ def _batches(
     while position < span.end:
         before = position
         try:
-            for batch in _polled(consumer, columns.wanted):
+            for batch in consumer.arrow(BATCH_ROWS, LOOK_SECONDS, columns.wanted, BATCH_BYTES):
                 position = batch.column("offset")[-1].as_py() + 1
                 yield convert(batch)
         except OffsetOutOfRangeError:
@@ -139,14 +139,6 @@ def _batches(
             moved = time.monotonic()
         else:
             position = _waited(options, consumer, span, position, time.monotonic() - moved)
-
-
-def _polled(consumer: klamm.Consumer, names: list[str]) -> Iterator[pa.RecordBatch]:
-    """Read until nothing comes any more: batches of as many rows as should fit, going by the size of those before."""
-    rows = FIRST_ROWS
-    while (batch := next(consumer.arrow(rows, LOOK_SECONDS, names), None)) is not None:
-        yield batch
-        rows = max(1, min(BATCH_ROWS, BATCH_BYTES * batch.num_rows // batch.nbytes))
 
 
 def _after_loss(options: ReadOptions, consumer: klamm.Consumer, span: OffsetRange, position: int) -> int:
@@ -194,8 +186,6 @@ def lost(options: ReadOptions, how: str, what: str) -> None:
 # another, so they have an end in bytes, too: with records of 10 kB that were compressed to a tenth, it needed 300 MB without.
 BATCH_ROWS = 65_536
 BATCH_BYTES = 8 << 20
-# Of the first batch, when nothing is known of sizes: records may have megabytes.
-FIRST_ROWS = 4
 
 # Silence after which a task asks whether the records it waits for exist.
 LOOK_SECONDS = 1.0

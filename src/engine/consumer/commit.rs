@@ -193,7 +193,7 @@ impl<T: Send> Consumer<T> {
     pub fn with_epochs(&mut self, offsets: Vec<(Arc<str>, i32, i64)>) -> Vec<CommittedOffset> {
         let mut with_epoch = |(topic, partition, offset): (Arc<str>, i32, i64)| match self.at(&topic, partition) {
             Ok(p) => p.offset_to_commit(offset),
-            Err(_) => CommittedOffset { topic, partition, offset, leader_epoch: -1, metadata: String::new() },
+            Err(_) => CommittedOffset::new(topic, partition, offset),
         };
         offsets.into_iter().map(&mut with_epoch).collect()
     }
@@ -270,7 +270,7 @@ impl Partition {
     pub(super) fn offset_to_commit(&self, offset: i64) -> CommittedOffset {
         let (topic, partition): Place = (self.topic.clone(), self.partition);
         let leader_epoch = self.epoch_of(offset);
-        CommittedOffset { topic, partition, offset, leader_epoch, metadata: String::new() }
+        CommittedOffset { leader_epoch, ..CommittedOffset::new(topic, partition, offset) }
     }
 
     /// The leader epoch of the record before an offset; -1 if that was not read.

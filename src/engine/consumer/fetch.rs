@@ -18,6 +18,11 @@ use std::time::Duration;
 const SHORT_WAIT: Duration = Duration::from_millis(10);
 /// A partition that has nothing gets on with this part of what one may have; less would be a batch at a time.
 const ENOUGH: usize = 4;
+/// An answer may be this part of what is fetched ahead, within these bounds: all of it stays in memory until its last record was
+/// given out, and longer while the program holds one, and others have to be under way meanwhile.
+const ANSWERS: usize = 8;
+const MIN_ANSWER: usize = 1 << 20;
+const MAX_ANSWER: usize = 8 << 20;
 /// The newest version that names topics by name.
 const MAX_NAMED: i16 = 12;
 /// How often what is asked for may be halved: 1 KiB is left of the default 1 MiB, and a broker gives a whole batch anyway.
@@ -86,11 +91,11 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Bytes that may be buffered besides what is, and those of them that nobody was asked for yet.
+    /// Bytes that may be held besides those that are, and those of them that nobody was asked for yet.
     fn room(&self) -> (usize, usize) {
         let buffered: usize = self.partitions.values().map(|p| p.buffered).sum();
         let expected: usize = self.nodes.values().filter(|n| n.asked.is_some()).map(|n| n.expected).sum();
-        let free = self.config.prefetch_bytes.saturating_sub(buffered);
+        let free = self.config.prefetch_bytes.saturating_sub(buffered + self.leftover.bytes());
         (free, free.saturating_sub(expected))
     }
 
@@ -165,7 +170,8 @@ impl<T: Send> Consumer<T> {
         }
         let expected =
             asked.iter().fold(0_usize, |sum, a| sum.saturating_add(usize::try_from(a.max_bytes).unwrap_or(0)));
-        let max_bytes = slow(self.config.max_bytes).min(i32::try_from(room).unwrap_or(i32::MAX));
+        let answer = (self.config.prefetch_bytes / ANSWERS).clamp(MIN_ANSWER, MAX_ANSWER).min(room);
+        let max_bytes = slow(self.config.max_bytes).min(i32::try_from(answer).unwrap_or(i32::MAX));
         let (topics, forgotten_topics_data, session_id, session_epoch) = self.tell(node, &asked);
         let wait = if held_back { self.config.max_wait.min(SHORT_WAIT) } else { self.config.max_wait };
         let request = fetch::Request {
@@ -193,7 +199,7 @@ impl<T: Send> Consumer<T> {
         Some(Outgoing {
             target: Target::Fetch(node),
             call: Box::new(FetchCall(request)),
-            token: Token::Fetch(asked, checks),
+            token: Token::Fetch(asked, checks, self.leftover.clone()),
             deadline: now + self.config.request_timeout + wait,
             max_version: if ids { i16::MAX } else { MAX_NAMED },
         })
@@ -418,7 +424,7 @@ mod tests {
 
     fn asked(outgoing: Option<Outgoing<Token>>) -> Vec<i32> {
         match outgoing.map(|o| o.token) {
-            Some(Token::Fetch(asked, _)) => asked.iter().map(|a| a.partition).collect(),
+            Some(Token::Fetch(asked, ..)) => asked.iter().map(|a| a.partition).collect(),
             _ => Vec::new(),
         }
     }

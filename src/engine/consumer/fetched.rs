@@ -2,6 +2,7 @@
 //! outside of any lock, on the I/O thread, while Python works on the records before; but what would decompress to more
 //! than may be fetched ahead stays as it is until its turn comes.
 
+use super::frame::{Frame, Leftover, Share};
 use crate::api::{ErrorCode, fetch};
 use crate::compress::Compression;
 use crate::engine::{Error, ErrorKind, Reply};
@@ -74,6 +75,8 @@ pub struct Chunk {
     /// The leader that wrote the batch; -1 in old formats.
     pub leader_epoch: i32,
     pub bytes: usize,
+    /// Its part of the answer, unless it was decompressed to bytes of its own.
+    pub share: Option<Share>,
 }
 
 /// What came for one partition.
@@ -113,9 +116,10 @@ impl FetchedAll {
     }
 }
 
-/// Reads a whole answer.
-pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<FetchedAll, Error> {
+/// Reads a whole answer. `leftover`: where its bytes count that stay in memory with those of other batches.
+pub fn read(asked: Vec<Asked>, checks: Checks, leftover: Leftover, reply: Reply) -> Result<FetchedAll, Error> {
     let gives_whole_batches = reply.version >= WHOLE_BATCHES;
+    let frame = Frame::new(reply.body.len(), leftover);
     let mut response: fetch::Response = reply.decode()?;
     response.error_code.check().map_err(|code| Error::refused(code, "fetch"))?;
     let mut places: HashMap<(&str, Uuid, i32), (usize, usize)> = HashMap::new();
@@ -134,7 +138,7 @@ pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<FetchedAl
         all.push(match topic.and_then(|(t, p)| t.partitions.get_mut(p)) {
             Some(p) => {
                 let has_data = p.records.as_ref().is_some_and(|records| !records.is_empty());
-                let mut fetched = read_partition(asked, checks, &mut room, p);
+                let mut fetched = read_partition(asked, checks, &frame, &mut room, p);
                 let has_news = !fetched.chunks.is_empty() || fetched.error.is_some() || fetched.doubtful;
                 fetched.cut_off = has_data && !has_news && !gives_whole_batches;
                 fetched
@@ -156,7 +160,13 @@ pub fn read(asked: Vec<Asked>, checks: Checks, reply: Reply) -> Result<FetchedAl
     Ok(FetchedAll { session: response.session_id, throttle, partitions: all })
 }
 
-fn read_partition(asked: Asked, checks: Checks, room: &mut usize, p: &mut fetch::PartitionResponse) -> Fetched {
+fn read_partition(
+    asked: Asked,
+    checks: Checks,
+    frame: &Arc<Frame>,
+    room: &mut usize,
+    p: &mut fetch::PartitionResponse,
+) -> Fetched {
     let mut aborted = p.aborted_transactions.take().unwrap_or_default();
     aborted.sort_by_key(|t| t.first_offset);
     let mut aborted = aborted.into_iter().peekable();
@@ -208,21 +218,21 @@ fn read_partition(asked: Asked, checks: Checks, room: &mut usize, p: &mut fetch:
         let is_packed = batch.header.compression() != Some(Compression::None);
         let (timestamp_type, leader_epoch) = (batch.header.timestamp_type(), batch.header.partition_leader_epoch);
         let size = batch.data.len();
-        let (contents, bytes) = if batch.header.is_control() {
+        let (contents, bytes, in_frame) = if batch.header.is_control() {
             if checks.read_committed && is_abort(&batch, checks.limit) {
                 aborting.remove(&batch.header.producer_id);
             }
-            (Contents::Nothing, 0)
+            (Contents::Nothing, 0, false)
         } else if dropped {
-            (Contents::Nothing, 0)
+            (Contents::Nothing, 0, false)
         } else if is_packed && *room == 0 {
-            (Contents::Packed(batch, checks), size)
+            (Contents::Packed(batch, checks), size, true)
         } else {
             match checks.records(&batch) {
                 Ok(records) => {
                     let bytes = records.data().len().max(size);
                     *room = room.saturating_sub(if is_packed { bytes } else { 0 });
-                    (Contents::Records(records), bytes)
+                    (Contents::Records(records), bytes, !is_packed)
                 }
                 Err(e) => {
                     fetched.error = Some(damaged(&fetched.asked, &fetched.chunks, &e));
@@ -230,7 +240,8 @@ fn read_partition(asked: Asked, checks: Checks, room: &mut usize, p: &mut fetch:
                 }
             }
         };
-        fetched.chunks.push(Chunk { contents, timestamp_type, next_offset, leader_epoch, bytes });
+        let share = in_frame.then(|| Share::new(frame, size));
+        fetched.chunks.push(Chunk { contents, timestamp_type, next_offset, leader_epoch, bytes, share });
     }
     fetched
 }
@@ -315,7 +326,7 @@ mod tests {
         let topic = fetch::TopicResponse { topic: "t".to_owned(), partitions: vec![partition], ..Default::default() };
         let response = fetch::Response { responses: vec![topic], ..Default::default() };
         let reply = Reply { version: 4, body: api::encode(4, &response).unwrap().into() };
-        read(vec![asked], checks, reply).unwrap().partitions.remove(0)
+        read(vec![asked], checks, Leftover::default(), reply).unwrap().partitions.remove(0)
     }
 
     /// What comes of it: who set the timestamp and the offset of each record that is given out, and the error behind them.
@@ -381,6 +392,21 @@ mod tests {
                 let (records, _) = given_out(6, CHECKS, data);
                 assert_eq!(records.iter().map(|(_, offset)| *offset).collect::<Vec<_>>(), [6, 7, 8]);
             }
+        }
+    }
+
+    #[test]
+    fn nothing_beyond_the_end_is_kept() {
+        let all = [batch(0..5, Compression::None), batch(5..10, Compression::None), batch(10..15, Compression::None)];
+        for (end, most) in [(5, usize::MAX), (7, usize::MAX), (7, 2)] {
+            let fetched = fetched(0, CHECKS, all.concat(), false);
+            let mut partition = Partition::new(Arc::from("t"), 0, Some(end));
+            partition.start_at(0);
+            partition.buffer(fetched.chunks, fetched.error);
+            let mut slices = Vec::new();
+            while partition.take(most, usize::MAX, &mut slices).0 > 0 {}
+            let given: usize = slices.iter().map(|s| s.records.len()).sum();
+            assert_eq!((given as i64, partition.position, partition.buffered), (end, end, 0), "{most} at a time");
         }
     }
 

@@ -9,6 +9,7 @@ mod assignment;
 mod commit;
 mod fetch;
 mod fetched;
+mod frame;
 mod partition;
 mod start;
 mod truncation;
@@ -23,6 +24,7 @@ use commit::Committing;
 pub use commit::is_late;
 use fetch::Node;
 use fetched::{Asked, Checks, FetchedAll};
+use frame::Leftover;
 use partition::{Partition, Position};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -62,7 +64,7 @@ pub struct ConsumerConfig {
     pub max_bytes: i32,
     /// Bytes of one partition in an answer, about.
     pub max_partition_bytes: i32,
-    /// Bytes buffered over all partitions, about: one answer more at most.
+    /// Bytes fetched ahead over all partitions, whole answers as long as some of them was not given out.
     pub prefetch_bytes: usize,
     /// Whether checksums are checked.
     pub check_crcs: bool,
@@ -122,7 +124,7 @@ enum Ticket<T> {
 /// What an answer is matched with.
 pub enum Token {
     /// A fetch.
-    Fetch(Vec<Asked>, Checks),
+    Fetch(Vec<Asked>, Checks, Leftover),
     /// An operation's request.
     Op(OpToken),
     /// A request of the membership.
@@ -155,6 +157,7 @@ pub struct Consumer<T> {
     told: Option<Subscription>,
     changing: Option<Changing>,
     nodes: BTreeMap<i32, Node>,
+    leftover: Leftover,
     /// Where the next poll begins, so that partitions take turns.
     turn: usize,
     next_commit: Option<Time>,
@@ -191,6 +194,7 @@ impl<T: Send> Consumer<T> {
             told: None,
             changing: None,
             nodes: BTreeMap::new(),
+            leftover: Leftover::default(),
             turn: 0,
             next_commit: None,
             committing: false,
@@ -359,8 +363,8 @@ impl<T: Send> Role for Consumer<T> {
         match token {
             Token::Op(token) => Prepared::Op(Answer { token, node, result }),
             Token::Group(token) => Prepared::Group(Answer { token, node, result }),
-            Token::Fetch(asked, checks) => {
-                Prepared::Fetch(node, result.and_then(|reply| fetched::read(asked, checks, reply)))
+            Token::Fetch(asked, checks, leftover) => {
+                Prepared::Fetch(node, result.and_then(|reply| fetched::read(asked, checks, leftover, reply)))
             }
         }
     }

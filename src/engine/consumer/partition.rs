@@ -185,6 +185,9 @@ impl Partition {
     /// Takes in what was fetched.
     pub fn buffer(&mut self, chunks: Vec<Chunk>, error: Option<Error>) {
         for chunk in chunks {
+            if self.end.is_some_and(|end| self.fetch_offset >= end) {
+                break;
+            }
             self.fetch_offset = chunk.next_offset;
             self.fetch_epoch = chunk.leader_epoch;
             self.buffered += chunk.bytes;
@@ -282,6 +285,7 @@ impl Partition {
             if let Contents::Records(set) = &mut chunk.contents {
                 records.reserve(set.size_hint().1.unwrap_or(0).min(max_records - count));
                 loop {
+                    let before = set.walked();
                     if count == max_records || bytes >= max_bytes {
                         done = set.left() == 0;
                         break;
@@ -298,7 +302,7 @@ impl Partition {
                         Some(Ok(r)) => {
                             self.position = r.offset + 1;
                             count += 1;
-                            bytes += r.payload_size();
+                            bytes += set.walked() - before;
                             records.push(r);
                         }
                     }
@@ -343,6 +347,10 @@ impl Partition {
                 self.pass(chunk.next_offset);
                 self.position_epoch = chunk.leader_epoch;
             }
+        }
+        if self.is_finished() {
+            self.queue.clear();
+            self.buffered = 0;
         }
         (count, bytes)
     }

@@ -4,7 +4,7 @@
 use super::{Cx, Op, Output};
 use crate::api::{ErrorCode, find_coordinator, offset_commit, offset_fetch};
 use crate::engine::group::GroupMetadata;
-use crate::engine::{Error, Reply, Target, coordinator};
+use crate::engine::{Error, ErrorKind, Reply, Target, coordinator};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,8 @@ use std::time::Duration;
 const MAX_COMMIT: i16 = 9;
 /// The versions that say how long to keep what they commit (KIP-211 took it out).
 const COMMITS_WITH_RETENTION: (i16, i16) = (2, 4);
+/// The version that says when an offset was committed.
+const COMMITS_WITH_TIME: (i16, i16) = (1, 1);
 /// The first version that gives everything a group committed.
 pub(super) const MIN_FETCH_ALL: i16 = 2;
 /// The version of both that keeps offsets in ZooKeeper, which any broker does; before Kafka 0.8.2 there is no other.
@@ -58,6 +60,15 @@ pub struct CommittedOffset {
     pub leader_epoch: i32,
     /// Whatever the reader wants to keep with it.
     pub metadata: String,
+    /// When the broker is to count it as committed, in milliseconds since 1970; -1 for when it comes. Never read back.
+    pub timestamp: i64,
+}
+
+impl CommittedOffset {
+    /// An offset of which nothing else is known.
+    pub fn new(topic: Arc<str>, partition: i32, offset: i64) -> Self {
+        Self { topic, partition, offset, leader_epoch: -1, metadata: String::new(), timestamp: -1 }
+    }
 }
 
 /// OffsetCommit for any number of partitions.
@@ -108,7 +119,7 @@ impl Op for Commit {
                 committed_offset: o.offset,
                 committed_leader_epoch: o.leader_epoch,
                 committed_metadata: Some(o.metadata.clone()),
-                ..Default::default()
+                commit_timestamp: o.timestamp,
             });
         }
         let topic = |(name, partitions): (&str, _)| offset_commit::Topic {
@@ -124,7 +135,16 @@ impl Op for Commit {
             retention_time_ms: self.retention.map_or(-1, |retention| retention.as_millis() as i64),
             topics: topics.into_iter().map(topic).collect(),
         };
+        let is_timed = self.offsets.iter().any(|o| o.timestamp >= 0);
         let (first, last) = match self.retention {
+            None if is_timed && self.member.instance.is_none() => COMMITS_WITH_TIME,
+            _ if is_timed => {
+                let error = Error::new(
+                    ErrorKind::Config,
+                    "no version of OffsetCommit has a commit's time and, besides, how long to keep it or a static member",
+                );
+                return Err(error.with_hint("leave timestamp_ms out, or offsets.retention.ms and group.instance.id"));
+            }
             None => (0, MAX_COMMIT),
             Some(_) => COMMITS_WITH_RETENTION,
         };
@@ -254,11 +274,9 @@ impl Op for Committed {
             let of_topic = topics.iter().filter(|(name, _)| **name == **topic).flat_map(|(_, ps)| ps);
             let found = of_topic.filter(|p| p.partition_index == *partition).find(|p| p.committed_offset >= 0)?;
             Some(CommittedOffset {
-                topic: topic.clone(),
-                partition: *partition,
-                offset: found.committed_offset,
                 leader_epoch: found.committed_leader_epoch,
                 metadata: found.metadata.clone().unwrap_or_default(),
+                ..CommittedOffset::new(topic.clone(), *partition, found.committed_offset)
             })
         };
         self.found = Some(self.wanted.iter().map(offset_of).collect());

@@ -287,11 +287,9 @@ impl Question for AllOffsets {
             for p in partitions {
                 p.error_code.check().map_err(|code| refused(code).at(&topic, p.partition_index))?;
                 found.push(CommittedOffset {
-                    topic: topic.clone(),
-                    partition: p.partition_index,
-                    offset: p.committed_offset,
                     leader_epoch: p.committed_leader_epoch,
                     metadata: p.metadata.unwrap_or_default(),
+                    ..CommittedOffset::new(topic.clone(), p.partition_index, p.committed_offset)
                 });
             }
         }
