@@ -90,6 +90,7 @@ class _Transaction:
                     "the consumer commits offsets by itself, whatever becomes of the transaction",
                     hint="make the consumer with enable_auto_commit=False",
                 )
+        places: list[tuple[str, int, int, str, int | None, int | None]]
         if offsets is None:
             given_out = consumer._given_out()  # type: ignore[union-attr]  # noqa: SLF001
             places = [(topic, partition, offset, "", epoch, None) for topic, partition, offset, epoch in given_out]
