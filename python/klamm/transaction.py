@@ -60,7 +60,11 @@ class _Transaction:
     def _end(self, *, commit: bool) -> Pending[None]:
         if self._ending is not None and self._ending[1] == commit:
             return self._ending[0]  # somebody's time to wait was over before
-        pending = self._producer._end_transaction(commit)  # noqa: SLF001
+        try:
+            pending = self._producer._end_transaction(commit)  # noqa: SLF001
+        except KafkaError:
+            self._producer._failures(True)  # noqa: SLF001  # it is why records failed, so closing need not tell it again
+            raise
         self._is_open, self._ending = False, (pending, commit)
         return pending
 

@@ -18,7 +18,7 @@ from klamm.errors import (
     TransactionAbortedError,
 )
 from klamm.testing import DevBroker
-from settled import wait_until_settled
+from settled import until, wait_until_settled
 
 
 @pytest.fixture(scope="module", params=BROKERS)
@@ -444,6 +444,20 @@ def test_a_block_ends_with_the_commit_that_was_not_waited_for(style):
         enter(style, tx)  # it would raise while the one before is open
         leave(style, tx)
         assert held() == [b"v"]
+
+
+def test_what_ended_a_transaction_before_its_commit_is_told_once(style):
+    """By the commit: closing the producer, which comes next, has nothing to add."""
+    with DevBroker() as broker:
+        make(broker, "t")
+        with style.producer(broker.bootstrap_servers, transactional_id="tx") as producer:
+            tx = producer.client.transaction()
+            enter(style, tx)
+            broker.fault("Produce", "error", error="INVALID_PRODUCER_ID_MAPPING")
+            tx.send_nowait("t", b"v")
+            until(lambda: producer.client.metrics().topics["t"].errors)
+            with pytest.raises(KafkaError, match="INVALID_PRODUCER_ID_MAPPING"):
+                style.wait(tx.commit())
 
 
 def test_a_transactional_id_that_the_brokers_forgot_says_what_to_do(style):
