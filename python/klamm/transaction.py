@@ -63,7 +63,8 @@ class _Transaction:
         try:
             pending = self._producer._end_transaction(commit)  # noqa: SLF001
         except KafkaError:
-            self._producer._failures(True)  # noqa: SLF001  # it is why records failed, so closing need not tell it again
+            # It is why records failed, so closing the producer need not tell of them.
+            self._producer._failures(True)  # noqa: SLF001
             raise
         self._is_open, self._ending = False, (pending, commit)
         return pending

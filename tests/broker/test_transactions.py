@@ -446,8 +446,9 @@ def test_a_block_ends_with_the_commit_that_was_not_waited_for(style):
         assert held() == [b"v"]
 
 
-def test_what_ended_a_transaction_before_its_commit_is_told_once(style):
-    """By the commit: closing the producer, which comes next, has nothing to add."""
+@pytest.mark.parametrize("waits", [True, False], ids=["failed before the commit", "perhaps after"])
+def test_a_transactional_id_that_the_brokers_forgot_says_what_to_do(style, waits):
+    """The commit says it, and closing the producer does not say it again."""
     with DevBroker() as broker:
         make(broker, "t")
         with style.producer(broker.bootstrap_servers, transactional_id="tx") as producer:
@@ -455,18 +456,7 @@ def test_what_ended_a_transaction_before_its_commit_is_told_once(style):
             enter(style, tx)
             broker.fault("Produce", "error", error="INVALID_PRODUCER_ID_MAPPING")
             tx.send_nowait("t", b"v")
-            until(lambda: producer.client.metrics().topics["t"].errors)
-            with pytest.raises(KafkaError, match="INVALID_PRODUCER_ID_MAPPING"):
-                style.wait(tx.commit())
-
-
-def test_a_transactional_id_that_the_brokers_forgot_says_what_to_do(style):
-    with DevBroker() as broker:
-        make(broker, "t")
-        with style.producer(broker.bootstrap_servers, transactional_id="tx") as producer:
-            tx = producer.client.transaction()
-            enter(style, tx)
-            broker.fault("Produce", "error", error="INVALID_PRODUCER_ID_MAPPING")
-            tx.send_nowait("t", b"v")
+            if waits:
+                until(lambda: producer.client.metrics().topics["t"].errors)
             with pytest.raises(KafkaError, match=r"INVALID_PRODUCER_ID_MAPPING.*transactional\.id\.expiration\.ms"):
                 style.wait(tx.commit())

@@ -382,6 +382,7 @@ pub(super) fn is_gone(code: ErrorCode) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame::Frame;
     use super::super::{Assigned, ConsumerConfig, Reset};
     use super::*;
     use crate::engine::cluster::{Broker, Cluster, Partition as Led, Topic};
@@ -436,6 +437,26 @@ mod tests {
             p.served = Time(served);
         }
         assert_eq!(asked(consumer.next_fetch(Time(40))), [1, 2, 0]);
+    }
+
+    #[test]
+    fn what_is_kept_of_answers_leaves_no_room() {
+        let mut consumer = reader();
+        let kept = Frame::new(consumer.config.prefetch_bytes, consumer.leftover.clone());
+        assert!(!consumer.can_fetch(Time(40)) && consumer.next_fetch(Time(40)).is_none());
+        drop(kept);
+        assert!(consumer.can_fetch(Time(40)) && consumer.next_fetch(Time(40)).is_some());
+    }
+
+    #[test]
+    fn an_answer_is_a_part_of_what_is_fetched_ahead() {
+        for (prefetch, answer) in [(64 << 20, 8 << 20), (16 << 20, 2 << 20), (2 << 20, 1 << 20), (1 << 10, 1 << 10)] {
+            let mut consumer = reader();
+            (consumer.config.prefetch_bytes, consumer.config.max_bytes) = (prefetch, 50 << 20);
+            consumer.config.max_partition_bytes = 50 << 20;
+            assert!(consumer.next_fetch(Time(40)).is_some());
+            assert_eq!(consumer.nodes.get(&1).map(|node| node.expected), Some(answer));
+        }
     }
 
     #[test]
