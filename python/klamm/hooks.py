@@ -270,10 +270,9 @@ class _HookedConsumer:
     def __iter__(self) -> Iterator[Record[Any, Any]]:
         return map(self._deserializers, super().__iter__())  # type: ignore[misc]
 
-    def _poll(
-        self, timeout: float | None, max_records: int | None, max_bytes: int | None = None
-    ) -> Records[Any, Any] | None:
-        records = super()._poll(timeout, max_records, max_bytes)  # type: ignore[misc]
+    def _poll(self, timeout: float | None, max_records: int | None, *max_bytes: int | None) -> Records[Any, Any] | None:
+        # A share consumer's has no bound in bytes.
+        records = super()._poll(timeout, max_records, *max_bytes)  # type: ignore[misc]
         return None if records is None else records._deserialized(self._deserializers)  # noqa: SLF001
 
 

@@ -272,9 +272,9 @@ def test_commits_have_the_time_that_was_given(release, topic):
             for number in consumer.partitions_for("__consumer_offsets")
         ]
         consumer.assign(kept)
+        given = {time_ms.to_bytes(8, "big") for time_ms in (now_ms, 1)}  # the last that a kept offset has
         times = set()
-        until(lambda: times.update(r.value[-8:] for r in consumer.poll(1)) or len(times) == 2)
-        assert times == {time_ms.to_bytes(8, "big") for time_ms in (now_ms, 1)}
+        until(lambda: times.update((r.value or b"")[-8:] for r in consumer.poll(1)) or times >= given)
 
 
 @pytest.mark.feature("groups")
