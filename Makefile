@@ -55,7 +55,7 @@ test-rust: needs-rust ## the Rust tests: all but what needs Python
 
 test-python: needs-everything build target/connect/.installed ## the Python tests, two files at a time; ARGS= goes to pytest instead
 	@echo '==> Python tests'
-	@$(BIN)/pytest $(or $(ARGS),-n 2 --dist loadfile)
+	@$(BIN)/pytest $(or $(ARGS),-n 2 --dist loadfile --max-worker-restart 0)
 
 test-old-spark: needs-everything build target/spark41/.installed ## the Spark tests with PySpark 4.1, the oldest that klamm works with; ARGS= goes to pytest
 	@echo '==> Spark tests, PySpark 4.1'

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 import klamm
 
-confluent_kafka = pytest.importorskip("confluent_kafka")
+pytest.importorskip("confluent_kafka")
 aiokafka = pytest.importorskip("aiokafka")
 kafka = pytest.importorskip("kafka")
 
@@ -57,41 +61,49 @@ class Klamm:
 
 
 class Confluent:
-    """A confluent-kafka consumer."""
+    """A confluent-kafka consumer, in a process of its own (`confluent_member.py`)."""
 
     def __init__(self, broker, group, topic, **config):
-        self.topic = topic
-        self.consumer = confluent_kafka.Consumer(
-            {
-                "bootstrap.servers": broker.bootstrap_servers,
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                **{key.replace("_", "."): value for key, value in config.items()},
-            }
+        settings = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **{key.replace("_", "."): value for key, value in config.items()},
+        }
+        program = Path(__file__).with_name("confluent_member.py")
+        self.process = subprocess.Popen(
+            [sys.executable, str(program), json.dumps(settings), topic],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-        self.consumer.subscribe([topic])
+
+    def ask(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        assert line.endswith("\n"), f"confluent-kafka ended at {command!r}: {self.process.wait(PATIENCE)}"
+        answer = json.loads(line)
+        assert not isinstance(answer, dict), answer
+        return answer
 
     def poll(self):
-        message = self.consumer.poll(0.1)
-        return [] if message is None or message.error() else [message.value()]
+        return [value.encode() for value in self.ask("poll")]
 
     def partitions(self):
-        return {place.partition for place in self.consumer.assignment()}
+        return set(self.ask("partitions"))
 
     def commit(self):
-        try:
-            self.consumer.commit(asynchronous=False)
-        except confluent_kafka.KafkaException as error:
-            if error.args[0].code() != confluent_kafka.KafkaError._NO_OFFSET:  # nothing was read since the last time
-                raise
+        self.ask("commit")
 
     def close(self):
-        # librdkafka may wait for good for threads of its own when it closes in mid-rebalance (librdkafka #4362,
-        # confluent-kafka-python #1667). It has left the group by then, so such a one is left to itself.
-        closing = threading.Thread(target=self.consumer.close, daemon=True)
-        closing.start()
-        closing.join(PATIENCE)
+        with self.process:
+            self.process.stdin.close()
+            try:
+                self.process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:  # one that does not come back has left its group by then
+                self.process.kill()
 
 
 class KafkaPython:

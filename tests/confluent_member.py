@@ -1,0 +1,42 @@
+"""A confluent-kafka consumer in a process of its own: `Confluent` in `members.py` writes a command a line, and reads an answer a line.
+
+librdkafka may wait for good for threads of its own when it is closed in mid-rebalance (librdkafka #4362, confluent-kafka-python
+#1667), and holds the GIL then: nothing in its process goes on, no timeout of a test either.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import confluent_kafka
+
+
+def answer(consumer: Any, command: str) -> Any:
+    """What a command brings."""
+    if command == "poll":
+        message = consumer.poll(0.1)
+        return [] if message is None or message.error() else [message.value().decode()]
+    if command == "partitions":
+        return [place.partition for place in consumer.assignment()]
+    try:
+        consumer.commit(asynchronous=False)
+    except confluent_kafka.KafkaException as error:
+        if error.args[0].code() != confluent_kafka.KafkaError._NO_OFFSET:  # nothing was read since the last time
+            return {"error": str(error)}
+    return None
+
+
+def main() -> None:
+    """Join, do what standard input says, and leave when it ends."""
+    consumer = confluent_kafka.Consumer(json.loads(sys.argv[1]))
+    consumer.subscribe([sys.argv[2]])
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(answer(consumer, line.strip())) + "\n")
+        sys.stdout.flush()
+    consumer.close()
+
+
+if __name__ == "__main__":
+    main()
