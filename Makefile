@@ -53,6 +53,7 @@ test-rust: needs-rust ## the Rust tests: all but what needs Python
 	@echo '==> Rust tests'
 	@cargo test $(CARGO_FLAGS) --features arrow
 
+# A process that dies is not replaced: pytest-xdist 3.8 stands still after that, where it could say what failed.
 test-python: needs-everything build target/connect/.installed ## the Python tests, two files at a time; ARGS= goes to pytest instead
 	@echo '==> Python tests'
 	@$(BIN)/pytest $(or $(ARGS),-n 2 --dist loadfile --max-worker-restart 0)
