@@ -39,6 +39,10 @@ pub fn decompress(mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()
     }
 }
 
+pub fn check_start(data: &[u8]) -> Result<(), String> {
+    GzDecoder::new(data).header().map(drop).ok_or_else(|| "not a gzip header".to_owned())
+}
+
 /// Decompresses what is whole and within the limit, in as few pieces as can be: the decoder copies its window once a piece.
 fn whole(mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Option<()> {
     let size = data.last_chunk().map_or(0, |size| u32::from_le_bytes(*size) as usize);

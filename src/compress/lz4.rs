@@ -45,6 +45,10 @@ fn checksum_of(header: &[u8]) -> u8 {
     checksum
 }
 
+pub fn check_start(mut data: &[u8]) -> Result<(), String> {
+    frame_header(&mut data, true).map(drop)
+}
+
 /// Reads one frame; its header checksum is looked at if `checked`.
 pub fn decompress(mut data: &[u8], checked: bool, limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let (flags, block_size) = frame_header(&mut data, checked)?;

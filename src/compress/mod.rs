@@ -183,6 +183,25 @@ pub fn decompress_into(compression: Compression, data: &[u8], limit: usize, out:
     .map_err(|why| Error { compression, why })
 }
 
+/// An error if `data` does not begin as what the codec compressed does: all that the Java client finds out of records nobody
+/// asks for.
+#[allow(unused_variables)]
+pub fn check_start(compression: Compression, data: &[u8]) -> Result<(), Error> {
+    match compression {
+        // A decoder of zstd reads nothing before it is asked to.
+        Compression::None | Compression::Zstd => Ok(()),
+        #[cfg(feature = "gzip")]
+        Compression::Gzip => gzip::check_start(data),
+        #[cfg(feature = "snappy")]
+        Compression::Snappy => snappy::check_start(data),
+        #[cfg(feature = "lz4")]
+        Compression::Lz4 => lz4::check_start(data),
+        #[allow(unreachable_patterns)]
+        other => Err(missing(other)),
+    }
+    .map_err(|why| Error { compression, why })
+}
+
 /// Compresses as messages of magic 0 have it: their LZ4 frames come with the wrong header checksum that the first Java
 /// client wrote, and which old ones insist on.
 #[allow(unused_variables)]
@@ -307,6 +326,31 @@ mod tests {
             decompress_into_of_magic_0(Compression::Lz4, &frame, 4, &mut out).unwrap();
             assert_eq!(out, b"data");
         }
+    }
+
+    #[test]
+    fn a_start_is_good_whatever_follows_it() {
+        for compression in Compression::ALL {
+            let mut out = Vec::new();
+            compress(compression, &text(), &mut out).unwrap();
+            out.truncate(out.len() / 2);
+            assert_eq!(check_start(compression, &out), Ok(()));
+            let reads_its_start = !matches!(compression, Compression::None | Compression::Zstd);
+            assert_eq!(check_start(compression, &[0xff; 40]).is_err(), reads_its_start, "{compression:?}");
+        }
+        assert_eq!(check_start(Compression::Snappy, &[]), Ok(()));
+        assert_eq!(check_start(Compression::Snappy, b"\x03\x08abc"), Ok(()), "a bare block");
+    }
+
+    #[test]
+    fn a_snappy_stream_ends_where_no_length_fits_any_more() {
+        let mut out = Vec::new();
+        compress(Compression::Snappy, &text(), &mut out).unwrap();
+        for rest in 0..4 {
+            let followed = [&out[..], &[0; 3][..rest]].concat();
+            assert_eq!(decompress(Compression::Snappy, &followed, DEFAULT_LIMIT), Ok(text()));
+        }
+        assert!(decompress(Compression::Snappy, &[&out[..], &[1; 4]].concat(), DEFAULT_LIMIT).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! write: 8 bytes of magic, version and lowest compatible version as int32, then blocks with an int32 length each.
 //! A bare block without framing is read too.
 
-use super::too_large;
+use super::{DEFAULT_LIMIT, too_large};
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
@@ -35,6 +35,15 @@ pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), St
     result
 }
 
+pub fn check_start(data: &[u8]) -> Result<(), String> {
+    match data.strip_prefix(&MAGIC) {
+        Some(framed) if framed.len() < VERSION.len() => Err("stream header is cut off".to_owned()),
+        Some(_) => Ok(()),
+        None if data.is_empty() => Ok(()),
+        None => block(data, &mut Vec::new(), DEFAULT_LIMIT),
+    }
+}
+
 fn stream(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let Some(framed) = data.strip_prefix(&MAGIC) else {
         return block(data, out, limit);
@@ -42,13 +51,13 @@ fn stream(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let Some(mut rest) = framed.get(VERSION.len()..) else {
         return Err("stream header is cut off".to_owned());
     };
-    while !rest.is_empty() {
+    // Fewer bytes than a length has are the end, as in the xerial library.
+    while let Some((length, after)) = rest.split_first_chunk() {
         // Streams may follow each other.
         if let Some(next) = rest.strip_prefix(&MAGIC) {
             rest = next.get(VERSION.len()..).ok_or("stream header is cut off")?;
             continue;
         }
-        let (length, after) = rest.split_first_chunk::<4>().ok_or("block length is cut off")?;
         let length = u32::from_be_bytes(*length) as usize;
         if length > after.len() {
             return Err(format!("block of {length} bytes exceeds the {} left", after.len()));

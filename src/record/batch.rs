@@ -3,7 +3,7 @@
 use super::header::Header;
 use super::message_set::Messages;
 use super::{HEADER_SIZE, RecordSet, crc32, crc32c};
-use crate::compress::{Compression, decompress_into};
+use crate::compress::{Compression, check_start, decompress_into};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
 
@@ -44,6 +44,11 @@ impl Batch {
         let body = self.data.slice(body_at.min(self.data.len())..);
         match (self.header.magic, compression) {
             (2, Compression::None) => RecordSet::new(&self.header, body, None),
+            (2, _) if self.header.count == 0 => {
+                let start = check_start(compression, &body);
+                start.map_err(|e| Error::new(Reason::Compression(e.to_string()), HEADER_SIZE))?;
+                RecordSet::new(&self.header, Bytes::new(), None)
+            }
             (2, _) => {
                 let mut plain = Vec::new();
                 let damage = decompress_into(compression, &body, limit, &mut plain).err();
