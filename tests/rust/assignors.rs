@@ -358,7 +358,7 @@ fn nothing_moves_without_need() {
 }
 
 #[test]
-fn cooperative_takes_from_nobody_what_it_may_still_read() {
+fn cooperative_gives_what_may_still_be_read_only_to_who_reads_it() {
     on_groups(group(4, 12, 6), |(topics, peers)| {
         let found = assign(&CooperativeSticky, &topics, &peers);
         for (member, places) in &found {
@@ -366,7 +366,8 @@ fn cooperative_takes_from_nobody_what_it_may_still_read() {
                 let claims = peers.iter().filter(|p| p.owned().contains(place));
                 let newest = claims.clone().map(|p| p.subscription.generation_id).max();
                 let newest = claims.filter(|p| Some(p.subscription.generation_id) == newest);
-                assert!(newest.clone().all(|p| p.id == *member), "{member} has {place:?} of {newest:?}");
+                let is_free = newest.clone().next().is_none();
+                assert!(is_free || newest.clone().any(|p| p.id == *member), "{member} has {place:?} of {newest:?}");
             }
         }
     });

@@ -67,6 +67,16 @@ def test_a_member_keeps_what_it_says_it_had():
         assert assign(name, TOPIC, members)["b"] == owned
 
 
+def test_what_two_say_they_had_stays_with_the_first_of_them_that_still_wants_it():
+    owned = [TopicPartition("t", 3)]
+    for name in "sticky", "cooperative-sticky":
+        claims = [
+            Member(one, topics, owned=owned, generation=4) for one, topics in (("a", []), ("b", ["t"]), ("c", ["t"]))
+        ]
+        found = assign(name, TOPIC, [*claims, Member("d", ["t"])])
+        assert owned[0] in found["b"], name
+
+
 def test_what_has_to_move_is_nobodys_in_the_first_round_of_cooperative_sticky():
     owned = [TopicPartition("t", partition) for partition in range(4)]
     members = [Member("a", ["t"], owned=owned, generation=4), Member("b", ["t"])]

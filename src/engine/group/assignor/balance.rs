@@ -13,7 +13,7 @@
 use super::Group;
 use crate::api::data::consumer_protocol::TopicPartitions;
 use std::borrow::Cow;
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
 /// How many subscriptions the search for a better balance looks at, which takes about a second. Only in groups where
@@ -30,19 +30,11 @@ pub(super) struct Claim<'a> {
     pub had: Cow<'a, [TopicPartitions]>,
 }
 
-/// A partition's claims.
+/// Who is believed to have had a partition.
 #[derive(Clone, Copy)]
-enum Owner {
-    Nobody,
-    /// The member with the newest claim.
-    One {
-        member: usize,
-        generation: i32,
-    },
-    /// Several claim it in the same generation, so that nobody is believed.
-    Several {
-        generation: i32,
-    },
+struct Owner {
+    member: usize,
+    generation: i32,
 }
 
 /// What a member has of a class: how many partitions it could keep, how many it has now.
@@ -82,42 +74,35 @@ pub(super) fn balance(group: &Group<'_>, claims: &[Claim<'_>]) -> Balanced {
     search.return_kept();
     let got = search.places(&owners);
     let contested = |(m, got): (usize, &Vec<(usize, usize)>)| {
-        let by_others = |(t, p): &(usize, usize)| match owners[*t][*p] {
-            Owner::Nobody => false,
-            Owner::One { member, .. } => member != m,
-            Owner::Several { .. } => true,
-        };
+        let by_others = |(t, p): &(usize, usize)| owners[*t][*p].is_some_and(|owner| owner.member != m);
         got.iter().copied().filter(by_others).collect()
     };
     Balanced { contested: got.iter().enumerate().map(contested).collect(), got }
 }
 
-/// Who has a claim to each partition of each topic. What a newer generation claims, older ones lost.
-fn owners(group: &Group<'_>, claims: &[Claim<'_>]) -> Vec<Vec<Owner>> {
-    let mut owners: Vec<Vec<Owner>> = group.topics.iter().map(|t| vec![Owner::Nobody; t.racks.len()]).collect();
+/// Who has a claim to each partition of each topic. What a newer generation claims, older ones lost. Of several in the same
+/// one, the first that still subscribes keeps it and the others let go of it at once, so that it stays with somebody.
+fn owners(group: &Group<'_>, claims: &[Claim<'_>]) -> Vec<Vec<Option<Owner>>> {
+    let mut owners: Vec<Vec<Option<Owner>>> = group.topics.iter().map(|t| vec![None; t.racks.len()]).collect();
     let numbers: HashMap<&str, usize> = group.topics.iter().enumerate().map(|(t, topic)| (&**topic.name, t)).collect();
-    for (m, Claim { generation, had }) in claims.iter().enumerate() {
-        let claim = Owner::One { member: m, generation: *generation };
+    for (member, Claim { generation, had }) in claims.iter().enumerate() {
+        let claim = Owner { member, generation: *generation };
         for topic in had.iter() {
-            let Some(owners) = numbers.get(&*topic.topic).map(|t| &mut owners[*t]) else {
+            let Some(t) = numbers.get(&*topic.topic).copied() else {
                 continue;
             };
             for partition in &topic.partitions {
-                let Some(owner) = usize::try_from(*partition).ok().and_then(|p| owners.get_mut(p)) else {
+                let Some(owner) = usize::try_from(*partition).ok().and_then(|p| owners[t].get_mut(p)) else {
                     continue;
                 };
-                *owner = match *owner {
-                    Owner::Nobody => claim,
-                    Owner::One { generation: known, .. } | Owner::Several { generation: known }
-                        if known < *generation =>
-                    {
-                        claim
-                    }
-                    Owner::One { member, generation: known } if known == *generation && member != m => {
-                        Owner::Several { generation: known }
-                    }
-                    known => known,
+                let is_better = |known: Owner| match claim.generation.cmp(&known.generation) {
+                    Ordering::Greater => true,
+                    Ordering::Equal => keeper(&group.topics[t].subscribers, Some(known)).is_none(),
+                    Ordering::Less => false,
                 };
+                if owner.is_none_or(is_better) {
+                    *owner = Some(claim);
+                }
             }
         }
     }
@@ -149,7 +134,7 @@ struct Step {
 }
 
 impl<'g> Search<'g> {
-    fn new(group: &'g Group<'g>, owners: &[Vec<Owner>]) -> Self {
+    fn new(group: &'g Group<'g>, owners: &[Vec<Option<Owner>>]) -> Self {
         let mut by_subscribers: HashMap<&[usize], Vec<usize>> = HashMap::new();
         for (t, topic) in group.topics.iter().enumerate() {
             by_subscribers.entry(&topic.subscribers).or_default().push(t);
@@ -378,7 +363,7 @@ impl<'g> Search<'g> {
     }
 
     /// The partitions behind the counts.
-    fn places(&self, owners: &[Vec<Owner>]) -> Vec<Vec<(usize, usize)>> {
+    fn places(&self, owners: &[Vec<Option<Owner>>]) -> Vec<Vec<(usize, usize)>> {
         let racks: Vec<Option<&str>> = self.group.members.iter().map(|m| m.rack()).collect();
         let near = |m: usize, (t, p): (usize, usize)| {
             let replicas = &self.group.topics[t].racks[p];
@@ -407,7 +392,7 @@ impl<'g> Search<'g> {
                 got[m].append(&mut kept);
             }
             // What nobody has comes first: it can be taken at once, and everybody should have some of it.
-            open.sort_unstable_by_key(|(t, p)| (!matches!(owners[*t][*p], Owner::Nobody), *t, *p));
+            open.sort_unstable_by_key(|(t, p)| (owners[*t][*p].is_some(), *t, *p));
             if takers.iter().any(|(m, _)| racks[*m].is_some()) {
                 open.retain(|place| match takers.iter().position(|(m, _)| racks[*m].is_some() && near(*m, *place)) {
                     Some(at) => !take(&mut takers, at, &mut got, *place),
@@ -437,10 +422,7 @@ fn take(
     true
 }
 
-/// The member that may keep a partition: it has the only claim, and still subscribes.
-fn keeper(subscribers: &[usize], owner: Owner) -> Option<usize> {
-    match owner {
-        Owner::One { member, .. } if subscribers.binary_search(&member).is_ok() => Some(member),
-        _ => None,
-    }
+/// The member that may keep a partition: it is believed, and still subscribes.
+fn keeper(subscribers: &[usize], owner: Option<Owner>) -> Option<usize> {
+    owner.map(|owner| owner.member).filter(|member| subscribers.binary_search(member).is_ok())
 }
