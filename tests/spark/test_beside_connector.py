@@ -129,6 +129,20 @@ def test_batch_reads_give_the_same_rows(kafka, log, options, expected):
     assert expected in (None, len(ours))
 
 
+def test_patterns_find_the_same_topics(real, topic):
+    names = [f"{topic}-a", f"{topic}-a-more", f"x{topic}-a"]
+    for name in names:
+        real.create(name)
+        real.numbers(name, range(1))
+    found = {pattern: [] for pattern in (topic, f"{topic}-a$", f"^{topic}-a", f"^{topic}-a$", f" {topic}-b|{topic}-a ", "^__")}
+    for pattern, topics in found.items():
+        for source in BOTH:
+            rows = real.read(source=source, subscribePattern=pattern).select("topic").collect()
+            topics.append(sorted(row.topic for row in rows))
+    assert all(ours == theirs for theirs, ours in found.values()), found
+    assert found[topic][0] == names
+
+
 @pytest.mark.parametrize("options", [*(options for options, _ in COMPARED), *COMPARED_STREAMS])
 def test_streams_give_the_same_rows_in_the_same_batches(real, real_log, tmp_path, options):
     seen = {}

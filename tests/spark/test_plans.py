@@ -82,11 +82,13 @@ def steps(reader, limit=None):
 # Where a read begins and ends
 
 
-def test_a_pattern_reads_the_topics_it_matches_whole(cluster, topic):
-    for name in (f"{topic}-a", f"{topic}-b", f"{topic}-a-more", f"not-{topic}-a"):
+def test_a_pattern_reads_the_topics_in_whose_names_it_is_found(cluster, topic):
+    names = [f"{topic}-{rest}" for rest in ("a", "a-more", "b", "c")] + [f"x{topic}-a"]
+    for name in names:
         cluster.create(name)
         cluster.numbers(name, range(2))
-    assert plan(batch(cluster, subscribePattern=f"{topic}-[ab]")) == [(f"{topic}-{x}", 0, 0, 2) for x in "ab"]
+    for pattern, found in ((f"{topic}-[ab]", [*names[:3], names[4]]), (f"^{topic}-[ab]$", [names[0], names[2]])):
+        assert plan(batch(cluster, subscribePattern=pattern)) == [(name, 0, 0, 2) for name in found]
 
 
 def test_a_pattern_that_matches_nothing_reads_nothing(cluster, topic):

@@ -174,7 +174,7 @@ class Lookup:
             self._admin = klamm.Admin(self._options.config.only(known))
         topics, pattern = set(self._options.topics), self._options.pattern
         if pattern is not None:
-            topics = {name for name in self._asked(self._admin.list_topics) if re.fullmatch(pattern, name)}
+            topics = {name for name in self._asked(self._admin.list_topics) if re.search(pattern, name)}
         while topics:
             try:
                 described = self._asked(partial(self._admin.describe_topics, topics))
