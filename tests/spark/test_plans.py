@@ -277,6 +277,37 @@ def test_a_run_that_ends_with_what_is_there_waits_for_nothing(cluster, topic):
     assert list(map(len, steps(reader))) == [5, 2]
 
 
+@pytest.mark.parametrize("grows", ["records", "partitions"])
+def test_a_run_may_begin_behind_where_it_was_to_end(cluster, topic, grows):
+    cluster.create(topic)
+    cluster.numbers(topic, range(5))
+    reader = stream(cluster, subscribe=topic, startingOffsets="latest")
+    reader.prepareForTriggerAvailableNow()
+    if grows == "records":
+        cluster.numbers(topic, range(5, 8))
+    else:
+        with klamm.Admin(cluster.bootstrap) as admin:
+            admin.create_partitions({topic: 3})
+            while len(admin.describe_topics([topic])[topic].partitions) < 3:
+                pass
+    start = begun(reader)
+    assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
+
+
+def test_a_run_is_not_ended_by_a_broker_that_lags_behind(cluster, topic, monkeypatch):
+    cluster.create(topic)
+    cluster.numbers(topic, range(5))
+    reader = stream(cluster, subscribe=topic)
+    with monkeypatch.context() as lagging:
+        lagging.setattr(klamm.Consumer, "end_offsets", lambda _, partitions: dict.fromkeys(partitions, 2))
+        reader.prepareForTriggerAvailableNow()
+    start = {topic: {"0": 3}}
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert values(reader, reader.partitions(start, end)) == [b"3", b"4"]
+    cluster.numbers(topic, range(5, 6))
+    assert reader.latestOffset(end, reader.getDefaultReadLimit()) == end
+
+
 @pytest.mark.parametrize(
     ("begin", "first", "is_there_once"),
     [

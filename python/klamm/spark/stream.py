@@ -157,8 +157,17 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._connected.close()
 
     def _end(self, begin: Offsets) -> Offsets:
-        self._seen = self._lookup.latest_paced(begin) if self._target is None else self._target
-        return self._seen
+        target = self._target
+        if target is None:
+            end = self._lookup.latest_paced(begin)
+        elif all(target.get(tp, -1) >= offset for tp, offset in begin.items()):
+            end = target
+        else:
+            # It begins behind where it was to end: with `latest`, as records or partitions came since that was asked, or a broker
+            # that lagged behind had answered.
+            end = self._target = self._lookup.latest_paced(begin)
+        self._seen = end
+        return end
 
     def _waits(self, begin: Offsets, end: Offsets) -> bool:
         """Tell whether a batch would be too small yet. A run that ends with what is there has nothing to wait for."""
