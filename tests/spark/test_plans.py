@@ -425,6 +425,26 @@ def test_a_topic_that_is_deleted_fails_the_query_or_is_let_go(cluster, topic, ag
     assert careless.latestOffset(end, limits.ReadAllAvailable()) == end
 
 
+def test_a_topic_that_came_and_went_fails_the_query_or_is_let_go(cluster, topic):
+    kept, gone = f"{topic}-a", f"{topic}-b"
+    cluster.create(kept)
+    careful, careless = (
+        stream(cluster, subscribePattern=f"{topic}-.*", failOnDataLoss=answer) for answer in ("true", "false")
+    )
+    start = begun(careful)
+    cluster.create(gone)
+    for name in (kept, gone):
+        cluster.numbers(name, range(3))
+    end = careful.latestOffset(start, careful.getDefaultReadLimit())
+    assert end == {kept: {"0": 3}, gone: {"0": 3}}
+    cluster.delete(gone)
+    # A query that is started again repeats the batch it was in, which its checkpoint has.
+    with pytest.raises(DataLossError, match=f"INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS. {gone}-0 came while the query ran"):
+        careful.partitions(start, end)
+    assert values(careless, careless.partitions(start, end)) == [b"0", b"1", b"2"]
+    assert careless.latestOffset(end, careless.getDefaultReadLimit()) == {kept: {"0": 3}}
+
+
 def test_a_topic_that_is_deleted_while_it_is_read_is_data_loss(cluster, topic, monkeypatch):
     cluster.create(topic)
     cluster.numbers(topic, range(3))

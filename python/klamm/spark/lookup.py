@@ -76,6 +76,16 @@ class Lookup:
         """Ask where partitions begin."""
         return _plain(self._asked(lambda: self._consumer.beginning_offsets(_named(partitions))))
 
+    def earliest_there(self, partitions: list[Partition]) -> Offsets:
+        """Ask where partitions begin, and leave out those that are gone by now."""
+        try:
+            return self.earliest(partitions)
+        except UnknownTopicOrPartitionError:
+            there = set(self.partitions(running=True))
+            if there.issuperset(partitions):  # as `assign` has them
+                raise
+            return self.earliest([tp for tp in partitions if tp in there])
+
     def latest(self, partitions: list[Partition]) -> Offsets:
         """Ask where partitions end now: behind the last record, or with `read_committed` before the first undecided one."""
         return _plain(self._asked(lambda: self._consumer.end_offsets(_named(partitions))))

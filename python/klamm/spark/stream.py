@@ -103,6 +103,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self._options.limits.are_set or isinstance(limit, ReadAllAvailable):
             return to_json(end)
         begin = self._with_new(begin, end)
+        end = {tp: end[tp] for tp in end if tp in begin}
         return start if self._waits(begin, end) else to_json(self._limited(begin, end))
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -117,6 +118,10 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Plan the tasks of one batch."""
         first, last = from_json(start), from_json(end)
         begin = self._with_new(first, last)
+        if missing := last.keys() - begin.keys():
+            what = f"{listed(set(missing))} came while the query ran, but are gone: was a topic deleted?"
+            lost(self._options, "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS", what)
+            last = {tp: last[tp] for tp in last if tp in begin}
         if first == self._initial and not self._has_begun:
             # If it is repeated after a crash, it may end before where `latest` is today.
             self._has_begun = True
@@ -195,6 +200,6 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lookup.commit(offsets)
 
     def _with_new(self, start: Offsets, end: Offsets) -> Offsets:
-        """Add the partitions that came since `start`: they are read from their beginning."""
+        """Add the partitions that came since `start` and are still there: they are read from their beginning."""
         new = [tp for tp in end if tp not in start]
-        return start | self._lookup.earliest(new) if new else start
+        return start | self._lookup.earliest_there(new) if new else start
