@@ -134,7 +134,10 @@ def test_patterns_find_the_same_topics(real, topic):
     for name in names:
         real.create(name)
         real.numbers(name, range(1))
-    found = {pattern: [] for pattern in (topic, f"{topic}-a$", f"^{topic}-a", f"^{topic}-a$", f" {topic}-b|{topic}-a ", "^__")}
+    found = {
+        pattern: []
+        for pattern in (topic, f"{topic}-a$", f"^{topic}-a", f"^{topic}-a$", f" {topic}-b|{topic}-a ", "^__")
+    }
     for pattern, topics in found.items():
         for source in BOTH:
             rows = real.read(source=source, subscribePattern=pattern).select("topic").collect()

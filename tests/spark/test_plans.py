@@ -439,7 +439,9 @@ def test_a_topic_that_came_and_went_fails_the_query_or_is_let_go(cluster, topic)
     assert end == {kept: {"0": 3}, gone: {"0": 3}}
     cluster.delete(gone)
     # A query that is started again repeats the batch it was in, which its checkpoint has.
-    with pytest.raises(DataLossError, match=f"INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS. {gone}-0 came while the query ran"):
+    with pytest.raises(
+        DataLossError, match=f"INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS. {gone}-0 came while the query ran"
+    ):
         careful.partitions(start, end)
     assert values(careless, careless.partitions(start, end)) == [b"0", b"1", b"2"]
     assert careless.latestOffset(end, careless.getDefaultReadLimit()) == {kept: {"0": 3}}
