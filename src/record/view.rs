@@ -43,8 +43,14 @@ impl Span {
 
     #[inline]
     pub fn of(self, data: &[u8]) -> Option<&[u8]> {
+        let (from, length) = self.from(data)?;
+        from.get(..length)
+    }
+
+    #[inline]
+    fn from(self, data: &[u8]) -> Option<(&[u8], usize)> {
         let length = usize::try_from(self.length).ok()?;
-        data.get(self.start as usize..)?.get(..length)
+        Some((data.get(self.start as usize..)?, length))
     }
 }
 
@@ -59,6 +65,19 @@ impl Record {
     #[inline]
     pub fn value<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         self.value.of(data)
+    }
+
+    /// The set's bytes from the key on, and how many of them it has, for one who copies more than that where it is
+    /// cheaper; `None` is null.
+    #[inline]
+    pub fn key_from<'a>(&self, data: &'a [u8]) -> Option<(&'a [u8], usize)> {
+        self.key.from(data)
+    }
+
+    /// The set's bytes from the value on, and how many of them it has.
+    #[inline]
+    pub fn value_from<'a>(&self, data: &'a [u8]) -> Option<(&'a [u8], usize)> {
+        self.value.from(data)
     }
 
     /// The headers in the set's bytes.
