@@ -75,13 +75,14 @@ pub fn encode<M: Message>(version: i16, message: &M) -> Result<Vec<u8>, Error> {
     w.finish().map_err(|e| e.of(M::API.name, M::KIND, version))
 }
 
-/// A message without its Rust type: bytes and values by name.
-pub struct Door {
-    /// The API or structure it belongs to.
-    pub info: &'static Info,
-    /// `request`, `response`, `header` or `data`.
-    pub kind: &'static str,
-    new: fn() -> Box<dyn Untyped>,
+/// A message without its Rust type: bytes and values by name. Which one is a number, and what belongs to it is found when
+/// it is asked for: a table of pointers to all of it is larger, since each is moved when the program is loaded.
+pub struct Door(Which);
+
+enum Which {
+    Request(Api),
+    Response(Api),
+    Structure(Structure),
 }
 
 /// A message whose type is forgotten. With the traits it is made of as supertraits, each message would have two tables
@@ -110,11 +111,32 @@ impl Struct for Box<dyn Untyped> {
     }
 }
 
-const fn door<M: Message>() -> Door {
-    Door { info: M::API, kind: M::KIND, new: || Box::<M>::default() }
-}
-
 impl Door {
+    /// The API or structure it belongs to.
+    pub fn info(&self) -> &'static Info {
+        match self.0 {
+            Which::Request(api) | Which::Response(api) => api.info(),
+            Which::Structure(structure) => structure.info(),
+        }
+    }
+
+    /// `request`, `response`, `header` or `data`.
+    pub fn kind(&self) -> &'static str {
+        match self.0 {
+            Which::Request(_) => "request",
+            Which::Response(_) => "response",
+            Which::Structure(structure) => structure.kind(),
+        }
+    }
+
+    fn message(&self) -> Box<dyn Untyped> {
+        match self.0 {
+            Which::Request(api) => api.request(),
+            Which::Response(api) => api.response(),
+            Which::Structure(structure) => structure.message(),
+        }
+    }
+
     /// The value of a whole body, with the fields `version` has; bytes left over are refused.
     pub fn decode(&self, version: i16, body: Bytes) -> Result<Value, Error> {
         self.decode_counting(version, body).map(|(value, _)| value)
@@ -122,30 +144,32 @@ impl Door {
 
     /// The value of a whole body, and how many tagged fields were dropped because nobody knows them.
     pub fn decode_counting(&self, version: i16, body: Bytes) -> Result<(Value, usize), Error> {
-        self.info.check(self.kind, version)?;
-        let mut r = Reader::new(body, version, self.info.is_flexible(version));
-        let mut message = (self.new)();
+        let (info, kind) = (self.info(), self.kind());
+        info.check(kind, version)?;
+        let mut r = Reader::new(body, version, info.is_flexible(version));
+        let mut message = self.message();
         let read = message.read(&mut r).and_then(|()| r.finish());
-        read.map_err(|e| e.of(self.info.name, self.kind, version))?;
+        read.map_err(|e| e.of(info.name, kind, version))?;
         Ok((wire::take_value(&mut message.shape(), version), r.unknown_tags()))
     }
 
     /// The bytes of a body; fields left out take their defaults.
     pub fn encode(&self, version: i16, value: Value) -> Result<Vec<u8>, Error> {
-        self.info.check(self.kind, version)?;
-        let mut w = Writer::new(version, self.info.is_flexible(version));
-        let mut message = (self.new)();
+        let (info, kind) = (self.info(), self.kind());
+        info.check(kind, version)?;
+        let mut w = Writer::new(version, info.is_flexible(version));
+        let mut message = self.message();
         let set = wire::set_value(message.shape(), value, version);
         let written = set.and_then(|()| {
             message.put(&mut w);
             w.finish()
         });
-        written.map_err(|e| e.of(self.info.name, self.kind, version))
+        written.map_err(|e| e.of(info.name, kind, version))
     }
 
     /// What the message is made of in all its versions: a [`Type::Struct`].
     pub fn describe(&self) -> Type {
-        wire::describe((self.new)().shape())
+        wire::describe(self.message().shape())
     }
 }
 
@@ -223,12 +247,28 @@ macro_rules! apis {
     ($($module:ident)*) => {
         $( pub mod $module; )*
 
+        #[derive(Clone, Copy)]
+        #[allow(non_camel_case_types)]
+        enum Api { $($module),* }
+
+        impl Api {
+            fn info(self) -> &'static Info {
+                match self { $(Self::$module => &$module::API,)* }
+            }
+            fn request(self) -> Box<dyn Untyped> {
+                match self { $(Self::$module => Box::<$module::Request>::default(),)* }
+            }
+            fn response(self) -> Box<dyn Untyped> {
+                match self { $(Self::$module => Box::<$module::Response>::default(),)* }
+            }
+        }
+
         /// Every API klamm knows, by key.
         pub static APIS: &[Entry] = &[
             $( Entry {
                 info: &$module::API,
-                request: door::<$module::Request>(),
-                response: door::<$module::Response>(),
+                request: Door(Which::Request(Api::$module)),
+                response: Door(Which::Response(Api::$module)),
             }, )*
         ];
     };
@@ -332,22 +372,43 @@ apis! {
     unregister_controller
 }
 
-/// Every header and structure klamm knows.
-pub static STRUCTURES: &[Door] = &[
-    door::<header::RequestHeader>(),
-    door::<header::ResponseHeader>(),
-    door::<data::consumer_protocol::Subscription>(),
-    door::<data::consumer_protocol::Assignment>(),
-    door::<data::control_record::Key>(),
-    door::<data::control_record::EndTxn>(),
-    door::<data::control_record::LeaderChange>(),
-    door::<data::control_record::SnapshotHeader>(),
-    door::<data::control_record::SnapshotFooter>(),
-    door::<data::control_record::KRaftVersion>(),
-    door::<data::control_record::Voters>(),
-    door::<data::principal::Principal>(),
-    door::<data::transaction_index::AbortedTransaction>(),
-];
+macro_rules! structures {
+    ($($name:ident: $type:ty,)*) => {
+        #[derive(Clone, Copy)]
+        enum Structure { $($name),* }
+
+        impl Structure {
+            fn info(self) -> &'static Info {
+                match self { $(Self::$name => <$type>::API,)* }
+            }
+            fn kind(self) -> &'static str {
+                match self { $(Self::$name => <$type>::KIND,)* }
+            }
+            fn message(self) -> Box<dyn Untyped> {
+                match self { $(Self::$name => Box::<$type>::default(),)* }
+            }
+        }
+
+        /// Every header and structure klamm knows.
+        pub static STRUCTURES: &[Door] = &[ $(Door(Which::Structure(Structure::$name)),)* ];
+    };
+}
+
+structures! {
+    RequestHeader: header::RequestHeader,
+    ResponseHeader: header::ResponseHeader,
+    Subscription: data::consumer_protocol::Subscription,
+    Assignment: data::consumer_protocol::Assignment,
+    ControlKey: data::control_record::Key,
+    EndTxn: data::control_record::EndTxn,
+    LeaderChange: data::control_record::LeaderChange,
+    SnapshotHeader: data::control_record::SnapshotHeader,
+    SnapshotFooter: data::control_record::SnapshotFooter,
+    KRaftVersion: data::control_record::KRaftVersion,
+    Voters: data::control_record::Voters,
+    Principal: data::principal::Principal,
+    AbortedTransaction: data::transaction_index::AbortedTransaction,
+}
 
 /// The API of a name, in Kafka's spelling.
 pub fn by_name(name: &str) -> Option<&'static Entry> {
@@ -364,6 +425,6 @@ pub fn by_kind(name: &str, kind: &str) -> Option<&'static Door> {
     match kind {
         "request" => by_name(name).map(|api| &api.request),
         "response" => by_name(name).map(|api| &api.response),
-        _ => STRUCTURES.iter().find(|door| (door.info.name, door.kind) == (name, kind)),
+        _ => STRUCTURES.iter().find(|door| (door.info().name, door.kind()) == (name, kind)),
     }
 }

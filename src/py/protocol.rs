@@ -58,7 +58,7 @@ pub(super) fn decode_header<'py>(
             .map(|mut header| take_value(&mut Shape::Struct(&mut header), r.version))
             .map_err(|e| e.of("RequestHeader", "header", r.version)),
         ("response", Some(api), Some(version)) => {
-            let info = door(py, api, kind)?.info;
+            let info = door(py, api, kind)?.info();
             get_response_header(info, version, &mut r)
                 .map(|correlation_id| take_value(&mut Shape::Struct(&mut ResponseHeader { correlation_id }), r.version))
         }
@@ -84,8 +84,8 @@ fn unknown_message(py: Python<'_>, name: &str, kind: &str) -> PyErr {
     let (what, names, list): (_, Vec<_>, _) = match kind {
         "request" | "response" => ("API", api::APIS.iter().map(|api| api.info.name).collect(), "apis"),
         "header" | "data" => {
-            let alike = api::STRUCTURES.iter().filter(|door| door.kind == kind);
-            ("structure", alike.map(|door| door.info.name).collect(), "structures")
+            let alike = api::STRUCTURES.iter().filter(|door| door.kind() == kind);
+            ("structure", alike.map(|door| door.info().name).collect(), "structures")
         }
         _ => {
             let message = format!("a message is of the kind request, response, header or data, not {kind:?}");
@@ -193,7 +193,10 @@ pub(super) fn apis() -> Vec<(&'static str, i16, i16, i16, i16, Option<i16>, bool
 /// `(name, kind, min, max, flexible or None)` of every header and structure.
 #[pyfunction]
 pub(super) fn structures() -> Vec<(&'static str, &'static str, i16, i16, Option<i16>)> {
-    let row = |Door { info, kind, .. }: &'static Door| (info.name, *kind, info.min, info.max, flexible(info));
+    let row = |door: &'static Door| {
+        let info = door.info();
+        (info.name, door.kind(), info.min, info.max, flexible(info))
+    };
     api::STRUCTURES.iter().map(row).collect()
 }
 
@@ -205,12 +208,12 @@ fn flexible(info: &Info) -> Option<i16> {
 #[pyfunction]
 pub(super) fn schema<'py>(py: Python<'py>, name: &str, kind: &str) -> PyResult<Bound<'py, PyDict>> {
     let door = door(py, name, kind)?;
-    let info = door.info;
+    let info = door.info();
     let found = PyDict::new(py);
     if info.key >= 0 {
         found.set_item("apiKey", info.key)?;
     }
-    found.set_item("type", door.kind)?;
+    found.set_item("type", door.kind())?;
     found.set_item("name", info.name)?;
     found.set_item("validVersions", versions(info.min, info.max))?;
     let flexible = flexible(info).map_or_else(|| "none".to_owned(), |first| versions(first, i16::MAX));

@@ -416,11 +416,11 @@ fn field(of: &Field, version: i16) -> BoxedStrategy<Option<(String, Value)>> {
 fn every_version_of_every_message_decodes_to_the_value_that_was_encoded() {
     for door in APIS.iter().flat_map(|api| [&api.request, &api.response]).chain(STRUCTURES) {
         let message = door.describe();
-        for version in door.info.min..=door.info.max {
+        for version in door.info().min..=door.info().max {
             let config = Config { cases: 4, failure_persistence: None, ..Config::default() };
             let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
             let result = runner.run(&values_of(&message, version), |value| round_trip(door, version, value));
-            assert!(result.is_ok(), "{} {} v{version}: {}", door.info.name, door.kind, result.unwrap_err());
+            assert!(result.is_ok(), "{} {} v{version}: {}", door.info().name, door.kind(), result.unwrap_err());
         }
     }
 }

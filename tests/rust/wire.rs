@@ -31,7 +31,7 @@ fn every_version_of_every_message_has_a_vector() {
     let bodies = vectors::bodies();
     let seen: BTreeSet<_> = bodies.iter().map(|b| (b.of.as_str(), b.kind.as_str(), b.version)).collect();
     let doors = APIS.iter().flat_map(|api| [&api.request, &api.response]).chain(STRUCTURES);
-    let all = doors.flat_map(|door| (door.info.min..=door.info.max).map(|v| (door.info.name, door.kind, v)));
+    let all = doors.flat_map(|door| (door.info().min..=door.info().max).map(|v| (door.info().name, door.kind(), v)));
     assert_eq!(seen, all.collect());
 }
 
