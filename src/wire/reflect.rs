@@ -193,6 +193,12 @@ impl Walk<'_> {
             (self.see)(name, when, is_default, shape);
         }
     }
+
+    // Out of line, because every eighth field is one.
+    #[inline(never)]
+    fn see_list(&mut self, list: &mut dyn Array) {
+        self.see(false, Shape::Array(list));
+    }
 }
 
 /// Shows every field of a struct: name, versions, whether it is tagged and holds its default, and itself. Gives the
@@ -397,6 +403,9 @@ impl<T: Struct> Reflect for T {
 impl<T: Reflect + Default> Reflect for Vec<T> {
     fn shape(&mut self) -> Shape<'_> {
         Shape::Array(self)
+    }
+    fn show(&mut self, walk: &mut Walk<'_>) {
+        walk.see_list(self);
     }
 }
 
