@@ -60,6 +60,7 @@ __all__ = [
     "encode_response",
     "error_codes",
     "foreign_keys",
+    "foreign_values",
     "murmur2",
     "schema",
     "structures",
@@ -568,6 +569,9 @@ class CertificateAuthority:
 @final
 class TokenDesk:
     """Where `klamm.oauth` leaves the tokens that it fetches for a client, and `klamm.kerberos` answers questions."""
+
+def foreign_values() -> list[tuple[str, str, str]]:
+    """`(key, value, klamm's value)` of the values of other clients that klamm takes."""
 
     def put(self, token: str, extensions: Sequence[tuple[str, str]]) -> None: ...
     def fail(self, message: str, hint: str) -> None: ...

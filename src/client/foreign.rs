@@ -54,18 +54,22 @@ fn nearest(role: Role, name: &str) -> Option<&'static str> {
     })
 }
 
+/// Values of other clients' that klamm takes: the key, the value there, and klamm's own.
+pub static SAME_VALUES: &[(&str, &str, &str)] = &[
+    // Kafka 4.0 dropped this class and the third; without any class it does the same.
+    (PARTITIONER, "org.apache.kafka.clients.producer.internals.DefaultPartitioner", "murmur2_random"),
+    (PARTITIONER, "org.apache.kafka.clients.producer.RoundRobinPartitioner", "round_robin"),
+    (PARTITIONER, "org.apache.kafka.clients.producer.UniformStickyPartitioner", "uniform"),
+    (RESET, "smallest", "earliest"),
+    (RESET, "beginning", "earliest"),
+    (RESET, "largest", "latest"),
+    (RESET, "end", "latest"),
+    (RESET, "error", "none"),
+];
+
 /// The value of klamm's that another client's value means.
 pub(super) fn same_value(key: &str, value: &str) -> Option<&'static str> {
-    match (key, value) {
-        // Kafka 4.0 dropped this class and the last one; without any class it does the same.
-        (PARTITIONER, "org.apache.kafka.clients.producer.internals.DefaultPartitioner") => Some("murmur2_random"),
-        (PARTITIONER, "org.apache.kafka.clients.producer.RoundRobinPartitioner") => Some("round_robin"),
-        (PARTITIONER, "org.apache.kafka.clients.producer.UniformStickyPartitioner") => Some("uniform"),
-        (RESET, "smallest" | "beginning") => Some("earliest"),
-        (RESET, "largest" | "end") => Some("latest"),
-        (RESET, "error") => Some("none"),
-        _ => None,
-    }
+    SAME_VALUES.iter().find(|(of, theirs, _)| *of == key && *theirs == value).map(|(_, _, ours)| *ours)
 }
 
 /// What to use instead of another client's value that klamm's key does not take.

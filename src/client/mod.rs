@@ -33,7 +33,7 @@ pub use crate::engine::{Cluster, Error, ErrorKind, Time};
 pub use admin::Admin;
 pub use config::{Config, Value};
 pub use consumer::{Change, CommittedOffset, Consumer, LastCommit};
-pub use foreign::{FOREIGN, Foreign, meant};
+pub use foreign::{FOREIGN, Foreign, SAME_VALUES, meant};
 pub use keys::{KEYS, Key, Kind, Role};
 pub use legacy::LegacyConnection;
 pub use pending::{Pending, Promise};

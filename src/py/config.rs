@@ -4,7 +4,7 @@
 //! keyword is looked up here, so that the answer is spelt as the question was.
 
 use super::error::{exception, raise};
-use crate::client::{Config, CustomAssignor, FOREIGN, Foreign, KEYS, Key, Kind, Role, Value, meant};
+use crate::client::{Config, CustomAssignor, FOREIGN, Foreign, KEYS, Key, Kind, Role, SAME_VALUES, Value, meant};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
 use std::sync::Arc;
@@ -160,6 +160,12 @@ pub(super) fn foreign_keys() -> Vec<(Vec<&'static str>, Vec<&'static str>, Strin
 type KeyFields = (&'static str, Vec<&'static str>, &'static str, &'static str, String, Vec<&'static str>, &'static str);
 
 const BOOTSTRAP: &str = "bootstrap.servers";
+/// `(key, value, klamm's value)` of the values of other clients that klamm takes.
+#[pyfunction]
+pub(super) fn foreign_values() -> Vec<(&'static str, &'static str, &'static str)> {
+    SAME_VALUES.to_vec()
+}
+
 const PROVIDER: &str = "sasl.oauth.token.provider";
 const UNCHECKED: &std::ffi::CStr = c"ssl.endpoint.identification.algorithm=none: this client takes any broker that has a \
     certificate of the same authority for the one it connects to, and whoever is in between can read and change everything";

@@ -51,7 +51,7 @@ mod _klamm {
     #[pymodule_export]
     use super::certificates::CertificateAuthority;
     #[pymodule_export]
-    use super::config::{config_keys, foreign_keys};
+    use super::config::{config_keys, foreign_keys, foreign_values};
     #[pymodule_export]
     use super::consumer::{ConsumerCore, RecordIterator};
     #[pymodule_export]

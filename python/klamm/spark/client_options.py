@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from klamm._klamm import config_keys
+from klamm._klamm import config_keys, foreign_values
 from klamm.errors import ConfigError
 from klamm.spark.settings import Settings
 
@@ -94,15 +94,7 @@ REFUSED = {
 }
 
 # Java's own classes, each of which klamm's producer has as a choice of `partitioner`; no other class could run.
-TAKEN = {
-    "partitioner.class": frozenset(
-        {
-            "org.apache.kafka.clients.producer.RoundRobinPartitioner",
-            "org.apache.kafka.clients.producer.UniformStickyPartitioner",
-            "org.apache.kafka.clients.producer.internals.DefaultPartitioner",
-        }
-    ),
-}
+TAKEN = {"partitioner.class": frozenset(value for key, value, _ in foreign_values() if key == "partitioner")}
 
 _PEM = (
     "klamm reads PEM, whose keys have 'kafka.ssl.key.password'; docs/security.md says how to convert JKS and PKCS #12"
