@@ -444,7 +444,7 @@ impl ConsumerCore {
         self.client.pause(&places).map_err(|e| raise(py, &e))?;
         let mut taken = self.taken();
         for (topic, partition) in &places {
-            taken.pause(topic, *partition);
+            taken.pause(&self.client, topic, *partition);
         }
         Ok(())
     }

@@ -12,8 +12,9 @@ pub(super) struct Taken {
     pub chunks: VecDeque<Chunk>,
     /// Of partitions that were paused since.
     paused: Vec<Chunk>,
-    /// Given out whole, and not finished with as far as we know.
-    given: Vec<Arc<Slice>>,
+    /// Given out up to this many of their records, and not finished with as far as we know: whole ones, and what was given
+    /// out of those that were paused since.
+    given: Vec<(Arc<Slice>, usize)>,
     /// Whether what was given out last is a record of an iteration.
     is_iterated: bool,
     /// The offset after the last record given out, by partition.
@@ -93,9 +94,9 @@ impl Taken {
             bytes -= part.size() as isize;
             parts.push(part);
             if chunk.next == chunk.slice.records.len() {
-                let slice = chunk.slice.clone();
+                let given = (chunk.slice.clone(), chunk.next);
                 self.drop_first();
-                self.given.push(slice);
+                self.given.push(given);
             }
         }
         parts
@@ -113,8 +114,8 @@ impl Taken {
     pub fn finish(&mut self, client: &client::Consumer, handled: Handled) {
         let all = handled == Handled::All || (handled == Handled::Polled && !self.is_iterated);
         if all {
-            for slice in self.given.drain(..) {
-                if let Some(last) = slice.records.last() {
+            for (slice, end) in self.given.drain(..) {
+                if let Some(last) = slice.records.get(end.saturating_sub(1)) {
                     client.finished_with(&slice.topic, slice.partition, last.offset + 1);
                 }
             }
@@ -148,11 +149,20 @@ impl Taken {
     pub fn forget(&mut self, topic: &str, partition: i32) {
         self.chunks.retain(|c| !c.is_of(topic, partition));
         self.paused.retain(|c| !c.is_of(topic, partition));
-        self.given.retain(|s| !(s.partition == partition && *s.topic == *topic));
+        self.given.retain(|(s, _)| !(s.partition == partition && *s.topic == *topic));
         self.positions.remove(&(Arc::from(topic), partition));
     }
 
-    pub fn pause(&mut self, topic: &str, partition: i32) {
+    /// Sets records of a partition aside. Of the one that was given out in part, what was given out counts as before.
+    pub fn pause(&mut self, client: &client::Consumer, topic: &str, partition: i32) {
+        if let Some(chunk) = self.chunks.front().filter(|c| c.next > 0 && c.is_of(topic, partition)) {
+            let given = (chunk.slice.clone(), chunk.next);
+            if let Some(offset) = chunk.offset_after(chunk.next) {
+                self.positions.insert((given.0.topic.clone(), partition), offset);
+            }
+            self.finish(client, Handled::Before);
+            self.given.push(given);
+        }
         let (paused, chunks): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.chunks).into_iter().partition(|c| c.is_of(topic, partition));
         self.chunks = chunks.into();

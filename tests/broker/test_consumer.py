@@ -173,6 +173,26 @@ def test_a_paused_partition_gives_nothing_until_it_is_resumed(style, broker, par
 def test_what_is_buffered_of_paused_partitions_leaves_room_for_others(style, broker, partitioned):
     busy, quiet = (TopicPartition(partitioned, number, 0) for number in (0, 3))  # of one leader, of three as of one
     with klamm.Producer(broker.bootstrap_servers, batch_size=16_384) as producer:
+@pytest.mark.parametrize("auto", [True, False])
+def test_what_was_given_out_of_a_paused_partition_is_committed(style, broker, filled, auto):
+    place = TopicPartition(filled, 0)
+    config = {"group_id": filled, "auto_offset_reset": "earliest", "enable_auto_commit": auto}
+    with style.consumer(broker.bootstrap_servers, **config) as consumer:
+        consumer.assign([place])
+        assert numbers(take(3, consumer)) == [0, 1, 2]
+        consumer.pause([place])
+        if not auto:
+            consumer.commit()
+            assert consumer.committed([place]) == {place: 3}
+        consumer.resume([place])
+        assert numbers(take(2, consumer)) == [3, 4]
+        consumer.pause([place])
+        if not auto:
+            consumer.commit()
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        assert admin.group_offsets(filled) == {place: 5}
+
+
         producer.send_many(partitioned, [b"x" * 1_000] * 50, partition=0)
         producer.flush()
         # One batch is more than may be buffered.
