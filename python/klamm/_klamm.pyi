@@ -6,7 +6,7 @@ Names with an underscore are pieces for the package; everything else is public w
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
-from typing import Any, Generic, Literal, final, overload
+from typing import Any, ClassVar, Generic, Literal, NoReturn, final, overload
 
 from typing_extensions import Buffer as Buffer
 from typing_extensions import Self, TypeVar, Unpack, disjoint_base
@@ -97,6 +97,14 @@ class Pending(Generic[_T_co]):
         """Awaits the outcome, at most for so many seconds; KafkaTimeoutError is raised then, and the work goes on."""
 
     def __await__(self) -> Generator[Any, Any, _T_co]: ...
+    def send(self, _value: Any) -> Any:
+        """Does a step of a task; with `throw` and `close` this makes it a coroutine, as `asyncio.create_task` wants one.
+
+        It looks whether there is an outcome and parks anew if there is none, so that any number of tasks may share one.
+        """
+
+    def throw(self, error: Any, *_more: Any) -> NoReturn: ...
+    def close(self) -> None: ...
     @classmethod
     def __class_getitem__(cls, key: Any) -> Any: ...
 

@@ -16,6 +16,7 @@ from klamm.errors import BufferFullError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from typing import NoReturn
 
     from klamm._klamm import Pending, RecordMetadata
     from klamm.producer import AsyncProducer
@@ -90,7 +91,7 @@ class Line:
         async def acknowledged() -> RecordMetadata:
             return await (await place)
 
-        task = self._loop.create_task(acknowledged())
+        task = _Acknowledgement(acknowledged(), loop=self._loop)
         task.add_done_callback(lambda _: place.cancel())  # not in the task: one that is cancelled early never runs
         return task
 
@@ -133,6 +134,22 @@ class Line:
             for place, _, _ in self._queue:
                 place.cancel()
             self._queue.clear()
+
+
+class _Acknowledgement(asyncio.Task["RecordMetadata"]):
+    """A task that is a coroutine, too, as a Delivery is: `asyncio.create_task(producer.send(...))` may get either."""
+
+    def send(self, _value: None) -> _Acknowledgement:
+        if self.done():
+            raise StopIteration(self.result())
+        self._asyncio_future_blocking = True
+        return self
+
+    def throw(self, error: BaseException, *_more: object) -> NoReturn:
+        raise error
+
+    def close(self) -> None:
+        """Do nothing: the record is on its way."""
 
 
 async def _append_one(producer: AsyncProducer, place: Place, until: float, record: Sequence[Any]) -> None:

@@ -13,7 +13,7 @@ use crate::client::{Sockets, Watched};
 use pyo3::exceptions::{PyException, PyNotImplementedError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
+use pyo3::types::{PyTuple, PyWeakrefMethods, PyWeakrefReference};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -307,6 +307,19 @@ impl Ready {
         // In a tuple, since a value that is a tuple would be taken for the exception's arguments.
         Err(PyStopIteration::new_err((self.0.clone_ref(py),)))
     }
+
+    // What makes it a coroutine, which a task can be made of.
+
+    fn send(&self, py: Python<'_>, _value: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.__next__(py)
+    }
+
+    #[pyo3(signature = (error, *_more))]
+    fn throw(&self, error: Bound<'_, PyAny>, _more: &Bound<'_, PyTuple>) -> PyResult<()> {
+        Err(PyErr::from_value(error))
+    }
+
+    fn close(&self) {}
 }
 
 /// A thread that panicked while it held one of these locks left the data whole: each holds it for one statement.

@@ -10,6 +10,7 @@ use pyo3::exceptions::PyStopIteration;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -198,7 +199,7 @@ impl Parked {
         slf
     }
 
-    fn __next__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+    pub(super) fn __next__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let this = slf.get();
         if !this.is_over() {
             this.blocking.store(true, Ordering::Relaxed);
@@ -207,6 +208,19 @@ impl Parked {
         // In a tuple, since a value that is a tuple would be taken for the exception's arguments.
         this.result(slf.py()).and_then(|value| Err(PyStopIteration::new_err((value,))))
     }
+
+    // What makes it a coroutine, which a task can be made of.
+
+    fn send<'py>(slf: Bound<'py, Self>, _value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Self>> {
+        Self::__next__(slf)
+    }
+
+    #[pyo3(signature = (error, *_more))]
+    fn throw(&self, error: Bound<'_, PyAny>, _more: &Bound<'_, PyTuple>) -> PyResult<()> {
+        Err(PyErr::from_value(error))
+    }
+
+    fn close(&self) {}
 
     #[getter(_asyncio_future_blocking)]
     fn is_blocking(&self) -> bool {

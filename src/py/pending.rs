@@ -4,11 +4,13 @@
 
 use super::error::{exception, raise};
 use super::event_loop::{self, Ready};
-use super::parked::News;
+use super::parked::{News, Parked};
 use super::record::metadata;
 use crate::client::{self, ErrorKind};
 use pyo3::prelude::*;
+use pyo3::exceptions::PyStopIteration;
 use std::sync::Arc;
+use pyo3::types::PyTuple;
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -257,6 +259,26 @@ impl Pending {
     #[cold]
     pub(super) fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyErr {
         let last = self.origin.last_network_error();
+    /// Does a step of a task; with `throw` and `close` this makes it a coroutine, as `asyncio.create_task` wants one.
+    ///
+    /// It looks whether there is an outcome and parks anew if there is none, so that any number of tasks may share one.
+    fn send<'py>(slf: &Bound<'py, Self>, _value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Parked>> {
+        let (py, this) = (slf.py(), slf.get());
+        this.origin.check(py)?;
+        match this.get(py) {
+            // In a tuple, since a value that is a tuple would be taken for the exception's arguments.
+            Some(outcome) => Err(PyStopIteration::new_err((outcome?,))),
+            None => Parked::__next__(event_loop::park(py, News::Of(slf.clone().unbind()), None)?),
+        }
+    }
+
+    #[pyo3(signature = (error, *_more))]
+    fn throw(&self, error: Bound<'_, PyAny>, _more: &Bound<'_, PyTuple>) -> PyResult<()> {
+        Err(PyErr::from_value(error))
+    }
+
+    fn close(&self) {}
+
         let message = match &last {
             Some(error) => format!("no {} within {seconds} s; the network said last: {}", self.what, error.message()),
             None => format!("no {} within {seconds} s", self.what),

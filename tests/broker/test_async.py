@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import klamm
-from klamm.errors import BufferFullError, ClosedError, KafkaTimeoutError, TransactionAbortedError
+from klamm.errors import BufferFullError, ClosedError, ConfigError, KafkaTimeoutError, TransactionAbortedError
 from klamm.testing import DevBroker
 
 
@@ -49,6 +49,62 @@ def test_send_nowait_gives_a_delivery_to_await_later(broker, topic):
             return [(await delivery).offset for delivery in deliveries]
 
     assert asyncio.run(main()) == list(range(10))
+
+
+def test_a_task_can_be_made_of_a_send(broker, topic):
+    async def main():
+        async with klamm.AsyncProducer(broker.bootstrap_servers) as producer:
+            tasks = [asyncio.create_task(producer.send(topic, b"%d" % i)) for i in range(10)]
+            delivery = producer.send_nowait(topic, b"10")
+            tasks += [asyncio.create_task(delivery), asyncio.create_task(delivery.within(20))]
+            with pytest.raises(ConfigError, match="not 77"):
+                await asyncio.create_task(producer.send(topic, b"v", partition=77))
+            return [metadata.offset for metadata in await asyncio.gather(*tasks)]
+
+    assert asyncio.run(main()) == [*range(11), 10]
+
+
+def test_a_task_of_a_send_can_be_cancelled(one_topic):
+    async def main():
+        async with klamm.AsyncProducer(one_topic.bootstrap_servers) as producer:
+            await producer.send("t", value(0))
+            one_topic.fault("Produce", "delay", seconds=0.2)
+            task = asyncio.create_task(producer.send("t", value(1)))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+    assert in_log(one_topic) == [0, 1]  # the wait was cancelled, not the record
+
+
+def test_a_task_can_be_made_of_a_send_that_waits_for_room(one_topic):
+    async def main():
+        async with klamm.AsyncProducer(one_topic.bootstrap_servers, buffer_memory=5_000) as producer:
+            await producer.send("t", value(0))
+            one_topic.fault("Produce", "delay", seconds=0.2)
+            tasks = [asyncio.create_task(producer.send("t", value(i))) for i in range(1, 20)]
+            await asyncio.sleep(0)
+            tasks[14].cancel()
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+    ends = asyncio.run(main())
+    assert isinstance(ends.pop(14), asyncio.CancelledError)
+    assert sorted(metadata.offset for metadata in ends) == list(range(1, 19))
+    assert in_log(one_topic) == [i for i in range(20) if i != 15]
+
+
+def test_a_task_can_be_made_of_the_next_record(broker, topic):
+    async def main():
+        async with klamm.AsyncProducer(broker.bootstrap_servers) as producer:
+            await producer.send(topic, b"0")
+            await producer.send(topic, b"1")
+        async with klamm.AsyncConsumer(broker.bootstrap_servers) as consumer:
+            consumer.assign([klamm.TopicPartition(topic, 0, offset=0)])
+            return [(await asyncio.create_task(anext(consumer))).value for _ in range(2)]
+
+    assert asyncio.run(main()) == [b"0", b"1"]
 
 
 def test_a_cancelled_wait_leaves_the_record_on_its_way(broker, topic):
