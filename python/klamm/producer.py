@@ -75,6 +75,8 @@ class _Producer(ProducerCore):
     _counts: dict[str, tuple[int, float]]
 
     def __new__(
+    _last_end: Pending[None] | None = None
+    """The end of a transaction that was asked for last."""
         cls,
         bootstrap_servers: Bootstrap | None = None,
         *,

@@ -68,8 +68,14 @@ class _Transaction:
             raise
         self._is_open, self._ending = False, (pending, commit)
         return pending
+        self._producer._last_end = pending  # type: ignore[attr-defined]  # noqa: SLF001
 
     def _ended(self, pending: Pending[None]) -> None:
+    def _earlier_end(self) -> Pending[None] | None:
+        """Return the end of the transaction before, if somebody who was interrupted did not wait for it."""
+        pending: Pending[None] | None = self._producer._last_end  # type: ignore[attr-defined]  # noqa: SLF001
+        return None if pending is None or pending.done() else pending
+
         if pending.done():
             self._ending = None
         # What failed of the records is in the error of the transaction, or was asked for with an abort.
@@ -167,6 +173,8 @@ class Transaction(_Transaction):
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        if (earlier := self._earlier_end()) is not None:
+            earlier.exception()
     ) -> None:
         if self._is_over():
             return
@@ -232,6 +240,9 @@ class AsyncTransaction(_Transaction):
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        if (earlier := self._earlier_end()) is not None:
+            with suppress(KafkaError):  # it was for who was interrupted
+                await earlier
     ) -> None:
         if self._is_over():
             return

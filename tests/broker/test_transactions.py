@@ -105,6 +105,19 @@ def test_an_exception_aborts_and_the_next_transaction_works(style, broker, topic
     assert committed(broker.bootstrap_servers, topic) == [b"kept", b"kept"]
 
 
+def test_a_transaction_that_was_interrupted_is_in_nobodys_way(style):
+    with DevBroker() as broker, style.producer(broker.bootstrap_servers, transactional_id="tx") as producer:
+        for value, interruption in (b"0", KeyboardInterrupt), (b"1", None):
+            broker.fault("EndTxn", "delay", seconds=0.2)
+            tx = producer.client.transaction()
+            enter(style, tx)
+            style.wait(tx.send("t", value))
+            leave(style, tx, interruption, interruption and interruption(), None)
+        with style.consumer(broker.bootstrap_servers, isolation_level="read_committed") as consumer:
+            consumer.assign([klamm.TopicPartition("t", 0, offset=0)])
+            assert [record.value for record in consumer.poll(20)] == [b"1"]
+
+
 def test_the_exception_of_the_block_is_what_the_program_sees(broker, topic, transactional_id):
     make(broker, topic)
     deliveries = []
