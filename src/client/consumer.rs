@@ -299,6 +299,11 @@ impl Consumer {
         self.shared.role().consumer.is_member()
     }
 
+    /// Whether there is nothing to wait for: no partition, and no topic that may have some.
+    pub fn reads_nothing(&self) -> bool {
+        self.shared.role().consumer.reads_nothing()
+    }
+
     /// Who the consumer is in its group, if it has one.
     pub fn group_metadata(&self) -> Result<Option<GroupMetadata>, Error> {
         self.shared.check()?;

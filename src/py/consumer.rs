@@ -6,7 +6,7 @@
 //! are committed by themselves never pass a record whose handling failed.
 
 use super::commits::{self, Commits};
-use super::error::{no_pickle, raise};
+use super::error::{exception, no_pickle, raise};
 use super::event_loop::{self, Ready};
 use super::parked::{News, Parked};
 use super::pending::{Deadline, Origin, Pending, wait_for};
@@ -129,6 +129,15 @@ impl ConsumerCore {
         Ok(())
     }
 
+    /// An error for who would wait for ever.
+    fn refuse_to_wait_for_nothing(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.client.reads_nothing() {
+            return Ok(());
+        }
+        let message = "the consumer would wait for ever: it has neither topics nor partitions to read";
+        Err(exception(py, "ConfigError", message, Some("subscribe or assign first")))
+    }
+
     /// Takes what the client has, without waiting.
     fn try_fetch(&self, py: Python<'_>, most: usize, bytes: usize) -> PyResult<Fetched> {
         let slices = self.client.try_poll(most, bytes).map_err(|e| raise(py, &e))?;
@@ -152,6 +161,9 @@ impl ConsumerCore {
             let fetched = self.try_fetch(py, most, bytes)?;
             if fetched != Fetched::Nothing || end.left().is_zero() {
                 return Ok(fetched);
+            }
+            if end.is_never() {
+                self.refuse_to_wait_for_nothing(py)?;
             }
             py.check_signals()?;
             wait_for(py, end, |slice| self.client.wait_for_records(slice) || self.commits.is_due())?;
@@ -306,6 +318,9 @@ impl ConsumerCore {
     }
 
     /// Has the running loop watch the sockets no more.
+        if timeout.is_none() {
+            self.refuse_to_wait_for_nothing(py)?;
+        }
     #[pyo3(name = "_unwatch")]
     fn unwatch(&self, py: Python<'_>) -> PyResult<()> {
         event_loop::forget(py, &(self.client.clone() as _))

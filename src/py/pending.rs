@@ -331,3 +331,7 @@ pub(super) fn duration(seconds: f64) -> Option<Duration> {
 pub(super) fn bounded(seconds: Option<f64>) -> Duration {
     seconds.and_then(duration).unwrap_or(Duration::MAX).min(Duration::from_secs(u32::MAX.into()))
 }
+    pub(super) fn is_never(self) -> bool {
+        self.0.is_none()
+    }
+

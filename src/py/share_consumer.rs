@@ -139,9 +139,21 @@ impl ShareConsumerCore {
             if end.left().is_zero() {
                 return Ok(false);
             }
+            if end.is_never() {
+                self.refuse_to_wait_for_nothing(py)?;
+            }
             py.check_signals()?;
             wait_for(py, end, |slice| self.client.wait_for_records(slice))?;
         }
+    }
+
+    /// An error for who would wait for ever.
+    fn refuse_to_wait_for_nothing(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.client.subscription().map_err(|e| raise(py, &e))?.is_empty() {
+            return Ok(());
+        }
+        let message = "the consumer would wait for ever: it has no topics to read";
+        Err(exception(py, "ConfigError", message, Some("subscribe first")))
     }
 
     fn next_record(&self, py: Python<'_>) -> PyResult<Option<Record>> {
@@ -287,6 +299,9 @@ impl ShareConsumerCore {
             let names: Vec<&str> = Acknowledgement::ALL.iter().map(|(name, _)| *name).collect();
             let message = format!("records cannot be acknowledged as {what:?}");
             return Err(exception(py, "ConfigError", &message, Some(&format!("allowed: {}", names.join(", ")))));
+        if timeout.is_none() {
+            self.refuse_to_wait_for_nothing(py)?;
+        }
         };
         if let Ok(records) = records.cast::<Records>() {
             let records = records.get();

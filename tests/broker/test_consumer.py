@@ -330,6 +330,18 @@ def test_a_consumer_of_nothing_gives_nothing(style, broker):
 def test_topics_are_made_described_and_deleted(style, broker, topic):
     with style.admin(broker.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic(partitions=3)}, validate_only=True)
+def test_a_consumer_of_nothing_does_not_wait_for_ever(style, broker):
+    with style.consumer(broker.bootstrap_servers) as consumer:
+        for _ in range(2):
+            with pytest.raises(klamm.errors.ConfigError, match="neither topics nor partitions"):
+                next(iter(consumer))
+            with pytest.raises(klamm.errors.ConfigError, match="neither topics nor partitions"):
+                consumer.poll(timeout=None)
+            with pytest.raises(klamm.errors.ConfigError, match="neither topics nor partitions"):
+                next(iter(consumer.arrow()))
+            consumer.subscribe([])
+
+
         assert topic not in admin.list_topics()
         admin.create_topics({topic: klamm.NewTopic(partitions=3, configs={"retention.ms": "1000"})})
         assert topic in admin.list_topics()

@@ -277,6 +277,15 @@ def test_life_cycle(broker, group, ten):
         assert take(consumer, 10) == [(n, 2) for n in range(10)]
 
 
+def test_a_consumer_of_nothing_does_not_wait_for_ever(style, broker, group):
+    with style.share_consumer(broker.bootstrap_servers, group_id=group) as consumer:
+        with pytest.raises(ConfigError, match="no topics to read"):
+            next(iter(consumer))
+        with pytest.raises(ConfigError, match="no topics to read"):
+            consumer.poll(timeout=None)
+        assert not consumer.poll(timeout=0)
+
+
 def test_bad_arguments(broker, topic):
     with pytest.raises(ConfigError, match=r"needs a group\.id"):
         klamm.ShareConsumer(broker.bootstrap_servers)

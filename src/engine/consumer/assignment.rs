@@ -88,6 +88,16 @@ impl<T: Send> Consumer<T> {
         self.take_topics(now);
     }
 
+    /// Whether there is nothing to wait for: no partition, and no topic that may have some.
+    pub fn reads_nothing(&self) -> bool {
+        let has_topics = match &self.wanted {
+            Wanted::Assigned => false,
+            Wanted::Topics(topics) => !topics.is_empty(),
+            Wanted::Pattern(..) => true,
+        };
+        self.partitions.is_empty() && !has_topics
+    }
+
     fn coordinator_matches(&self) -> bool {
         self.group.as_ref().is_some_and(|g| g.matches_patterns())
     }
