@@ -206,6 +206,14 @@ class Records(Sequence[Record[_K_co, _V_co]]):
     @overload
     def __getitem__(self, index: slice, /) -> Records[_K_co, _V_co]: ...
     def __iter__(self) -> Iterator[Record[_K_co, _V_co]]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    __hash__: ClassVar[None]  # type: ignore[assignment]
+    def index(self, value: Any, start: int | None = None, stop: int | None = None) -> int:
+        """The place of the first record that equals this one, as a list's; ValueError if none does."""
+
+    def count(self, value: Any) -> int:
+        """How many records equal this one."""
+
     def by_partition(self) -> dict[TopicPartition, Records[_K_co, _V_co]]:
         """The records of each partition, as a dict from TopicPartition to Records."""
 

@@ -11,7 +11,7 @@ use super::octets::{Headers, Octets};
 use crate::client::{self, Slice};
 use crate::compress::{Compression, DEFAULT_LIMIT};
 use crate::record::{self, BatchBuilder, TimestampType};
-use pyo3::exceptions::{PyException, PyIndexError, PyStopIteration};
+use pyo3::exceptions::{PyException, PyIndexError, PyOverflowError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyString, PyTuple};
@@ -99,6 +99,20 @@ impl Record {
 }
 
 #[pymethods]
+impl PartialEq for Record {
+    fn eq(&self, other: &Self) -> bool {
+        let (one, two) = (self.view(), other.view());
+        let (data, others) = (&self.slice.data, &other.slice.data);
+        self.slice.partition == other.slice.partition
+            && (one.offset, one.timestamp) == (two.offset, two.timestamp)
+            && self.timestamp_type() == other.timestamp_type()
+            && self.slice.topic == other.slice.topic
+            && one.key(data) == two.key(others)
+            && one.value(data) == two.value(others)
+            && self.raw_headers().eq(other.raw_headers())
+    }
+}
+
 impl Record {
     /// A record of your own, for tests of what handles records.
     #[new]
@@ -217,15 +231,7 @@ impl Record {
 
     /// Whether both are the same record of a partition, with the same in it.
     fn __eq__(&self, other: &Self) -> bool {
-        let (one, two) = (self.view(), other.view());
-        let (data, others) = (&self.slice.data, &other.slice.data);
-        self.slice.partition == other.slice.partition
-            && (one.offset, one.timestamp) == (two.offset, two.timestamp)
-            && self.timestamp_type() == other.timestamp_type()
-            && self.slice.topic == other.slice.topic
-            && one.key(data) == two.key(others)
-            && one.value(data) == two.value(others)
-            && self.raw_headers().eq(other.raw_headers())
+        self == other
     }
 
     /// Of the place alone: no two records share one.
@@ -331,6 +337,10 @@ impl Records {
     }
 
     fn cut(&self, start: usize, stop: usize) -> Vec<Part> {
+    fn records(&self) -> impl Iterator<Item = Record> + '_ {
+        self.parts.iter().flat_map(|part| part.range.clone().map(|index| Record::new(part.slice.clone(), index)))
+    }
+
         let mut parts = Vec::new();
         let mut before = 0;
         for part in &self.parts {
@@ -369,7 +379,10 @@ impl Records {
             let parts = indices.flat_map(|i| self.cut(i, i + 1)).collect();
             return Ok(Bound::new(py, self.with_parts(py, parts))?.into_any());
         }
-        let asked: isize = index.extract()?;
+        let asked: isize = index.extract().map_err(|e: PyErr| match e.is_instance_of::<PyOverflowError>(py) {
+            true => PyIndexError::new_err(format!("there is no record {index}, only {length} of them")),
+            false => e,
+        })?;
         let index = if asked < 0 { asked + length } else { asked };
         let record = usize::try_from(index).ok().and_then(|index| self.get(index));
         match (record, &self.deserializers) {
@@ -389,6 +402,27 @@ impl Records {
     }
 
     /// The same records with deserializers.
+    /// Whether both have the same records, in the same order.
+    fn __eq__(&self, other: &Self) -> bool {
+        self.length == other.length && self.records().eq(other.records())
+    }
+
+    /// The place of the first record that equals this one, as a list's; ValueError if none does.
+    #[pyo3(signature = (value, start=None, stop=None))]
+    fn index<'py>(
+        slf: &Bound<'py, Self>,
+        value: &Bound<'py, PyAny>,
+        start: Option<isize>,
+        stop: Option<isize>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        sequence(slf.py())?.call_method1("index", (slf, value, start.unwrap_or(0), stop))
+    }
+
+    /// How many records equal this one.
+    fn count<'py>(slf: &Bound<'py, Self>, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        sequence(slf.py())?.call_method1("count", (slf, value))
+    }
+
     #[pyo3(name = "_deserialized")]
     fn with(&self, deserializers: Py<Deserializers>) -> Self {
         Self { deserializers: Some(deserializers), ..Self::new(self.parts.clone()) }
@@ -514,6 +548,11 @@ fn plain(record: &Bound<'_, Record>) -> Record {
 }
 
 fn deserialized<'py>(with: &Bound<'py, Deserializers>, record: Record) -> PyResult<Bound<'py, DeserializedRecord>> {
+/// What lists and tuples have in common in Python.
+fn sequence(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("collections.abc")?.getattr("Sequence")
+}
+
     let (key, value) = (PyOnceLock::new(), PyOnceLock::new());
     let on_top = DeserializedRecord { deserializers: with.clone().unbind(), key, value };
     Bound::new(with.py(), PyClassInitializer::from(record).add_subclass(on_top))

@@ -75,6 +75,9 @@ def test_poll_gives_a_sequence(style, broker, filled):
         assert numbers(records) == list(range(first, first + len(records)))
         assert numbers(records[2:9:3]) == [first + 2, first + 5, first + 8]
         assert numbers(records[-2:]) == numbers(records)[-2:]
+        assert records[:] == records != records[1:]
+        assert records[2:9].index(records[4]) == 2
+        assert records.count(records[4]) == 1
         assert numbers(records[::-1]) == numbers(records)[::-1]
         assert int(records[-1].value) == numbers(records)[-1]
         assert len(records[5:2]) == 0

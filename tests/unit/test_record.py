@@ -185,6 +185,17 @@ def test_partitions_are_equal_whatever_their_offsets():
     assert one != klamm.TopicPartition("t", 2, offset=5)
 
 
+def test_records_have_the_methods_of_a_sequence():
+    nothing = klamm.Records()
+    assert nothing == klamm.Records()
+    assert nothing != []
+    assert nothing.count(klamm.Record("t")) == 0
+    with pytest.raises(ValueError):  # noqa: PT011 - a list's has no words of its own
+        nothing.index(klamm.Record("t"))
+    with pytest.raises(IndexError):
+        nothing[1 << 70]
+
+
 def test_records_are_a_sequence():
     assert isinstance(klamm.Records(), Sequence)
     assert list(klamm.Records()) == []
