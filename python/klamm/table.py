@@ -44,8 +44,9 @@ def read_table(
     partitions come as they arrive. `progress` shows a bar, on a terminal only.
     """
     pyarrow, wanted = _pyarrow(), ArrowColumns(columns)
-    # Records that age out before they are read are passed over, and not taken for a reason to go to the end.
-    defaults = {"enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    # Records that age out before they are read are passed over, and not taken for a reason to go to the end. A name that was
+    # misspelt is an error, and not the name of a new topic.
+    defaults = {"enable_auto_commit": False, "auto_offset_reset": "earliest", "allow_auto_create_topics": False}
     with Consumer(bootstrap_servers, **{**defaults, **config}) as consumer:
         ranges = _ranges(consumer, [topic] if isinstance(topic, str) else list(topic), start, end)
         batches: list[pa.RecordBatch] = []

@@ -105,7 +105,7 @@ def test_an_open_transaction_ends_a_read_of_committed_records(broker, topic):
 
 def test_a_topic_that_is_not_there_is_an_error(broker, topic):
     with pytest.raises(klamm.KafkaError, match=topic):
-        klamm.read_table(broker.bootstrap_servers, topic, allow_auto_create_topics=False, default_api_timeout_ms=2_000)
+        klamm.read_table(broker.bootstrap_servers, topic, default_api_timeout_ms=2_000)
 
 
 class Terminal(io.StringIO):
