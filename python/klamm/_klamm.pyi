@@ -367,7 +367,7 @@ class ConsumerCore(Generic[_K_co, _V_co]):
     def __class_getitem__(cls, key: Any) -> Any: ...
     def _subscribe(
         self,
-        topics: Sequence[str] | str | None,
+        topics: Iterable[str] | str | None,
         pattern: str | None,
         listener: RebalanceListener | None,
         defers: bool,
@@ -436,7 +436,7 @@ class ShareConsumerCore(Generic[_K_co, _V_co]):
     @classmethod
     def __class_getitem__(cls, key: Any) -> Any: ...
     def _listen(self, listener: Callable[[dict[TopicPartition, KafkaError | None]], object] | None) -> None: ...
-    def _subscribe(self, topics: Sequence[str] | str) -> None: ...
+    def _subscribe(self, topics: Iterable[str] | str) -> None: ...
     def _unsubscribe(self) -> None: ...
     def _subscription(self) -> list[str]: ...
     def _member(self) -> tuple[str, str]: ...
@@ -570,6 +570,9 @@ def config_keys() -> list[tuple[str, list[str], str, str, str, list[str], str]]:
 def foreign_keys() -> list[tuple[list[str], list[str], str]]:
     """`(names, clients, hint)` of the options of other clients that klamm has not."""
 
+def foreign_values() -> list[tuple[str, str, str]]:
+    """`(key, value, klamm's value)` of the values of other clients that klamm takes."""
+
 @final
 class CertificateAuthority:
     """Signs certificates for a dev broker and its clients; nobody else has reason to trust it."""
@@ -585,9 +588,6 @@ class CertificateAuthority:
 @final
 class TokenDesk:
     """Where `klamm.oauth` leaves the tokens that it fetches for a client, and `klamm.kerberos` answers questions."""
-
-def foreign_values() -> list[tuple[str, str, str]]:
-    """`(key, value, klamm's value)` of the values of other clients that klamm takes."""
 
     def put(self, token: str, extensions: Sequence[tuple[str, str]]) -> None: ...
     def fail(self, message: str, hint: str) -> None: ...

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
 
 from klamm._klamm import AdminCore
+from klamm.arguments import INT16, INT32, names, pairs, place, places, text, whole
 from klamm.errors import ArgumentError
 from klamm.record import TopicPartition, committable, timed
 
@@ -191,13 +192,13 @@ class Admin(AdminCore):
 
     def delete_topics(self, topics: Iterable[str], timeout: float | None = None) -> None:
         """Delete topics and all their records."""
-        self._delete_topics(list(topics), timeout).result()
+        self._delete_topics(names("topics", topics), timeout).result()
 
     def create_partitions(
         self, counts: Mapping[str, int], timeout: float | None = None, *, validate_only: bool = False
     ) -> None:
         """Give topics so many partitions, old and new; a key's partition changes with their number."""
-        self._create_partitions(list(counts.items()), validate_only, timeout).result()
+        self._create_partitions(_counts(counts), validate_only, timeout).result()
 
     def offsets_before(
         self, times: Mapping[TopicPartition, int], limit: int = 100, timeout: float | None = None
@@ -238,7 +239,7 @@ class Admin(AdminCore):
 
     def describe_topics(self, topics: Iterable[str], timeout: float | None = None) -> dict[str, TopicDescription]:
         """Describe topics, all of which have to exist."""
-        topics = list(topics)
+        topics = names("topics", topics)
         return _topics(topics, self._describe(topics, timeout).result())
 
     def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
@@ -249,17 +250,17 @@ class Admin(AdminCore):
         self, states: Iterable[str] = (), types: Iterable[str] = (), timeout: float | None = None
     ) -> list[GroupListing]:
         """Return all groups, or those in one of some states (`Stable`, `Empty`) or of one of some types (`classic`)."""
-        found = self._list_groups(_strings(states), _strings(types), timeout).result()
+        found = self._list_groups(names("states", states), names("types", types), timeout).result()
         return [GroupListing(*group) for group in found]
 
     def describe_groups(self, groups: Iterable[str], timeout: float | None = None) -> dict[str, GroupDescription]:
         """Describe groups, all of which have to exist, of any type but streams."""
-        pending = {group: self._describe_group(group, timeout) for group in _strings(groups)}
+        pending = {group: self._describe_group(group, timeout) for group in names("groups", groups)}
         return {group: _group(each.result()) for group, each in pending.items()}
 
     def delete_groups(self, groups: Iterable[str], timeout: float | None = None) -> None:
         """Delete groups and all they committed. They must have no members."""
-        for each in [self._delete_group(group, timeout) for group in _strings(groups)]:
+        for each in [self._delete_group(group, timeout) for group in names("groups", groups)]:
             each.result()
 
     def group_offsets(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int]:
@@ -276,8 +277,7 @@ class Admin(AdminCore):
         self, group: str, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> None:
         """Forget what a group committed of partitions. No member may subscribe to their topics."""
-        places = [(tp.topic, tp.partition) for tp in partitions]
-        self._delete_group_offsets(group, places, timeout).result()
+        self._delete_group_offsets(group, places(partitions), timeout).result()
 
     def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
         """Return how many records a group has yet to read, where it committed an offset; None where that is gone."""
@@ -307,13 +307,13 @@ class AsyncAdmin(AdminCore):
 
     async def delete_topics(self, topics: Iterable[str], timeout: float | None = None) -> None:
         """Delete topics and all their records."""
-        await self._delete_topics(list(topics), timeout)
+        await self._delete_topics(names("topics", topics), timeout)
 
     async def create_partitions(
         self, counts: Mapping[str, int], timeout: float | None = None, *, validate_only: bool = False
     ) -> None:
         """Give topics so many partitions, old and new; a key's partition changes with their number."""
-        await self._create_partitions(list(counts.items()), validate_only, timeout)
+        await self._create_partitions(_counts(counts), validate_only, timeout)
 
     async def offsets_before(
         self, times: Mapping[TopicPartition, int], limit: int = 100, timeout: float | None = None
@@ -351,7 +351,7 @@ class AsyncAdmin(AdminCore):
 
     async def describe_topics(self, topics: Iterable[str], timeout: float | None = None) -> dict[str, TopicDescription]:
         """Describe topics, all of which have to exist."""
-        topics = list(topics)
+        topics = names("topics", topics)
         return _topics(topics, await self._describe(topics, timeout))
 
     async def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
@@ -362,17 +362,17 @@ class AsyncAdmin(AdminCore):
         self, states: Iterable[str] = (), types: Iterable[str] = (), timeout: float | None = None
     ) -> list[GroupListing]:
         """Return all groups, or those in one of some states (`Stable`, `Empty`) or of one of some types (`classic`)."""
-        found = await self._list_groups(_strings(states), _strings(types), timeout)
+        found = await self._list_groups(names("states", states), names("types", types), timeout)
         return [GroupListing(*group) for group in found]
 
     async def describe_groups(self, groups: Iterable[str], timeout: float | None = None) -> dict[str, GroupDescription]:
         """Describe groups, all of which have to exist, of any type but streams."""
-        pending = {group: self._describe_group(group, timeout) for group in _strings(groups)}
+        pending = {group: self._describe_group(group, timeout) for group in names("groups", groups)}
         return {group: _group(await each) for group, each in pending.items()}
 
     async def delete_groups(self, groups: Iterable[str], timeout: float | None = None) -> None:
         """Delete groups and all they committed. They must have no members."""
-        for each in [self._delete_group(group, timeout) for group in _strings(groups)]:
+        for each in [self._delete_group(group, timeout) for group in names("groups", groups)]:
             await each
 
     async def group_offsets(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int]:
@@ -389,8 +389,7 @@ class AsyncAdmin(AdminCore):
         self, group: str, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> None:
         """Forget what a group committed of partitions. No member may subscribe to their topics."""
-        places = [(tp.topic, tp.partition) for tp in partitions]
-        await self._delete_group_offsets(group, places, timeout)
+        await self._delete_group_offsets(group, places(partitions), timeout)
 
     async def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
         """Return how many records a group has yet to read, where it committed an offset; None where that is gone."""
@@ -412,11 +411,30 @@ class AsyncAdmin(AdminCore):
 def _plain(topics: Mapping[str, NewTopic]) -> list[tuple[str, int, int, list[tuple[str, str]]]]:
     if not hasattr(topics, "items") or not all(isinstance(topic, NewTopic) for topic in topics.values()):
         raise ArgumentError(f"a NewTopic for each name is needed, not {topics!r}", hint='write {"events": NewTopic()}')
-    return [(name, t.partitions, t.replication_factor, list(t.configs.items())) for name, t in topics.items()]
+    return [(text("the name of a topic", name), *_numbers(name, t), _settings(t.configs)) for name, t in topics.items()]
+
+
+def _numbers(name: str, topic: NewTopic) -> tuple[int, int]:
+    partitions = whole(f"the number of partitions of {name}", topic.partitions, -1, INT32)
+    return partitions, whole(f"the replication factor of {name}", topic.replication_factor, -1, INT16)
+
+
+def _settings(configs: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in _changes(configs) if value is not None]
+
+
+def _counts(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return [
+        (text("the name of a topic", name), whole(f"the number of partitions of {name}", count, -1, INT32))
+        for name, count in pairs("counts", counts)
+    ]
 
 
 def _before(offsets: Mapping[TopicPartition, int | None]) -> list[tuple[str, int, int]]:
-    return [(tp.topic, tp.partition, -1 if offset is None else offset) for tp, offset in offsets.items()]
+    return [
+        (*place(tp), -1 if offset is None else whole("an offset", offset, -1))
+        for tp, offset in pairs("before", offsets)
+    ]
 
 
 def _entries(found: list[tuple[str, str | None, int, bool, bool]]) -> dict[str, ConfigEntry]:
@@ -428,10 +446,12 @@ def _entries(found: list[tuple[str, str | None, int, bool, bool]]) -> dict[str, 
 
 
 def _changes(changes: Mapping[str, str | bool | float | None]) -> list[tuple[str, str | None]]:
-    def text(value: str | bool | float | None) -> str | None:
+    def said(value: str | bool | float | None) -> str | None:
+        if value is not None and not isinstance(value, (str, int, float)):
+            raise ArgumentError(f"a setting has to be a str, a number, a bool or None, not {type(value).__name__}")
         return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
 
-    return [(name, text(value)) for name, value in changes.items()]
+    return [(text("the name of a setting", name), said(value)) for name, value in pairs("settings", changes)]
 
 
 def _names(answer: ClusterTuple, internal: bool) -> list[str]:
@@ -448,12 +468,6 @@ def _topics(asked: list[str], answer: ClusterTuple) -> dict[str, TopicDescriptio
 
 def _cluster(answer: ClusterTuple) -> ClusterDescription:
     return ClusterDescription(answer[0], answer[1], [Node(*broker) for broker in answer[2]])
-
-
-def _strings(names: Iterable[str]) -> list[str]:
-    if isinstance(names, str):
-        raise ArgumentError(f"a list of names is needed, not the str {names!r}", hint=f"write [{names!r}]")
-    return list(names)
 
 
 def _group(answer: GroupTuple) -> GroupDescription:

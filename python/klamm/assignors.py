@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from klamm import _klamm
+from klamm.arguments import pairs, places
 from klamm.errors import ArgumentError, ConfigError, KafkaError
 from klamm.record import TopicPartition
 
@@ -78,10 +79,8 @@ def _ask(assignor: Assignor, topics: dict[str, list[list[str]]], told: list[Any]
         Member(id, topics, [TopicPartition(*place) for place in owned], generation, instance_id, rack, user_data)
         for id, instance_id, rack, topics, owned, generation, user_data in told  # noqa: A001
     ]
-    made = assignor.assign(topics, members)
-    return {member.id: _places(made.get(member.id, ())) for member in members} | {
-        other: _places(places) for other, places in made.items()
-    }
+    made = {member: places(owned) for member, owned in pairs("assignments", assignor.assign(topics, members))}
+    return {member.id: [] for member in members} | made
 
 
 def assign(
@@ -104,7 +103,7 @@ def assign(
             if isinstance(member.topics, str):
                 raise ArgumentError(f"the topics of a member are a list of names, not a str: {member.topics!r}")
         plain = [
-            (m.id, m.instance_id, m.rack, list(m.topics), _places(m.owned), m.generation, m.user_data) for m in members
+            (m.id, m.instance_id, m.rack, list(m.topics), places(m.owned), m.generation, m.user_data) for m in members
         ]
         known = [
             (topic, [[rack for node in replicas if (rack := racks.get(node)) is not None] for replicas in partitions])
@@ -113,19 +112,15 @@ def assign(
         assignment = _klamm.assign(name, known, plain)
     except (TypeError, AttributeError, OverflowError) as error:
         raise _argument(error) from None
-    return {member: [TopicPartition(*place) for place in places] for member, places in assignment.items()}
+    return {member: [TopicPartition(*place) for place in owned] for member, owned in assignment.items()}
 
 
 def user_data(name: str, owned: Iterable[TopicPartition] = (), generation: int | None = None) -> bytes | None:
     """Return what a member says in its subscription of the partitions it had; None if it has nothing to say."""
     try:
-        return _klamm.user_data(name, _places(owned), generation)
+        return _klamm.user_data(name, places(owned), generation)
     except (TypeError, AttributeError, OverflowError) as error:
         raise _argument(error) from None
-
-
-def _places(partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
-    return [(place.topic, place.partition) for place in partitions]
 
 
 def _argument(error: Exception) -> Exception:

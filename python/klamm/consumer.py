@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from klamm._klamm import ArrowColumns, ConsumerCore, Records
-from klamm.errors import ConfigError, KafkaError
+from klamm.arguments import function, place, places, seconds, several, whole
+from klamm.errors import ArgumentError, ConfigError, KafkaError
 from klamm.hooks import deserializers, hooked
 from klamm.rebalance import partitions
 from klamm.record import OffsetAndMetadata, TopicPartition, committable, timed
@@ -86,8 +87,10 @@ class _Consumer(ConsumerCore[K_co, V_co]):
             raise ConfigError(
                 "assign cannot await that the consumer leaves its group", hint="await unsubscribe() first"
             )
-        places = [(tp.topic, tp.partition, tp.offset, tp.end_offset) for tp in partitions]
-        self._assign(places, not self._is_async)
+        wanted = [
+            (*place(tp), _bound(tp, "offset"), _bound(tp, "end_offset")) for tp in several("partitions", partitions)
+        ]
+        self._assign(wanted, not self._is_async)
 
     def subscribe(
         self,
@@ -104,8 +107,14 @@ class _Consumer(ConsumerCore[K_co, V_co]):
         """
         if (topics is None) == (pattern is None):
             raise ConfigError("subscribe takes topics or a pattern", hint="name topics, or give pattern='logs-.*'")
-        names = topics if topics is None or isinstance(topics, str) else list(topics)
-        self._subscribe(names, pattern, on_rebalance, self._is_async and on_rebalance is not None)
+        if on_rebalance is not None and not all(
+            hasattr(on_rebalance, name) for name in ("assigned", "revoked", "lost")
+        ):
+            raise ArgumentError(
+                f"on_rebalance has to be a RebalanceListener, not {type(on_rebalance).__name__}",
+                hint="derive a class from klamm.RebalanceListener, and give an object of it",
+            )
+        self._subscribe(topics, pattern, on_rebalance, self._is_async and on_rebalance is not None)
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that are read."""
@@ -113,7 +122,7 @@ class _Consumer(ConsumerCore[K_co, V_co]):
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on reading a partition at an offset."""
-        self._seek(partition.topic, partition.partition, offset)
+        self._seek(*place(partition), offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Go on reading partitions, or all that are assigned, at their first record."""
@@ -125,11 +134,11 @@ class _Consumer(ConsumerCore[K_co, V_co]):
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Give out no more records of partitions until they are resumed."""
-        self._pause(_places(partitions))
+        self._pause(places(partitions))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Give out records of paused partitions again."""
-        self._resume(_places(partitions))
+        self._resume(places(partitions))
 
     def paused(self) -> set[TopicPartition]:
         """Return the partitions that are paused."""
@@ -143,7 +152,7 @@ class _Consumer(ConsumerCore[K_co, V_co]):
         return {TopicPartition(*place): behind for place, behind in self._lag()}
 
     def _chosen(self, partitions: Iterable[TopicPartition] | None) -> list[tuple[str, int]]:
-        return self._assignment() if partitions is None else _places(partitions)
+        return self._assignment() if partitions is None else places(partitions)
 
 
 class Consumer(_Consumer[K_co, V_co]):
@@ -182,6 +191,7 @@ class Consumer(_Consumer[K_co, V_co]):
         orders: topic, partition, offset, timestamp, timestamp_type, key, value, headers. `max_bytes`, 64 MiB unless it is
         less, bounds what the records of a batch take together; the last one may go beyond.
         """
+        max_rows, max_bytes = _batches(max_rows, max_bytes)
         return self._arrow(max_rows, timeout, ArrowColumns(columns), max_bytes)
 
     def _arrow(
@@ -193,7 +203,7 @@ class Consumer(_Consumer[K_co, V_co]):
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """Return the offset of the next record of a partition."""
-        return self._position(partition.topic, partition.partition).result(timeout)
+        return self._position(*place(partition)).result(timeout)
 
     def group_metadata(self) -> GroupMetadata:
         """Return the consumer's place in its group, for a producer's transaction."""
@@ -217,6 +227,7 @@ class Consumer(_Consumer[K_co, V_co]):
         in the thread that uses the consumer, by the next iteration, `poll()`, `commit()` or `close()` that comes after the
         outcome, and in the order of the commits. What it raises comes out of that call.
         """
+        function("on_commit", on_commit)
         self._commit_nowait(_given(offsets), on_commit)
 
     def committed(
@@ -229,8 +240,8 @@ class Consumer(_Consumer[K_co, V_co]):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the offsets the group has committed with what was kept with them; None where there is none."""
-        partitions = list(partitions)
-        return _with_metadata(partitions, self._committed(_places(partitions)).result(timeout))
+        partitions = several("partitions", partitions)
+        return _with_metadata(partitions, self._committed(places(partitions)).result(timeout))
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
@@ -242,13 +253,13 @@ class Consumer(_Consumer[K_co, V_co]):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the first offset of partitions."""
-        return _ends(self.offsets_for_times(dict.fromkeys(partitions, BEGINNING), timeout))
+        return _ends(self.offsets_for_times(dict.fromkeys(several("partitions", partitions), BEGINNING), timeout))
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the offset after the last record of partitions."""
-        return _ends(self.offsets_for_times(dict.fromkeys(partitions, END), timeout))
+        return _ends(self.offsets_for_times(dict.fromkeys(several("partitions", partitions), END), timeout))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partitions of a topic."""
@@ -335,7 +346,8 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         records = self._poll(0, max_records, max_bytes)
         if records is None or records:
             return records
-        end = None if timeout is None else time.monotonic() + timeout
+        left = seconds(timeout)
+        end = None if left is None else time.monotonic() + left
         while await self._ready(None if end is None else end - time.monotonic()):
             await self._follow()
             records = self._poll(0, max_records, max_bytes)
@@ -343,7 +355,7 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
                 return records
         return _NONE
 
-    async def arrow(
+    def arrow(
         self,
         max_rows: int = 65_536,
         timeout: float | None = None,
@@ -351,14 +363,19 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         max_bytes: int | None = None,
     ) -> AsyncIterator[pa.RecordBatch]:
         """Iterate over Arrow batches, as `Consumer.arrow`."""
+        max_rows, max_bytes = _batches(max_rows, max_bytes)
+        return self._arrow(max_rows, timeout, ArrowColumns(columns), max_bytes)
+
+    async def _arrow(
+        self, max_rows: int, timeout: float | None, columns: ArrowColumns, max_bytes: int | None = None
+    ) -> AsyncIterator[pa.RecordBatch]:
         _pyarrow()
-        wanted = ArrowColumns(columns)
         while records := await self._poll_async(timeout, max_rows, max_bytes):
-            yield _record_batch(records._columns(wanted))  # noqa: SLF001
+            yield _record_batch(records._columns(columns))  # noqa: SLF001
 
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """Return the offset of the next record of a partition."""
-        return await self._position(partition.topic, partition.partition).within(timeout)
+        return await self._position(*place(partition)).within(timeout)
 
     def group_metadata(self) -> GroupMetadata:
         """Return the consumer's place in its group, for a producer's transaction."""
@@ -381,6 +398,7 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         `on_commit(offsets, error)`, a plain function, is called with what was committed and None, or the exception that
         `commit()` would raise: by the event loop, soon after the outcome, and in the order of the commits.
         """
+        function("on_commit", on_commit)
         pending = self._commit_nowait(_given(offsets), on_commit)
         if on_commit is not None:
             pending.add_done_callback(_soon(self._tell_commits))
@@ -395,8 +413,8 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the offsets the group has committed with what was kept with them; None where there is none."""
-        partitions = list(partitions)
-        return _with_metadata(partitions, await self._committed(_places(partitions)).within(timeout))
+        partitions = several("partitions", partitions)
+        return _with_metadata(partitions, await self._committed(places(partitions)).within(timeout))
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
@@ -408,13 +426,13 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the first offset of partitions."""
-        return _ends(await self.offsets_for_times(dict.fromkeys(partitions, BEGINNING), timeout))
+        return _ends(await self.offsets_for_times(dict.fromkeys(several("partitions", partitions), BEGINNING), timeout))
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the offset after the last record of partitions."""
-        return _ends(await self.offsets_for_times(dict.fromkeys(partitions, END), timeout))
+        return _ends(await self.offsets_for_times(dict.fromkeys(several("partitions", partitions), END), timeout))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partitions of a topic."""
@@ -476,8 +494,13 @@ def _soon(call: Callable[[], None]) -> Callable[[object], None]:
     return ask
 
 
-def _places(partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
-    return [(tp.topic, tp.partition) for tp in partitions]
+def _bound(partition: TopicPartition, name: str) -> int | None:
+    value = getattr(partition, name, None)
+    return None if value is None else whole(f"the {name} of {partition.topic}-{partition.partition}", value, 0)
+
+
+def _batches(max_rows: int, max_bytes: int | None) -> tuple[int, int | None]:
+    return whole("max_rows", max_rows, 1), None if max_bytes is None else whole("max_bytes", max_bytes, 1)
 
 
 def _given(

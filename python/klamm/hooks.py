@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import time
 from functools import cache, partial
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from klamm._klamm import Deserializers
+from klamm.arguments import function, several
 from klamm.errors import ArgumentError, BufferFullError, ConfigError
 
 if TYPE_CHECKING:
@@ -89,6 +91,16 @@ class Hooks(NamedTuple):
         interceptors: Sequence[object],
     ) -> Hooks | None:
         """Return the hooks, or None if there is nothing to hang in."""
+        for name, given in (
+            ("key_serializer", key_serializer),
+            ("value_serializer", value_serializer),
+            ("on_delivery", on_delivery),
+        ):
+            function(name, given)
+        interceptors = several("interceptors", interceptors)
+        for each in interceptors:
+            if not (hasattr(each, "on_send") or hasattr(each, "on_delivery")):
+                raise ArgumentError(f"an interceptor has to have on_send or on_delivery, and {each!r} has neither")
         on_send = [i.on_send for i in interceptors if hasattr(i, "on_send")]
         told = [i.on_delivery for i in interceptors if hasattr(i, "on_delivery")]
         if on_delivery is not None:
@@ -100,6 +112,11 @@ class Hooks(NamedTuple):
         """Return the record as the interceptors and serializers leave it; null stays null."""
         for on_send in self.on_send:
             record = on_send(record)
+            if not isinstance(record, NewRecord):
+                raise ArgumentError(
+                    f"on_send of an interceptor has to return a NewRecord, not {type(record).__name__}",
+                    hint="return record, or record._replace(...)",
+                )
         value, key = record.value, record.key
         if self.value_serializer is not None and value is not None:
             value = self.value_serializer(value)
@@ -129,9 +146,10 @@ class _Hooked:
 
     def _placed(self, record: NewRecord, count: int) -> NewRecord:
         partition = self._hooks.partitioner(record.topic, record.key, record.value, count)  # type: ignore[misc]
-        if not isinstance(partition, int):
-            raise ArgumentError(f"the partitioner has to return an int, not {type(partition).__name__}")
-        return record._replace(partition=partition)
+        try:
+            return record._replace(partition=index(partition))
+        except TypeError:
+            raise ArgumentError(f"the partitioner has to return an int, not {type(partition).__name__}") from None
 
 
 class _HookedProducer(_Hooked):
@@ -252,9 +270,9 @@ def sequences(
     for name, items in ("values", values), ("keys", keys):
         if isinstance(items, (str, bytes, bytearray, memoryview)):
             raise ArgumentError(f"{name} has to be a sequence of bytes-like objects, not {type(items).__name__}")
-    values = values if isinstance(values, (list, tuple)) else list(values)
+    values = values if isinstance(values, (list, tuple)) else several("values", values)
     if keys is not None:
-        keys = keys if isinstance(keys, (list, tuple)) else list(keys)
+        keys = keys if isinstance(keys, (list, tuple)) else several("keys", keys)
         if len(keys) != len(values):
             raise ConfigError(
                 f"there are {len(values):,} values but {len(keys):,} keys", hint="give as many keys as values"
@@ -286,8 +304,7 @@ class _HookedAsyncConsumer(_HookedConsumer):
 def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deserializers | None:
     """Check the deserializers of a consumer; None if there are none."""
     for name, given in ("key_deserializer", key), ("value_deserializer", value):
-        if given is not None and not callable(given):
-            raise ArgumentError(f"{name} has to be a function of bytes, not {type(given).__name__}")
+        function(name, given, of=" of bytes")
     return None if key is None and value is None else Deserializers(key, value)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from klamm._klamm import ArrowRows, Pending, ProducerCore
+from klamm.arguments import seconds
 from klamm.errors import BufferFullError, KafkaError, KafkaTimeoutError, TransactionAbortedError
 from klamm.hooks import Hooks, hooked, sequences
 from klamm.transaction import AsyncTransaction, Transaction
@@ -73,10 +74,10 @@ class _Producer(ProducerCore):
 
     _hooks: Hooks
     _counts: dict[str, tuple[int, float]]
-
-    def __new__(
     _last_end: Pending[None] | None = None
     """The end of a transaction that was asked for last."""
+
+    def __new__(
         cls,
         bootstrap_servers: Bootstrap | None = None,
         *,
@@ -90,7 +91,7 @@ class _Producer(ProducerCore):
         # The extension knows its partitioners by name; a function is a hook.
         chooses = config.get("partitioner")
         if callable(chooses):
-            del config["partitioner"]
+            config.pop("partitioner", None)
         else:
             chooses = None
         hooks = Hooks.of(key_serializer, value_serializer, chooses, on_delivery, interceptors)
@@ -265,6 +266,7 @@ class AsyncProducer(_Producer):
             return timeout
         import asyncio
 
+        timeout = seconds(timeout)
         end = None if timeout is None else time.monotonic() + timeout
         _, late = await asyncio.wait(waiting, timeout=timeout)
         if late:
@@ -359,7 +361,7 @@ class AsyncProducer(_Producer):
     async def close(self, timeout: float | None = None) -> None:
         """Flush, at most for the timeout, and end the client. Closing twice does nothing."""
         in_line: KafkaTimeoutError | None = None
-        left = timeout
+        left = timeout = seconds(timeout)
         if (abort := self._abort_transaction()) is not None:
             self._abandon_line()
             begun = time.monotonic()

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from klamm._klamm import Record, RecordMetadata, Records
-from klamm.errors import ConfigError
+from klamm.arguments import INT32, INT64, pairs, place, text, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,24 +57,29 @@ def committable(
     offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
 ) -> list[tuple[str, int, int, str, int | None, int | None]]:
     """Turn offsets to commit into what the core takes; ConfigError for those that cannot be."""
-    given = [(tp, o if isinstance(o, OffsetAndMetadata) else OffsetAndMetadata(o)) for tp, o in offsets.items()]
-    for tp, at in given:
-        if at.offset < 0:
-            raise ConfigError(f"{at.offset} is no offset of {tp.topic}-{tp.partition}", hint="offsets begin with 0")
-        if at.timestamp_ms is not None and at.timestamp_ms < 0:
-            raise ConfigError(
-                f"{at.timestamp_ms} is no time of a commit of {tp.topic}-{tp.partition}", hint="times begin with 0"
-            )
-    return [(tp.topic, tp.partition, at.offset, at.metadata, at.leader_epoch, at.timestamp_ms) for tp, at in given]
+    return [(*place(tp), *_committed(place(tp), offset)) for tp, offset in pairs("offsets", offsets)]
+
+
+def _committed(at: tuple[str, int], given: int | OffsetAndMetadata) -> tuple[int, str, int | None, int | None]:
+    of = f"of {at[0]}-{at[1]}"
+    if not isinstance(given, OffsetAndMetadata):
+        return whole(f"the offset {of}", given, 0), "", None, None
+    epoch, time = given.leader_epoch, given.timestamp_ms
+    return (
+        whole(f"the offset {of}", given.offset, 0),
+        text(f"the metadata {of}", given.metadata),
+        None if epoch is None else whole(f"the leader epoch {of}", epoch, -1, INT32),
+        None if time is None else whole(f"the time of a commit {of}", time, 0),
+    )
 
 
 def timed(times: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
-    """Turn partitions and times into what the core takes."""
-    return [(tp.topic, tp.partition, time_ms) for tp, time_ms in times.items()]
+    """Turn partitions and times into what the core takes; the ends of a partition are times below 0."""
+    return [(*place(tp), whole("a time in milliseconds", time_ms, -INT64)) for tp, time_ms in pairs("times", times)]
 
 
 def offsets_of(
-    found: Sequence[tuple[str, int, tuple[int, str, int | None]]],
+    found: Sequence[tuple[str, int, tuple[int, str, int | None, int | None]]],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """Turn what the core says of commits into what programs take."""
     return {TopicPartition(topic, partition): OffsetAndMetadata(*at) for topic, partition, at in found}

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from klamm._klamm import ShareConsumerCore
+from klamm.arguments import seconds
 from klamm.errors import KafkaError
 from klamm.hooks import deserializers, hooked
 from klamm.record import TopicPartition
@@ -66,7 +67,7 @@ class _ShareConsumer(ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]):
 
     def subscribe(self, topics: str | Iterable[str]) -> None:
         """Read these topics and no others."""
-        self._subscribe(topics if isinstance(topics, str) else list(topics))
+        self._subscribe(topics)
 
     def unsubscribe(self) -> None:
         """Read nothing any more, and leave the group; records in hand may still be acknowledged."""
@@ -175,7 +176,8 @@ class AsyncShareConsumer(_ShareConsumer[K_co, V_co]):
 
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
         """Return records as soon as there are some, as `ShareConsumer.poll`."""
-        end = None if timeout is None else time.monotonic() + timeout
+        left = seconds(timeout)
+        end = None if left is None else time.monotonic() + left
         while not (records := self._poll(0, max_records)):
             if not await self._ready(None if end is None else end - time.monotonic()):
                 break

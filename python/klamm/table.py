@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import ArrowColumns
+from klamm.arguments import names
 from klamm.consumer import Consumer, _pyarrow
-from klamm.errors import ConfigError, KafkaTimeoutError
+from klamm.errors import ArgumentError, ConfigError, KafkaTimeoutError
 from klamm.record import TopicPartition, first_ms_of
 
 if TYPE_CHECKING:
@@ -48,12 +50,13 @@ def read_table(
     # misspelt is an error, and not the name of a new topic.
     defaults = {"enable_auto_commit": False, "auto_offset_reset": "earliest", "allow_auto_create_topics": False}
     with Consumer(bootstrap_servers, **{**defaults, **config}) as consumer:
-        ranges = _ranges(consumer, [topic] if isinstance(topic, str) else list(topic), start, end)
+        topics = [topic] if isinstance(topic, str) else list(dict.fromkeys(names("topics", topic)))
+        ranges = _ranges(consumer, topics, start, end)
         batches: list[pa.RecordBatch] = []
         if ranges:
             consumer.assign(ranges)
             total = sum(tp.end_offset - tp.offset for tp in ranges)  # type: ignore[operator, misc]
-            title = topic if isinstance(topic, str) else f"{len(topic):,} topics"
+            title = topics[0] if len(topics) == 1 else f"{len(topics):,} topics"
             with _bar(title, total, show=progress) as advance:
                 for batch in consumer._arrow(BATCH_ROWS, SILENCE_S, wanted):  # noqa: SLF001
                     batches.append(batch)
@@ -97,8 +100,8 @@ def _resolve(
         return begins
     if position == "latest":
         return ends
-    if isinstance(position, int) and not isinstance(position, bool):
-        return dict.fromkeys(ends, position)
+    if hasattr(position, "__index__") and not isinstance(position, bool):
+        return dict.fromkeys(ends, index(position))
     if isinstance(position, datetime) and position.tzinfo is not None:
         at = max(first_ms_of(position), 0)  # below are the broker's words for the two ends
         found = consumer.offsets_for_times(dict.fromkeys(ends, at))
@@ -118,7 +121,9 @@ def _by_partition(position: Any, ends: dict[TopicPartition, int], argument: str)
         if not places or places[0] not in ends:
             name = f"{key.topic}-{key.partition}" if isinstance(key, TopicPartition) else key
             raise ConfigError(f"{argument} names a partition that is not there: {name}")
-        named.update(dict.fromkeys(places, offset))
+        if not hasattr(offset, "__index__"):
+            raise ArgumentError(f"{argument} has to be offsets by partition, and {offset!r} is none")
+        named.update(dict.fromkeys(places, index(offset)))
     return named
 
 

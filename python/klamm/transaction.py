@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from klamm.errors import ConfigError, KafkaError
+from klamm._klamm import ConsumerCore
+from klamm.errors import ArgumentError, ConfigError, KafkaError
 from klamm.record import committable
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from klamm._klamm import ConsumerCore, Pending, ProducerCore
+    from klamm._klamm import Pending, ProducerCore
     from klamm.producer import AsyncProducer, Producer
     from klamm.record import OffsetAndMetadata, TopicPartition
 
@@ -67,15 +68,15 @@ class _Transaction:
             self._producer._failures(True)  # noqa: SLF001
             raise
         self._is_open, self._ending = False, (pending, commit)
-        return pending
         self._producer._last_end = pending  # type: ignore[attr-defined]  # noqa: SLF001
+        return pending
 
-    def _ended(self, pending: Pending[None]) -> None:
     def _earlier_end(self) -> Pending[None] | None:
         """Return the end of the transaction before, if somebody who was interrupted did not wait for it."""
         pending: Pending[None] | None = self._producer._last_end  # type: ignore[attr-defined]  # noqa: SLF001
         return None if pending is None or pending.done() else pending
 
+    def _ended(self, pending: Pending[None]) -> None:
         if pending.done():
             self._ending = None
         # What failed of the records is in the error of the transaction, or was asked for with an abort.
@@ -95,6 +96,11 @@ class _Transaction:
             if offsets is None:
                 raise ConfigError("a group's metadata has no offsets", hint="give the offsets, or the consumer itself")
         else:
+            if not isinstance(consumer, ConsumerCore):
+                raise ArgumentError(
+                    f"offsets are those of a Consumer or a GroupMetadata, not of {type(consumer).__name__}",
+                    hint="tx.commit_offsets(consumer)",
+                )
             group = group_metadata(consumer)
             if consumer._auto_commits:  # noqa: SLF001
                 raise ConfigError(
@@ -167,14 +173,14 @@ class Transaction(_Transaction):
             self._ended(pending)
 
     def __enter__(self) -> Self:
+        if (earlier := self._earlier_end()) is not None:
+            earlier.exception()
         self._producer._init_transactions().result(None)  # noqa: SLF001
         self._begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-        if (earlier := self._earlier_end()) is not None:
-            earlier.exception()
     ) -> None:
         if self._is_over():
             return
@@ -234,15 +240,15 @@ class AsyncTransaction(_Transaction):
             self._ended(pending)
 
     async def __aenter__(self) -> Self:
+        if (earlier := self._earlier_end()) is not None:
+            with suppress(KafkaError):  # it was for who was interrupted
+                await earlier
         await self._producer._init_transactions()  # noqa: SLF001
         self._begin()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-        if (earlier := self._earlier_end()) is not None:
-            with suppress(KafkaError):  # it was for who was interrupted
-                await earlier
     ) -> None:
         if self._is_over():
             return

@@ -3,7 +3,7 @@
 use super::error::{no_pickle, raise};
 use super::pending::{Origin, Pending, bounded};
 use super::tokens;
-use super::{commits, config};
+use super::{arguments, commits, config};
 use crate::client::{self, ConfigResource, Error, GroupMember, NewTopic, Role};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -37,8 +37,8 @@ impl AdminCore {
         &self,
         py: Python<'_>,
         topics: Vec<(String, i32, i16, Vec<(String, String)>)>,
-        validate_only: bool,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::validate_only)] validate_only: bool,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Pending> {
         let new = |(name, partitions, replication_factor, configs)| NewTopic {
             name,
@@ -58,8 +58,8 @@ impl AdminCore {
         &self,
         py: Python<'_>,
         counts: Vec<(String, i32)>,
-        validate_only: bool,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::validate_only)] validate_only: bool,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Pending> {
         let pending = self.client.create_partitions(counts, validate_only, timeout.map(|t| bounded(Some(t))));
         let pending = pending.map_err(|e| raise(py, &e))?;
@@ -68,8 +68,14 @@ impl AdminCore {
 
     /// `(name, value, source, read only, sensitive)` of every setting.
     #[pyo3(name = "_describe_configs", signature = (kind, name, timeout))]
-    fn describe_configs(&self, py: Python<'_>, kind: &str, name: String, timeout: Option<f64>) -> PyResult<Pending> {
-        let resource = ConfigResource::new(kind, name).map_err(|e| raise(py, &e))?;
+    fn describe_configs(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::kind)] kind: &str,
+        #[pyo3(from_py_with = arguments::name)] name: &str,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Pending> {
+        let resource = ConfigResource::new(kind, name.to_owned()).map_err(|e| raise(py, &e))?;
         let pending = self.client.describe_configs(resource, timeout.map(|t| bounded(Some(t))));
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("description of a configuration", self.origin(), pending, |py, configs| {
@@ -82,13 +88,13 @@ impl AdminCore {
     fn alter_configs(
         &self,
         py: Python<'_>,
-        kind: &str,
-        name: String,
+        #[pyo3(from_py_with = arguments::kind)] kind: &str,
+        #[pyo3(from_py_with = arguments::name)] name: &str,
         changes: Vec<(String, Option<String>)>,
-        validate_only: bool,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::validate_only)] validate_only: bool,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Pending> {
-        let resource = ConfigResource::new(kind, name).map_err(|e| raise(py, &e))?;
+        let resource = ConfigResource::new(kind, name.to_owned()).map_err(|e| raise(py, &e))?;
         let timeout = timeout.map(|t| bounded(Some(t)));
         let pending =
             self.client.alter_configs(resource, changes, validate_only, timeout).map_err(|e| raise(py, &e))?;
@@ -96,7 +102,12 @@ impl AdminCore {
     }
 
     #[pyo3(name = "_delete_topics", signature = (topics, timeout))]
-    fn delete_topics(&self, py: Python<'_>, topics: Vec<String>, timeout: Option<f64>) -> PyResult<Pending> {
+    fn delete_topics(
+        &self,
+        py: Python<'_>,
+        topics: Vec<String>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Pending> {
         let pending =
             self.client.delete_topics(topics, timeout.map(|t| bounded(Some(t)))).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the topics", self.origin(), pending, |py, ()| Ok(py.None())))
@@ -108,8 +119,8 @@ impl AdminCore {
         &self,
         py: Python<'_>,
         wanted: Vec<(String, i32, i64)>,
-        limit: i32,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::limit)] limit: i32,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Pending> {
         let wanted = wanted.into_iter().map(|(topic, partition, time)| (topic.into(), partition, time)).collect();
         let pending = self.client.offsets_before(wanted, limit, timeout.map(|t| bounded(Some(t))));
@@ -123,7 +134,7 @@ impl AdminCore {
         &self,
         py: Python<'_>,
         wanted: Vec<(String, i32, i64)>,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Pending> {
         let wanted = wanted.into_iter().map(|(topic, partition, offset)| (topic.into(), partition, offset)).collect();
         let pending = self.client.delete_records(wanted, timeout.map(|t| bounded(Some(t))));
@@ -135,7 +146,12 @@ impl AdminCore {
 
     /// `(cluster id, controller, brokers, topics)`; the topics asked for, all of which have to be there, or all there are.
     #[pyo3(name = "_describe", signature = (topics, timeout))]
-    fn describe(&self, py: Python<'_>, topics: Option<Vec<String>>, timeout: Option<f64>) -> PyResult<Pending> {
+    fn describe(
+        &self,
+        py: Python<'_>,
+        topics: Option<Vec<String>>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Pending> {
         let asked = topics.is_some();
         let pending = self.client.describe(topics, timeout.map(|t| bounded(Some(t)))).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the cluster", self.origin(), pending, move |py, cluster| {
@@ -166,7 +182,7 @@ impl AdminCore {
         py: Python<'_>,
         states: Vec<String>,
         types: Vec<String>,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Pending> {
         let pending = self.client.list_groups(states, types, timeout.map(|t| bounded(Some(t))));
         let pending = pending.map_err(|e| raise(py, &e))?;
@@ -178,8 +194,13 @@ impl AdminCore {
 
     /// `(group, type, protocol type, state, assignor, coordinator, members)`.
     #[pyo3(name = "_describe_group", signature = (group, timeout))]
-    fn describe_group(&self, py: Python<'_>, group: String, timeout: Option<f64>) -> PyResult<Pending> {
-        let pending = self.client.describe_group(group, timeout.map(|t| bounded(Some(t))));
+    fn describe_group(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::group)] group: &str,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Pending> {
+        let pending = self.client.describe_group(group.to_owned(), timeout.map(|t| bounded(Some(t))));
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("description of a group", self.origin(), pending, |py, g| {
             let members: Vec<_> = g.members.iter().map(member).collect();
@@ -189,15 +210,26 @@ impl AdminCore {
     }
 
     #[pyo3(name = "_delete_group", signature = (group, timeout))]
-    fn delete_group(&self, py: Python<'_>, group: String, timeout: Option<f64>) -> PyResult<Pending> {
-        let pending = self.client.delete_group(group, timeout.map(|t| bounded(Some(t)))).map_err(|e| raise(py, &e))?;
+    fn delete_group(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::group)] group: &str,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Pending> {
+        let pending =
+            self.client.delete_group(group.to_owned(), timeout.map(|t| bounded(Some(t)))).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the group", self.origin(), pending, |py, ()| Ok(py.None())))
     }
 
     /// `((topic, partition), offset)` of everything a group committed.
     #[pyo3(name = "_group_offsets", signature = (group, timeout))]
-    fn group_offsets(&self, py: Python<'_>, group: String, timeout: Option<f64>) -> PyResult<Pending> {
-        let pending = self.client.group_offsets(group, timeout.map(|t| bounded(Some(t))));
+    fn group_offsets(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::group)] group: &str,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Pending> {
+        let pending = self.client.group_offsets(group.to_owned(), timeout.map(|t| bounded(Some(t))));
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("offsets of the group", self.origin(), pending, |py, offsets| {
             let each = offsets.iter().map(|o| ((&*o.topic, o.partition), o.offset));
@@ -210,12 +242,12 @@ impl AdminCore {
     fn alter_group_offsets(
         &self,
         py: Python<'_>,
-        group: String,
+        #[pyo3(from_py_with = arguments::group)] group: &str,
         offsets: Vec<commits::Given>,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Pending> {
         let offsets = offsets.into_iter().map(commits::offset).collect();
-        let pending = self.client.alter_group_offsets(group, offsets, timeout.map(|t| bounded(Some(t))));
+        let pending = self.client.alter_group_offsets(group.to_owned(), offsets, timeout.map(|t| bounded(Some(t))));
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the offsets", self.origin(), pending, |py, ()| Ok(py.None())))
     }
@@ -224,20 +256,26 @@ impl AdminCore {
     fn delete_group_offsets(
         &self,
         py: Python<'_>,
-        group: String,
+        #[pyo3(from_py_with = arguments::group)] group: &str,
         places: Vec<(String, i32)>,
-        timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Pending> {
         let places = places.into_iter().map(|(topic, partition)| (topic.into(), partition)).collect();
-        let pending = self.client.delete_group_offsets(group, places, timeout.map(|t| bounded(Some(t))));
+        let pending = self.client.delete_group_offsets(group.to_owned(), places, timeout.map(|t| bounded(Some(t))));
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the offsets", self.origin(), pending, |py, ()| Ok(py.None())))
     }
 
     /// `((topic, partition), records to read)` of every partition a group committed something of; None if it is gone.
     #[pyo3(name = "_group_lag", signature = (group, timeout))]
-    fn group_lag(&self, py: Python<'_>, group: String, timeout: Option<f64>) -> PyResult<Pending> {
-        let pending = self.client.group_lag(group, timeout.map(|t| bounded(Some(t)))).map_err(|e| raise(py, &e))?;
+    fn group_lag(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::group)] group: &str,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Pending> {
+        let pending =
+            self.client.group_lag(group.to_owned(), timeout.map(|t| bounded(Some(t)))).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("lag of the group", self.origin(), pending, |py, lags| {
             let each = lags.iter().map(|((topic, partition), lag)| ((&**topic, *partition), *lag));
             Ok(PyList::new(py, each.collect::<Vec<_>>())?.into_any().unbind())

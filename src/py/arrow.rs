@@ -4,6 +4,7 @@
 
 #![allow(unsafe_code)] // the only place where structs of Arrow's C interface are taken out of capsules
 
+use super::arguments;
 use super::error::{argument, exception};
 use super::record::Records;
 use crate::arrow::{Columns, Input, Layout, RecordBatch, Rows, to_batch};
@@ -35,7 +36,11 @@ impl ArrowColumns {
 impl ArrowColumns {
     #[new]
     #[pyo3(signature = (names=None, layout="klamm"))]
-    fn new(py: Python<'_>, names: Option<Vec<String>>, layout: &str) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::columns)] names: Option<Vec<String>>,
+        layout: &str,
+    ) -> PyResult<Self> {
         let Some(layout) = Layout::by_name(layout) else {
             return Err(exception(py, "ConfigError", &format!("there is no column layout {layout:?}"), None));
         };

@@ -75,7 +75,11 @@ impl Commits {
                 continue;
             };
             let error = result.err().map(|e| raise(py, &e).into_value(py));
-            let named = |o: CommittedOffset| (o.topic.to_string(), o.partition, kept(o));
+            let named = |o: CommittedOffset| {
+                let timestamp = Some(o.timestamp).filter(|timestamp| *timestamp >= 0);
+                let (offset, metadata, epoch) = kept(o.clone());
+                (o.topic.to_string(), o.partition, (offset, metadata, epoch, timestamp))
+            };
             let offsets: Vec<_> = over.offsets.into_iter().map(named).collect();
             let offsets = py.import("klamm.record")?.call_method1("offsets_of", (offsets,))?;
             on_commit.call1(py, (offsets, error))?;

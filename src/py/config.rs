@@ -98,7 +98,7 @@ fn value_of(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
         return Ok(Value::Null);
     }
     if let Ok(text) = value.cast::<PyString>() {
-        return Ok(Value::String(text.to_str()?.to_owned()));
+        return Ok(Value::String(super::arguments::text(key, text)?.to_owned()));
     }
     if let Ok(flag) = value.cast::<PyBool>() {
         return Ok(Value::Bool(flag.is_true()));
@@ -157,15 +157,15 @@ pub(super) fn foreign_keys() -> Vec<(Vec<&'static str>, Vec<&'static str>, Strin
     FOREIGN.iter().map(fields).collect()
 }
 
-type KeyFields = (&'static str, Vec<&'static str>, &'static str, &'static str, String, Vec<&'static str>, &'static str);
-
-const BOOTSTRAP: &str = "bootstrap.servers";
 /// `(key, value, klamm's value)` of the values of other clients that klamm takes.
 #[pyfunction]
 pub(super) fn foreign_values() -> Vec<(&'static str, &'static str, &'static str)> {
     SAME_VALUES.to_vec()
 }
 
+type KeyFields = (&'static str, Vec<&'static str>, &'static str, &'static str, String, Vec<&'static str>, &'static str);
+
+const BOOTSTRAP: &str = "bootstrap.servers";
 const PROVIDER: &str = "sasl.oauth.token.provider";
 const UNCHECKED: &std::ffi::CStr = c"ssl.endpoint.identification.algorithm=none: this client takes any broker that has a \
     certificate of the same authority for the one it connects to, and whoever is in between can read and change everything";

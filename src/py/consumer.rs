@@ -14,7 +14,7 @@ use super::producer::list;
 use super::record::{Record, Records};
 use super::taken::{Chunk, Handled, Taken};
 use super::tokens;
-use super::{assignors, config};
+use super::{arguments, assignors, config};
 use crate::client::{self, Assigned, Change, CommittedOffset, Role, Slice};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
@@ -229,7 +229,7 @@ impl ConsumerCore {
     fn new(
         py: Python<'_>,
         bootstrap_servers: Option<&Bound<'_, PyAny>>,
-        group_id: Option<&str>,
+        #[pyo3(from_py_with = arguments::group_id)] group_id: Option<&str>,
         topics: Option<&Bound<'_, PyAny>>,
         config: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
@@ -289,8 +289,8 @@ impl ConsumerCore {
     fn poll(
         &self,
         py: Python<'_>,
-        timeout: Option<f64>,
-        max_records: Option<usize>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::max_records)] max_records: Option<usize>,
         max_bytes: Option<usize>,
     ) -> PyResult<Option<Records>> {
         self.check(py)?;
@@ -312,15 +312,19 @@ impl ConsumerCore {
 
     /// Awaits records, an error or the end, at most for so many seconds; whether there is one.
     #[pyo3(name = "_ready", signature = (timeout))]
-    fn ready<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, Parked>> {
+    fn ready<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, Parked>> {
         self.check(py)?;
+        if timeout.is_none() {
+            self.refuse_to_wait_for_nothing(py)?;
+        }
         event_loop::park(py, News::Records(self.client.clone()), timeout)
     }
 
     /// Has the running loop watch the sockets no more.
-        if timeout.is_none() {
-            self.refuse_to_wait_for_nothing(py)?;
-        }
     #[pyo3(name = "_unwatch")]
     fn unwatch(&self, py: Python<'_>) -> PyResult<()> {
         event_loop::forget(py, &(self.client.clone() as _))
@@ -355,14 +359,13 @@ impl ConsumerCore {
         &self,
         py: Python<'_>,
         topics: Option<&Bound<'_, PyAny>>,
-        pattern: Option<&str>,
+        #[pyo3(from_py_with = arguments::pattern)] pattern: Option<&str>,
         listener: Option<Py<PyAny>>,
         defers: bool,
     ) -> PyResult<()> {
         self.check(py)?;
         let topics = match topics {
-            // A text is a sequence of texts, too.
-            Some(topics) => topics.extract::<String>().map(|topic| vec![topic]).or_else(|_| topics.extract())?,
+            Some(topics) => arguments::topics(topics)?,
             None => Vec::new(),
         };
         self.taken().finish(&self.client, Handled::Polled);
@@ -415,7 +418,13 @@ impl ConsumerCore {
     }
 
     #[pyo3(name = "_seek", signature = (topic, partition, offset))]
-    fn seek(&self, py: Python<'_>, topic: &str, partition: i32, offset: i64) -> PyResult<()> {
+    fn seek(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        partition: i32,
+        #[pyo3(from_py_with = arguments::offset)] offset: i64,
+    ) -> PyResult<()> {
         self.check(py)?;
         self.client.seek(topic, partition, offset).map_err(|e| raise(py, &e))?;
         let mut taken = self.taken();
@@ -585,7 +594,11 @@ impl ConsumerCore {
     }
 
     #[pyo3(name = "_partitions_for", signature = (topic))]
-    fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Pending> {
+    fn partitions_for(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::topic)] topic: &str,
+    ) -> PyResult<Pending> {
         self.check(py)?;
         let pending = self.client.partitions_for(topic).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the topic", self.origin(), pending, list))
@@ -593,7 +606,12 @@ impl ConsumerCore {
 
     /// Ends the client. `handled`: whether what was given out last was handled, too, if somebody knows.
     #[pyo3(name = "_close", signature = (timeout, handled))]
-    fn close(&self, py: Python<'_>, timeout: Option<f64>, handled: Option<bool>) -> PyResult<()> {
+    fn close(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        handled: Option<bool>,
+    ) -> PyResult<()> {
         let handled = match handled {
             Some(true) => Handled::All,
             Some(false) => Handled::Before,

@@ -7,6 +7,7 @@
 #![allow(clippy::disallowed_methods, reason = "an edge: it waits, and shares what Python shares")]
 
 mod admin;
+mod arguments;
 mod arrow;
 mod assignors;
 mod batches;

@@ -2,6 +2,7 @@
 //! into `bytes` first (the stable ABI of Python 3.10 gives no borrowed view of one). Text is refused: Kafka stores bytes,
 //! and which encoding is meant is the caller's decision.
 
+use super::arguments::text;
 use super::error::argument;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyMemoryView, PyString, PyTuple};
@@ -61,30 +62,13 @@ fn copied<'py>(what: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyB
     Ok(view.call_method0("tobytes")?.cast_into()?)
 }
 
-/// A record's timestamp: milliseconds since 1970, or a datetime (one without a zone is local time, as everywhere in
-/// Python).
-pub(super) struct Timestamp(pub(super) i64);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Timestamp {
-    type Error = PyErr;
-
-    #[inline]
-    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        match value.extract::<i64>() {
-            Ok(ms) => Ok(Self(ms)),
-            Err(e) => Self::of_datetime(value).unwrap_or(Err(e)),
-        }
-    }
-}
-
-impl Timestamp {
-    #[cold]
-    fn of_datetime(value: Borrowed<'_, '_, PyAny>) -> Option<PyResult<Self>> {
-        let seconds = value.getattr("timestamp").ok()?.call0();
-        // Whole microseconds are exact in a float of this size; milliseconds are cut, not rounded, as the Java client's.
-        let ms = |seconds: f64| Self(((seconds * 1e6).round() / 1e3).floor() as i64);
-        Some(seconds.and_then(|s| s.extract::<f64>()).map(ms))
-    }
+/// A record's timestamp of a datetime (one without a zone is local time, as everywhere in Python); None for anything else,
+/// and for one that has none, as the last hours of the year 9999 may.
+#[cold]
+pub(super) fn of_datetime(value: &Bound<'_, PyAny>) -> Option<i64> {
+    let seconds: f64 = value.call_method0("timestamp").ok()?.extract().ok()?;
+    // Whole microseconds are exact in a float of this size; milliseconds are cut, not rounded, as the Java client's.
+    Some(((seconds * 1e6).round() / 1e3).floor() as i64)
 }
 
 /// A header as the client takes it.
@@ -132,7 +116,10 @@ impl<'py> Headers<'py> {
         if self.0.is_empty() {
             return Ok(Vec::new());
         }
-        self.0.iter().map(|(key, value)| Ok((key.to_str()?, value.as_ref().map(|v| v.as_bytes())))).collect()
+        self.0
+            .iter()
+            .map(|(key, value)| Ok((text("a header's name", key)?, value.as_ref().map(|v| v.as_bytes()))))
+            .collect()
     }
 }
 

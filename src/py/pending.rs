@@ -2,15 +2,16 @@
 //!
 //! Waiting gives the interpreter away and comes back every [`SLICE`] to look for signals, so that Ctrl+C ends it.
 
+use super::arguments;
 use super::error::{exception, raise};
 use super::event_loop::{self, Ready};
 use super::parked::{News, Parked};
 use super::record::metadata;
 use crate::client::{self, ErrorKind};
-use pyo3::prelude::*;
 use pyo3::exceptions::PyStopIteration;
-use std::sync::Arc;
+use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -202,13 +203,21 @@ impl Pending {
 impl Pending {
     /// Waits for the outcome and returns it, or raises what went wrong.
     #[pyo3(signature = (timeout = None))]
-    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+    fn result(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Py<PyAny>> {
         self.outcome(py, timeout)?
     }
 
     /// Waits for the outcome and returns what went wrong, or None.
     #[pyo3(signature = (timeout = None))]
-    fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
+    fn exception(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Option<Py<PyAny>>> {
         Ok(self.outcome(py, timeout)?.err().map(|e| e.into_value(py).into_any()))
     }
 
@@ -225,13 +234,19 @@ impl Pending {
     fn add_done_callback(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> PyResult<()> {
         let this = slf.get();
         this.origin.check(slf.py())?;
+        if !callback.bind(slf.py()).is_callable() {
+            return Err(arguments::of_type("callback", callback.bind(slf.py()), "a function", None));
+        }
         this.on_done(Arc::new(Callback { pending: slf.clone().unbind(), callback }).into());
         Ok(())
     }
 
     /// Awaits the outcome, at most for so many seconds; KafkaTimeoutError is raised then, and the work goes on.
     #[pyo3(signature = (timeout))]
-    fn within<'py>(slf: &Bound<'py, Self>, timeout: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+    fn within<'py>(
+        slf: &Bound<'py, Self>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
         this.origin.check(py)?;
         match this.get(py) {
@@ -244,21 +259,6 @@ impl Pending {
         Self::within(slf, None)
     }
 
-    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        self.origin.check(py)?;
-        Ok(match self.get(py) {
-            None => format!("<Pending {}>", self.what),
-            Some(Ok(value)) => format!("<Pending {}: {}>", self.what, value.bind(py).repr()?),
-            Some(Err(error)) => format!("<Pending {}: {}>", self.what, error.value(py).repr()?),
-        })
-    }
-}
-
-impl Pending {
-    /// The error for a wait of so many seconds that saw no outcome.
-    #[cold]
-    pub(super) fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyErr {
-        let last = self.origin.last_network_error();
     /// Does a step of a task; with `throw` and `close` this makes it a coroutine, as `asyncio.create_task` wants one.
     ///
     /// It looks whether there is an outcome and parks anew if there is none, so that any number of tasks may share one.
@@ -279,6 +279,21 @@ impl Pending {
 
     fn close(&self) {}
 
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        self.origin.check(py)?;
+        Ok(match self.get(py) {
+            None => format!("<Pending {}>", self.what),
+            Some(Ok(value)) => format!("<Pending {}: {}>", self.what, value.bind(py).repr()?),
+            Some(Err(error)) => format!("<Pending {}: {}>", self.what, error.value(py).repr()?),
+        })
+    }
+}
+
+impl Pending {
+    /// The error for a wait of so many seconds that saw no outcome.
+    #[cold]
+    pub(super) fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyErr {
+        let last = self.origin.last_network_error();
         let message = match &last {
             Some(error) => format!("no {} within {seconds} s; the network said last: {}", self.what, error.message()),
             None => format!("no {} within {seconds} s", self.what),
@@ -317,6 +332,10 @@ impl Deadline {
         Self(seconds.and_then(duration).and_then(|d| Instant::now().checked_add(d)))
     }
 
+    pub(super) fn is_never(self) -> bool {
+        self.0.is_none()
+    }
+
     pub(super) fn left(self) -> Duration {
         self.0.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
     }
@@ -331,7 +350,3 @@ pub(super) fn duration(seconds: f64) -> Option<Duration> {
 pub(super) fn bounded(seconds: Option<f64>) -> Duration {
     seconds.and_then(duration).unwrap_or(Duration::MAX).min(Duration::from_secs(u32::MAX.into()))
 }
-    pub(super) fn is_never(self) -> bool {
-        self.0.is_none()
-    }
-

@@ -8,11 +8,11 @@
 use super::arrow::{ArrowRows, RowCursor};
 use super::error::{argument, exception, no_pickle, raise};
 use super::event_loop;
-use super::octets::{Header, Headers, Octets, Timestamp, optional_bytes};
+use super::octets::{Header, Headers, Octets, optional_bytes};
 use super::parked::{News, Parked};
 use super::pending::{Deadline, Origin, Pending, wait_for};
 use super::tokens;
-use super::{commits, config};
+use super::{arguments, commits, config};
 use crate::arrow::Row;
 use crate::client::{
     self, Appender, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, PAUSE, Role, TopicIndex,
@@ -107,6 +107,9 @@ impl ProducerCore {
         config: Option<&Bound<'_, PyDict>>,
         py: Python<'_>,
     ) -> PyResult<Self> {
+        if let Some(on_error) = &on_error {
+            arguments::function("on_error", on_error.bind(py))?;
+        }
         let (config, servers, login) = config::parse(py, Role::Producer, bootstrap_servers, config)?;
         let client = client::Producer::new(&config).map_err(|e| raise(py, &e))?;
         tokens::start(py, client.tokens(), login)?;
@@ -118,16 +121,15 @@ impl ProducerCore {
     fn send(
         &self,
         py: Python<'_>,
-        topic: &str,
+        #[pyo3(from_py_with = arguments::topic)] topic: &str,
         value: Option<&Bound<'_, PyAny>>,
         key: Option<&Bound<'_, PyAny>>,
-        partition: Option<i32>,
-        timestamp_ms: Option<Timestamp>,
+        #[pyo3(from_py_with = arguments::partition)] partition: Option<i32>,
+        #[pyo3(from_py_with = arguments::timestamp_ms)] timestamp_ms: Option<i64>,
         headers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Pending> {
         let (value, key, headers) = parts(value, key, headers)?;
         let headers = headers.parts()?;
-        let timestamp_ms = timestamp_ms.map(|t| t.0);
         let record = || record(&value, &key, partition, timestamp_ms, &headers);
         let pending = self.when_room(py, || self.client.send(topic, record()))?;
         Ok(Pending::delivery(pending, self.origin()))
@@ -138,16 +140,15 @@ impl ProducerCore {
     fn send_nowait(
         &self,
         py: Python<'_>,
-        topic: &str,
+        #[pyo3(from_py_with = arguments::topic)] topic: &str,
         value: Option<&Bound<'_, PyAny>>,
         key: Option<&Bound<'_, PyAny>>,
-        partition: Option<i32>,
-        timestamp_ms: Option<Timestamp>,
+        #[pyo3(from_py_with = arguments::partition)] partition: Option<i32>,
+        #[pyo3(from_py_with = arguments::timestamp_ms)] timestamp_ms: Option<i64>,
         headers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let (value, key, headers) = parts(value, key, headers)?;
         let headers = headers.parts()?;
-        let timestamp_ms = timestamp_ms.map(|t| t.0);
         let record = || record(&value, &key, partition, timestamp_ms, &headers);
         if self.on_error.is_some() {
             self.report(py)?;
@@ -160,16 +161,15 @@ impl ProducerCore {
     fn try_send(
         &self,
         py: Python<'_>,
-        topic: &str,
+        #[pyo3(from_py_with = arguments::topic)] topic: &str,
         value: Option<&Bound<'_, PyAny>>,
         key: Option<&Bound<'_, PyAny>>,
-        partition: Option<i32>,
-        timestamp_ms: Option<Timestamp>,
+        #[pyo3(from_py_with = arguments::partition)] partition: Option<i32>,
+        #[pyo3(from_py_with = arguments::timestamp_ms)] timestamp_ms: Option<i64>,
         headers: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Pending> {
         let (value, key, headers) = parts(value, key, headers)?;
         let headers = headers.parts()?;
-        let timestamp_ms = timestamp_ms.map(|t| t.0);
         let record = record(&value, &key, partition, timestamp_ms, &headers);
         let pending = self.client.send(topic, record).map_err(|e| raise(py, &e))?;
         Ok(Pending::delivery(pending, self.origin()))
@@ -180,10 +180,10 @@ impl ProducerCore {
     fn send_values(
         &self,
         py: Python<'_>,
-        topic: &str,
+        #[pyo3(from_py_with = arguments::topic)] topic: &str,
         values: &Bound<'_, PyAny>,
         keys: Option<&Bound<'_, PyAny>>,
-        partition: Option<i32>,
+        #[pyo3(from_py_with = arguments::partition)] partition: Option<i32>,
         start: usize,
     ) -> PyResult<usize> {
         let values = Items::new("value", values)?;
@@ -209,7 +209,12 @@ impl ProducerCore {
 
     /// Sends rows of Arrow data while there is room; whether that were all.
     #[pyo3(name = "_send_rows", signature = (topic, rows))]
-    fn send_rows(&self, py: Python<'_>, topic: Option<&str>, rows: &Bound<'_, ArrowRows>) -> PyResult<bool> {
+    fn send_rows(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::topic_or_none)] topic: Option<&str>,
+        rows: &Bound<'_, ArrowRows>,
+    ) -> PyResult<bool> {
         let rows = rows.get();
         let stopped = py.detach(|| {
             let mut cursor = rows.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -342,7 +347,11 @@ impl ProducerCore {
 
     /// The partitions of a topic.
     #[pyo3(name = "_partitions_for", signature = (topic))]
-    fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Pending> {
+    fn partitions_for(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::topic)] topic: &str,
+    ) -> PyResult<Pending> {
         let pending = self.client.partitions_for(topic).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the topic", self.origin(), pending, list))
     }
@@ -369,7 +378,12 @@ impl ProducerCore {
 
     /// Ends the client; what is not sent by then is lost. `waited` is how long the caller waited before, in seconds.
     #[pyo3(name = "_close", signature = (timeout, waited=0.0))]
-    fn close(&self, py: Python<'_>, timeout: Option<f64>, waited: f64) -> PyResult<()> {
+    fn close(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        waited: f64,
+    ) -> PyResult<()> {
         event_loop::forget(py, &(self.client.clone() as _))?;
         let Ok(flush) = self.client.flush() else { return Ok(()) };
         let end = Deadline::after(timeout);

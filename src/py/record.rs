@@ -5,6 +5,7 @@
 //!
 //! Deserializers come as a class of their own on top, so that records without them pay for nothing.
 
+use super::arguments;
 use super::arrow::{ArrowBatch, ArrowColumns};
 use super::error::{argument, deserialization, exception};
 use super::octets::{Headers, Octets};
@@ -98,7 +99,6 @@ impl Record {
     }
 }
 
-#[pymethods]
 impl PartialEq for Record {
     fn eq(&self, other: &Self) -> bool {
         let (one, two) = (self.view(), other.view());
@@ -113,6 +113,7 @@ impl PartialEq for Record {
     }
 }
 
+#[pymethods]
 impl Record {
     /// A record of your own, for tests of what handles records.
     #[new]
@@ -120,7 +121,7 @@ impl Record {
     #[allow(clippy::too_many_arguments, reason = "a record has as many fields")]
     fn from_parts(
         py: Python<'_>,
-        topic: &str,
+        #[pyo3(from_py_with = arguments::topic)] topic: &str,
         partition: i32,
         offset: i64,
         timestamp_ms: i64,
@@ -336,11 +337,11 @@ impl Records {
         None
     }
 
-    fn cut(&self, start: usize, stop: usize) -> Vec<Part> {
     fn records(&self) -> impl Iterator<Item = Record> + '_ {
         self.parts.iter().flat_map(|part| part.range.clone().map(|index| Record::new(part.slice.clone(), index)))
     }
 
+    fn cut(&self, start: usize, stop: usize) -> Vec<Part> {
         let mut parts = Vec::new();
         let mut before = 0;
         for part in &self.parts {
@@ -401,7 +402,6 @@ impl Records {
         }
     }
 
-    /// The same records with deserializers.
     /// Whether both have the same records, in the same order.
     fn __eq__(&self, other: &Self) -> bool {
         self.length == other.length && self.records().eq(other.records())
@@ -423,6 +423,7 @@ impl Records {
         sequence(slf.py())?.call_method1("count", (slf, value))
     }
 
+    /// The same records with deserializers.
     #[pyo3(name = "_deserialized")]
     fn with(&self, deserializers: Py<Deserializers>) -> Self {
         Self { deserializers: Some(deserializers), ..Self::new(self.parts.clone()) }
@@ -450,7 +451,11 @@ impl Records {
 
     /// The records as a pyarrow.RecordBatch: all columns, or those named.
     #[pyo3(signature = (columns=None))]
-    fn to_arrow<'py>(&self, py: Python<'py>, columns: Option<Vec<String>>) -> PyResult<Bound<'py, PyAny>> {
+    fn to_arrow<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::columns)] columns: Option<Vec<String>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let batch = Bound::new(py, self.columns(py, &Bound::new(py, ArrowColumns::of(py, columns)?)?)?)?;
         py.import("klamm.consumer")?.call_method1("_record_batch", (batch,))
     }
@@ -543,16 +548,16 @@ impl Deserializers {
     }
 }
 
-fn plain(record: &Bound<'_, Record>) -> Record {
-    Record::new(record.get().slice.clone(), record.get().index)
-}
-
-fn deserialized<'py>(with: &Bound<'py, Deserializers>, record: Record) -> PyResult<Bound<'py, DeserializedRecord>> {
 /// What lists and tuples have in common in Python.
 fn sequence(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     py.import("collections.abc")?.getattr("Sequence")
 }
 
+fn plain(record: &Bound<'_, Record>) -> Record {
+    Record::new(record.get().slice.clone(), record.get().index)
+}
+
+fn deserialized<'py>(with: &Bound<'py, Deserializers>, record: Record) -> PyResult<Bound<'py, DeserializedRecord>> {
     let (key, value) = (PyOnceLock::new(), PyOnceLock::new());
     let on_top = DeserializedRecord { deserializers: with.clone().unbind(), key, value };
     Bound::new(with.py(), PyClassInitializer::from(record).add_subclass(on_top))

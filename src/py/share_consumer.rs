@@ -3,13 +3,13 @@
 //! What the client gives out of a fetch waits here until the program takes it, record by record or as a whole. With
 //! implicit acknowledgement a record is accepted when the program asks for more, unless it said something else before.
 
-use super::config;
 use super::error::{exception, no_pickle, raise};
 use super::event_loop::{self, Ready};
 use super::parked::{News, Parked};
 use super::pending::{Deadline, Origin, Pending, wait_for};
 use super::record::{Part, Record, Records};
 use super::tokens;
+use super::{arguments, config};
 use crate::api::ErrorCode;
 use crate::client::{self, Acknowledgement, Error, Outcomes, Role};
 use pyo3::prelude::*;
@@ -198,7 +198,7 @@ impl ShareConsumerCore {
     fn new(
         py: Python<'_>,
         bootstrap_servers: Option<&Bound<'_, PyAny>>,
-        group_id: Option<&str>,
+        #[pyo3(from_py_with = arguments::group_id)] group_id: Option<&str>,
         topics: Option<&Bound<'_, PyAny>>,
         config: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
@@ -225,16 +225,18 @@ impl ShareConsumerCore {
 
     /// Who is told what became of acknowledgements.
     #[pyo3(name = "_listen", signature = (listener))]
-    fn listen(&self, listener: Option<Py<PyAny>>) {
+    fn listen(&self, py: Python<'_>, listener: Option<Py<PyAny>>) -> PyResult<()> {
+        if let Some(listener) = &listener {
+            arguments::function("on_acknowledged", listener.bind(py))?;
+        }
         *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = listener;
+        Ok(())
     }
 
     #[pyo3(name = "_subscribe", signature = (topics))]
     fn subscribe(&self, py: Python<'_>, topics: &Bound<'_, PyAny>) -> PyResult<()> {
         self.check(py)?;
-        // A text is a sequence of texts, too.
-        let topics = topics.extract::<String>().map(|topic| vec![topic]).or_else(|_| topics.extract())?;
-        self.client.subscribe(topics).map_err(|e| raise(py, &e))
+        self.client.subscribe(arguments::topics(topics)?).map_err(|e| raise(py, &e))
     }
 
     #[pyo3(name = "_unsubscribe")]
@@ -274,7 +276,12 @@ impl ShareConsumerCore {
 
     /// At most so many records; waits up to `timeout` seconds for the first.
     #[pyo3(name = "_poll", signature = (timeout, max_records))]
-    fn poll(&self, py: Python<'_>, timeout: Option<f64>, max_records: Option<usize>) -> PyResult<Records> {
+    fn poll(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::max_records)] max_records: Option<usize>,
+    ) -> PyResult<Records> {
         self.check(py)?;
         self.settle(py, true)?;
         let most = max_records.unwrap_or(self.most);
@@ -286,22 +293,31 @@ impl ShareConsumerCore {
 
     /// Awaits records or an error, at most for so many seconds; whether there is one.
     #[pyo3(name = "_ready", signature = (timeout))]
-    fn ready<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, Parked>> {
+    fn ready<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+    ) -> PyResult<Bound<'py, Parked>> {
         self.check(py)?;
+        if timeout.is_none() {
+            self.refuse_to_wait_for_nothing(py)?;
+        }
         event_loop::park(py, News::Shared(self.client.clone()), timeout)
     }
 
     /// Says what became of a record, or of several.
     #[pyo3(name = "_acknowledge", signature = (records, what))]
-    fn acknowledge(&self, py: Python<'_>, records: &Bound<'_, PyAny>, what: &str) -> PyResult<()> {
+    fn acknowledge(
+        &self,
+        py: Python<'_>,
+        records: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = arguments::acknowledge_type)] what: &str,
+    ) -> PyResult<()> {
         self.check(py)?;
         let Some((_, what)) = Acknowledgement::ALL.into_iter().find(|(name, _)| *name == what) else {
             let names: Vec<&str> = Acknowledgement::ALL.iter().map(|(name, _)| *name).collect();
             let message = format!("records cannot be acknowledged as {what:?}");
             return Err(exception(py, "ConfigError", &message, Some(&format!("allowed: {}", names.join(", ")))));
-        if timeout.is_none() {
-            self.refuse_to_wait_for_nothing(py)?;
-        }
         };
         if let Ok(records) = records.cast::<Records>() {
             let records = records.get();
@@ -311,7 +327,10 @@ impl ShareConsumerCore {
             }
             return if known == records.len() { Ok(()) } else { Err(not_in_hand(py, "some of these records")) };
         }
-        let record = records.cast::<Record>()?.get();
+        let Ok(record) = records.cast::<Record>() else {
+            return Err(arguments::of_type("records", records, "a Record or the Records of a poll", None));
+        };
+        let record = record.get();
         let (topic, partition, offset) = record.place();
         let known = self.client.acknowledge(topic, partition, [offset].into_iter(), what);
         match known.map_err(|e| raise(py, &e))? {
@@ -337,7 +356,12 @@ impl ShareConsumerCore {
 
     /// Ends the client. `handled`: the last record given out was handled, too.
     #[pyo3(name = "_close", signature = (timeout, handled))]
-    fn close(&self, py: Python<'_>, timeout: Option<f64>, handled: bool) -> PyResult<()> {
+    fn close(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        handled: bool,
+    ) -> PyResult<()> {
         if self.client.check().is_err() {
             return Ok(());
         }

@@ -173,9 +173,6 @@ def test_a_paused_partition_gives_nothing_until_it_is_resumed(style, broker, par
         assert len(rest) + len(seen) + 1 == 20
 
 
-def test_what_is_buffered_of_paused_partitions_leaves_room_for_others(style, broker, partitioned):
-    busy, quiet = (TopicPartition(partitioned, number, 0) for number in (0, 3))  # of one leader, of three as of one
-    with klamm.Producer(broker.bootstrap_servers, batch_size=16_384) as producer:
 @pytest.mark.parametrize("auto", [True, False])
 def test_what_was_given_out_of_a_paused_partition_is_committed(style, broker, filled, auto):
     place = TopicPartition(filled, 0)
@@ -196,6 +193,9 @@ def test_what_was_given_out_of_a_paused_partition_is_committed(style, broker, fi
         assert admin.group_offsets(filled) == {place: 5}
 
 
+def test_what_is_buffered_of_paused_partitions_leaves_room_for_others(style, broker, partitioned):
+    busy, quiet = (TopicPartition(partitioned, number, 0) for number in (0, 3))  # of one leader, of three as of one
+    with klamm.Producer(broker.bootstrap_servers, batch_size=16_384) as producer:
         producer.send_many(partitioned, [b"x" * 1_000] * 50, partition=0)
         producer.flush()
         # One batch is more than may be buffered.
@@ -330,9 +330,6 @@ def test_a_consumer_of_nothing_gives_nothing(style, broker):
         assert consumer.lag() == {}
 
 
-def test_topics_are_made_described_and_deleted(style, broker, topic):
-    with style.admin(broker.bootstrap_servers) as admin:
-        admin.create_topics({topic: klamm.NewTopic(partitions=3)}, validate_only=True)
 def test_a_consumer_of_nothing_does_not_wait_for_ever(style, broker):
     with style.consumer(broker.bootstrap_servers) as consumer:
         for _ in range(2):
@@ -345,6 +342,9 @@ def test_a_consumer_of_nothing_does_not_wait_for_ever(style, broker):
             consumer.subscribe([])
 
 
+def test_topics_are_made_described_and_deleted(style, broker, topic):
+    with style.admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: klamm.NewTopic(partitions=3)}, validate_only=True)
         assert topic not in admin.list_topics()
         admin.create_topics({topic: klamm.NewTopic(partitions=3, configs={"retention.ms": "1000"})})
         assert topic in admin.list_topics()

@@ -132,7 +132,7 @@ def test_a_group_that_is_not_there(admin, topic):
 
 
 def test_wrong_arguments(admin, topic):
-    with pytest.raises(ArgumentError, match="list of names"):
+    with pytest.raises(ArgumentError, match="groups have to be a list, not str"):
         admin.describe_groups(topic)
     with pytest.raises(ConfigError, match="-3"):
         admin.alter_group_offsets(topic, {klamm.TopicPartition(topic, 0): -3})

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 import klamm
-from klamm.errors import KafkaError, MessageTooLargeError
+from klamm.errors import ArgumentError, KafkaError, MessageTooLargeError
 
 
 def rows(broker, topic):
@@ -47,6 +47,18 @@ def test_interceptors_change_records_in_their_order(style, broker, topic):
     assert rows(broker, topic) == [
         {"key": None, "value": b"v12", "headers": [{"key": "a", "value": b"b"}, {"key": "by", "value": b"2"}]}
     ]
+
+
+def test_an_interceptor_has_to_return_a_record(style, broker, topic):
+    class Forgetful:
+        def on_send(self, record):
+            record._replace(value=b"")
+
+    with (
+        style.producer(broker.bootstrap_servers, interceptors=[Forgetful()]) as producer,
+        pytest.raises(ArgumentError, match="on_send of an interceptor has to return a NewRecord, not NoneType"),
+    ):
+        producer.send(topic, b"v")
 
 
 def test_an_interceptor_that_raises_makes_send_raise(style, broker, topic):

@@ -109,6 +109,8 @@ def test_a_function_that_chooses_nonsense_is_told_so(broker, wide):
         delivery = producer.send(wide, b"v")
         with pytest.raises(ConfigError, match=f"has partitions 0 to {PARTITIONS - 1}, not 99"):
             delivery.result(20)
+    with klamm.Producer(broker.bootstrap_servers, partitioner=lambda *_: True) as producer:
+        assert producer.send(wide, b"v").result(20).partition == 1
     with klamm.Producer(broker.bootstrap_servers, partitioner=lambda *_: "first") as producer:  # noqa: SIM117
         with pytest.raises(ArgumentError, match="has to return an int, not str"):
             producer.send(wide, b"v")

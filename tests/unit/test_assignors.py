@@ -111,12 +111,13 @@ def test_wrong_input_says_what_is_wrong():
         Member("a", "t"),
         Member("a", [5]),
         Member("a", ["t"], owned=[("t", 1)]),
-        Member("a", ["t"], owned=[TopicPartition("t", 1 << 40)]),
         Member("a", ["t"], user_data="text"),
         Member(5, ["t"]),
         "a",
     ):
         with pytest.raises(ArgumentError):
             assign("range", TOPIC, [member])
+    with pytest.raises(ConfigError, match="number of a partition cannot be 1099511627776"):
+        assign("range", TOPIC, [Member("a", ["t"], owned=[TopicPartition("t", 1 << 40)])])
     with pytest.raises(ArgumentError):
         assign("range", {"t": 5}, [])

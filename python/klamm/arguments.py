@@ -1,0 +1,106 @@
+"""Arguments of the clients' methods that are made of several objects, taken apart for the core.
+
+What cannot be used raises klamm's own errors, which say what was given and what is allowed: `ArgumentError` for a type,
+`ConfigError` for a value. For plain numbers and texts the core does the same (`src/py/arguments.rs`).
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+from klamm.errors import ArgumentError, ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import TypeVar
+
+    from klamm.record import TopicPartition
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+
+INT16, INT32, INT64 = 2**15 - 1, 2**31 - 1, 2**63 - 1
+
+
+def place(partition: TopicPartition) -> tuple[str, int]:
+    """Return topic and number of a partition."""
+    try:
+        topic, number = partition.topic, partition.partition
+    except AttributeError:
+        raise ArgumentError(f"{partition!r} is no TopicPartition", hint='as TopicPartition("events", 0)') from None
+    return text("the topic of a partition", topic), whole("the number of a partition", number, 0, INT32)
+
+
+def places(partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
+    """Return topics and numbers of partitions."""
+    return [place(tp) for tp in several("partitions", partitions)]
+
+
+def several(name: str, items: Iterable[V]) -> list[V]:
+    """Return a list of an iterable of several; a text or one partition is not meant as one."""
+    if not isinstance(items, (str, bytes, bytearray, memoryview)):
+        try:
+            return list(items)
+        except TypeError:
+            if hasattr(items, "__iter__"):
+                raise  # the program's own
+    hint = f"as [{items!r}]" if isinstance(items, str) or hasattr(items, "partition") else None
+    raise ArgumentError(f"{name} have to be a list, not {_kind(items)}", hint=hint)
+
+
+def names(name: str, items: Iterable[str]) -> list[str]:
+    """Return a list of an iterable of names."""
+    return [text(f"one of {name}", item) for item in several(name, items)]
+
+
+def pairs(name: str, mapping: Mapping[K, V]) -> list[tuple[K, V]]:
+    """Return the items of a mapping."""
+    if not hasattr(mapping, "items"):
+        raise ArgumentError(f"{name} have to be a dict, not {_kind(mapping)}")
+    return list(mapping.items())
+
+
+def text(name: str, value: str) -> str:
+    """Return a text."""
+    if not isinstance(value, str):
+        raise ArgumentError(f"{name} has to be a str, not {_kind(value)}")
+    return value
+
+
+def whole(name: str, value: int, least: int, most: int = INT64) -> int:
+    """Return a whole number."""
+    try:
+        number = index(value)
+    except TypeError:
+        raise ArgumentError(f"{name} has to be an int, not {_kind(value)}") from None
+    if not least <= number <= most:
+        up_to = "" if most == INT64 else f" to {most}"
+        raise ConfigError(f"{name} cannot be {number}", hint=f"allowed: a whole number from {least}{up_to}")
+    return number
+
+
+def seconds(timeout: Any) -> float | None:
+    """Return a time to wait; None is for ever."""
+    if timeout is None:
+        return None
+    try:
+        if not isinstance(timeout, (str, bytes, bytearray)):
+            return float(timeout)
+    except OverflowError:
+        return None  # longer than anybody waits
+    except (TypeError, ValueError):
+        pass
+    hint = "give its total_seconds()" if hasattr(timeout, "total_seconds") else None
+    allowed = "a number of seconds, or None to wait for ever"
+    raise ArgumentError(f"timeout has to be {allowed}, not {_kind(timeout)}", hint=hint)
+
+
+def function(name: str, value: Any, of: str = "") -> None:
+    """Check that something may be called, or is None."""
+    if value is not None and not callable(value):
+        raise ArgumentError(f"{name} has to be a function{of}, not {_kind(value)}")
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
