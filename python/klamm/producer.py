@@ -10,6 +10,7 @@ import atexit
 import sys
 import time
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -89,7 +90,11 @@ class _Producer(ProducerCore):
         **config: Unpack[ProducerConfig],
     ) -> Self:
         # The extension knows its partitioners by name; a function is a hook.
-        chooses = config.get("partitioner")
+        chooses: Any = config.get("partitioner")
+        if isinstance(bootstrap_servers, Mapping) and callable(bootstrap_servers.get("partitioner")):
+            bootstrap_servers = dict(bootstrap_servers)
+            dotted = bootstrap_servers.pop("partitioner")
+            chooses = dotted if chooses is None else chooses
         if callable(chooses):
             config.pop("partitioner", None)
         else:

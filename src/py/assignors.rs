@@ -1,5 +1,6 @@
 //! `klamm.assignors`: what a group's leader computes, for tools and tests.
 
+use super::arguments;
 use super::error::exception;
 use super::octets::optional_bytes;
 use crate::api::data::consumer_protocol::{Subscription, TopicPartitions};
@@ -7,7 +8,7 @@ use crate::client::assignor::{ALL, Assignment, Assignor, Member, Protocol, Topic
 use crate::client::{CustomAssignor, Error, ErrorKind};
 use bytes::Bytes;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict, PyMapping, PyString, PyType};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -66,18 +67,28 @@ pub(super) fn user_data<'py>(
     Ok(said(find(py, name)?, &owned, generation).map(|data| PyBytes::new(py, &data)))
 }
 
-/// Takes assignors of Python's out of the setting that names assignors; their names stay.
-pub(super) fn take_assignors(keywords: &Bound<'_, PyDict>) -> PyResult<Vec<Arc<dyn CustomAssignor>>> {
+/// Takes assignors of Python's out of the setting that names assignors, a keyword or a key of the dict that is a client's
+/// first argument; their names stay, as the keyword.
+pub(super) fn take_assignors(
+    first: Option<&Bound<'_, PyAny>>,
+    keywords: &Bound<'_, PyDict>,
+) -> PyResult<Vec<Arc<dyn CustomAssignor>>> {
     let mut found: Vec<Arc<dyn CustomAssignor>> = Vec::new();
-    let Some(given) = keywords.get_item(STRATEGY)?.filter(|given| !given.is_instance_of::<PyString>()) else {
+    let dotted = first.and_then(|first| first.cast::<PyMapping>().ok()?.get_item(STRATEGY.replace('_', ".")).ok());
+    let given = keywords.get_item(STRATEGY)?.or(dotted);
+    let Some(given) = given.filter(|given| !given.is_none() && !given.is_instance_of::<PyString>()) else {
         return Ok(found);
     };
     let mut names = Vec::new();
-    for item in given.try_iter()? {
+    let allowed = "a list of names of assignors and of Assignor objects";
+    for item in given.try_iter().map_err(|_| arguments::of_type(STRATEGY, &given, allowed, None))? {
         let item = item?;
         if item.is_instance_of::<PyString>() {
-            names.push(item.extract()?);
+            names.push(arguments::text(STRATEGY, &item)?.to_owned());
             continue;
+        }
+        if item.is_instance_of::<PyType>() || !item.hasattr("assign")? {
+            return Err(arguments::of_type("an assignor", &item, "a name or an Assignor object", None));
         }
         let assignor = PythonAssignor::new(&item)?;
         names.push(assignor.name().to_owned());

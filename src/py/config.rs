@@ -46,6 +46,9 @@ pub(super) fn parse_with(
                 for item in dotted.items()?.iter() {
                     let (key, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
                     let key = key.extract::<String>().map_err(|_| key_type(&key))?;
+                    if keywords.is_some_and(|k| k.contains(key.replace('.', "_")).unwrap_or(false)) {
+                        continue; // the keyword counts
+                    }
                     if is_function(&key) && value.is_callable() {
                         provider = Some((value.unbind(), key != PROVIDER));
                         continue;

@@ -237,7 +237,7 @@ impl ConsumerCore {
         if let Some(group_id) = group_id {
             keywords.set_item("group_id", group_id)?;
         }
-        let assignors = assignors::take_assignors(&keywords)?;
+        let assignors = assignors::take_assignors(bootstrap_servers, &keywords)?;
         let calls_python = !assignors.is_empty();
         let (config, servers, login) =
             config::parse_with(py, Role::Consumer, bootstrap_servers, Some(&keywords), assignors)?;

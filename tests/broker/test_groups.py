@@ -544,6 +544,17 @@ def test_an_assignor_that_fails_ends_the_membership(broker, partitioned):
             consumer.poll(WAIT_S)
 
 
+def test_an_assignor_of_ones_own_may_be_in_the_dict(broker, partitioned):
+    config = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": partitioned,
+        "partition.assignment.strategy": [Evens(), "range"],
+    }
+    with klamm.Consumer(config, topics=[partitioned]) as consumer, klamm.Admin(broker.bootstrap_servers) as admin:
+        poll_until([consumer], lambda: share_evenly([consumer], 4))
+        assert admin.describe_groups([partitioned])[partitioned].assignor == "evens"
+
+
 def test_leaving_a_subscription_lets_others_have_it(broker, partitioned, protocol):
     first = member(broker, partitioned, [partitioned], **protocol)
     second = member(broker, partitioned, [partitioned], **protocol)

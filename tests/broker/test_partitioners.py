@@ -116,6 +116,15 @@ def test_a_function_that_chooses_nonsense_is_told_so(broker, wide):
             producer.send(wide, b"v")
 
 
+def test_a_function_may_be_a_key_of_the_dict(style, broker, wide):
+    config = {"bootstrap.servers": broker.bootstrap_servers, "partitioner": lambda *_: 4}
+    with style.producer(config) as producer:
+        assert producer.send(wide, b"v", key=b"k").partition == 4
+    assert callable(config["partitioner"])
+    with style.producer(config, partitioner=lambda *_: 2) as producer:
+        assert producer.send(wide, b"v", key=b"k").partition == 2
+
+
 def test_an_event_loop_does_not_wait_for_the_number_of_partitions(broker, wide):
     producer = klamm.AsyncProducer(broker.bootstrap_servers, partitioner=lambda *_: 0)
     with pytest.raises(ConfigError, match="await send, or send_many, first"):
