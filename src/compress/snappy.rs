@@ -2,7 +2,7 @@
 //! write: 8 bytes of magic, version and lowest compatible version as int32, then blocks with an int32 length each.
 //! A bare block without framing is read too.
 
-use super::{DEFAULT_LIMIT, too_large};
+use super::too_large;
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
@@ -35,12 +35,12 @@ pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), St
     result
 }
 
-pub fn check_start(data: &[u8]) -> Result<(), String> {
+pub fn check_start(data: &[u8], limit: usize) -> Result<(), String> {
     match data.strip_prefix(&MAGIC) {
         Some(framed) if framed.len() < VERSION.len() => Err("stream header is cut off".to_owned()),
         Some(_) => Ok(()),
         None if data.is_empty() => Ok(()),
-        None => block(data, &mut Vec::new(), DEFAULT_LIMIT),
+        None => block(data, &mut Vec::new(), limit),
     }
 }
 

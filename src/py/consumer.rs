@@ -15,7 +15,7 @@ use super::record::{Record, Records};
 use super::taken::{Chunk, Handled, Taken};
 use super::tokens;
 use super::{arguments, assignors, config};
-use crate::client::{self, Assigned, Change, CommittedOffset, Role, Slice};
+use crate::client::{self, Assigned, CommittedOffset, Role, Slice};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -23,21 +23,21 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A partition as Python names it.
-type Place = (String, i32);
+pub(super) type Place = (String, i32);
 
 /// The core of a consumer.
 #[pyclass(subclass, frozen, generic, module = "klamm._klamm")]
 pub(super) struct ConsumerCore {
-    client: Arc<client::Consumer>,
+    pub(super) client: Arc<client::Consumer>,
     servers: String,
     /// Records of one poll, at most.
     most: usize,
     taken: Mutex<Taken>,
-    commits: Commits,
+    pub(super) commits: Commits,
     /// What wants to know of partitions that come and go.
-    listener: Mutex<Option<Py<PyAny>>>,
+    pub(super) listener: Mutex<Option<Py<PyAny>>>,
     /// Whether changes are followed by Python, which may have to await the listener.
-    defers: AtomicBool,
+    pub(super) defers: AtomicBool,
     /// Whether the client's thread may call Python, for an assignor.
     calls_python: bool,
 }
@@ -72,61 +72,13 @@ impl ConsumerCore {
 
     /// Each holder keeps it for a moment and never gives the interpreter away meanwhile.
     #[inline]
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    pub(super) fn taken(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn listener(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.listener.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|l| l.clone_ref(py))
-    }
-
-    /// Has a listener hear of changes; `defers`: from Python.
-    fn listen(&self, listener: Option<Py<PyAny>>, defers: bool) {
-        // What a listener does when it goes may come back here.
-        let before = std::mem::replace(&mut *self.listener.lock().unwrap_or_else(PoisonError::into_inner), listener);
-        self.defers.store(defers, Relaxed);
-        drop(before);
-    }
-
-    /// What the group changed, as the listener's method and partitions. The program is done with every record it got; what
-    /// it did not get of partitions that go is dropped.
-    fn next_change(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Place>)>> {
-        let mut taken = self.taken();
-        taken.finish(&self.client, Handled::All);
-        let Some(change) = self.client.take_change().map_err(|e| raise(py, &e))? else {
-            return Ok(None);
-        };
-        let (name, places) = match change {
-            Change::Assigned(places) => ("assigned", places),
-            Change::Revoked(places) => ("revoked", places),
-            Change::Lost(places) => ("lost", places),
-        };
-        for (topic, partition) in places.iter().filter(|_| name != "assigned") {
-            if let Some(offset) = taken.position(topic, *partition) {
-                self.client.rewind(topic, *partition, offset);
-            }
-            taken.forget(topic, *partition);
-        }
-        Ok(Some((name, places.into_iter().map(owned).collect())))
-    }
-
-    /// Follows the group, unless Python does, and tells of commits that are over.
-    fn follow(&self, py: Python<'_>) -> PyResult<()> {
-        if self.commits.is_due() {
-            self.commits.tell(py)?;
-        }
-        while self.client.has_change() && !self.defers.load(Relaxed) {
-            let Some((name, places)) = self.next_change(py)? else {
-                break;
-            };
-            let told = match self.listener(py) {
-                Some(listener) => tell(py, &listener, name, places),
-                None => Ok(()),
-            };
-            self.client.handled().map_err(|e| raise(py, &e))?;
-            told?;
-        }
-        Ok(())
+    /// Drops what was taken, after a new assignment.
+    fn leave(&self) {
+        *self.taken() = Taken::default();
     }
 
     /// An error for who would wait for ever.
@@ -652,44 +604,6 @@ impl ConsumerCore {
     }
 }
 
-impl ConsumerCore {
-    /// What comes before leaving the group: tells the listener, unless Python does, and commits what is finished. Says
-    /// whether a signal ended the wait for that, and what went wrong first.
-    fn give_up(&self, py: Python<'_>, end: Deadline, handled: Handled) -> (bool, PyResult<()>) {
-        self.taken().finish(&self.client, handled);
-        let told = if self.defers.load(Relaxed) { Ok(()) } else { self.tell_all_go(py) };
-        let commit = match self.client.commit_finished() {
-            Ok(Some(commit)) => commit,
-            Ok(None) => return (false, told),
-            Err(e) => return (false, told.and(Err(raise(py, &e)))),
-        };
-        match wait_for(py, end, |slice| commit.wait(slice)) {
-            Ok(_) => {
-                let committed = commit.result().map_err(|e| raise(py, &e));
-                (false, told.and(committed))
-            }
-            Err(signal) => (true, told.and(Err(signal))),
-        }
-    }
-
-    /// Tells the listener that the consumer's partitions go.
-    fn tell_all_go(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(listener) = self.listener(py) else {
-            return Ok(());
-        };
-        let places = self.client.assignment().map_err(|e| raise(py, &e))?;
-        if places.is_empty() {
-            return Ok(());
-        }
-        tell(py, &listener, "revoked", places.into_iter().map(owned).collect())
-    }
-
-    /// Drops what was taken, after a new assignment.
-    fn leave(&self) {
-        *self.taken() = Taken::default();
-    }
-}
-
 /// `for record in consumer`.
 #[pyclass(frozen, generic, module = "klamm._klamm")]
 pub(super) struct RecordIterator {
@@ -707,13 +621,7 @@ impl RecordIterator {
     }
 }
 
-/// Calls a listener's method with a set of partitions.
-fn tell(py: Python<'_>, listener: &Py<PyAny>, name: &str, places: Vec<Place>) -> PyResult<()> {
-    let named = py.import("klamm.rebalance")?.call_method1("partitions", (places,))?;
-    listener.call_method1(py, name, (named,)).map(drop)
-}
-
-fn owned((topic, partition): (Arc<str>, i32)) -> Place {
+pub(super) fn owned((topic, partition): (Arc<str>, i32)) -> Place {
     (topic.to_string(), partition)
 }
 

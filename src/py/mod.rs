@@ -25,6 +25,7 @@ mod parked;
 mod pending;
 mod producer;
 mod protocol;
+mod rebalance;
 mod record;
 mod scram;
 mod share_consumer;

@@ -45,7 +45,7 @@ impl Batch {
         match (self.header.magic, compression) {
             (2, Compression::None) => RecordSet::new(&self.header, body, None),
             (2, _) if self.header.count == 0 => {
-                let start = check_start(compression, &body);
+                let start = check_start(compression, &body, limit);
                 start.map_err(|e| Error::new(Reason::Compression(e.to_string()), HEADER_SIZE))?;
                 RecordSet::new(&self.header, Bytes::new(), None)
             }

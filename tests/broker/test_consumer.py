@@ -333,11 +333,11 @@ def test_a_consumer_of_nothing_gives_nothing(style, broker):
 def test_a_consumer_of_nothing_does_not_wait_for_ever(style, broker):
     with style.consumer(broker.bootstrap_servers) as consumer:
         for _ in range(2):
-            with pytest.raises(klamm.errors.ConfigError, match="neither topics nor partitions"):
+            with pytest.raises(ConfigError, match="neither topics nor partitions"):
                 next(iter(consumer))
-            with pytest.raises(klamm.errors.ConfigError, match="neither topics nor partitions"):
+            with pytest.raises(ConfigError, match="neither topics nor partitions"):
                 consumer.poll(timeout=None)
-            with pytest.raises(klamm.errors.ConfigError, match="neither topics nor partitions"):
+            with pytest.raises(ConfigError, match="neither topics nor partitions"):
                 next(iter(consumer.arrow()))
             consumer.subscribe([])
 

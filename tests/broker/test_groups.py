@@ -545,13 +545,9 @@ def test_an_assignor_that_fails_ends_the_membership(broker, partitioned):
 
 
 def test_an_assignor_of_ones_own_may_be_in_the_dict(broker, partitioned):
-    config = {
-        "bootstrap.servers": broker.bootstrap_servers,
-        "group.id": partitioned,
-        "partition.assignment.strategy": [Evens(), "range"],
-    }
-    with klamm.Consumer(config, topics=[partitioned]) as consumer, klamm.Admin(broker.bootstrap_servers) as admin:
-        poll_until([consumer], lambda: share_evenly([consumer], 4))
+    config = {"bootstrap.servers": broker.bootstrap_servers, "partition.assignment.strategy": [Evens(), "range"]}
+    with klamm.Admin(broker.bootstrap_servers) as admin, klamm.Consumer(config, partitioned, [partitioned]) as one:
+        poll_until([one], lambda: share_evenly([one], 4))
         assert admin.describe_groups([partitioned])[partitioned].assignor == "evens"
 
 

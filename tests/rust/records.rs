@@ -4,7 +4,7 @@
 use crate::vectors::{self, hex, int, text};
 use bytes::Bytes;
 use klamm::compress::{Codec, Compression, DEFAULT_LIMIT};
-use klamm::record::{BatchBuilder, Control, Header, MessageSetBuilder, Producer, RecordSet, batches};
+use klamm::record::{BatchBuilder, Control, HEADER_SIZE, Header, MessageSetBuilder, Producer, RecordSet, batches};
 use serde_json::{Value as Json, json};
 
 /// What a reader gets out of some bytes: the batches, in the form of the vectors, and what ended the walk.
@@ -217,6 +217,18 @@ fn write(batch: &Json, codec: Codec) -> Vec<u8> {
     }
     header.stamp(&mut data);
     data
+}
+
+#[test]
+fn a_batch_of_no_records_has_a_stream_that_begins_as_one() {
+    for (compression, is_read) in [(Compression::Gzip, true), (Compression::Lz4, true), (Compression::Zstd, false)] {
+        let sealed = BatchBuilder::with_capacity(0).seal(compression, Producer::NONE).unwrap().data;
+        assert_eq!(read(sealed.clone(), true).error, None);
+        let mut damaged = sealed.to_vec();
+        damaged[HEADER_SIZE] ^= 1;
+        Header::parse(&damaged).unwrap().unwrap().stamp(&mut damaged);
+        assert_eq!(read(damaged.into(), true).error.is_some(), is_read, "{compression:?}");
+    }
 }
 
 fn compression(batch: &Json) -> Compression {
