@@ -1,13 +1,14 @@
 //! `AdminCore`: what the two admin classes share. Answers are tuples, which `klamm.admin` makes dataclasses of.
 
 use super::error::{no_pickle, raise};
-use super::pending::{Origin, Pending, bounded};
+use super::pending::{Origin, Pending};
 use super::tokens;
 use super::{arguments, commits, config};
 use crate::client::{self, ConfigResource, Error, GroupMember, NewTopic, Role};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The core of an admin client.
 #[pyclass(subclass, frozen, module = "klamm._klamm")]
@@ -38,7 +39,7 @@ impl AdminCore {
         py: Python<'_>,
         topics: Vec<(String, i32, i16, Vec<(String, String)>)>,
         #[pyo3(from_py_with = arguments::validate_only)] validate_only: bool,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
         let new = |(name, partitions, replication_factor, configs)| NewTopic {
             name,
@@ -47,7 +48,7 @@ impl AdminCore {
             configs,
         };
         let topics = topics.into_iter().map(new).collect();
-        let pending = self.client.create_topics(topics, validate_only, timeout.map(|t| bounded(Some(t))));
+        let pending = self.client.create_topics(topics, validate_only, timeout);
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the new topics", self.origin(), pending, |py, ()| Ok(py.None())))
     }
@@ -59,9 +60,9 @@ impl AdminCore {
         py: Python<'_>,
         counts: Vec<(String, i32)>,
         #[pyo3(from_py_with = arguments::validate_only)] validate_only: bool,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending = self.client.create_partitions(counts, validate_only, timeout.map(|t| bounded(Some(t))));
+        let pending = self.client.create_partitions(counts, validate_only, timeout);
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the partitions", self.origin(), pending, |py, ()| Ok(py.None())))
     }
@@ -73,10 +74,10 @@ impl AdminCore {
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::kind)] kind: &str,
         #[pyo3(from_py_with = arguments::name)] name: &str,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
         let resource = ConfigResource::new(kind, name.to_owned()).map_err(|e| raise(py, &e))?;
-        let pending = self.client.describe_configs(resource, timeout.map(|t| bounded(Some(t))));
+        let pending = self.client.describe_configs(resource, timeout);
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("description of a configuration", self.origin(), pending, |py, configs| {
             let row = configs.into_iter().map(|c| (c.name, c.value, c.source, c.read_only, c.sensitive));
@@ -92,10 +93,9 @@ impl AdminCore {
         #[pyo3(from_py_with = arguments::name)] name: &str,
         changes: Vec<(String, Option<String>)>,
         #[pyo3(from_py_with = arguments::validate_only)] validate_only: bool,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
         let resource = ConfigResource::new(kind, name.to_owned()).map_err(|e| raise(py, &e))?;
-        let timeout = timeout.map(|t| bounded(Some(t)));
         let pending =
             self.client.alter_configs(resource, changes, validate_only, timeout).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the configuration", self.origin(), pending, |py, ()| Ok(py.None())))
@@ -106,10 +106,9 @@ impl AdminCore {
         &self,
         py: Python<'_>,
         topics: Vec<String>,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending =
-            self.client.delete_topics(topics, timeout.map(|t| bounded(Some(t)))).map_err(|e| raise(py, &e))?;
+        let pending = self.client.delete_topics(topics, timeout).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the topics", self.origin(), pending, |py, ()| Ok(py.None())))
     }
 
@@ -120,10 +119,10 @@ impl AdminCore {
         py: Python<'_>,
         wanted: Vec<(String, i32, i64)>,
         #[pyo3(from_py_with = arguments::limit)] limit: i32,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
         let wanted = wanted.into_iter().map(|(topic, partition, time)| (topic.into(), partition, time)).collect();
-        let pending = self.client.offsets_before(wanted, limit, timeout.map(|t| bounded(Some(t))));
+        let pending = self.client.offsets_before(wanted, limit, timeout);
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("offsets", self.origin(), pending, |py, found| Ok(PyList::new(py, found)?.into_any().unbind())))
     }
@@ -134,10 +133,10 @@ impl AdminCore {
         &self,
         py: Python<'_>,
         wanted: Vec<(String, i32, i64)>,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
         let wanted = wanted.into_iter().map(|(topic, partition, offset)| (topic.into(), partition, offset)).collect();
-        let pending = self.client.delete_records(wanted, timeout.map(|t| bounded(Some(t))));
+        let pending = self.client.delete_records(wanted, timeout);
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the records", self.origin(), pending, |py, starts| {
             Ok(PyList::new(py, starts)?.into_any().unbind())
@@ -150,10 +149,10 @@ impl AdminCore {
         &self,
         py: Python<'_>,
         topics: Option<Vec<String>>,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
         let asked = topics.is_some();
-        let pending = self.client.describe(topics, timeout.map(|t| bounded(Some(t)))).map_err(|e| raise(py, &e))?;
+        let pending = self.client.describe(topics, timeout).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the cluster", self.origin(), pending, move |py, cluster| {
             let brokers = cluster.brokers.values().map(|b| (b.id, b.host.as_str(), b.port, b.rack.as_deref()));
             let brokers = PyList::new(py, brokers.collect::<Vec<_>>())?;
@@ -182,9 +181,9 @@ impl AdminCore {
         py: Python<'_>,
         states: Vec<String>,
         types: Vec<String>,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending = self.client.list_groups(states, types, timeout.map(|t| bounded(Some(t))));
+        let pending = self.client.list_groups(states, types, timeout);
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("list of groups", self.origin(), pending, |py, groups| {
             let row = groups.into_iter().map(|g| (g.group, g.protocol_type, g.state, g.kind));
@@ -198,9 +197,9 @@ impl AdminCore {
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::group)] group: &str,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending = self.client.describe_group(group.to_owned(), timeout.map(|t| bounded(Some(t))));
+        let pending = self.client.describe_group(group.to_owned(), timeout);
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("description of a group", self.origin(), pending, |py, g| {
             let members: Vec<_> = g.members.iter().map(member).collect();
@@ -214,10 +213,9 @@ impl AdminCore {
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::group)] group: &str,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending =
-            self.client.delete_group(group.to_owned(), timeout.map(|t| bounded(Some(t)))).map_err(|e| raise(py, &e))?;
+        let pending = self.client.delete_group(group.to_owned(), timeout).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the group", self.origin(), pending, |py, ()| Ok(py.None())))
     }
 
@@ -227,9 +225,9 @@ impl AdminCore {
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::group)] group: &str,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending = self.client.group_offsets(group.to_owned(), timeout.map(|t| bounded(Some(t))));
+        let pending = self.client.group_offsets(group.to_owned(), timeout);
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("offsets of the group", self.origin(), pending, |py, offsets| {
             let each = offsets.iter().map(|o| ((&*o.topic, o.partition), o.offset));
@@ -244,10 +242,10 @@ impl AdminCore {
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::group)] group: &str,
         offsets: Vec<commits::Given>,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
         let offsets = offsets.into_iter().map(commits::offset).collect();
-        let pending = self.client.alter_group_offsets(group.to_owned(), offsets, timeout.map(|t| bounded(Some(t))));
+        let pending = self.client.alter_group_offsets(group.to_owned(), offsets, timeout);
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the offsets", self.origin(), pending, |py, ()| Ok(py.None())))
     }
@@ -258,10 +256,10 @@ impl AdminCore {
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::group)] group: &str,
         places: Vec<(String, i32)>,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
         let places = places.into_iter().map(|(topic, partition)| (topic.into(), partition)).collect();
-        let pending = self.client.delete_group_offsets(group.to_owned(), places, timeout.map(|t| bounded(Some(t))));
+        let pending = self.client.delete_group_offsets(group.to_owned(), places, timeout);
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the offsets", self.origin(), pending, |py, ()| Ok(py.None())))
     }
@@ -272,10 +270,9 @@ impl AdminCore {
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::group)] group: &str,
-        #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending =
-            self.client.group_lag(group.to_owned(), timeout.map(|t| bounded(Some(t)))).map_err(|e| raise(py, &e))?;
+        let pending = self.client.group_lag(group.to_owned(), timeout).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("lag of the group", self.origin(), pending, |py, lags| {
             let each = lags.iter().map(|((topic, partition), lag)| ((&**topic, *partition), *lag));
             Ok(PyList::new(py, each.collect::<Vec<_>>())?.into_any().unbind())

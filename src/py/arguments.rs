@@ -5,9 +5,11 @@
 
 use super::error::{argument, exception};
 use super::octets::of_datetime;
+use super::pending::bounded;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use std::time::Duration;
 
 macro_rules! text_arguments {
     ($($name:ident)*) => { $(
@@ -51,6 +53,11 @@ pub(super) fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
         Err(e) if e.is_instance_of::<PyOverflowError>(value.py()) => Ok(None), // longer than anybody waits
         Err(_) => Err(no_seconds(value)),
     }
+}
+
+/// The time that a call may take, or None for what the client's settings say.
+pub(super) fn time_limit(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
+    timeout(value).map(|seconds| seconds.map(|seconds| bounded(Some(seconds))))
 }
 
 #[cold]
