@@ -95,7 +95,8 @@ impl<T: Send> Consumer<T> {
     fn room(&self) -> (usize, usize) {
         let buffered: usize = self.partitions.values().map(|p| p.buffered).sum();
         let expected: usize = self.nodes.values().filter(|n| n.asked.is_some()).map(|n| n.expected).sum();
-        let free = self.config.prefetch_bytes.saturating_sub(buffered + self.leftover.bytes());
+        let bound = self.config.prefetch_bytes;
+        let free = bound.saturating_sub(buffered.saturating_add(self.leftover.bytes(bound)));
         (free, free.saturating_sub(expected))
     }
 
@@ -442,10 +443,15 @@ mod tests {
     #[test]
     fn what_is_kept_of_answers_leaves_no_room() {
         let mut consumer = reader();
-        let kept = Frame::new(consumer.config.prefetch_bytes, consumer.leftover.clone());
+        let answer = vec![0; consumer.config.prefetch_bytes];
+        let (kept, in_hand) = Frame::new(answer.into(), consumer.leftover.clone());
         assert!(!consumer.can_fetch(Time(40)) && consumer.next_fetch(Time(40)).is_none());
         drop(kept);
-        assert!(consumer.can_fetch(Time(40)) && consumer.next_fetch(Time(40)).is_some());
+        assert!(consumer.can_fetch(Time(40)));
+        assert_eq!(consumer.room().0, consumer.config.prefetch_bytes / 2, "what the program keeps leaves the half");
+        drop(in_hand);
+        assert_eq!(consumer.room().0, consumer.config.prefetch_bytes);
+        assert!(consumer.next_fetch(Time(40)).is_some());
     }
 
     #[test]

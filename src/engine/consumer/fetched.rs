@@ -117,9 +117,10 @@ impl FetchedAll {
 }
 
 /// Reads a whole answer. `leftover`: where its bytes count that stay in memory with those of other batches.
-pub fn read(asked: Vec<Asked>, checks: Checks, leftover: Leftover, reply: Reply) -> Result<FetchedAll, Error> {
+pub fn read(asked: Vec<Asked>, checks: Checks, leftover: Leftover, mut reply: Reply) -> Result<FetchedAll, Error> {
     let gives_whole_batches = reply.version >= WHOLE_BATCHES;
-    let frame = Frame::new(reply.body.len(), leftover);
+    let frame;
+    (frame, reply.body) = Frame::new(reply.body, leftover);
     let mut response: fetch::Response = reply.decode()?;
     response.error_code.check().map_err(|code| Error::refused(code, "fetch"))?;
     let mut places: HashMap<(&str, Uuid, i32), (usize, usize)> = HashMap::new();
