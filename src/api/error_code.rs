@@ -3,7 +3,7 @@
 //! The type is open: a code this table does not know survives as its number. The table is that of Kafka 4.4;
 //! `retriable` and `refresh` are what the Java client's exceptions of the same code are.
 
-use crate::wire::{Error, Reader, Reflect, Shape, Wire, Writer};
+use crate::wire::{Error, Look, Reader, Reflect, Wire, Writer};
 use std::fmt;
 
 /// An error code from the wire; 0 is none.
@@ -239,8 +239,8 @@ impl Wire for ErrorCode {
 }
 
 impl Reflect for ErrorCode {
-    fn shape(&mut self) -> Shape<'_> {
-        self.0.shape()
+    fn shape(&mut self, look: &mut Look<'_>) {
+        self.0.shape(look);
     }
 }
 

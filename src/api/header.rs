@@ -6,7 +6,7 @@
 //! broker speaks, and ControlledShutdown v0 is older than the client id, so its request has header 0.
 
 use super::{Info, api_versions, controlled_shutdown};
-use crate::wire::{Error, Reader, Reason, Reflect, Shape, Wire, Writer};
+use crate::wire::{Error, Look, Reader, Reason, Reflect, Wire, Writer};
 
 message! {
     /// What a broker reads before a request body.
@@ -49,8 +49,8 @@ impl Wire for ClientId {
 }
 
 impl Reflect for ClientId {
-    fn shape(&mut self) -> Shape<'_> {
-        self.0.shape()
+    fn shape(&mut self, look: &mut Look<'_>) {
+        self.0.shape(look);
     }
 }
 

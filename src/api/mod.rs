@@ -10,7 +10,7 @@ mod releases;
 pub use error_code::ErrorCode;
 pub use releases::Release;
 
-use crate::wire::{self, Error, Reader, Reason, Reflect, Struct, Type, Value, Walk, Wire, Writer};
+use crate::wire::{self, Error, Reader, Reason, Shape, Struct, Type, Value, Walk, Wire, Writer};
 use bytes::Bytes;
 
 /// What is known of an API without looking at a message.
@@ -150,7 +150,7 @@ impl Door {
         let mut message = self.message();
         let read = message.read(&mut r).and_then(|()| r.finish());
         read.map_err(|e| e.of(info.name, kind, version))?;
-        Ok((wire::take_value(&mut message.shape(), version), r.unknown_tags()))
+        Ok((wire::take_value(&mut Shape::Struct(&mut message), version), r.unknown_tags()))
     }
 
     /// The bytes of a body; fields left out take their defaults.
@@ -159,7 +159,7 @@ impl Door {
         info.check(kind, version)?;
         let mut w = Writer::new(version, info.is_flexible(version));
         let mut message = self.message();
-        let set = wire::set_value(message.shape(), value, version);
+        let set = wire::set_value(Shape::Struct(&mut message), value, version);
         let written = set.and_then(|()| {
             message.put(&mut w);
             w.finish()
@@ -169,7 +169,7 @@ impl Door {
 
     /// What the message is made of in all its versions: a [`Type::Struct`].
     pub fn describe(&self) -> Type {
-        wire::describe(self.message().shape())
+        wire::describe(Shape::Struct(&mut self.message()))
     }
 }
 

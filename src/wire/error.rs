@@ -3,6 +3,7 @@
 //! An error is one pointer, built out of line, so that the success path pays nothing for it. The path is
 //! collected while the error travels up: the innermost field first.
 
+use super::reflect::split_field;
 use std::fmt;
 
 /// One step from a message to the field that is wrong.
@@ -136,11 +137,11 @@ impl Error {
         self.within(Step::Field(name))
     }
 
-    /// The same error, out of the nth of some fields, whose names each have a comma behind them.
+    /// The same error, out of the nth field of a struct that is declared so.
     #[cold]
     #[inline(never)]
-    pub fn in_one_of(self, names: &'static str, n: usize) -> Self {
-        self.in_field(names.split(',').nth(n).unwrap_or_default())
+    pub fn in_one_of(self, declared: &'static str, n: usize) -> Self {
+        self.in_field(declared.split(';').nth(n + 1).map_or("", |field| split_field(field).0))
     }
 
     /// A field that is null in a version that allows none; `offset` is where it starts.

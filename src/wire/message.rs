@@ -32,9 +32,9 @@ macro_rules! message {
         }
 
         impl $name {
-            const NAMES: &str = concat!($(stringify!($f), ","),*);
-            const WHEN: &[$crate::wire::When] = &[$( $crate::when!([$($($when)*)?]) ),*];
-            const HAS_TAGS: bool = $crate::wire::When::any_tag(Self::WHEN);
+            // As text, names and versions are a pointer for the whole struct. Tables of them are three times as large.
+            const DECLARED: &str = concat!(stringify!($name), ";", $(stringify!($f $([$($when)*])?), ";"),*);
+            const HAS_TAGS: bool = false $(|| $crate::is_tagged!([$($($when)*)?]))*;
         }
 
         impl $crate::wire::Wire for $name {
@@ -74,7 +74,7 @@ macro_rules! message {
                     Ok(())
                 };
                 if let Err(e) = untagged(r) {
-                    return Err($crate::wire::Error::in_one_of(e, Self::NAMES, at));
+                    return Err($crate::wire::Error::in_one_of(e, Self::DECLARED, at));
                 }
                 if !Self::HAS_TAGS {
                     return r.no_tags();
@@ -86,7 +86,7 @@ macro_rules! message {
                             self.$f = $crate::or_default!($($default)?);
                             return match $crate::wire::Wire::read(&mut self.$f, r) {
                                 Ok(()) => Ok(true),
-                                Err(e) => Err(e.in_one_of(Self::NAMES, At::$f as usize)),
+                                Err(e) => Err(e.in_one_of(Self::DECLARED, At::$f as usize)),
                             };
                         }); )*
                     Ok(false)
@@ -96,7 +96,7 @@ macro_rules! message {
 
         impl $crate::wire::Struct for $name {
             fn fields(&mut self, walk: &mut $crate::wire::Walk<'_>) {
-                walk.begin(stringify!($name), Self::NAMES, Self::WHEN);
+                walk.begin(Self::DECLARED);
                 $( $crate::show!(walk, [$($($when)*)?], self.$f, {
                     let default: $t = $crate::or_default!($($default)?);
                     self.$f == default
@@ -137,16 +137,19 @@ macro_rules! on_tag {
     ($version:expr, $other:tt, $tag:ident => $body:expr) => {};
 }
 
-/// A field's versions and tag, as a constant.
+/// Whether a field is tagged.
 #[macro_export]
 #[doc(hidden)]
-macro_rules! when {
-    ([]) => { $crate::wire::When::ALWAYS };
-    ([tag $t:literal]) => { $crate::wire::When::ALWAYS.tag($t) };
-    ([null $from:literal ..]) => { $crate::wire::When::ALWAYS.null($from, i16::MAX) };
-    ([null $from:literal ..= $until:literal]) => { $crate::wire::When::ALWAYS.null($from, $until) };
-    ([$first:literal .. $(, $($rest:tt)*)?]) => { $crate::when!([$($($rest)*)?]).within($first, i16::MAX) };
-    ([$first:literal ..= $last:literal $(, $($rest:tt)*)?]) => { $crate::when!([$($($rest)*)?]).within($first, $last) };
+macro_rules! is_tagged {
+    ([tag $t:literal]) => {
+        true
+    };
+    ([$range:expr, tag $t:literal]) => {
+        true
+    };
+    ($other:tt) => {
+        false
+    };
 }
 
 /// Shows a field to a walk; of a tagged one, whether it holds its default.
@@ -154,7 +157,10 @@ macro_rules! when {
 #[doc(hidden)]
 macro_rules! show {
     ($walk:expr, [$range:expr, tag $t:literal], $field:expr, $is_default:expr) => {
-        $walk.see($is_default, $crate::wire::Reflect::shape(&mut $field))
+        {
+            let is_default = $is_default;
+            $crate::wire::Reflect::shape(&mut $field, &mut |shape| $walk.see(is_default, shape))
+        }
     };
     ($walk:expr, [tag $t:literal], $field:expr, $is_default:expr) => {
         $crate::show!($walk, [0.., tag $t], $field, $is_default)

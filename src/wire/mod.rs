@@ -22,7 +22,7 @@ mod writer;
 pub use error::{Error, Reason, Step};
 pub use reader::{Reader, memory_limit};
 pub use reflect::{
-    Array, Field, Grow, Nullable, Reflect, Shape, Struct, Type, Walk, When, describe, set_value, take_value,
+    Array, Field, Grow, Look, Nullable, Reflect, Shape, Struct, Type, Walk, When, describe, set_value, take_value,
 };
 pub use uuid::Uuid;
 pub use value::Value;
@@ -53,7 +53,7 @@ pub trait Wire {
         let Some(n) = count(r)? else {
             return Ok(false);
         };
-        read_items(items, n, size_of::<Self>(), r).map(|()| true)
+        read_items(&mut &mut *items, n, size_of::<Self>(), r).map(|()| true)
     }
 }
 
@@ -224,7 +224,8 @@ trait Items {
     fn read_one(&mut self, r: &mut Reader) -> Result<(), Error>;
 }
 
-impl<T: Wire + Default> Items for Vec<T> {
+// Of a reference: what is behind it is not dropped with it, so that no function for that has to be at hand.
+impl<T: Wire + Default> Items for &mut Vec<T> {
     fn reserve(&mut self, more: usize) {
         self.reserve_exact(more);
     }
@@ -282,7 +283,7 @@ fn read_numbers(items: &mut Vec<i32>, r: &mut Reader) -> Result<bool, Error> {
             Ok(true)
         }
         // Says which one is not there.
-        None => read_items(items, n, size_of::<i32>(), r).map(|()| true),
+        None => read_items(&mut &mut *items, n, size_of::<i32>(), r).map(|()| true),
     }
 }
 

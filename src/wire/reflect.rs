@@ -8,7 +8,7 @@ use super::{Error, Reason, Step, Uuid, Value, camel_case};
 use bytes::Bytes;
 use std::mem::take;
 
-/// The versions of a field, and its tag. Without a pointer, so that a table of them is nothing but its bytes.
+/// The versions of a field, and its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct When {
     /// The first version that has the field.
@@ -24,35 +24,40 @@ pub struct When {
 }
 
 impl When {
-    #[doc(hidden)]
-    pub const ALWAYS: Self = Self { first: 0, last: i16::MAX, null_from: 0, null_until: i16::MAX, tag: None };
+    const ALWAYS: Self = Self { first: 0, last: i16::MAX, null_from: 0, null_until: i16::MAX, tag: None };
 
-    #[doc(hidden)]
-    pub const fn within(self, first: i16, last: i16) -> Self {
-        Self { first, last, ..self }
-    }
-    #[doc(hidden)]
-    pub const fn null(self, null_from: i16, null_until: i16) -> Self {
-        Self { null_from, null_until, ..self }
-    }
-    #[doc(hidden)]
-    pub const fn tag(self, tag: u16) -> Self {
-        Self { tag: Some(tag), ..self }
-    }
-
-    #[doc(hidden)]
-    pub const fn any_tag(all: &[Self]) -> bool {
-        match all {
-            [Self { tag: Some(_), .. }, ..] => true,
-            [_, rest @ ..] => Self::any_tag(rest),
-            [] => false,
+    /// What the brackets of a declaration say: `0..=7`, `1.., null 2..` or `12.., tag 0`.
+    fn parse(declared: &str) -> Self {
+        let mut when = Self::ALWAYS;
+        for part in declared.split(',').map(str::trim) {
+            if let Some(tag) = part.strip_prefix("tag ") {
+                when.tag = tag.parse().ok();
+            } else if let Some(versions) = part.strip_prefix("null ") {
+                (when.null_from, when.null_until) = range(versions);
+            } else {
+                (when.first, when.last) = range(part);
+            }
         }
+        when
     }
 
     /// Whether a version has the field.
     pub fn has(&self, version: i16) -> bool {
         (self.first..=self.last).contains(&version)
     }
+}
+
+/// The first and the last version of `3..` or `3..=5`.
+fn range(versions: &str) -> (i16, i16) {
+    let (first, last) = versions.split_once("..").unwrap_or(("", ""));
+    let last = last.trim_start_matches('=').trim();
+    (first.trim().parse().unwrap_or(0), last.parse().unwrap_or(i16::MAX))
+}
+
+/// The name of a declared field, and what stands in brackets behind it.
+pub(super) fn split_field(declared: &'static str) -> (&'static str, &'static str) {
+    let (name, when) = declared.split_once('[').unwrap_or((declared, ""));
+    (name.trim_end(), when.trim_end_matches(']'))
 }
 
 /// What a field holds.
@@ -106,14 +111,17 @@ pub struct Field {
     pub default: Option<Value>,
 }
 
+/// Sees a thing.
+pub type Look<'a> = dyn FnMut(Shape<'_>) + 'a;
+
 /// What has a form by name.
 pub trait Reflect {
-    /// This, as one of the few things that Kafka's types come down to.
-    fn shape(&mut self) -> Shape<'_>;
+    /// Shows this, as one of the few things that Kafka's types come down to.
+    fn shape(&mut self, look: &mut Look<'_>);
 
     /// Shows this to a walk.
     fn show(&mut self, walk: &mut Walk<'_>) {
-        walk.see(false, self.shape());
+        self.shape(&mut |shape| walk.see(false, shape));
     }
 }
 
@@ -142,13 +150,16 @@ pub trait Struct {
     fn fields(&mut self, walk: &mut Walk<'_>);
 }
 
+// Lists, what may be null and structs are shown as references to references: what is behind one is not dropped with it, and
+// a table of functions has to name those that drop.
+
 /// A list that grows by an element that holds its default.
 pub trait Grow {
     /// Adds the element.
     fn grow(&mut self);
 }
 
-impl<T: Default> Grow for Vec<T> {
+impl<T: Default> Grow for &mut Vec<T> {
     #[inline(never)]
     fn grow(&mut self) {
         // Not `push`, which makes the element before the room, and would have to drop it if there is none.
@@ -158,40 +169,48 @@ impl<T: Default> Grow for Vec<T> {
 
 /// A list of anything.
 pub trait Array: Grow {
-    /// An element.
-    fn item(&mut self, i: usize) -> Option<Shape<'_>>;
+    /// Shows an element, if it is there.
+    fn item(&mut self, i: usize, look: &mut Look<'_>);
 }
 
 /// Anything or null.
 pub trait Nullable {
     /// Puts a default there, or null.
-    fn put(&mut self, null: bool) -> Option<Shape<'_>>;
-    /// What is there.
-    fn item(&mut self) -> Option<Shape<'_>>;
+    fn put(&mut self, null: bool);
+    /// Shows what is there, if it is not null.
+    fn item(&mut self, look: &mut Look<'_>);
 }
+
+/// Sees a field: its name, its versions, whether it is tagged and holds its default, and itself.
+type See<'a> = dyn FnMut(&'static str, &When, bool, Shape<'_>) + 'a;
 
 /// A walk over the fields of a struct.
 pub struct Walk<'a> {
+    /// How what is left of the struct is declared.
+    declared: &'static str,
     name: &'static str,
-    names: &'static str,
-    when: &'static [When],
-    see: &'a mut dyn FnMut(&'static str, &'static When, bool, Shape<'_>),
+    see: &'a mut See<'a>,
 }
 
 impl Walk<'_> {
-    /// Begins with a struct of this name, with fields of these names (a comma behind each) and versions.
+    /// Begins with a struct that is declared so: its name and its fields, as `message!` has them, a semicolon behind each.
     #[inline(never)]
-    pub fn begin(&mut self, name: &'static str, names: &'static str, when: &'static [When]) {
-        (self.name, self.names, self.when) = (name, names, when);
+    pub fn begin(&mut self, declared: &'static str) {
+        self.declared = declared;
+        self.name = self.next();
+    }
+
+    fn next(&mut self) -> &'static str {
+        let (next, rest) = self.declared.split_once(';').unwrap_or_default();
+        self.declared = rest;
+        next
     }
 
     /// Shows the next field, and whether it is tagged and holds its default.
     #[inline(never)]
     pub fn see(&mut self, is_default: bool, shape: Shape<'_>) {
-        if let (Some((name, names)), Some((when, more))) = (self.names.split_once(','), self.when.split_first()) {
-            (self.names, self.when) = (names, more);
-            (self.see)(name, when, is_default, shape);
-        }
+        let (name, when) = split_field(self.next());
+        (self.see)(name, &When::parse(when), is_default, shape);
     }
 
     // Out of line, because every eighth field is one.
@@ -201,10 +220,9 @@ impl Walk<'_> {
     }
 }
 
-/// Shows every field of a struct: name, versions, whether it is tagged and holds its default, and itself. Gives the
-/// name of the struct.
-fn walk(over: &mut dyn Struct, see: &mut dyn FnMut(&'static str, &'static When, bool, Shape<'_>)) -> &'static str {
-    let mut walk = Walk { name: "", names: "", when: &[], see };
+/// Shows every field of a struct. Gives the name of the struct.
+fn walk<'a>(over: &mut dyn Struct, see: &'a mut See<'a>) -> &'static str {
+    let mut walk = Walk { declared: "", name: "", see };
     over.fields(&mut walk);
     walk.name
 }
@@ -225,12 +243,20 @@ pub fn take_value(from: &mut Shape<'_>, version: i16) -> Value {
         Shape::Uuid(v) => Value::Uuid(**v),
         Shape::Array(items) => {
             let mut list = Vec::new();
-            while let Some(mut item) = items.item(list.len()) {
-                list.push(take_value(&mut item, version));
+            loop {
+                let mut value = None;
+                items.item(list.len(), &mut |mut item| value = Some(take_value(&mut item, version)));
+                match value {
+                    Some(value) => list.push(value),
+                    None => break Value::List(list),
+                }
             }
-            Value::List(list)
         }
-        Shape::Nullable(of) => of.item().map_or(Value::Null, |mut item| take_value(&mut item, version)),
+        Shape::Nullable(of) => {
+            let mut value = Value::Null;
+            of.item(&mut |mut item| value = take_value(&mut item, version));
+            value
+        }
         Shape::Struct(of) => {
             let mut fields = Vec::new();
             walk(*of, &mut |name, when, is_default, mut shape| {
@@ -265,20 +291,28 @@ pub fn set_value(into: Shape<'_>, value: Value, version: i16) -> Result<(), Erro
         (Shape::Array(slot), Value::List(items)) => {
             for (i, item) in items.into_iter().enumerate() {
                 slot.grow();
-                if let Some(slot) = slot.item(i) {
-                    set_value(slot, item, version).map_err(|e| e.within(Step::Index(i)))?;
-                }
+                let mut given = Some(item);
+                let mut set = Ok(());
+                slot.item(i, &mut |slot| set = set_once(slot, &mut given, version));
+                set.map_err(|e| e.within(Step::Index(i)))?;
             }
         }
         (Shape::Nullable(slot), value) => {
-            if let Some(slot) = slot.put(value == Value::Null) {
-                set_value(slot, value, version)?;
-            }
+            slot.put(value == Value::Null);
+            let mut given = Some(value);
+            let mut set = Ok(());
+            slot.item(&mut |slot| set = set_once(slot, &mut given, version));
+            set?;
         }
         (Shape::Struct(of), Value::Struct(fields)) => set_fields(of, fields, version)?,
         (into, value) => return Err(wrong(into.wanted(), value.kind().to_owned())),
     }
     Ok(())
+}
+
+/// Puts a value into what is shown to a function, which might be called again.
+fn set_once(into: Shape<'_>, value: &mut Option<Value>, version: i16) -> Result<(), Error> {
+    value.take().map_or(Ok(()), |value| set_value(into, value, version))
 }
 
 fn set_int<T: TryFrom<i64>>(slot: &mut T, v: i64, wanted: &'static str) -> Result<(), Error> {
@@ -319,9 +353,16 @@ pub fn describe(of: Shape<'_>) -> Type {
         Shape::Uuid(_) => Type::Uuid,
         Shape::Array(of) => {
             of.grow();
-            Type::Array(Box::new(of.item(0).map_or(Type::Bool, describe)))
+            let mut item = Type::Bool;
+            of.item(0, &mut |shape| item = describe(shape));
+            Type::Array(Box::new(item))
         }
-        Shape::Nullable(of) => Type::Nullable(Box::new(of.put(false).map_or(Type::Bool, describe))),
+        Shape::Nullable(of) => {
+            of.put(false);
+            let mut item = Type::Bool;
+            of.item(&mut |shape| item = describe(shape));
+            Type::Nullable(Box::new(item))
+        }
         Shape::Struct(of) => {
             let mut fields = Vec::new();
             let name = walk(of, &mut |name, when, _, mut shape| {
@@ -380,13 +421,13 @@ impl Shape<'_> {
 macro_rules! shapes {
     ($($t:ty: $shape:ident)*) => { $(
         impl Reflect for $t {
-            fn shape(&mut self) -> Shape<'_> {
-                Shape::$shape(self)
+            fn shape(&mut self, look: &mut Look<'_>) {
+                look(Shape::$shape(self));
             }
             // Out of line, because most fields are one of these.
             #[inline(never)]
             fn show(&mut self, walk: &mut Walk<'_>) {
-                walk.see(false, self.shape());
+                walk.see(false, Shape::$shape(self));
             }
         }
     )* };
@@ -394,43 +435,52 @@ macro_rules! shapes {
 shapes!(bool: Bool i8: Int8 i16: Int16 u16: Uint16 i32: Int32 u32: Uint32 i64: Int64 f64: Float64 String: String
     Bytes: Bytes Uuid: Uuid);
 
+impl<T: Struct> Struct for &mut T {
+    fn fields(&mut self, walk: &mut Walk<'_>) {
+        (**self).fields(walk);
+    }
+}
+
 impl<T: Struct> Reflect for T {
-    fn shape(&mut self) -> Shape<'_> {
-        Shape::Struct(self)
+    fn shape(&mut self, look: &mut Look<'_>) {
+        look(Shape::Struct(&mut &mut *self));
     }
 }
 
 impl<T: Reflect + Default> Reflect for Vec<T> {
-    fn shape(&mut self) -> Shape<'_> {
-        Shape::Array(self)
+    fn shape(&mut self, look: &mut Look<'_>) {
+        look(Shape::Array(&mut &mut *self));
     }
     fn show(&mut self, walk: &mut Walk<'_>) {
-        walk.see_list(self);
+        walk.see_list(&mut &mut *self);
     }
 }
 
 impl<T: Reflect + Default> Reflect for Option<T> {
-    fn shape(&mut self) -> Shape<'_> {
-        Shape::Nullable(self)
+    fn shape(&mut self, look: &mut Look<'_>) {
+        look(Shape::Nullable(&mut &mut *self));
     }
     #[inline(never)]
     fn show(&mut self, walk: &mut Walk<'_>) {
-        walk.see(false, self.shape());
+        walk.see(false, Shape::Nullable(&mut &mut *self));
     }
 }
 
-impl<T: Reflect + Default> Array for Vec<T> {
-    fn item(&mut self, i: usize) -> Option<Shape<'_>> {
-        self.get_mut(i).map(T::shape)
+impl<T: Reflect + Default> Array for &mut Vec<T> {
+    fn item(&mut self, i: usize, look: &mut Look<'_>) {
+        if let Some(item) = self.get_mut(i) {
+            item.shape(look);
+        }
     }
 }
 
-impl<T: Reflect + Default> Nullable for Option<T> {
-    fn put(&mut self, null: bool) -> Option<Shape<'_>> {
-        *self = (!null).then(T::default);
-        self.as_mut().map(T::shape)
+impl<T: Reflect + Default> Nullable for &mut Option<T> {
+    fn put(&mut self, null: bool) {
+        **self = (!null).then(T::default);
     }
-    fn item(&mut self) -> Option<Shape<'_>> {
-        self.as_mut().map(T::shape)
+    fn item(&mut self, look: &mut Look<'_>) {
+        if let Some(item) = &mut **self {
+            item.shape(look);
+        }
     }
 }
