@@ -11,7 +11,7 @@
 //! * [`engine`]: state machines without sockets, threads, locks or clocks.
 //! * [`net`]: sockets and wake-ups, without Kafka.
 //! * [`client`]: the two together: producer, consumer, admin.
-//! * [`broker`]: the embedded dev broker; it shares the codec with the client and nothing else.
+//! * `broker` (feature `broker`): the embedded dev broker; it shares the codec with the client and nothing else.
 //! * `arrow` (feature `arrow`): record batches as Arrow columns, and back.
 //! * `py` (feature `python`): the extension module; it converts, waits and raises.
 
@@ -20,6 +20,7 @@ pub mod wire;
 pub mod api;
 #[cfg(feature = "arrow")]
 pub mod arrow;
+#[cfg(feature = "broker")]
 pub mod broker;
 pub mod client;
 pub mod compress;

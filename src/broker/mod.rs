@@ -20,7 +20,6 @@
 //! clients have to find leaders as in a real cluster.
 
 mod authorizer;
-#[cfg(feature = "tls")]
 mod certificates;
 mod cleaner;
 mod cluster;
@@ -50,7 +49,6 @@ mod version;
 
 pub use crate::net::tls::Server as TlsServer;
 pub use authorizer::Acls;
-#[cfg(feature = "tls")]
 pub use certificates::{Authority, Certificate};
 pub use cluster::{Cluster, Connection, Output};
 pub use control::Control;

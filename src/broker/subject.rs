@@ -120,7 +120,7 @@ fn escaped(value: &str) -> String {
     out
 }
 
-#[cfg(all(test, feature = "tls"))]
+#[cfg(test)]
 mod tests {
     use rcgen::{CertificateParams, DnType, KeyPair};
 

@@ -12,7 +12,6 @@ mod arrow;
 mod assignors;
 mod batches;
 mod broker;
-#[cfg(feature = "tls")]
 mod certificates;
 mod commits;
 mod config;
@@ -49,7 +48,6 @@ mod _klamm {
     use super::batches::{crc32c, decode_records, encode_batch};
     #[pymodule_export]
     use super::broker::DevBrokerCore;
-    #[cfg(feature = "tls")]
     #[pymodule_export]
     use super::certificates::CertificateAuthority;
     #[pymodule_export]
