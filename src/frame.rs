@@ -9,6 +9,9 @@ use std::fmt;
 /// Frames larger than this are refused unless configured otherwise, bytes: Kafka's own `socket.request.max.bytes`.
 pub const DEFAULT_MAX_FRAME: usize = 100 << 20;
 
+/// Frames from this size on have memory of their own. Frames that share some keep all of it as long as one of them lives.
+const LARGE: usize = 64 << 10;
+
 /// A length that no peer speaking Kafka sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadLength {
@@ -74,7 +77,13 @@ impl Frames {
         if self.buf.len() < 4 + length {
             return Ok(None);
         }
-        let mut frame = self.buf.split_to(4 + length).freeze();
+        let mut frame = if length < LARGE {
+            self.buf.split_to(4 + length).freeze()
+        } else {
+            let behind = BytesMut::from(self.buf.get(4 + length..).unwrap_or_default());
+            self.buf.truncate(4 + length);
+            std::mem::replace(&mut self.buf, behind).freeze()
+        };
         Ok(Some(frame.split_off(4)))
     }
 }
@@ -97,6 +106,17 @@ mod tests {
             }
             assert_eq!(out, [b"abc".to_vec(), Vec::new(), b"d".to_vec()]);
         }
+    }
+
+    #[test]
+    fn a_large_frame_shares_its_memory_with_none() {
+        let wire = |length: usize, byte| [&(length as u32).to_be_bytes()[..], &vec![byte; length]].concat();
+        let mut frames = Frames::new(LARGE);
+        frames.buffer().reserve(4 * LARGE);
+        frames.buffer().extend_from_slice(&[wire(LARGE, 1), wire(2, 2)].concat());
+        let found: Vec<_> = std::iter::from_fn(|| frames.next_frame().unwrap()).collect();
+        assert_eq!(found.iter().map(|f| (f.len(), f[0])).collect::<Vec<_>>(), [(LARGE, 1), (2, 2)]);
+        assert!(found[0].is_unique() && frames.buffer().is_empty());
     }
 
     #[test]
