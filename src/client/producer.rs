@@ -527,6 +527,11 @@ impl Producer {
         self.shared.unreachable()
     }
 
+    /// Why records that are to be sent again were not taken, if there are any.
+    pub fn last_refusal(&self) -> Option<Error> {
+        self.shared.role().producer.last_refusal().cloned()
+    }
+
     /// An error if the client is closed or was made before a fork.
     pub fn check(&self) -> Result<(), Error> {
         self.shared.check()

@@ -85,12 +85,19 @@ impl ProducerCore {
 
     #[cold]
     fn no_room(&self, py: Python<'_>) -> PyErr {
-        let seconds = self.client.max_block().as_secs_f64();
-        let message = match self.client.last_network_error() {
-            Some(e) => format!("no room in the buffer within {seconds} s; the network said last: {}", e.message()),
-            None => format!("no room in the buffer within {seconds} s"),
+        let message = format!("no room in the buffer within {} s", self.client.max_block().as_secs_f64());
+        let (message, hint) = match (self.client.last_network_error(), self.client.last_refusal()) {
+            (Some(e), _) => {
+                (format!("{message}; the network said last: {}", e.message()), "look whether the brokers run")
+            }
+            (None, Some(e)) => (
+                format!("{message}; a broker said last: {}", e.message()),
+                "records are sent again until it takes them",
+            ),
+            (None, None) => {
+                (message, "records come in faster than brokers take them: raise max_block_ms or buffer_memory")
+            }
         };
-        let hint = "records come in faster than brokers take them: raise max_block_ms or buffer_memory";
         let error = Error::new(ErrorKind::Timeout, message).with_hint(hint);
         self.client.fail_transaction(&error);
         raise(py, &error)

@@ -151,6 +151,17 @@ def test_a_full_buffer_that_nobody_empties_is_a_timeout(style):
         producer.close(timeout=0)
 
 
+def test_a_full_buffer_says_what_keeps_it_full(style):
+    with DevBroker() as broker:
+        producer = style.producer(broker.bootstrap_servers, buffer_memory=5_000, max_block_ms=300)
+        producer.send("t", b"the topic is known")
+        broker.fault("Produce", "error", error="NOT_ENOUGH_REPLICAS", times=None)
+        with pytest.raises(KafkaTimeoutError, match=r"within 0\.3 s; a broker said last: .*NOT_ENOUGH_REPLICAS"):
+            producer.send_many("t", [b"x" * 1_000] * 10)
+        broker.clear_faults()
+        producer.close()
+
+
 def test_a_burst_fills_the_buffer_although_the_network_takes_nothing(style):
     with DevBroker() as broker:
         producer = style.producer(broker.bootstrap_servers, buffer_memory=64 << 20)

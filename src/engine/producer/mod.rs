@@ -233,6 +233,12 @@ impl<D> Producer<D> {
         !self.pressure
     }
 
+    /// Why a batch that is to be sent again was not taken, if there is one.
+    pub fn last_refusal(&self) -> Option<&Error> {
+        let partitions = self.topics.iter().flat_map(|t| &t.partitions);
+        partitions.flat_map(|p| &p.queue).find_map(|batch| batch.error.as_ref())
+    }
+
     /// Whether a call that brings many records is to pause until [`Producer::is_paced`] says otherwise.
     pub fn is_ahead(&mut self) -> bool {
         self.pace.is_ahead(self.memory)
