@@ -197,7 +197,12 @@ def report_size() -> list[Row]:
     cores = os.cpu_count()
     return [
         Row("code a program grows by", f"{added:.2f} MB", "95 APIs, both directions, all record formats", "0.8 MB"),
-        Row("clean release build", f"{measured['build']:.0f} s", f"{cores} cores, without Python and the dev broker", "60 s"),
+        Row(
+            "clean release build",
+            f"{measured['build']:.0f} s",
+            f"{cores} cores, without Python and the dev broker",
+            "60 s",
+        ),
     ]
 
 
