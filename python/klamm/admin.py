@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from klamm._klamm import AdminCore
 from klamm.arguments import INT16, INT32, names, pairs, place, places, text, whole
-from klamm.errors import ArgumentError
+from klamm.errors import ArgumentError, KafkaError
 from klamm.record import TopicPartition, committable, timed
 
 if TYPE_CHECKING:
@@ -259,8 +259,14 @@ class Admin(AdminCore):
         return {group: _group(each.result()) for group, each in pending.items()}
 
     def delete_groups(self, groups: Iterable[str], timeout: float | None = None) -> None:
-        """Delete groups and all they committed. They must have no members."""
-        for each in [self._delete_group(group, timeout) for group in names("groups", groups)]:
+        """Delete groups and all they committed. They must have no members.
+
+        Each is deleted that can be; the error is that of the first which cannot.
+        """
+        pending = [self._delete_group(group, timeout) for group in names("groups", groups)]
+        for each in pending:
+            each.exception()
+        for each in pending:
             each.result()
 
     def group_offsets(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int]:
@@ -371,9 +377,16 @@ class AsyncAdmin(AdminCore):
         return {group: _group(await each) for group, each in pending.items()}
 
     async def delete_groups(self, groups: Iterable[str], timeout: float | None = None) -> None:
-        """Delete groups and all they committed. They must have no members."""
-        for each in [self._delete_group(group, timeout) for group in names("groups", groups)]:
-            await each
+        """Delete groups and all they committed, as `Admin.delete_groups`."""
+        pending = [self._delete_group(group, timeout) for group in names("groups", groups)]
+        errors = []
+        for each in pending:
+            try:
+                await each
+            except KafkaError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     async def group_offsets(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int]:
         """Return all offsets a group committed: of the next record to read."""

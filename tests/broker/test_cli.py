@@ -139,7 +139,14 @@ def test_topics_are_created_listed_described_and_deleted(broker, topic):
     table = run("describe", topic).stdout.decode().splitlines()
     assert table[0].split() == ["topic", "partition", "leader", "replicas", "isr", "begin", "end"]
     assert len(table) == 4
-    assert run("delete", topic).stdout.decode() == f"deleted {topic}\n"
+    assert run("create", f"{topic}-2").stdout.decode() == f"created {topic}-2\n"
+    # What cannot be done for one is said, and done for the others.
+    some = run("delete", f"{topic}-1", topic, f"{topic}-2")
+    assert some.returncode == 1
+    assert some.stdout.decode() == f"deleted {topic}, {topic}-2\n"
+    assert f"{topic}-1" in some.stderr.decode()
+    gone = run("delete", topic, "--json")
+    assert (gone.returncode, json.loads(gone.stdout)) == (1, {"deleted": []})
     assert topic not in objects(run("list", "--json"))[0]["topics"]
 
 

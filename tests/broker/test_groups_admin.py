@@ -131,6 +131,16 @@ def test_a_group_that_is_not_there(admin, topic):
     assert admin.group_offsets(topic) == {}
 
 
+def test_groups_that_can_be_deleted_are_whatever_becomes_of_the_others(admin, topic):
+    groups = [f"{topic}-{number}" for number in range(3)]
+    admin.create_topics({topic: klamm.NewTopic(partitions=1)})
+    for group in groups[::2]:
+        admin.alter_group_offsets(group, {klamm.TopicPartition(topic, 0): 0})
+    with pytest.raises(GroupIdNotFoundError, match=groups[1]):
+        admin.delete_groups(groups)
+    assert not {listing.group for listing in admin.list_groups()} & set(groups)
+
+
 def test_wrong_arguments(admin, topic):
     with pytest.raises(ArgumentError, match="groups have to be a list, not str"):
         admin.describe_groups(topic)

@@ -143,12 +143,7 @@ def list_groups(args: argparse.Namespace, output: Output) -> int:
 def delete(args: argparse.Namespace, output: Output) -> int:
     """Delete groups."""
     with klamm.Admin(admin_config(args)) as admin:
-        admin.delete_groups(args.groups)
-    if args.json:
-        output.result({"deleted": args.groups})
-    else:
-        output.say(f"deleted {', '.join(args.groups)}")
-    return 0
+        return output.done("deleted", args.groups, lambda group: admin.delete_groups([group]))
 
 
 def describe(args: argparse.Namespace, output: Output) -> int:

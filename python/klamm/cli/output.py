@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
+from klamm.errors import BrokerError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -46,6 +48,25 @@ class Output:
     def result(self, value: object) -> None:
         """Print the one JSON object of this run."""
         print(json.dumps(value, ensure_ascii=False), flush=True)
+
+    def done(self, what: str, names: Sequence[str], act: Callable[[str], None]) -> int:
+        """Do something to each of some names; say to which it was done, and what a broker has against the others.
+
+        Gives the exit code. What concerns all of them, as a cluster that does not answer, is raised.
+        """
+        done = []
+        for name in names:
+            try:
+                act(name)
+            except BrokerError as error:
+                print_error(error)
+            else:
+                done.append(name)
+        if self.json:
+            self.result({what: done})
+        elif done:
+            self.say(f"{what} {', '.join(done)}")
+        return int(len(done) < len(names))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Print a table: framed on a terminal, plain aligned columns in a pipe. Numbers stand to the right."""

@@ -88,24 +88,13 @@ def create(args: argparse.Namespace, output: Output) -> int:
         partitions=args.partitions, replication_factor=args.replication_factor, configs=dict(args.settings)
     )
     with klamm.Admin(admin_config(args)) as admin:
-        admin.create_topics(dict.fromkeys(args.topics, new))
-    return report(output, "created", args.topics)
+        return output.done("created", args.topics, lambda topic: admin.create_topics({topic: new}))
 
 
 def delete(args: argparse.Namespace, output: Output) -> int:
     """Delete topics."""
     with klamm.Admin(admin_config(args)) as admin:
-        admin.delete_topics(args.topics)
-    return report(output, "deleted", args.topics)
-
-
-def report(output: Output, what: str, names: list[str]) -> int:
-    """Say which topics were changed."""
-    if output.json:
-        output.result({what: names})
-    else:
-        output.say(f"{what} {', '.join(names)}")
-    return 0
+        return output.done("deleted", args.topics, lambda topic: admin.delete_topics([topic]))
 
 
 def describe(args: argparse.Namespace, output: Output) -> int:
