@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections import Counter
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from secured import Secured
+
+# What a shell starts in the background ignores Ctrl+C, and so would the programs that the tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # PySpark starts its workers with the first `python3` it finds, which has no klamm.
 os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -128,7 +128,7 @@ class ShareConsumer(_ShareConsumer[K_co, V_co]):
         return self._poll(timeout, max_records)
 
     def commit(self, timeout: float | None = None) -> Outcomes:
-        """Send acknowledgements, and return what became of them.
+        """Send acknowledgements, and return what became of them, and of those before that `on_acknowledged` did not hear of.
 
         With implicit acknowledgement this accepts all records given out so far.
         """

@@ -29,6 +29,10 @@ impl When {
     /// What the brackets of a declaration say: `0..=7`, `1.., null 2..` or `12.., tag 0`.
     fn parse(declared: &str) -> Self {
         let mut when = Self::ALWAYS;
+        // Most fields have none, and a message by name asks for each of them.
+        if declared.is_empty() {
+            return when;
+        }
         for part in declared.split(',').map(str::trim) {
             if let Some(tag) = part.strip_prefix("tag ") {
                 when.tag = tag.parse().ok();

@@ -163,6 +163,12 @@ pub struct ShareConsumer<T> {
     wish: Wish,
 }
 
+/// Adds an outcome to those of a commit: of a partition, the first error counts.
+fn note(outcomes: &mut BTreeMap<(Arc<str>, i32), Option<Error>>, place: (Arc<str>, i32), error: Option<Error>) {
+    let outcome = outcomes.entry(place).or_default();
+    *outcome = outcome.take().or(error);
+}
+
 /// Outcomes kept for a reader that does not ask for them.
 const OUTCOMES: usize = 1 << 12;
 
@@ -294,8 +300,13 @@ impl<T: Send> ShareConsumer<T> {
         true
     }
 
-    /// Has acknowledgements sent; the ticket comes back when all of them are answered.
+    /// Has acknowledgements sent; the ticket comes back when all of them are answered, with what is known of those before that
+    /// nobody heard of yet: a renewal is sent at once, and whether its answer is here before the commit is chance.
     pub fn commit(&mut self, ticket: T) {
+        let mut outcomes = BTreeMap::new();
+        for (place, error) in self.outcomes.drain(..) {
+            note(&mut outcomes, place, error);
+        }
         let mut rounds = BTreeSet::new();
         for (id, node) in &mut self.nodes {
             if !node.sending.is_empty() {
@@ -306,11 +317,10 @@ impl<T: Send> ShareConsumer<T> {
                 rounds.insert((*id, node.round + 1));
             }
         }
-        let commit = Commit { ticket, rounds, outcomes: BTreeMap::new() };
-        if commit.rounds.is_empty() {
-            self.done.push_back((commit.ticket, Vec::new()));
+        if rounds.is_empty() {
+            self.done.push_back((ticket, outcomes.into_iter().collect()));
         } else {
-            self.commits.push(commit);
+            self.commits.push(Commit { ticket, rounds, outcomes });
         }
     }
 
@@ -454,8 +464,7 @@ impl<T: Send> ShareConsumer<T> {
             }
             is_heard = true;
             for (spot, error) in &outcomes {
-                let outcome = commit.outcomes.entry((spot.topic.clone(), spot.partition)).or_default();
-                *outcome = outcome.take().or_else(|| error.clone());
+                note(&mut commit.outcomes, (spot.topic.clone(), spot.partition), error.clone());
             }
         }
         if !is_heard {
@@ -557,4 +566,39 @@ impl<T: Send> Role for ShareConsumer<T> {
     }
 
     fn handle_timeout(&mut self, _: Time) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_tells_what_was_heard_before_it_and_told_to_nobody() {
+        let mut consumer = ShareConsumer::<u32>::new(ShareConfig {
+            member: ShareMemberConfig {
+                group: "g".to_owned(),
+                rack: String::new(),
+                request_timeout: Duration::from_secs(30),
+                retry_backoff: (Duration::from_millis(100), Duration::from_secs(1)),
+                seed: 1,
+            },
+            record_limit: false,
+            max_records: 500,
+            min_bytes: 1,
+            max_wait: Duration::from_millis(500),
+            max_bytes: 1 << 20,
+            check_crcs: true,
+            decompress_limit: 1 << 20,
+        });
+        let refused = |code| Some(Error::refused(code, "acknowledge"));
+        let (first, second) = ((Arc::from("t"), 0), (Arc::from("t"), 1));
+        let errors = [None, refused(ErrorCode::INVALID_RECORD_STATE), refused(ErrorCode::NOT_LEADER_OR_FOLLOWER)];
+        consumer.outcomes.extend(errors.map(|error| (first.clone(), error)));
+        consumer.outcomes.push_back((second.clone(), None));
+        consumer.commit(7);
+        let (ticket, outcomes) = consumer.poll_done().expect("nothing is to be answered");
+        let codes: Vec<_> = outcomes.into_iter().map(|(place, e)| (place, e.and_then(|e| e.code()))).collect();
+        assert_eq!((ticket, codes), (7, vec![(first, Some(ErrorCode::INVALID_RECORD_STATE)), (second, None)]));
+        assert!(consumer.take_outcomes().is_empty());
+    }
 }
