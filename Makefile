@@ -74,7 +74,8 @@ check-format: $(VENV)/.installed
 	@$(BIN)/ruff format --check
 
 check-clippy: needs-build $(VENV)/.installed
-	@echo '==> clippy, without and with the Python module'
+	@echo '==> clippy, without the dev broker, with it, and with the Python module'
+	@cargo clippy $(CARGO_FLAGS) -- -D warnings
 	@cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
 	@cargo clippy $(CARGO_FLAGS) --all-targets --features python -- -D warnings
 	@echo '==> clippy, what the codec bench shares and the fuzz targets'

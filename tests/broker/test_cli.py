@@ -143,7 +143,7 @@ def test_topics_are_created_listed_described_and_deleted(broker, topic):
     # What cannot be done for one is said, and done for the others.
     some = run("delete", f"{topic}-1", topic, f"{topic}-2")
     assert some.returncode == 1
-    assert some.stdout.decode() == f"deleted {topic}, {topic}-2\n"
+    assert some.stdout.decode() == f"deleted {topic}\ndeleted {topic}-2\n"
     assert f"{topic}-1" in some.stderr.decode()
     gone = run("delete", topic, "--json")
     assert (gone.returncode, json.loads(gone.stdout)) == (1, {"deleted": []})

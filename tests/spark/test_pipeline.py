@@ -125,6 +125,21 @@ def test_a_run_goes_on_where_the_last_one_ended_and_counts_every_line_once(real,
     assert check(real, topics, lines, progress) == [5_001, 5_001]
 
 
+def test_a_pipeline_that_follows_counts_what_comes_while_it_runs(real, topics, tmp_path):
+    lines = list(log_lines.generated(2_000))
+    queries = pipeline.start(real.spark, real.bootstrap, pipeline.Topics(*topics), tmp_path / "checkpoint", follow=True)
+    try:
+        for part in (lines[:1_000], [*lines[1_000:], log_lines.END]):
+            log_lines.send(real.bootstrap, topics[0], part)
+            for query in queries:
+                query.processAllAvailable()
+        assert all(query.isActive for query in queries)
+    finally:
+        for query in queries:
+            query.stop()
+    assert found(real, *topics[1:]) == expected(lines)
+
+
 @pytest.mark.timeout(200)
 def test_the_example_counts_and_draws(dev_broker, tmp_path):
     example = Path(__file__).parents[2] / "examples" / "log_pipeline.py"

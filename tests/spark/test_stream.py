@@ -135,7 +135,8 @@ def running(rows, checkpoint, look):
         if numbers := [int(row.value) for row in batch.select("value").collect()]:
             look(numbers)
 
-    query = rows.writeStream.foreachBatch(look_at).option("checkpointLocation", str(checkpoint)).start()
+    writer = rows.writeStream.foreachBatch(look_at).option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(processingTime="50 milliseconds").start()
     try:
         yield query
     finally:

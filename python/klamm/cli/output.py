@@ -62,10 +62,10 @@ class Output:
                 print_error(error)
             else:
                 done.append(name)
+                if not self.json:
+                    self.say(f"{what} {name}")  # at once: what is raised later does not hide it
         if self.json:
             self.result({what: done})
-        elif done:
-            self.say(f"{what} {', '.join(done)}")
         return int(len(done) < len(names))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
