@@ -30,6 +30,7 @@ from klamm.spark.options import read_options
 from klamm.spark.read import KlammFilteringReader, KlammReader
 from klamm.spark.schema import source_schema
 from klamm.spark.stream import KlammStreamReader
+from klamm.testing import DevBroker
 
 limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="limits of micro-batches: PySpark 4.2")
 
@@ -177,6 +178,23 @@ def test_partitions_are_divided_by_bytes(cluster, topic):
         (topic, 0, 10, 20),
         (topic, 1, 0, 20),
     ]
+
+
+def test_a_partition_of_a_slow_node_is_measured_too():
+    with DevBroker(brokers=2, default_partitions=2) as broker:
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            for partition, size in enumerate((1000, 1)):
+                for _ in range(20):
+                    producer.send_nowait("logs", b"x" * size, partition=partition)
+        for partition in range(2):
+            broker.move_leader("logs", partition, partition + 1)
+        broker.fault("Fetch", "delay", seconds=1.5, node=2)
+        cluster = SimpleNamespace(bootstrap=broker.bootstrap_servers)
+        assert plan(batch(cluster, subscribe="logs", maxBytesPerPartition="10000")) == [
+            ("logs", 0, 0, 10),
+            ("logs", 0, 10, 20),
+            ("logs", 1, 0, 20),
+        ]
 
 
 # Filters
