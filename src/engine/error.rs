@@ -164,7 +164,7 @@ impl Error {
 fn hint_of(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => {
-            "create the topic first, or check its name; the broker may not allow automatic creation"
+            "check its name, or create the topic first; the broker may not allow automatic creation"
         }
         ErrorCode::INVALID_TOPIC_EXCEPTION => {
             "names have 1 to 249 characters out of a-z A-Z 0-9 . _ - and are not \".\" or \"..\""
