@@ -62,13 +62,13 @@ pub struct Sealed {
 impl BatchBuilder {
     /// An empty batch with room for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self::with_buffer(Vec::with_capacity(capacity.max(HEADER_SIZE)))
+        Self::with_buffer(Vec::with_capacity(capacity.max(HEADER_SIZE) + ROOM))
     }
 
     /// An empty batch in the memory of an old one.
     pub fn with_buffer(mut buf: Vec<u8>) -> Self {
         buf.clear();
-        buf.resize(HEADER_SIZE, 0);
+        buf.resize(HEADER_SIZE + ROOM, 0);
         Self { buf, count: 0, gaps: 0, base_timestamp: None, max_timestamp: i64::MIN }
     }
 
@@ -79,7 +79,7 @@ impl BatchBuilder {
 
     /// Bytes so far, header included.
     pub fn size(&self) -> usize {
-        self.buf.len()
+        self.buf.len() - ROOM
     }
 
     /// Records so far.
@@ -122,7 +122,7 @@ impl BatchBuilder {
         headers: &[(&str, Option<&[u8]>)],
     ) -> Appended {
         self.max_timestamp = self.max_timestamp.max(timestamp);
-        let (index, start) = (self.count, self.buf.len());
+        let (index, start) = (self.count, self.size());
         let timestamp_delta = timestamp.wrapping_sub(*self.base_timestamp.get_or_insert(timestamp));
         let headers_size = match headers {
             [] => 1,
@@ -136,30 +136,53 @@ impl BatchBuilder {
         let (key_bytes, value_bytes) = (key.unwrap_or_default(), value.unwrap_or_default());
         let payload = key_bytes.len() + value_bytes.len() + headers_size;
         let buf = &mut self.buf;
+        // At once for all that follows: a vector that grew to take a large value would double for the room behind it.
+        buf.reserve(NUMBERS + payload);
         // In zigzag order like the others. With all of them below this the record's size has at most three bytes, too.
         let headers_length = 2 * headers_size as u64;
-        if (timestamp | offset | key_length | value_length | headers_length) < 1 << 19 {
-            let (timestamp, value_length) = (Varint::new(timestamp), Varint::new(value_length));
-            let second = Varint::new(offset).then(Varint::new(key_length));
-            let size = 1 + timestamp.len + second.len + value_length.len + payload;
-            let record_size = Varint::new(2 * size as u64);
-            // Attributes are a byte of zeros behind the size.
-            let first = Varint { len: record_size.len + 1, ..record_size }.then(timestamp);
-            put_first(buf, &first.beside(second), first.len + second.len);
-            put_bytes(buf, key_bytes);
-            put_first(buf, &(value_length.bytes as u32).to_le_bytes(), value_length.len);
-            put_bytes(buf, value_bytes);
+        if let Some(room) = buf.last_chunk_mut()
+            && (timestamp | offset | key_length | value_length | headers_length) < 1 << 19
+        {
+            let (timestamp, offset) = (Varint::new(timestamp), Varint::new(offset));
+            let (key_length, value_length) = (Varint::new(key_length), Varint::new(value_length));
+            let size = 1 + timestamp.len + offset.len + key_length.len + value_length.len + payload;
+            let mut front = Front { room, len: 0 };
+            front.number(Varint::new(2 * size as u64));
+            front.len += 1; // attributes: a byte of zeros
+            front.number(timestamp);
+            front.number(offset);
+            front.number(key_length);
+            if front.bytes(key_bytes) {
+                front.number(value_length);
+                let value_start = start + front.len;
+                if front.bytes(value_bytes) {
+                    let end = start + front.len;
+                    buf.truncate(end);
+                } else {
+                    buf.truncate(value_start);
+                    buf.extend_from_slice(value_bytes);
+                }
+            } else {
+                let key_start = start + front.len;
+                buf.truncate(key_start);
+                buf.extend_from_slice(key_bytes);
+                let value_start = buf.len() + value_length.len;
+                buf.extend_from_slice(&(value_length.bytes as u32).to_le_bytes());
+                buf.truncate(value_start);
+                buf.extend_from_slice(value_bytes);
+            }
         } else {
+            buf.truncate(start);
             let size = 1 + numbers.into_iter().map(len_u64).sum::<usize>() + payload;
             put_slowly(buf, size, timestamp_delta, delta, key, value);
         }
-        put_i32(buf, headers.len() as i32);
-        for (k, v) in headers {
-            put_sized(buf, Some(k.as_bytes()));
-            put_sized(buf, *v);
+        match headers {
+            // The byte of zeros before the room is their number.
+            [] => buf.extend_from_slice(&[0; 1 + ROOM]),
+            _ => put_headers(buf, headers),
         }
         self.count += 1;
-        Appended { index, size: self.buf.len() - start }
+        Appended { index, size: self.size() - start }
     }
 
     /// Compresses the records and fills in the header. The base offset is 0 and the leader epoch -1, which is what
@@ -167,6 +190,7 @@ impl BatchBuilder {
     pub fn seal(self, codec: impl Into<Codec>, producer: Producer) -> Result<Sealed, compress::Error> {
         let Self { mut buf, count, gaps, base_timestamp, max_timestamp } = self;
         let codec = codec.into();
+        buf.truncate(buf.len() - ROOM);
         if codec.compression() != Compression::None {
             let mut packed = Vec::with_capacity(HEADER_SIZE + buf.len() / 2);
             packed.resize(HEADER_SIZE, 0);
@@ -210,8 +234,16 @@ pub fn reseal(data: &[u8], producer: Producer) -> Bytes {
     buf.into()
 }
 
-/// Small numbers put together in a register. Storing all of it is cheaper than as many bytes as are used, and pushing
-/// them one by one to a vector dearer than both.
+/// The most that a record's numbers of at most three bytes take: its size, timestamp, offset and both lengths; and the
+/// attributes.
+const NUMBERS: usize = 5 * 3 + 1;
+
+/// Zeros behind the last record, over which the front of the next one is written: a vector that grows by each field takes
+/// longer than all of its numbers. They hold the numbers, each of which is stored as four bytes, and a short key and value;
+/// with the byte before them they fill four registers.
+const ROOM: usize = 63;
+
+/// A number of at most three bytes, as the format has it.
 #[derive(Clone, Copy)]
 struct Varint {
     bytes: u64,
@@ -219,51 +251,56 @@ struct Varint {
 }
 
 impl Varint {
-    /// A number of at most three bytes.
     #[inline]
     fn new(v: u64) -> Self {
         match v {
             0..0x80 => Self { bytes: v, len: 1 },
-            0x80..0x4000 => Self { bytes: (v + (v & 0x3f80)) | 0x80, len: 2 },
+            0x80..0x4000 => Self { bytes: v + (v & !0x7f) + 0x80, len: 2 },
             _ => Self { bytes: v << 2 & 0x7f_0000 | v << 1 & 0x7f00 | v & 0x7f | 0x8080, len: 3 },
         }
     }
-
-    #[inline]
-    fn then(self, next: Self) -> Self {
-        Self { bytes: self.bytes | next.bytes.wrapping_shl(8 * self.len as u32), len: self.len + next.len }
-    }
-
-    /// The bytes of both, of which this has one to seven: halves are cheaper to shift than 128 bits.
-    #[inline]
-    fn beside(self, next: Self) -> [u8; 16] {
-        let shift = 8 * self.len as u32;
-        let (low, high) = (next.bytes.wrapping_shl(shift), next.bytes.wrapping_shr(64 - shift));
-        (u128::from(self.bytes | low) | u128::from(high) << 64).to_le_bytes()
-    }
 }
 
-/// Appends the first `len` bytes.
-#[inline]
-fn put_first<const N: usize>(buf: &mut Vec<u8>, bytes: &[u8; N], len: usize) {
-    let end = buf.len() + len;
-    buf.extend_from_slice(bytes);
-    buf.truncate(end);
+/// The front of a record while it is written.
+struct Front<'a> {
+    room: &'a mut [u8; ROOM],
+    len: usize,
 }
 
-/// Appends bytes; 8 to 16 of them, as many keys have, in two registers: a call for those takes as long as all the numbers
-/// of a record.
-#[inline]
-fn put_bytes(buf: &mut Vec<u8>, bytes: &[u8]) {
-    let len = bytes.len();
-    match (bytes.first_chunk(), bytes.last_chunk()) {
-        (Some(first), Some(last)) if len <= 16 => {
-            let low = u64::from_le_bytes(*first);
-            // The last eight without those that are among the first.
-            let high = u64::from_le_bytes(*last).checked_shr(8 * (16 - len as u32)).unwrap_or_default();
-            put_first(buf, &(u128::from(low) | u128::from(high) << 64).to_le_bytes(), len);
+impl Front<'_> {
+    /// Writes all four bytes, of which the next field overwrites what the number does not need.
+    #[inline]
+    fn number(&mut self, number: Varint) {
+        self.set(self.len, (number.bytes as u32).to_le_bytes());
+        self.len += number.len;
+    }
+
+    /// Writes bytes as two halves that overlap if they are as short as most keys, and tells whether they are: a call takes
+    /// as long as all the numbers.
+    #[inline]
+    fn bytes(&mut self, bytes: &[u8]) -> bool {
+        let len = bytes.len();
+        if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+            if len > 16 {
+                return false;
+            }
+            self.set(self.len, *first);
+            self.set(self.len + len - 8, *last);
+        } else if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+            self.set(self.len, *first);
+            self.set(self.len + len - 4, *last);
+        } else {
+            return false;
         }
-        _ => buf.extend_from_slice(bytes),
+        self.len += len;
+        true
+    }
+
+    #[inline]
+    fn set<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
+        if let Some(field) = self.room.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+            *field = bytes;
+        }
     }
 }
 
@@ -278,12 +315,24 @@ fn put_slowly(
     key: Option<&[u8]>,
     value: Option<&[u8]>,
 ) {
+    buf.reserve(len_i64(size as i64) + size + ROOM);
     put_i64(buf, size as i64);
     buf.push(0); // attributes
     put_i64(buf, timestamp_delta);
     put_i32(buf, offset_delta);
     put_sized(buf, key);
     put_sized(buf, value);
+}
+
+/// The headers, and the room for the next record.
+#[inline(never)]
+fn put_headers(buf: &mut Vec<u8>, headers: &[(&str, Option<&[u8]>)]) {
+    put_i32(buf, headers.len() as i32);
+    for (k, v) in headers {
+        put_sized(buf, Some(k.as_bytes()));
+        put_sized(buf, *v);
+    }
+    buf.extend_from_slice(&[0; ROOM]);
 }
 
 #[inline]
@@ -352,6 +401,36 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_grows_only_beyond_its_capacity() {
+        for (key, value) in [(0, 0), (4, 8), (16, 100), (16, 3), (36, 8), (300, 5000), (0, 300_000)] {
+            let (key, value) = (vec![7; key], vec![7; value]);
+            for headers in [&[][..], &[("name", Some(&b"value"[..]))]] {
+                let bound = max_record_size(Some(&key), Some(&value), headers);
+                let capacity = HEADER_SIZE + 9 * bound;
+                let mut builder = BatchBuilder::with_capacity(capacity);
+                let room = builder.buf.capacity();
+                while builder.size() + bound <= capacity {
+                    builder.append(i64::from(builder.count), Some(&key), Some(&value), headers);
+                }
+                assert!(builder.count >= 9);
+                assert_eq!(builder.buf.capacity(), room, "{} {}", key.len(), value.len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_large_record_gets_the_memory_it_needs_and_no_more() {
+        for size in [100_000, 300_000] {
+            let value = vec![7; size];
+            for headers in [&[][..], &[("name", Some(&value[..]))]] {
+                let mut builder = BatchBuilder::with_capacity(0);
+                builder.append(0, None, Some(&value), headers);
+                assert!(builder.buf.capacity() <= HEADER_SIZE + max_record_size(None, Some(&value), headers) + ROOM);
+            }
+        }
+    }
+
+    #[test]
     fn numbers_of_every_size_are_written_as_the_format_says() {
         let bytes: Vec<u8> = (0..=250).cycle().take(3 << 20).collect();
         let sizes = [0, 1, 7, 8, 9, 15, 16, 17, 33, 63, 64, 8191, 8192, 1 << 20, 3 << 20];
@@ -367,7 +446,7 @@ mod tests {
             let expected = plainly(timestamp_delta, delta, key, value);
             assert_eq!(appended.size, expected.len());
             assert!(appended.size <= max_record_size(key, value, &[]));
-            assert!(builder.buf[HEADER_SIZE..] == expected, "{timestamp_delta} {delta}");
+            assert!(builder.buf[HEADER_SIZE..builder.size()] == expected, "{timestamp_delta} {delta}");
         }
     }
 }

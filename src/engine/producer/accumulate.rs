@@ -5,7 +5,7 @@ use super::partitioner::{Chosen, Sticky};
 use super::{Event, Producer, TopicMetrics};
 use crate::api::ErrorCode;
 use crate::engine::{Error, ErrorKind, Time};
-use crate::record::{HEADER_SIZE, max_record_size};
+use crate::record::{BatchBuilder, HEADER_SIZE, max_record_size};
 use crate::wire::Uuid;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -270,15 +270,17 @@ impl<D> Producer<D> {
                 wake = true;
             }
             let open = p.open.get_or_insert_with(|| {
-                let buffer = spare.pop();
-                let buffer = buffer.unwrap_or_else(|| Vec::with_capacity(FIRST_CAPACITY.min(batch_size)));
+                let builder = match spare.pop() {
+                    Some(buffer) => BatchBuilder::with_buffer(buffer),
+                    None => BatchBuilder::with_capacity(FIRST_CAPACITY.min(batch_size)),
+                };
                 self.active.insert((topic, partition));
                 if let Some(transactions) = &mut self.transactions {
                     transactions.want((topic, partition));
                 }
                 memory += HEADER_SIZE;
                 wake = true;
-                let mut batch = Batch::new(now, generation, buffer);
+                let mut batch = Batch::new(now, generation, builder);
                 batch.bytes = HEADER_SIZE;
                 batch
             });

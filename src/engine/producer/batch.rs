@@ -51,10 +51,10 @@ pub struct Batch<D> {
 }
 
 impl<D> Batch<D> {
-    /// An empty batch, in the memory of an old one.
-    pub fn new(now: Time, generation: u64, buffer: Vec<u8>) -> Self {
+    /// An empty batch.
+    pub fn new(now: Time, generation: u64, builder: BatchBuilder) -> Self {
         Self {
-            data: Some(Data::Open(BatchBuilder::with_buffer(buffer))),
+            data: Some(Data::Open(builder)),
             count: 0,
             deliveries: Vec::new(),
             bytes: 0,
@@ -312,7 +312,7 @@ mod tests {
         let under_way = [p.sent(), p.sent(), p.sent()];
         assert!(!p.is_held(NOW, 5));
         p.answered(under_way[0]);
-        p.requeue(Batch::new(NOW, 0, Vec::new()));
+        p.requeue(Batch::new(NOW, 0, BatchBuilder::with_capacity(0)));
         succeeds(&mut p, under_way[1]);
         assert!(p.is_held(NOW, 5));
         succeeds(&mut p, under_way[2]);
