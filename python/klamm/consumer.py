@@ -19,6 +19,7 @@ from klamm.record import OffsetAndMetadata, TopicPartition, committable, timed
 from klamm.transaction import group_metadata
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import TypeAlias
@@ -80,7 +81,8 @@ class _Consumer(ConsumerCore[K_co, V_co]):
         Without an offset a partition starts at the group's committed one if there is a group, or else where
         `auto_offset_reset` says. With end offsets, iteration ends when all of them are reached.
 
-        What was read before is given up as with `unsubscribe()`. An `AsyncConsumer` commits in the background meanwhile; as a
+        One that was assigned before and has no offset now goes on where it is, paused or not. What was read before of others
+        is given up as with `unsubscribe()`. An `AsyncConsumer` commits in the background meanwhile; as a
         member of a group it has to leave that with `await unsubscribe()` first.
         """
         if self._is_async and self._is_member:
@@ -308,6 +310,8 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
     """
 
     _is_async = True
+    _telling: asyncio.Task[None] | None = None
+    """What the listener does with a change; its own task, as whoever waits for records may stop waiting."""
 
     def __aiter__(self) -> Self:
         return self
@@ -324,11 +328,27 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
 
     async def _follow(self) -> None:
         # Without a listener to await, the core follows by itself.
-        while self._defers and (change := self._next_change()):
+        import asyncio
+
+        while True:
+            telling = self._telling
+            if telling is None:
+                if not self._defers or not (change := self._next_change()):
+                    return
+                telling = self._telling = asyncio.ensure_future(self._change(*change))
+            elif telling is asyncio.current_task():
+                return  # the listener reads
             try:
-                await self._tell(*change)
+                await asyncio.shield(telling)
             finally:
-                self._handled()
+                if telling.done():
+                    self._telling = None
+
+    async def _change(self, name: str, places: list[tuple[str, int]]) -> None:
+        try:
+            await self._tell(name, places)
+        finally:
+            self._handled()
 
     async def _tell(self, name: str, places: list[tuple[str, int]]) -> None:
         told = getattr(self._listener, name)(partitions(places))
@@ -460,8 +480,21 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
             self._tell_commits()
 
     async def _tell_all_go(self) -> None:
+        import asyncio
+
+        telling = self._telling
+        if telling is asyncio.current_task():
+            return  # it is the listener that ends this
+        if telling is not None:
+            await asyncio.wait([telling])
+            self._telling = None
         if self._defers and not self._is_closed() and (places := self._assignment()):
-            await self._tell("revoked", places)
+            # The last that it hears, also if it closes the consumer.
+            self._telling = asyncio.ensure_future(self._tell("revoked", places))
+            try:
+                await self._telling
+            finally:
+                self._telling = None
 
     async def __aenter__(self) -> Self:
         return self

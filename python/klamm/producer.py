@@ -77,6 +77,14 @@ class _Producer(ProducerCore):
     _counts: dict[str, tuple[int, float]]
     _last_end: Pending[None] | None = None
     """The end of a transaction that was asked for last."""
+    _last_start: Pending[None] | None = None
+    """The start of transactions that was asked for last."""
+
+    def _start_transactions(self) -> Pending[None]:
+        # Whoever waited in vain, or was interrupted, waits on with the next call.
+        if self._last_start is None or self._last_start.done():
+            self._last_start = self._init_transactions()
+        return self._last_start
 
     def __new__(
         cls,
@@ -191,9 +199,10 @@ class Producer(_Producer):
     def init_transactions(self, timeout: float | None = None) -> None:
         """Settle what an earlier producer of the same `transactional_id` left open, and fence it.
 
-        The first transaction does it by itself; a program that reads the offsets it committed calls this before.
+        The first transaction does it by itself; a program that reads the offsets it committed calls this before. When the
+        timeout is over, call it again to wait on.
         """
-        self._init_transactions().result(timeout)
+        self._start_transactions().result(timeout)
 
     def transaction(self) -> Transaction:
         """Return a transaction for a `with`: it begins there, commits at the end, and aborts on an exception.
@@ -353,7 +362,7 @@ class AsyncProducer(_Producer):
 
     async def init_transactions(self, timeout: float | None = None) -> None:
         """Settle what an earlier producer of the same `transactional_id` left open, as `Producer.init_transactions`."""
-        await self._init_transactions().within(timeout)
+        await self._start_transactions().within(timeout)
 
     def transaction(self) -> AsyncTransaction:
         """Return a transaction for an `async with`, as `Producer.transaction`."""

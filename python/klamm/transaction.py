@@ -54,6 +54,10 @@ class _Transaction:
         # The end that is under way, and whether it is a commit.
         self._ending: tuple[Pending[None], bool] | None = None
 
+    def _start(self) -> Pending[None]:
+        pending: Pending[None] = self._producer._start_transactions()  # type: ignore[attr-defined]  # noqa: SLF001
+        return pending
+
     def _begin(self) -> None:
         self._producer._begin_transaction()  # noqa: SLF001
         self._is_open, self._ending = True, None
@@ -61,6 +65,9 @@ class _Transaction:
     def _end(self, *, commit: bool) -> Pending[None]:
         if self._ending is not None and self._ending[1] == commit:
             return self._ending[0]  # somebody's time to wait was over before
+        if not self._is_open and self._ending is None:
+            # The producer may have another one open by now.
+            raise ConfigError("this transaction is not open", hint="use `with producer.transaction()` for each")
         try:
             pending = self._producer._end_transaction(commit)  # noqa: SLF001
         except KafkaError:
@@ -175,7 +182,7 @@ class Transaction(_Transaction):
     def __enter__(self) -> Self:
         if (earlier := self._earlier_end()) is not None:
             earlier.exception()
-        self._producer._init_transactions().result(None)  # noqa: SLF001
+        self._start().result(None)
         self._begin()
         return self
 
@@ -243,7 +250,7 @@ class AsyncTransaction(_Transaction):
         if (earlier := self._earlier_end()) is not None:
             with suppress(KafkaError):  # it was for who was interrupted
                 await earlier
-        await self._producer._init_transactions()  # noqa: SLF001
+        await self._start()
         self._begin()
         return self
 

@@ -102,6 +102,8 @@ struct Headers {
     nulls: Option<NullBuffer>,
     keys: Bytes,
     values: Bytes,
+    /// Which of them are null themselves.
+    null_items: Option<NullBuffer>,
 }
 
 impl Headers {
@@ -120,14 +122,26 @@ impl Headers {
                 let entries = map.entries();
                 let (keys, values) =
                     (Bytes::of("headers", entries.column(0))?, Bytes::of("headers", entries.column(1))?);
-                return Ok(Self { offsets: widen(map.offsets()), nulls: map.nulls().cloned(), keys, values });
+                let (nulls, null_items) = (map.nulls().cloned(), entries.nulls().cloned());
+                return Ok(Self { offsets: widen(map.offsets()), nulls, keys, values, null_items });
             }
             other => return Err(not_headers(other)),
         };
+        if *items.data_type() == DataType::Null {
+            // Lists of nothing have no better type.
+            let null_items = Some(NullBuffer::new_null(items.len()));
+            return Ok(Self {
+                offsets,
+                nulls: array.nulls().cloned(),
+                keys: Bytes::Null,
+                values: Bytes::Null,
+                null_items,
+            });
+        }
         let parts = items.as_struct_opt().and_then(|s| s.column_by_name("key").zip(s.column_by_name("value")));
         let Some((keys, values)) = parts else { return Err(not_headers(array.data_type())) };
         let (keys, values) = (Bytes::of("headers.key", keys)?, Bytes::of("headers.value", values)?);
-        Ok(Self { offsets, nulls: array.nulls().cloned(), keys, values })
+        Ok(Self { offsets, nulls: array.nulls().cloned(), keys, values, null_items: items.nulls().cloned() })
     }
 }
 
@@ -213,7 +227,11 @@ impl Input {
             rows: batch.num_rows(),
             value,
             key: bytes("key")?,
-            headers: batch.column_by_name("headers").map(|a| Headers::of(a)).transpose()?,
+            headers: batch
+                .column_by_name("headers")
+                .filter(|a| *a.data_type() != DataType::Null)
+                .map(|a| Headers::of(a))
+                .transpose()?,
             timestamp: batch.column_by_name("timestamp").map(|a| millis(a)).transpose()?,
             partition: batch.column_by_name("partition").map(|a| partitions(a)).transpose()?,
             topic,
@@ -271,6 +289,9 @@ fn column_headers<'a>(column: &'a Headers, row: usize, headers: &mut Vec<Header<
         return Ok(());
     }
     for at in column.offsets[row] as usize..column.offsets[row + 1] as usize {
+        if column.null_items.as_ref().is_some_and(|n| n.is_null(at)) {
+            return Err(format!("row {row}: a header is null"));
+        }
         let key = column.keys.text(at)?.ok_or_else(|| format!("row {row}: a header's key is null"))?;
         headers.push((key, column.values.get(at)));
     }
@@ -289,6 +310,7 @@ fn partition(column: &Partitions, row: usize) -> Result<Option<i32>, String> {
 
 fn partitions(array: &dyn Array) -> Result<Partitions, String> {
     match array.data_type() {
+        DataType::Null => Ok(Partitions::Int32(Int32Array::new_null(array.len()))),
         DataType::Int32 => Ok(Partitions::Int32(array.as_primitive::<Int32Type>().clone())),
         DataType::Int64 => Ok(Partitions::Int64(array.as_primitive::<Int64Type>().clone())),
         other => Err(format!("column `partition` is {other}, but has to be int32 or int64")),
@@ -297,6 +319,7 @@ fn partitions(array: &dyn Array) -> Result<Partitions, String> {
 
 fn millis(array: &dyn Array) -> Result<Int64Array, String> {
     match array.data_type() {
+        DataType::Null => Ok(Int64Array::new_null(array.len())),
         DataType::Int64 => Ok(array.as_primitive::<Int64Type>().clone()),
         DataType::Timestamp(TimeUnit::Second, _) => {
             Ok(array.as_primitive::<TimestampSecondType>().unary(|s| s.saturating_mul(1000)))

@@ -13,6 +13,7 @@ use crate::engine::ops::{
     AlterConfigs, AlterOffsets, CreatePartitions, CreateTopics, DeleteRecords, DeleteTopics, Describe, DescribeConfigs,
     GroupLag, ListGroups, OfGroup, Op, Ops, Output, SegmentOffsets,
 };
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,6 +145,8 @@ impl Admin {
         topics: Option<Vec<String>>,
         timeout: Option<Duration>,
     ) -> Result<Pending<Arc<Cluster>>, Error> {
+        // Brokers take a name that is there twice for one that is not there.
+        let topics = topics.map(|topics| topics.into_iter().collect::<BTreeSet<_>>().into_iter().collect());
         self.op(Describe::new(topics), timeout, |output| match output {
             Output::Cluster(cluster) => Some(cluster),
             _ => None,

@@ -298,6 +298,15 @@ impl ConsumerCore {
             self.taken().finish(&self.client, Handled::Polled);
             Ok(())
         };
+        {
+            // One that stays goes on with what the program has not got of it.
+            let taken = self.taken();
+            for (topic, partition, ..) in &partitions {
+                if let Some(offset) = taken.position(topic, *partition) {
+                    self.client.rewind(topic, *partition, offset);
+                }
+            }
+        }
         let assigned = |(topic, partition, offset, end_offset)| Assigned { topic, partition, offset, end_offset };
         self.client.assign(partitions.into_iter().map(assigned).collect()).map_err(|e| raise(py, &e))?;
         self.leave();
@@ -339,6 +348,9 @@ impl ConsumerCore {
     fn unsubscribe(&self, py: Python<'_>) -> PyResult<()> {
         self.check(py)?;
         let (_, given_up) = self.give_up(py, Deadline::after(None), Handled::Polled);
+        if self.client.check().is_err() {
+            return given_up;
+        }
         self.client.unsubscribe().map_err(|e| raise(py, &e))?;
         self.leave();
         self.listen(None, false);
@@ -574,6 +586,9 @@ impl ConsumerCore {
         }
         let end = Deadline::after(timeout);
         let (is_interrupted, given_up) = self.give_up(py, end, handled);
+        if self.client.check().is_err() {
+            return given_up;
+        }
         let over = if is_interrupted { Ok(false) } else { self.commits.wait(py, end) };
         let left = match self.client.leave() {
             Ok(()) if !is_interrupted && over.is_ok() => wait_for(py, end, |slice| self.client.wait_until_left(slice)),

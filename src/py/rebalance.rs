@@ -68,6 +68,9 @@ impl ConsumerCore {
     pub(super) fn give_up(&self, py: Python<'_>, end: Deadline, handled: Handled) -> (bool, PyResult<()>) {
         self.taken().finish(&self.client, handled);
         let told = if self.defers.load(Relaxed) { Ok(()) } else { self.tell_all_go(py) };
+        if self.client.check().is_err() {
+            return (false, told); // by the listener, and all was done there
+        }
         let commit = match self.client.commit_finished() {
             Ok(Some(commit)) => commit,
             Ok(None) => return (false, told),
@@ -82,11 +85,12 @@ impl ConsumerCore {
         }
     }
 
-    /// Tells the listener that the consumer's partitions go.
+    /// Tells the listener that the consumer's partitions go, which is the last that it hears: it may close the consumer.
     pub(super) fn tell_all_go(&self, py: Python<'_>) -> PyResult<()> {
         let Some(listener) = self.listener(py) else {
             return Ok(());
         };
+        self.listen(None, false);
         let places = self.client.assignment().map_err(|e| raise(py, &e))?;
         if places.is_empty() {
             return Ok(());

@@ -58,7 +58,8 @@ def parse_time(text: str) -> int:
     # Python 3.10 does not know the Z of ISO 8601.
     iso = text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text
     try:
-        return round(datetime.fromisoformat(iso).timestamp() * 1000)
+        # No record is older than 1970, and brokers take negative times for ends.
+        return max(round(datetime.fromisoformat(iso).timestamp() * 1000), 0)
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a time: write 2026-05-01, 2026-05-01T12:30:00, 2026-05-01T12:30:00Z or milliseconds"

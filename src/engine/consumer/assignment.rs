@@ -1,6 +1,6 @@
 //! What is read: partitions that were named, topics that are read whole, or what a group gives.
 
-use super::partition::Partition;
+use super::partition::{Partition, Position};
 use super::{Assigned, Consumer};
 use crate::api::ErrorCode;
 use crate::engine::group::{Assignments, Change, GroupMetadata, Place, Subscription, Work};
@@ -33,12 +33,27 @@ pub(super) struct Changing {
 }
 
 impl<T: Send> Consumer<T> {
-    /// Reads these partitions and no others. What the reader is done with of those before is committed.
+    /// Reads these partitions and no others. What the reader is done with of those before is committed. One that was assigned
+    /// before goes on where it is, paused or not, unless an offset is given.
     pub fn assign(&mut self, now: Time, assigned: Vec<Assigned>) {
         self.commit_what_is_left_behind(now);
+        let goes_on = matches!(self.wanted, Wanted::Assigned);
+        let mut before = std::mem::take(&mut self.partitions);
+        before.retain(|_, p| goes_on && p.state != Position::Lost);
+        let slots = std::mem::take(&mut self.slots);
         self.unsubscribe(now);
         for a in assigned {
-            self.add(now, a);
+            let place: Place = (a.topic.as_str().into(), a.partition);
+            let kept = slots.get(&place).filter(|_| a.offset.is_none());
+            if let Some((slot, p)) = kept.and_then(|slot| Some((*slot, before.remove(slot)?))) {
+                self.remove(&place);
+                self.slots.insert(place, slot);
+                self.partitions.insert(slot, p);
+            }
+            match kept.and_then(|slot| self.partitions.get_mut(slot)) {
+                Some(p) => p.end_at(a.end_offset),
+                None => self.add(now, a),
+            }
         }
         self.find_positions(now);
     }

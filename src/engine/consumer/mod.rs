@@ -239,9 +239,9 @@ impl<T: Send> Consumer<T> {
     /// Goes back to the first record that the reader did not get.
     pub fn rewind(&mut self, topic: &str, partition: i32, offset: i64) {
         if let Ok(p) = self.at(topic, partition) {
-            let committed = p.committed;
+            let (committed, finished) = (p.committed, p.finished);
             p.start_at(offset);
-            p.committed = committed;
+            (p.committed, p.finished) = (committed, finished.min(offset));
         }
     }
 

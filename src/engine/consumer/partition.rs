@@ -70,6 +70,8 @@ pub struct Partition {
     /// Since when brokers have answered with what may mean only that they do not know yet.
     pub unknown_since: Option<Time>,
     pub failures: u32,
+    /// Whether it is asked by itself where reading starts, having had an error that was that of all asked with it.
+    pub asked_alone: bool,
     /// Whether batches are doubted that cannot be where they say.
     pub doubt: Doubt,
     /// How many times the usual bytes to ask for: a message of more was cut off.
@@ -108,6 +110,7 @@ impl Partition {
             retry_at: Time(0),
             unknown_since: None,
             failures: 0,
+            asked_alone: false,
             doubt: Doubt::Any,
             growth: 1,
             buffered: 0,
@@ -138,6 +141,7 @@ impl Partition {
     /// Starts at an offset.
     pub fn start_at(&mut self, offset: i64) {
         self.restart(Position::Known);
+        self.asked_alone = false;
         self.fetch_offset = offset;
         self.position = offset;
         self.position_epoch = -1;
@@ -254,6 +258,19 @@ impl Partition {
     pub fn back_off(&mut self, now: Time, backoff: (Duration, Duration)) {
         self.failures = self.failures.saturating_add(1);
         self.retry_at = now + wait_after(self.failures, backoff, now.0);
+    }
+
+    /// The error that whoever polls next will get.
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+
+    /// Has reading end somewhere else. What was fetched beyond the old end is gone.
+    pub fn end_at(&mut self, end: Option<i64>) {
+        if self.end != end {
+            self.end = end;
+            self.drop_buffered();
+        }
     }
 
     /// Keeps an error for whoever polls next.

@@ -41,7 +41,10 @@ impl<T: Send> Consumer<T> {
                     let error = no_offset(p);
                     self.done.push_back((ticket, Err(error)));
                 }
-                _ => self.positions.push((ticket, slot, generation)),
+                _ => match p.error() {
+                    Some(error) => self.done.push_back((ticket, Err(error.clone()))),
+                    None => self.positions.push((ticket, slot, generation)),
+                },
             }
         }
     }
@@ -49,14 +52,18 @@ impl<T: Send> Consumer<T> {
     /// Asks for the offsets that reading starts at.
     pub(super) fn find_positions(&mut self, now: Time) {
         let mut committed = Vec::new();
-        // Topics that are gone are asked about apart: their error is that of all that is asked with them.
-        let mut timed: BTreeMap<(i64, bool), Vec<usize>> = BTreeMap::new();
+        let mut timed: BTreeMap<(i64, Together), Vec<usize>> = BTreeMap::new();
         for (slot, p) in self.partitions.iter_mut().filter(|(_, p)| p.retry_at <= now) {
             match p.state {
                 Position::Committed => committed.push(*slot),
                 Position::At(timestamp) => {
-                    let gone = self.cluster.topics.get(&p.topic).is_some_and(|topic| is_gone(topic.error));
-                    timed.entry((timestamp, gone)).or_default().push(*slot);
+                    let together = match self.cluster.leader(&p.topic, p.partition) {
+                        _ if p.asked_alone => Together::No(*slot),
+                        Some((leader, _)) => Together::Leader(leader),
+                        None if self.cluster.topics.contains_key(&p.topic) => Together::No(*slot),
+                        None => Together::Unknown,
+                    };
+                    timed.entry((timestamp, together)).or_default().push(*slot);
                 }
                 _ => continue,
             }
@@ -73,7 +80,7 @@ impl<T: Send> Consumer<T> {
         for ((timestamp, _), slots) in timed {
             let wanted = slots.iter().filter_map(|s| key(self, s)).map(|(t, p)| (t, p, timestamp)).collect();
             let ticket = Ticket::Start(self.tagged(&slots), Position::At(timestamp));
-            let op = ListOffsets::new(wanted, self.config.read_committed);
+            let op = ListOffsets::of_several(wanted, self.config.read_committed);
             self.ops.start(now, Box::new(op), timeout, ticket);
         }
         self.answer_positions();
@@ -120,9 +127,14 @@ impl<T: Send> Consumer<T> {
                 // After a while of asking it is the cause that says so.
                 let why = error.cause().unwrap_or(&error);
                 let is_news = !(self.is_member && why.code().is_some_and(is_gone));
+                let culprit = why.topic().zip(why.partition()).filter(|_| slots.len() > 1);
                 for (slot, generation) in slots {
                     if let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) {
                         p.state = asked;
+                        if let (Position::At(_), Some(place)) = (asked, culprit) {
+                            p.asked_alone |= place == (&*p.topic, p.partition);
+                            continue;
+                        }
                         // An error that is there at once would be there at once again.
                         p.back_off(now, self.config.retry_backoff);
                         if is_news {
@@ -151,6 +163,17 @@ impl<T: Send> Consumer<T> {
                 if asked == Position::Committed { offset.map_or(-1, |(offset, _)| offset) } else { p.committed };
         }
     }
+}
+
+/// What is asked in one question: an error of one partition would be that of all, and keep the others from being read.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Together {
+    /// Partitions of one leader.
+    Leader(i32),
+    /// Those of topics that nothing is known of yet.
+    Unknown,
+    /// One without a leader, or that had an error.
+    No(usize),
 }
 
 impl Partition {

@@ -6,20 +6,29 @@ use crate::api::list_offsets::{
     EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Partition, Request,
     Response, Topic,
 };
-use crate::engine::{Error, Reply, Target};
+use crate::engine::{Error, ErrorKind, Reply, Target};
 use std::sync::Arc;
 
 /// ListOffsets for any number of partitions.
 pub struct ListOffsets {
     partitions: ByLeader<i64, Option<(i64, i64)>>,
     isolation_level: i8,
+    /// Whether a partition without a leader ends it, so that the others can be asked about without that one.
+    needs_leaders: bool,
 }
 
 impl ListOffsets {
     /// Asks for topic, partition and timestamp, or one of the special timestamps of [`crate::api::list_offsets`]. With
     /// `read_committed` the end is the last stable offset.
     pub fn new(wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
-        Self { partitions: ByLeader::new(wanted), isolation_level: read_committed.into() }
+        Self { partitions: ByLeader::new(wanted), isolation_level: read_committed.into(), needs_leaders: false }
+    }
+
+    /// The same, but that of several partitions each has to have a leader once their topic is known: an error that is not
+    /// tried again names one that has none.
+    pub fn of_several(wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
+        let needs_leaders = wanted.len() > 1;
+        Self { needs_leaders, ..Self::new(wanted, read_committed) }
     }
 }
 
@@ -49,7 +58,14 @@ impl Op for ListOffsets {
             max_num_offsets: 1,
         };
         let isolation_level = self.isolation_level;
-        for question in self.partitions.questions(cx, entry)? {
+        let questions =
+            self.partitions.questions(cx, entry).map_err(|error| match (error.topic(), error.partition()) {
+                (Some(topic), Some(partition)) if self.needs_leaders => {
+                    Error::new(ErrorKind::Config, error.message()).at(&Arc::from(topic), partition)
+                }
+                _ => error,
+            })?;
+        for question in questions {
             let timestamps = question.topics.iter().flat_map(|(_, partitions)| partitions).map(|p| p.timestamp);
             let min = timestamps.map(min_version).max().unwrap_or(0);
             let topics = question.topics.into_iter().map(|(name, partitions)| Topic { name, partitions }).collect();

@@ -89,7 +89,8 @@ fn check_name(topic: &str) -> Result<(), Error> {
 #[cold]
 fn no_partition(topic: &Arc<str>, count: usize, asked: i32) -> Error {
     let message = format!("topic {topic:?} has partitions 0 to {}, not {asked}", count - 1);
-    Error::new(ErrorKind::Config, message).at(topic, asked)
+    let hint = "if it was added just now, try again: the brokers are being asked";
+    Error::new(ErrorKind::Config, message).at(topic, asked).with_hint(hint)
 }
 
 impl<D> Producer<D> {
@@ -232,7 +233,11 @@ impl<D> Producer<D> {
         let (partition, sticks) = match record.partition {
             Some(p) => match usize::try_from(p).ok().filter(|p| *p < count) {
                 Some(p) => (p, false),
-                None => return Err(no_partition(&t.name, count, p)),
+                None => {
+                    // It may have been added since.
+                    self.wish.refresh = true;
+                    return Err(no_partition(&t.name, count, p));
+                }
             },
             None => match self.config.partitioner.choose(record.key, count) {
                 Chosen::Partition(p) => (p, false),
