@@ -315,3 +315,21 @@ def test_an_empty_topic_is_an_empty_table(broker, partitioned):
     table = klamm.read_table(broker.bootstrap_servers, partitioned)
     assert table.num_rows == 0
     assert table.schema.equals(SCHEMA)
+
+
+def test_a_header_that_is_null_is_refused(broker, topic):
+    headers = pa.array([[None]], pa.list_(pa.struct([("key", pa.utf8()), ("value", pa.binary())])))
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for column in (headers, pa.array([[None]])):
+            with pytest.raises(ArgumentError, match="row 0: a header is null"):
+                producer.send_arrow(topic, pa.table({"value": [b"v"], "headers": column}))
+
+
+def test_columns_without_any_value_may_have_no_type(broker, topic):
+    names = ["key", "headers", "timestamp", "partition"]
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.send_arrow(topic, pa.table({"value": [b"v"], **{name: pa.nulls(1) for name in names}}))
+        producer.send_arrow(topic, pa.table({"value": [b"w"], "headers": [[]]}))
+    table = klamm.read_table(broker.bootstrap_servers, topic, columns=["key", "value", "headers"])
+    assert sorted(table["value"].to_pylist()) == [b"v", b"w"]
+    assert (table["key"].null_count, table["headers"].to_pylist()) == (2, [[], []])

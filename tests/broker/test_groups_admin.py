@@ -320,6 +320,8 @@ def test_the_command_resets_what_is_named(run, filled):
     assert "--topic" in run("reset-offsets", filled, "--to-latest", code=1)[1]
     only = run("reset-offsets", filled, "--to-offset", "3", "--topic", f"{filled}:0,2", "--execute", "--json")
     assert offsets(only) == [(None, 3), (None, 3)]
+    twice = run("reset-offsets", filled, "--to-latest", "--topic", f"{filled}:0", "--topic", f"{filled}:1", "--json")
+    assert offsets(twice) == [(3, 10), (None, 10)]
     every = run("reset-offsets", filled, "--to-latest", "--topic", filled, "--json")
     assert offsets(every) == [(3, 10), (None, 10), (3, 10)]
     assert "nothing is committed" in run("reset-offsets", filled, "--shift-by", "1", "--topic", filled, code=1)[0]

@@ -428,7 +428,7 @@ def test_an_end_that_was_not_waited_for_long_enough_can_be_waited_for_again(styl
         with pytest.raises(KafkaTimeoutError, match="no end of the transaction"):
             style.wait(getattr(tx, end)(timeout=0.05))
         style.wait(getattr(tx, end)())
-        with pytest.raises(ConfigError, match="no transaction is open"):
+        with pytest.raises(ConfigError, match="this transaction is not open"):
             style.wait(getattr(tx, end)())
         enter(style, tx)
         leave(style, tx)
@@ -473,3 +473,30 @@ def test_a_transactional_id_that_the_brokers_forgot_says_what_to_do(style, waits
                 until(lambda: producer.client.metrics().topics["t"].errors)
             with pytest.raises(KafkaError, match=r"INVALID_PRODUCER_ID_MAPPING.*transactional\.id\.expiration\.ms"):
                 style.wait(tx.commit())
+
+
+def test_a_transaction_that_has_ended_leaves_the_next_one_alone(style, broker, topic, transactional_id):
+    with style.producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer:
+        first, second = producer.transaction(), producer.transaction()
+        enter(style, first)
+        style.wait(first.send(topic, b"first"))
+        leave(style, first)
+        enter(style, second)
+        style.wait(second.send(topic, b"second"))
+        for end in (first.commit, first.abort, producer.transaction().abort):
+            with pytest.raises(ConfigError, match="this transaction is not open"):
+                style.wait(end())
+        style.wait(second.send(topic, b"second too"))
+        leave(style, second)
+    assert committed(broker.bootstrap_servers, topic) == [b"first", b"second", b"second too"]
+
+
+def test_starting_transactions_can_be_waited_for_again(style):
+    with DevBroker() as cluster:
+        cluster.fail_next("InitProducerId", error="COORDINATOR_LOAD_IN_PROGRESS", times=3)
+        with style.producer(cluster.bootstrap_servers, transactional_id="x") as producer:
+            for _ in range(2):
+                with pytest.raises(KafkaTimeoutError):
+                    producer.init_transactions(0)
+            producer.init_transactions(30)
+            assert len(cluster.requests("InitProducerId")) == 4

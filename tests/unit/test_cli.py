@@ -45,6 +45,7 @@ class Row:
         ("1500", Position(Kind.OFFSET, 1500)),
         ("-10", Position(Kind.LAST, 10)),
         ("@1700000000000", Position(Kind.TIME, 1_700_000_000_000)),
+        ("@1969-12-31T23:59:59.999Z", Position(Kind.TIME, 0)),
         ("@2026-05-01T12:00:00Z", Position(Kind.TIME, 1_777_636_800_000)),
         ("@2026-05-01T14:00:00.250+02:00", Position(Kind.TIME, 1_777_636_800_250)),
     ],

@@ -65,6 +65,8 @@ pub struct Topic<D> {
     pub name: Arc<str>,
     pub id: Uuid,
     pub partitions: Vec<Partition<D>>,
+    /// How many partitions there are to choose from; there may have been more before the topic was made anew.
+    pub count: usize,
     pub metrics: TopicMetrics,
     sticky: Sticky,
     waiting: VecDeque<Waiting<D>>,
@@ -112,6 +114,7 @@ impl<D> Producer<D> {
             name: name.clone(),
             id: Uuid::ZERO,
             partitions: Vec::new(),
+            count: 0,
             metrics: TopicMetrics::default(),
             sticky,
             waiting: VecDeque::new(),
@@ -229,7 +232,7 @@ impl<D> Producer<D> {
         let Some(t) = self.topics.get_mut(topic) else {
             return Ok(false);
         };
-        let count = t.partitions.len();
+        let count = t.count;
         let (partition, sticks) = match record.partition {
             Some(p) => match usize::try_from(p).ok().filter(|p| *p < count) {
                 Some(p) => (p, false),
@@ -241,7 +244,11 @@ impl<D> Producer<D> {
             },
             None => match self.config.partitioner.choose(record.key, count) {
                 Chosen::Partition(p) => (p, false),
-                Chosen::Next => (t.sticky.next(count), false),
+                Chosen::Next => {
+                    let has_leader = |p: &usize| self.cluster.leader(&t.name, *p as i32).is_some();
+                    let led = (0..count).map(|_| t.sticky.next(count)).find(has_leader);
+                    (led.unwrap_or_else(|| t.sticky.next(count)), false)
+                }
                 Chosen::Sticky => (t.sticky.partition(count), true),
             },
         };
@@ -312,18 +319,24 @@ impl<D> Producer<D> {
 
     /// Has the partition change that records without a key stick to, once it had enough of them.
     fn note_sent(&mut self, topic: usize, size: usize) {
+        let batch_size = self.config.batch_size;
+        if self.topics.get_mut(topic).is_some_and(|t| t.sticky.sent(size, batch_size)) {
+            self.turn(topic);
+        }
+    }
+
+    /// Has records without a key stick to another partition, one with a leader if there is any.
+    fn turn(&mut self, topic: usize) {
         let Some(t) = self.topics.get_mut(topic) else {
             return;
         };
-        if !t.sticky.sent(size, self.config.batch_size) {
-            return;
-        }
         let adaptive = self.config.adaptive;
         let load = |i: usize, p: &Partition<D>| {
             let has_leader = self.cluster.leader(&t.name, i as i32).is_some();
-            if adaptive { has_leader.then_some(p.queue.len() + p.in_flight()) } else { Some(0) }
+            has_leader.then_some(if adaptive { p.queue.len() + p.in_flight() } else { 0 })
         };
-        let loads: Vec<Option<usize>> = t.partitions.iter().enumerate().map(|(i, p)| load(i, p)).collect();
+        let loads: Vec<Option<usize>> =
+            t.partitions.iter().take(t.count).enumerate().map(|(i, p)| load(i, p)).collect();
         t.sticky.turn(&loads);
     }
 
@@ -338,10 +351,18 @@ impl<D> Producer<D> {
         if known.error.is_error() || known.partitions.is_empty() {
             return;
         }
+        // Partitions are added, never removed: fewer are those of a topic made anew, or of a broker that is behind.
+        let is_behind = !known.id.is_zero() && known.id == t.id && known.partitions.len() < t.count;
         t.id = known.id;
-        // Partitions are added, never removed; a topic made anew with fewer answers for the rest with an error.
-        let count = known.partitions.len().max(t.partitions.len());
-        t.partitions.resize_with(count, Partition::default);
+        let count = if is_behind { t.count } else { known.partitions.len() };
+        t.count = count;
+        t.partitions.resize_with(count.max(t.partitions.len()), Partition::default);
+        if self.cluster.leader(&t.name, t.sticky.partition(count) as i32).is_none() {
+            self.turn(topic);
+        }
+        let Some(t) = self.topics.get_mut(topic) else {
+            return;
+        };
         let mut refused = None;
         for w in std::mem::take(&mut t.waiting) {
             self.release(w.bytes, w.generation, 1);

@@ -1,0 +1,91 @@
+"""Assigning by name: what stays goes on where it is, and a partition that cannot be read keeps no other from being read."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import klamm
+from klamm import TopicPartition
+from klamm.errors import UnknownTopicOrPartitionError
+from klamm.testing import DevBroker
+
+PATIENCE = 30
+
+
+def write(broker, topic, partitions, count=5, **config):
+    with klamm.Producer(broker.bootstrap_servers, **config) as producer:
+        for number in range(count):
+            for partition in partitions:
+                producer.send_nowait(topic, b"%d" % number, partition=partition)
+
+
+def values(records):
+    return [record.value for record in records]
+
+
+def read(consumer, count):
+    """That many records, whatever errors come between them, which are returned as well."""
+    found, errors = [], []
+    deadline = time.monotonic() + PATIENCE
+    while len(found) < count:
+        assert time.monotonic() < deadline, (found, errors)
+        try:
+            found += consumer.poll(0.5)
+        except klamm.KafkaError as error:
+            errors.append(error)
+    return found, errors
+
+
+def test_a_partition_without_a_leader_keeps_no_other_from_being_read():
+    with DevBroker(brokers=3) as broker, klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({"t": klamm.NewTopic(partitions=3, replication_factor=1)})
+        write(broker, "t", range(3))
+        broker.kill(admin.describe_topics(["t"])["t"].partitions[0].leader)
+        with klamm.Consumer(broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TopicPartition("t", number) for number in range(3)])
+            found, errors = read(consumer, 10)
+            assert {record.partition for record in found} == {1, 2}
+            consumer.seek_to_beginning()
+            again, errors_again = read(consumer, 10)
+            assert {record.partition for record in again} == {1, 2}
+        assert errors + errors_again == []
+
+
+def test_a_partition_that_is_not_there_keeps_no_other_from_being_read(broker, topic):
+    write(broker, topic, [0])
+    with klamm.Consumer(broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 9)])
+        assert read(consumer, 5)[1] == []
+        with pytest.raises(UnknownTopicOrPartitionError, match=f"{topic}-9"):
+            consumer.position(TopicPartition(topic, 9), timeout=PATIENCE)
+        with pytest.raises(UnknownTopicOrPartitionError, match=f"{topic}-9"):
+            consumer.poll(PATIENCE)
+        assert consumer.position(TopicPartition(topic, 0)) == 5
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_what_stays_assigned_goes_on_behind_what_was_given_out(broker, partitioned, reset, style):
+    first, second = (TopicPartition(partitioned, number) for number in range(2))
+    with style.consumer(broker.bootstrap_servers, auto_offset_reset=reset) as consumer:
+        consumer.assign([first])
+        assert consumer.position(first) == 0
+        write(broker, partitioned, [0])
+        assert values(consumer.poll(PATIENCE, max_records=2)) == [b"0", b"1"]
+        consumer.pause([first])
+        consumer.assign([second, first, first])
+        assert (consumer.paused(), consumer.position(first)) == ({first}, 2)
+        consumer.resume([first])
+        assert values(consumer.poll(PATIENCE)) == [b"2", b"3", b"4"]
+        consumer.assign([TopicPartition(partitioned, 0, offset=1)])
+        assert values(consumer.poll(PATIENCE)) == [b"1", b"2", b"3", b"4"]
+
+
+def test_an_end_that_is_taken_back_loses_nothing(broker, topic):
+    write(broker, topic, [0], count=10, linger_ms=1000)
+    with klamm.Consumer(broker.bootstrap_servers) as consumer:
+        consumer.assign([TopicPartition(topic, 0, offset=0, end_offset=3)])
+        assert [record.offset for record in consumer] == [0, 1, 2]
+        consumer.assign([TopicPartition(topic, 0)])
+        assert [record.offset for record in read(consumer, 7)[0]] == list(range(3, 10))

@@ -1,0 +1,95 @@
+"""Rebalance listeners: they may end what they listen to, and nobody who stops waiting stops them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+import klamm
+from klamm.testing import DevBroker
+
+
+@pytest.fixture
+def filled():
+    with DevBroker() as broker:
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            for number in range(10):
+                producer.send("t", b"%d" % number).result(10)
+        yield broker
+
+
+class Listener(klamm.RebalanceListener):
+    def __init__(self):
+        self.heard = []
+
+    def assigned(self, partitions):
+        self.heard.append(f"assigned {len(partitions)}")
+
+
+@pytest.mark.parametrize("end", ["close", "unsubscribe"])
+@pytest.mark.parametrize("ended", ["close", "unsubscribe"])
+def test_a_listener_may_end_what_is_ending(filled, ended, end):
+    class Ending(Listener):
+        def revoked(self, partitions):
+            self.heard.append(f"revoked {len(partitions)}")
+            getattr(consumer, ended)()
+
+    listener = Ending()
+    with klamm.Consumer(filled.bootstrap_servers, group_id="g", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["t"], on_rebalance=listener)
+        assert len(consumer.poll(30)) > 0
+        getattr(consumer, end)()
+        assert listener.heard == ["assigned 1", "revoked 1"]
+
+
+def test_an_async_listener_may_close_the_consumer(filled):
+    class Closing(Listener):
+        async def revoked(self, partitions):
+            self.heard.append(f"revoked {len(partitions)}")
+            await self.consumer.close()
+
+    async def main():
+        listener = Closing()
+        listener.consumer = consumer = klamm.AsyncConsumer(filled.bootstrap_servers, group_id="g")
+        consumer.subscribe(["t"], on_rebalance=listener)
+        while not consumer.assignment():
+            await consumer.poll(0.1)
+        await consumer.close()
+        assert listener.heard == ["assigned 1", "revoked 1"]
+
+    asyncio.run(main())
+
+
+def test_a_poll_that_is_cancelled_leaves_the_listener_to_finish(filled):
+    class Seeking(klamm.RebalanceListener):
+        def __init__(self):
+            self.is_called, self.may_go_on = asyncio.Event(), asyncio.Event()
+
+        async def assigned(self, partitions):
+            self.is_called.set()
+            await self.may_go_on.wait()
+            for partition in partitions:
+                consumer.seek(partition, 7)
+
+    async def main():
+        listener = Seeking()
+        consumer.subscribe(["t"], on_rebalance=listener)
+        poll = asyncio.ensure_future(consumer.poll(30))
+        await listener.is_called.wait()
+        poll.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await poll
+        again = asyncio.ensure_future(consumer.poll(30))
+        listener.may_go_on.set()
+        assert [record.offset for record in await again] == [7, 8, 9]
+        await consumer.close()
+
+    async def start():
+        nonlocal consumer
+        consumer = klamm.AsyncConsumer(filled.bootstrap_servers, group_id="g", auto_offset_reset="earliest")
+        await main()
+
+    consumer: klamm.AsyncConsumer
+    asyncio.run(start())
