@@ -82,6 +82,18 @@ def test_what_stays_assigned_goes_on_behind_what_was_given_out(broker, partition
         assert values(consumer.poll(PATIENCE)) == [b"1", b"2", b"3", b"4"]
 
 
+def test_what_a_loop_that_was_left_did_not_get_comes_next(broker, partitioned):
+    first, second = (TopicPartition(partitioned, number) for number in range(2))
+    write(broker, partitioned, [0], linger_ms=1000)
+    with klamm.Consumer(broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([first])
+        for record in consumer:
+            if record.offset == 1:
+                break
+        consumer.assign([first, second])
+        assert values(read(consumer, 3)[0]) == [b"2", b"3", b"4"]
+
+
 def test_an_end_that_is_taken_back_loses_nothing(broker, topic):
     write(broker, topic, [0], count=10, linger_ms=1000)
     with klamm.Consumer(broker.bootstrap_servers) as consumer:

@@ -64,32 +64,29 @@ def test_an_async_listener_may_close_the_consumer(filled):
 
 def test_a_poll_that_is_cancelled_leaves_the_listener_to_finish(filled):
     class Seeking(klamm.RebalanceListener):
-        def __init__(self):
+        def __init__(self, consumer):
+            self.consumer = consumer
             self.is_called, self.may_go_on = asyncio.Event(), asyncio.Event()
 
         async def assigned(self, partitions):
             self.is_called.set()
             await self.may_go_on.wait()
             for partition in partitions:
-                consumer.seek(partition, 7)
+                self.consumer.seek(partition, 7)
 
     async def main():
-        listener = Seeking()
-        consumer.subscribe(["t"], on_rebalance=listener)
-        poll = asyncio.ensure_future(consumer.poll(30))
-        await listener.is_called.wait()
-        poll.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await poll
-        again = asyncio.ensure_future(consumer.poll(30))
-        listener.may_go_on.set()
-        assert [record.offset for record in await again] == [7, 8, 9]
-        await consumer.close()
+        async with klamm.AsyncConsumer(
+            filled.bootstrap_servers, group_id="g", auto_offset_reset="earliest"
+        ) as consumer:
+            listener = Seeking(consumer)
+            consumer.subscribe(["t"], on_rebalance=listener)
+            poll = asyncio.ensure_future(consumer.poll(30))
+            await listener.is_called.wait()
+            poll.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await poll
+            again = asyncio.ensure_future(consumer.poll(30))
+            listener.may_go_on.set()
+            assert [record.offset for record in await again] == [7, 8, 9]
 
-    async def start():
-        nonlocal consumer
-        consumer = klamm.AsyncConsumer(filled.bootstrap_servers, group_id="g", auto_offset_reset="earliest")
-        await main()
-
-    consumer: klamm.AsyncConsumer
-    asyncio.run(start())
+    asyncio.run(main())
