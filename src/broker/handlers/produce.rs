@@ -122,13 +122,11 @@ fn append(
         Ok(batches) => batches,
         Err(refusal) => return failure(data.index, refusal),
     };
-    if configs.compact {
-        for batch in &batches {
-            match without_keys(batch) {
-                Ok(records) if records.is_empty() => {}
-                Ok(records) => return keyless(data.index, name, &records),
-                Err(refusal) => return failure(data.index, refusal),
-            }
+    for batch in &batches {
+        match check_records(batch, (name, data.index), context, &configs) {
+            Ok(rejected) if rejected.is_empty() => {}
+            Ok(rejected) => return rejection(data.index, rejected),
+            Err(refusal) => return failure(data.index, refusal),
         }
     }
     // Several come of old formats alone, which know no producers.
@@ -191,28 +189,29 @@ fn append(
 }
 
 fn failure(index: i32, refusal: Refusal) -> PartitionResponse {
-    // Kafka names the record for errors of single records; a batch is refused by its first.
-    let by_record = matches!(refusal.code, ErrorCode::INVALID_RECORD | ErrorCode::INVALID_TIMESTAMP);
-    let record = RecordError { batch_index: 0, batch_index_error_message: refusal.message.clone() };
     PartitionResponse {
         index,
         error_code: refusal.code,
         base_offset: -1,
-        record_errors: if by_record { vec![record] } else { Vec::new() },
         error_message: refusal.message,
         ..PartitionResponse::default()
     }
 }
 
-/// Kafka names every record that it will not have, so that a producer can tell which of the others were only with it.
-fn keyless(index: i32, topic: &str, records: &[i32]) -> PartitionResponse {
-    let why = format!("Compacted topic cannot accept message without key in topic partition {topic}-{index}.");
-    let named = |&batch_index| RecordError { batch_index, batch_index_error_message: Some(why.clone()) };
-    let count = records.len();
-    PartitionResponse {
-        record_errors: records.iter().map(named).collect(),
-        ..failure(index, invalid(&format!("One or more records have been rejected due to {count} record errors in total")))
-    }
+/// Kafka names every record that it will not have, so that a producer can tell which of the others were only with it
+/// (KIP-467). One that is out of time decides what is said of the batch.
+fn rejection(index: i32, rejected: Vec<(i32, Refusal)>) -> PartitionResponse {
+    let refusal = if rejected.iter().any(|(_, refusal)| refusal.code == ErrorCode::INVALID_TIMESTAMP) {
+        Refusal::new(ErrorCode::INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp")
+    } else {
+        let count = rejected.len();
+        invalid(&format!("One or more records have been rejected due to {count} record errors in total"))
+    };
+    let named = |(batch_index, refusal): (i32, Refusal)| RecordError {
+        batch_index,
+        batch_index_error_message: refusal.message,
+    };
+    PartitionResponse { record_errors: rejected.into_iter().map(named).collect(), ..failure(index, refusal) }
 }
 
 fn invalid(why: &str) -> Refusal {
@@ -233,7 +232,7 @@ fn check(records: Option<Bytes>, context: &Context, configs: &Configs) -> Result
         None => return Err(invalid(ONE_BATCH)),
     };
     for batch in &batches {
-        check_header(&batch.header, batch.data.len(), context, configs)?;
+        check_header(&batch.header, batch.data.len(), context)?;
     }
     Ok(batches)
 }
@@ -278,21 +277,43 @@ fn check_size(batch: &Batch, configs: &Configs) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Which records of a batch have no key: without one nothing could be compacted.
-fn without_keys(batch: &Batch) -> Result<Vec<i32>, Refusal> {
-    let mut records = batch.records(DEFAULT_LIMIT).map_err(corrupt)?;
-    let mut found = Vec::new();
-    let mut index = 0;
-    while let Some(view) = records.next_view() {
-        if view.map_err(corrupt)?.key().is_none() {
-            found.push(index);
-        }
-        index += 1;
+/// Which records of a batch the topic does not take, and why: without a key nothing could be compacted.
+fn check_records(
+    batch: &Batch,
+    (topic, index): (&str, i32),
+    context: &Context,
+    configs: &Configs,
+) -> Result<Vec<(i32, Refusal)>, Refusal> {
+    let now = context.clock.wall_ms;
+    let times = now.saturating_sub(configs.timestamp_before_max_ms)..=now.saturating_add(configs.timestamp_after_max_ms);
+    // The header knows the latest time alone.
+    let is_in_time = configs.append_time || (*times.start() <= 0 && *times.end() >= batch.header.max_timestamp);
+    if is_in_time && !configs.compact {
+        return Ok(Vec::new());
     }
-    Ok(found)
+    let mut records = batch.records(DEFAULT_LIMIT).map_err(corrupt)?;
+    let mut rejected = Vec::new();
+    let mut place = 0;
+    while let Some(view) = records.next_view() {
+        let view = view.map_err(corrupt)?;
+        let timestamp = view.timestamp();
+        if configs.compact && view.key().is_none() {
+            let why = format!("Compacted topic cannot accept message without key in topic partition {topic}-{index}.");
+            rejected.push((place, invalid(&why)));
+        } else if !is_in_time && timestamp >= 0 && !times.contains(&timestamp) {
+            let why = format!("timestamp {timestamp} is outside what the topic allows");
+            rejected.push((place, Refusal::new(ErrorCode::INVALID_TIMESTAMP, why)));
+        }
+        place += 1;
+    }
+    if rejected.is_empty() && !is_in_time && !times.contains(&batch.header.max_timestamp) {
+        let why = format!("no record has the batch's timestamp {}", batch.header.max_timestamp);
+        return Err(Refusal::new(ErrorCode::INVALID_TIMESTAMP, why));
+    }
+    Ok(rejected)
 }
 
-fn check_header(header: &Header, size: usize, context: &Context, configs: &Configs) -> Result<(), Refusal> {
+fn check_header(header: &Header, size: usize, context: &Context) -> Result<(), Refusal> {
     let invalid = |why| Err(invalid(why));
     if header.is_control() {
         return invalid("clients may not write control batches");
@@ -313,12 +334,6 @@ fn check_header(header: &Header, size: usize, context: &Context, configs: &Confi
             return Err(Refusal::new(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, why));
         }
         Some(_) => {}
-    }
-    let age = context.clock.wall_ms.saturating_sub(header.max_timestamp);
-    let allowed = -configs.timestamp_after_max_ms..=configs.timestamp_before_max_ms;
-    if !configs.append_time && header.max_timestamp >= 0 && !allowed.contains(&age) {
-        let why = format!("timestamp {} is outside what the topic allows", header.max_timestamp);
-        return Err(Refusal::new(ErrorCode::INVALID_TIMESTAMP, why));
     }
     Ok(())
 }

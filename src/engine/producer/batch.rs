@@ -46,6 +46,8 @@ pub struct Batch<D> {
     pub producer: Option<Producer>,
     /// How often it was sent.
     pub attempts: u32,
+    /// Whether a broker may have it in its log: one that was asked to did not say no.
+    pub may_be_written: bool,
     /// Why the last attempt failed.
     pub error: Option<Error>,
 }
@@ -64,6 +66,7 @@ impl<D> Batch<D> {
             has_timestamps: false,
             producer: None,
             attempts: 0,
+            may_be_written: false,
             error: None,
         }
     }
@@ -108,6 +111,12 @@ impl<D> Batch<D> {
         Ok(data)
     }
 
+    /// Takes in that it is not in the log, so that it may go under any sequence number.
+    fn renounce(&mut self) {
+        self.producer = None;
+        self.may_be_written = false;
+    }
+
     /// The memory of a batch that has its outcome, unless somebody else still looks at it.
     pub fn into_buffer(self) -> Option<Vec<u8>> {
         match self.data {
@@ -118,15 +127,22 @@ impl<D> Batch<D> {
 
     /// Two batches of half of the records each, under the sequence numbers they have; the same one back if it cannot be
     /// cut.
-    pub fn split(mut self) -> Result<(Self, Self), Box<Self>> {
+    pub fn split(self) -> Result<(Self, Self), Box<Self>> {
         let half = self.count / 2;
-        let Some((first, second)) = self.halves(half) else {
+        self.divide(|index| index < half)
+    }
+
+    /// Those records and the others, each in their order, as two batches whose sequence numbers follow each other; the same
+    /// batch back if it cannot be cut.
+    pub fn divide(mut self, is_first: impl Fn(i32) -> bool) -> Result<(Self, Self), Box<Self>> {
+        let Some((first, second)) = self.divided(&is_first) else {
             return Err(Box::new(self));
         };
-        let part = |builder: BatchBuilder, count: i32, producer: Option<Producer>| Self {
+        let count = first.count();
+        let part = |builder: BatchBuilder, producer: Option<Producer>| Self {
             bytes: builder.size(),
+            count: builder.count(),
             data: Some(Data::Open(builder)),
-            count,
             deliveries: Vec::new(),
             created: self.created,
             generation: self.generation,
@@ -134,17 +150,18 @@ impl<D> Batch<D> {
             has_timestamps: self.has_timestamps,
             producer,
             attempts: self.attempts,
+            may_be_written: self.may_be_written,
             error: self.error.clone(),
         };
-        let later = |p: Producer| Producer { base_sequence: sequence_after(p.base_sequence, half), ..p };
-        let mut a = part(first, half, self.producer);
-        let mut b = part(second, self.count - half, self.producer.map(later));
+        let later = |p: Producer| Producer { base_sequence: sequence_after(p.base_sequence, count), ..p };
+        let mut a = part(first, self.producer);
+        let mut b = part(second, self.producer.map(later));
+        let (mut seen, mut others) = (0, 0);
         for delivery in std::mem::take(&mut self.deliveries) {
-            if delivery.index < half {
-                a.deliveries.push(delivery);
-            } else {
-                b.deliveries.push(Delivery { index: delivery.index - half, ..delivery });
-            }
+            others += (seen..delivery.index).filter(|index| !is_first(*index)).count() as i32;
+            seen = delivery.index;
+            let (batch, index) = if is_first(seen) { (&mut a, seen - others) } else { (&mut b, others) };
+            batch.deliveries.push(Delivery { index, ..delivery });
         }
         // What memory the batch is charged with stays the same.
         a.bytes = (a.bytes + a.deliveries.len() * DELIVERY_BYTES).min(self.bytes);
@@ -152,8 +169,7 @@ impl<D> Batch<D> {
         Ok((a, b))
     }
 
-    /// The records before a place and those from it on.
-    fn halves(&self, at: i32) -> Option<(BatchBuilder, BatchBuilder)> {
+    fn divided(&self, is_first: impl Fn(i32) -> bool) -> Option<(BatchBuilder, BatchBuilder)> {
         let Some(Data::Sealed(data)) = &self.data else {
             return None;
         };
@@ -165,7 +181,7 @@ impl<D> Batch<D> {
             // Their names are ours, so they are text.
             let headers = view.headers().map(|(name, value)| Some((std::str::from_utf8(name).ok()?, value)));
             let headers: Vec<(&str, Option<&[u8]>)> = headers.collect::<Option<_>>()?;
-            let builder = if index < at { &mut first } else { &mut second };
+            let builder = if is_first(index) { &mut first } else { &mut second };
             builder.append(view.timestamp(), view.key(), view.value(), &headers);
         }
         Some((first, second))
@@ -194,6 +210,8 @@ pub struct Partition<D> {
     /// The producer has a new epoch, and batches wait that were sent under the old one and may be in the log: they go again
     /// as they were, so that the broker knows them, before the partition starts with the new epoch.
     pub is_behind_epoch: bool,
+    /// A batch of this sequence number was refused for some of its records: nothing from there on is in the log.
+    refused_at: Option<i32>,
 }
 
 impl<D> Default for Partition<D> {
@@ -208,6 +226,7 @@ impl<D> Default for Partition<D> {
             retry_at: Time(0),
             recovering: Some(0),
             is_behind_epoch: false,
+            refused_at: None,
         }
     }
 }
@@ -267,17 +286,25 @@ impl<D> Partition<D> {
     /// Begins with the first sequence number of a new epoch, unless batches of the old one are to be settled first.
     pub fn enter_epoch(&mut self) {
         self.recovering = Some(self.sent);
+        if let Some(first) = self.refused_at.take() {
+            let follows = |p: Producer| p.base_sequence.wrapping_sub(first) >= 0;
+            self.queue.iter_mut().filter(|batch| batch.producer.is_some_and(follows)).for_each(Batch::renounce);
+        }
         self.is_behind_epoch = self.queue.iter().any(|b| b.producer.is_some());
         if !self.is_behind_epoch {
             self.next_sequence = 0;
         }
     }
 
-    /// Takes in that none of the batches that wait is in the log, so that they may go under any sequence number.
+    /// Puts back what is left of a batch that was refused for the other records of it.
+    pub fn put_back(&mut self, rest: Batch<D>) {
+        self.refused_at = rest.producer.map(|p| p.base_sequence);
+        self.requeue(rest);
+    }
+
+    /// Takes in that none of the batches that wait is in the log.
     pub fn forget_sequences(&mut self) {
-        for batch in &mut self.queue {
-            batch.producer = None;
-        }
+        self.queue.iter_mut().for_each(Batch::renounce);
     }
 
     /// Puts a batch that failed back where its sequence number belongs.

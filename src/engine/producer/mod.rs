@@ -350,23 +350,36 @@ impl<D> Producer<D> {
         self.topics.get_mut(topic)?.partitions.get_mut(partition)
     }
 
-    /// A record's end: memory and flushes are told, the outcome goes out.
+    /// The end of a batch: memory and flushes are told, the outcome goes out.
     fn settle(&mut self, topic: usize, partition: usize, mut batch: Batch<D>, result: Result<(i64, i64), Error>) {
-        self.release(batch.bytes, batch.generation, batch.count as u64);
-        let Some(t) = self.topics.get_mut(topic) else {
+        if let Some(t) = self.topics.get_mut(topic) {
+            t.metrics.note(&batch, result.is_ok());
+        }
+        let deliveries = std::mem::take(&mut batch.deliveries);
+        self.tell(topic, partition, batch.count, deliveries, result);
+        self.forget(batch);
+    }
+
+    /// Lets an outcome of so many records go out, some of which somebody waits for.
+    fn tell(
+        &mut self,
+        topic: usize,
+        partition: usize,
+        count: i32,
+        deliveries: Vec<Delivery<D>>,
+        result: Result<(i64, i64), Error>,
+    ) {
+        let Some(t) = self.topics.get(topic) else {
             return;
         };
-        t.metrics.note(&batch, result.is_ok());
-        let result = result.map_err(|e| e.at(&t.name, partition as i32));
-        let untracked = batch.count as u64 - batch.deliveries.len() as u64;
-        let event = Event {
-            topic: t.name.clone(),
-            partition: partition as i32,
-            deliveries: std::mem::take(&mut batch.deliveries),
-            untracked,
-            result,
-        };
-        self.events.push_back(event);
+        let partition = partition as i32;
+        let untracked = count as u64 - deliveries.len() as u64;
+        let result = result.map_err(|e| e.at(&t.name, partition));
+        self.events.push_back(Event { topic: t.name.clone(), partition, deliveries, untracked, result });
+    }
+
+    fn forget(&mut self, batch: Batch<D>) {
+        self.release(batch.bytes, batch.generation, batch.count as u64);
         if self.spare.len() < MAX_SPARE {
             self.spare.extend(batch.into_buffer());
         }

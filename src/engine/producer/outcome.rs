@@ -7,19 +7,61 @@ use crate::api::{ErrorCode, init_producer_id, produce};
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
 use crate::engine::{Broker, Error, ErrorKind, Moved, Reply, Time, wait_after};
 use crate::wire::Uuid;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The records of a batch that a broker says are to blame for its refusal, by their place, and why each is.
+type Named = BTreeMap<i32, Error>;
 
 impl<D> Producer<D> {
     /// Fails a batch for good. A sequence number that was used up leaves a gap, so the identity goes with it.
     fn fail(&mut self, topic: usize, partition: usize, batch: Batch<D>, error: Error) {
+        self.note_failure(&batch, &error);
+        self.settle(topic, partition, batch, Err(error));
+        self.take_news();
+    }
+
+    fn note_failure(&mut self, batch: &Batch<D>, error: &Error) {
         if batch.producer.is_some() {
             self.identity.abandon();
         }
         if let Some(transactions) = &mut self.transactions {
-            transactions.batch_failed(&error);
+            transactions.batch_failed(error);
         }
-        self.settle(topic, partition, batch, Err(error));
+    }
+
+    /// Fails those records of a batch that the broker named (KIP-467). The others, of which it took none because of them, go
+    /// again without them, unless an earlier try may have taken all; within a transaction they end with it.
+    fn fail_records(&mut self, topic: usize, partition: usize, batch: Batch<D>, error: Error, named: Named) {
+        let is_named = |index: i32| named.contains_key(&index);
+        let mut refused = if (0..batch.count).all(is_named) {
+            batch
+        } else if batch.may_be_written {
+            return self.fail(topic, partition, batch, error);
+        } else {
+            match batch.divide(|index| !is_named(index)) {
+                Ok((rest, refused)) => {
+                    if let Some(p) = self.partition(topic, partition) {
+                        p.put_back(rest);
+                        self.active.insert((topic, partition));
+                    }
+                    refused
+                }
+                Err(batch) => return self.fail(topic, partition, *batch, error),
+            }
+        };
+        self.note_failure(&refused, &error);
+        if let Some(t) = self.topics.get_mut(topic) {
+            t.metrics.note(&refused, false);
+        }
+        let mut deliveries = std::mem::take(&mut refused.deliveries);
+        for (index, error) in (0..).zip(named.into_values()) {
+            let later = deliveries.split_off(deliveries.partition_point(|d| d.index <= index));
+            let deliveries = std::mem::replace(&mut deliveries, later);
+            self.tell(topic, partition, 1, deliveries, Err(error));
+        }
+        self.forget(refused);
         self.take_news();
     }
 
@@ -47,7 +89,7 @@ impl<D> Producer<D> {
             let result = match &response {
                 Ok(None) => Ok((-1, -1)),
                 Ok(Some(response)) => self.outcome_of(&flight, response),
-                Err(e) => Err(e.clone()),
+                Err(e) => Err((e.clone(), Named::new())),
             };
             match result {
                 Ok(found) => {
@@ -56,9 +98,9 @@ impl<D> Producer<D> {
                     }
                     self.settle(flight.topic, flight.partition, flight.batch, Ok(found));
                 }
-                Err(error) => {
+                Err((error, named)) => {
                     let is_innocent = flight.batch.demands() < demands;
-                    self.retry(now, node, flight, is_innocent, error);
+                    self.retry(now, node, flight, is_innocent, error, named);
                 }
             }
         }
@@ -105,7 +147,8 @@ impl<D> Producer<D> {
         }
     }
 
-    fn outcome_of(&self, flight: &Flight<D>, response: &produce::Response) -> Result<(i64, i64), Error> {
+    /// Base offset and log-append time, or why the batch was not taken and which of its records are to blame.
+    fn outcome_of(&self, flight: &Flight<D>, response: &produce::Response) -> Result<(i64, i64), (Error, Named)> {
         let (name, id) = self.topics.get(flight.topic).map_or(("", Uuid::ZERO), |t| (&*t.name, t.id));
         let found = response
             .responses
@@ -114,21 +157,33 @@ impl<D> Producer<D> {
             .flat_map(|t| &t.partition_responses)
             .find(|p| p.index == flight.partition as i32);
         let Some(p) = found else {
-            return Err(Error::new(ErrorKind::Decode, format!("broker said nothing of {name}-{}", flight.partition)));
+            let message = format!("broker said nothing of {name}-{}", flight.partition);
+            return Err((Error::new(ErrorKind::Decode, message), Named::new()));
         };
         match p.error_code {
             ErrorCode::NONE => Ok((p.base_offset, p.log_append_time_ms)),
             // The broker has the batch, but no longer knows where.
             ErrorCode::DUPLICATE_SEQUENCE_NUMBER => Ok((-1, -1)),
             code => {
-                let why = p.record_errors.iter().find_map(|e| e.batch_index_error_message.clone());
-                let why = p.error_message.clone().or(why).map_or_else(String::new, |w| format!(" ({w})"));
-                Err(Error::refused(code, format!("produce to {name}-{}{why}", flight.partition)))
+                let refused = |code, why: Option<&String>| {
+                    let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+                    Error::refused(code, format!("produce to {name}-{}{why}", flight.partition))
+                };
+                // The code is that of the batch: of several records it need not be each one's.
+                let of_record = if p.record_errors.len() > 1 { ErrorCode::INVALID_RECORD } else { code };
+                let whole = p.error_message.as_ref();
+                let named = p.record_errors.iter().filter(|e| (0..flight.batch.count).contains(&e.batch_index));
+                let named = named.map(|e| {
+                    let why = e.batch_index_error_message.as_ref().or(whole);
+                    (e.batch_index, refused(of_record, why))
+                });
+                let any = p.record_errors.iter().find_map(|e| e.batch_index_error_message.as_ref());
+                Err((refused(code, whole.or(any)), named.collect()))
             }
         }
     }
 
-    fn retry(&mut self, now: Time, node: i32, flight: Flight<D>, is_innocent: bool, error: Error) {
+    fn retry(&mut self, now: Time, node: i32, flight: Flight<D>, is_innocent: bool, error: Error, named: Named) {
         let Flight { topic, partition, mut batch, .. } = flight;
         let code = error.code().unwrap_or(ErrorCode::NONE);
         // What an aborted transaction left behind must not be there when the next one begins.
@@ -176,7 +231,14 @@ impl<D> Producer<D> {
                 self.identity.abandon();
             }
         }
+        if !again && is_wanted && !named.is_empty() {
+            return self.fail_records(topic, partition, batch, error, named);
+        }
         batch.attempts += 1;
+        batch.may_be_written |= matches!(
+            error.code(),
+            None | Some(ErrorCode::REQUEST_TIMED_OUT | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        );
         if !again || batch.attempts > self.config.retries || now >= batch.created + self.config.delivery_timeout {
             return self.fail(topic, partition, batch, error);
         }
@@ -193,7 +255,10 @@ impl<D> Producer<D> {
         }
         batch.error = Some(error);
         if let Some(p) = self.partition(topic, partition) {
-            p.retry_at = now + wait;
+            // One that is behind waits for those before it and no longer.
+            if !behind {
+                p.retry_at = now + wait;
+            }
             p.requeue(batch);
             // It is not in the log, or the broker would know it; nor is what was to follow it.
             if restarts && p.in_flight() == 0 {
