@@ -57,10 +57,9 @@ impl Admin {
         timeout: Option<Duration>,
         convert: fn(Output) -> Option<T>,
     ) -> Result<Pending<T>, Error> {
-        self.shared.check()?;
         let (ticket, pending) = op_ticket(convert);
         let timeout = timeout.unwrap_or(self.api_timeout);
-        self.shared.role().start(self.shared.now(), Box::new(op), timeout, ticket);
+        self.shared.open()?.start(self.shared.now(), Box::new(op), timeout, ticket);
         self.shared.wake()?;
         Ok(pending)
     }

@@ -209,8 +209,7 @@ impl Consumer {
         &self,
         f: impl FnOnce(Time, &mut consumer::Consumer<OpTicket>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        self.shared.check()?;
-        let result = f(self.shared.now(), &mut self.shared.role().consumer)?;
+        let result = f(self.shared.now(), &mut self.shared.open()?.consumer)?;
         self.activity.asked.store(true, Relaxed);
         self.shared.wake()?;
         Ok(result)
@@ -306,21 +305,18 @@ impl Consumer {
 
     /// Who the consumer is in its group, if it has one.
     pub fn group_metadata(&self) -> Result<Option<GroupMetadata>, Error> {
-        self.shared.check()?;
-        Ok(self.shared.role().consumer.group_metadata())
+        Ok(self.shared.open()?.consumer.group_metadata())
     }
 
     /// What is assigned.
     pub fn assignment(&self) -> Result<Vec<(Arc<str>, i32)>, Error> {
-        self.shared.check()?;
-        Ok(self.shared.role().consumer.assignment())
+        Ok(self.shared.open()?.consumer.assignment())
     }
 
     /// What is buffered, up to `max_records` and about `max_bytes`; never blocks. An error is given once, after the
     /// records before it.
     pub fn try_poll(&self, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
-        self.shared.check()?;
-        let mut role = self.shared.role();
+        let mut role = self.shared.open()?;
         let slices = role.consumer.poll_records(max_records, max_bytes)?;
         self.fetch_on(role);
         Ok(slices)
@@ -430,12 +426,11 @@ impl Consumer {
 
     /// What is paused.
     pub fn paused(&self) -> Result<Vec<(Arc<str>, i32)>, Error> {
-        self.shared.check()?;
-        Ok(self.shared.role().consumer.paused())
+        Ok(self.shared.open()?.consumer.paused())
     }
 
-    /// Commits offsets, or everything given out so far.
-    pub fn commit(&self, offsets: Option<Vec<CommittedOffset>>) -> Result<Pending<()>, Error> {
+    /// Commits offsets.
+    pub fn commit(&self, offsets: Vec<CommittedOffset>) -> Result<Pending<()>, Error> {
         let (ticket, pending) = op_ticket(|output| matches!(output, Output::Done).then_some(()));
         self.change(|now, c| {
             c.commit(now, offsets, self.api_timeout, ticket);
@@ -446,14 +441,12 @@ impl Consumer {
 
     /// The offset behind everything given out, of each partition that has a position.
     pub fn given_out(&self) -> Result<Vec<CommittedOffset>, Error> {
-        self.shared.check()?;
-        Ok(self.shared.role().consumer.given_out())
+        Ok(self.shared.open()?.consumer.given_out())
     }
 
     /// Offsets behind records that were given out, with the epochs of their leaders as far as they are known still.
     pub fn with_epochs(&self, offsets: Vec<(Arc<str>, i32, i64)>) -> Result<Vec<CommittedOffset>, Error> {
-        self.shared.check()?;
-        Ok(self.shared.role().consumer.with_epochs(offsets))
+        Ok(self.shared.open()?.consumer.with_epochs(offsets))
     }
 
     /// The group, if the consumer has one.
@@ -490,8 +483,7 @@ impl Consumer {
 
     /// For each assigned partition, how many records the reader is behind, if that is known.
     pub fn lag(&self) -> Result<Vec<((Arc<str>, i32), Option<i64>)>, Error> {
-        self.shared.check()?;
-        Ok(self.shared.role().consumer.lag())
+        Ok(self.shared.open()?.consumer.lag())
     }
 
     /// The partitions of a topic.
@@ -530,7 +522,7 @@ impl Consumer {
         if offsets.is_empty() {
             return Ok(None);
         }
-        Ok(Some(LastCommit { commit: self.commit(Some(offsets))?, is_member }))
+        Ok(Some(LastCommit { commit: self.commit(offsets)?, is_member }))
     }
 
     /// Begins to leave the group, if the consumer is a member.

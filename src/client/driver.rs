@@ -101,6 +101,14 @@ impl<R: Serve> Shared<R> {
         if self.closed.load(SeqCst) { Err(closed()) } else { Ok(()) }
     }
 
+    /// The role of a client that can be used. Whoever closes it waits for the lock and ends all that was begun under it.
+    pub fn open(&self) -> Result<MutexGuard<'_, R>, Error> {
+        self.check()?;
+        let role = self.role();
+        self.check()?;
+        Ok(role)
+    }
+
     /// An error in the child of a fork, where the lock of the role may be held for ever.
     pub fn check_birth(&self) -> Result<(), Error> {
         self.birth.check()

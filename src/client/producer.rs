@@ -335,8 +335,7 @@ impl Producer {
 
     /// Sends many records under one lock.
     pub fn batch(&self) -> Result<Appender<'_>, Error> {
-        self.shared.check()?;
-        let role = self.shared.role();
+        let role = self.shared.open()?;
         let now = self.shared.now();
         let waking = Waking { shared: &self.shared, is_needed: false, is_lone: false };
         Ok(Appender { role, waking, now, wall: self.wall.at(now), drop_when_full: self.drop_when_full })
@@ -413,8 +412,7 @@ impl Producer {
 
     /// Done when everything sent before has its outcome.
     pub fn flush(&self) -> Result<Pending<()>, Error> {
-        self.shared.check()?;
-        let mut role = self.shared.role();
+        let mut role = self.shared.open()?;
         let flush = role.producer.flush();
         if role.producer.is_flushed(flush) && role.in_hand.events.load(SeqCst) == 0 {
             return Ok(Pending::ready(Ok(())));
@@ -435,8 +433,7 @@ impl Producer {
 
     /// Opens a transaction; everything sent until its end is part of it.
     pub fn begin_transaction(&self) -> Result<(), Error> {
-        self.shared.check()?;
-        self.shared.role().producer.begin_transaction()
+        self.shared.open()?.producer.begin_transaction()
     }
 
     /// Commits or aborts the transaction, once everything sent in it has its outcome. A commit of a transaction in which
@@ -471,8 +468,7 @@ impl Producer {
         &self,
         f: impl FnOnce(&mut producer::Producer<Ticket>, Time) -> Result<u64, Error>,
     ) -> Result<Pending<()>, Error> {
-        self.shared.check()?;
-        let mut role = self.shared.role();
+        let mut role = self.shared.open()?;
         let call = f(&mut role.producer, self.shared.now())?;
         let (promise, pending) = Pending::new();
         role.calls.insert(call, promise);
@@ -506,13 +502,12 @@ impl Producer {
 
     /// The partitions of a topic.
     pub fn partitions_for(&self, topic: &str) -> Result<Pending<Vec<i32>>, Error> {
-        self.shared.check()?;
         let (ticket, pending) = op_ticket(|output| match output {
             Output::Partitions(p) => Some(p),
             _ => None,
         });
         let op = Box::new(Partitions::new(topic.to_owned(), self.create_topics));
-        self.shared.role().ops.start(self.shared.now(), op, self.api_timeout, ticket);
+        self.shared.open()?.ops.start(self.shared.now(), op, self.api_timeout, ticket);
         self.shared.wake()?;
         Ok(pending)
     }

@@ -97,8 +97,7 @@ impl ShareConsumer {
     }
 
     fn change<R>(&self, f: impl FnOnce(Time, &mut share::ShareConsumer<Promise<Outcomes>>) -> R) -> Result<R, Error> {
-        self.shared.check()?;
-        let result = f(self.shared.now(), &mut self.shared.role().consumer);
+        let result = f(self.shared.now(), &mut self.shared.open()?.consumer);
         self.shared.wake()?;
         Ok(result)
     }
@@ -110,8 +109,7 @@ impl ShareConsumer {
 
     /// The member's name.
     pub fn member_id(&self) -> Result<String, Error> {
-        self.shared.check()?;
-        Ok(self.shared.role().consumer.member_id().to_owned())
+        Ok(self.shared.open()?.consumer.member_id().to_owned())
     }
 
     /// Reads these topics with the other members of the group.
@@ -126,8 +124,7 @@ impl ShareConsumer {
 
     /// The topics that are read.
     pub fn subscription(&self) -> Result<Vec<Arc<str>>, Error> {
-        self.shared.check()?;
-        Ok(self.shared.role().consumer.subscription().cloned().collect())
+        Ok(self.shared.open()?.consumer.subscription().cloned().collect())
     }
 
     /// What is there, up to `max_records`; never blocks. If that is nothing, brokers are asked for more. An error is given
@@ -168,8 +165,7 @@ impl ShareConsumer {
         offsets: impl Iterator<Item = i64>,
         what: Acknowledgement,
     ) -> Result<usize, Error> {
-        self.shared.check()?;
-        let mut role = self.shared.role();
+        let mut role = self.shared.open()?;
         let known = offsets.filter(|offset| role.consumer.acknowledge(topic, partition, *offset, what)).count();
         drop(role);
         if what == Acknowledgement::Renew {
@@ -180,8 +176,7 @@ impl ShareConsumer {
 
     /// Records in the reader's hands of which it said nothing.
     pub fn unacknowledged(&self) -> Result<usize, Error> {
-        self.shared.check()?;
-        Ok(self.shared.role().consumer.unacknowledged())
+        Ok(self.shared.open()?.consumer.unacknowledged())
     }
 
     /// Sends acknowledgements; the outcome is what brokers said to them.
@@ -193,14 +188,12 @@ impl ShareConsumer {
 
     /// What became of acknowledgements that no commit waited for.
     pub fn take_outcomes(&self) -> Result<Outcomes, Error> {
-        self.shared.check()?;
-        Ok(self.shared.role().consumer.take_outcomes())
+        Ok(self.shared.open()?.consumer.take_outcomes())
     }
 
     /// How long records are the member's, once a broker said so.
     pub fn lock(&self) -> Result<Option<Duration>, Error> {
-        self.shared.check()?;
-        Ok(self.shared.role().consumer.lock())
+        Ok(self.shared.open()?.consumer.lock())
     }
 
     /// Where tokens to log in with are left, if the client needs some.

@@ -138,6 +138,16 @@ impl Cluster {
         }
     }
 
+    /// Takes in that those of these topics that an answer about all of them does not name are not there: whoever asked about
+    /// one waits for that.
+    pub fn add_unknown<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
+        for name in names {
+            if !self.topics.contains_key(name) {
+                self.topics.insert(name.into(), Topic::unknown());
+            }
+        }
+    }
+
     /// The leader of a partition, if it has one that is known.
     pub fn leader(&self, topic: &str, partition: i32) -> Option<(i32, i32)> {
         let p = self.topics.get(topic)?.partitions.get(usize::try_from(partition).ok()?)?;

@@ -419,12 +419,18 @@ impl<T> Connection<T> {
             return self.handle_bare(now, asked.deadline, &frame);
         }
         let mut r = Reader::new(frame, asked.version, false);
-        let correlation_id = get_response_header(asked.api, asked.version, &mut r).map_err(malformed)?;
-        if correlation_id != asked.correlation_id {
-            let message = format!("broker answered request {correlation_id} instead of {}", asked.correlation_id);
+        let header = get_response_header(asked.api, asked.version, &mut r).map_err(malformed);
+        let answered = header.and_then(|correlation_id| match correlation_id {
+            id if id == asked.correlation_id => Ok(()),
+            id => {
+                let message = format!("broker answered request {id} instead of {}", asked.correlation_id);
+                Err(Error::new(ErrorKind::Network, message))
+            }
+        });
+        if let Err(error) = answered {
             // Whoever waited for this answer hears of it with the rest.
             self.in_flight.push_front(asked);
-            return Err(Error::new(ErrorKind::Network, message));
+            return Err(error);
         }
         let InFlight { api, version, deadline, .. } = asked;
         let reply = Reply { version, body: r.rest() };

@@ -569,8 +569,11 @@ impl<T> Network<T> {
                     }
                     Ok(response) => {
                         let mut cluster = self.cluster.updated(now, response, all);
-                        if asked_for_all && !all {
-                            cluster.keep(self.topics.iter().map(|name| &**name));
+                        let wanted = self.topics.iter().map(|name| &**name);
+                        if all {
+                            cluster.add_unknown(wanted);
+                        } else if asked_for_all {
+                            cluster.keep(wanted);
                         }
                         self.handle_metadata(now, cluster);
                     }

@@ -15,7 +15,7 @@ use super::record::{Record, Records};
 use super::taken::{Chunk, Handled, Taken};
 use super::tokens;
 use super::{arguments, assignors, config};
-use crate::client::{self, Assigned, CommittedOffset, Role, Slice};
+use crate::client::{self, Assigned, CommittedOffset, Error, Role, Slice};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -138,16 +138,30 @@ impl ConsumerCore {
         }
     }
 
-    /// What Python gives to commit; else what is behind every record given out, unless the client knows it.
-    fn to_commit(&self, given: Option<Vec<commits::Given>>) -> Option<Vec<CommittedOffset>> {
+    /// What Python gives to commit; else what is behind every record given out.
+    fn to_commit(&self, given: Option<Vec<commits::Given>>) -> Result<Vec<CommittedOffset>, Error> {
         if let Some(given) = given {
-            return Some(given.into_iter().map(commits::offset).collect());
+            return Ok(given.into_iter().map(commits::offset).collect());
         }
-        let mut taken = self.taken();
-        taken.finish(&self.client, Handled::All);
-        let plain =
-            |(topic, partition, offset): (String, i32, i64)| CommittedOffset::new(topic.into(), partition, offset);
-        taken.offsets().map(|offsets| offsets.into_iter().map(plain).collect())
+        self.taken().finish(&self.client, Handled::All);
+        self.offsets_given_out()
+    }
+
+    /// What is behind every record given out, with the leader epochs that are known. Where the program has not taken all, it is
+    /// before where the client is, unless that went back since.
+    fn offsets_given_out(&self) -> Result<Vec<CommittedOffset>, Error> {
+        let taken = self.taken();
+        let positions = taken.positions();
+        let mut offsets = self.client.given_out()?;
+        if positions.is_empty() {
+            return Ok(offsets);
+        }
+        let place = |o: &CommittedOffset| {
+            let offset = positions.get(&(&*o.topic, o.partition)).map_or(o.offset, |offset| o.offset.min(*offset));
+            (o.topic.clone(), o.partition, offset)
+        };
+        offsets = self.client.with_epochs(offsets.iter().map(place).collect())?;
+        Ok(offsets)
     }
 
     /// At most `most` records of what is here, taking more from the client as long as it has some.
@@ -391,9 +405,7 @@ impl ConsumerCore {
     ) -> PyResult<()> {
         self.check(py)?;
         self.client.seek(topic, partition, offset).map_err(|e| raise(py, &e))?;
-        let mut taken = self.taken();
-        taken.forget(topic, partition);
-        taken.positions.insert((topic.into(), partition), offset);
+        self.taken().forget(topic, partition);
         Ok(())
     }
 
@@ -457,7 +469,7 @@ impl ConsumerCore {
     #[pyo3(name = "_commit", signature = (offsets))]
     fn commit(&self, py: Python<'_>, offsets: Option<Vec<commits::Given>>) -> PyResult<Pending> {
         self.check(py)?;
-        let offsets = self.to_commit(offsets);
+        let offsets = self.to_commit(offsets).map_err(|e| raise(py, &e))?;
         let pending = self.client.commit(offsets).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("commit", self.origin(), pending, |py, ()| Ok(py.None())))
     }
@@ -471,11 +483,8 @@ impl ConsumerCore {
         on_commit: Option<Py<PyAny>>,
     ) -> PyResult<Pending> {
         self.check(py)?;
-        let offsets = match self.to_commit(offsets) {
-            Some(offsets) => offsets,
-            None => self.client.given_out().map_err(|e| raise(py, &e))?,
-        };
-        let pending = self.client.commit(Some(offsets.clone())).map_err(|e| raise(py, &e))?;
+        let offsets = self.to_commit(offsets).map_err(|e| raise(py, &e))?;
+        let pending = self.client.commit(offsets.clone()).map_err(|e| raise(py, &e))?;
         self.commits.note(pending.clone(), offsets, on_commit);
         Ok(Pending::new("commit", self.origin(), pending, |py, ()| Ok(py.None())))
     }
@@ -490,13 +499,7 @@ impl ConsumerCore {
     #[pyo3(name = "_given_out")]
     fn given_out(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64, Option<i32>)>> {
         self.check(py)?;
-        let offsets = match self.taken().offsets() {
-            Some(taken) => {
-                self.client.with_epochs(taken.into_iter().map(|(t, p, offset)| (t.into(), p, offset)).collect())
-            }
-            None => self.client.given_out(),
-        };
-        let offsets = offsets.map_err(|e| raise(py, &e))?;
+        let offsets = self.offsets_given_out().map_err(|e| raise(py, &e))?;
         let epoch = |epoch: i32| Some(epoch).filter(|epoch| *epoch >= 0);
         Ok(offsets.into_iter().map(|o| (o.topic.to_string(), o.partition, o.offset, epoch(o.leader_epoch))).collect())
     }

@@ -17,8 +17,6 @@ pub(super) struct Taken {
     given: Vec<(Arc<Slice>, usize)>,
     /// Whether what was given out last is a record of an iteration.
     is_iterated: bool,
-    /// The offset after the last record given out, by partition.
-    pub positions: HashMap<(Arc<str>, i32), i64>,
 }
 
 pub(super) struct Chunk {
@@ -77,7 +75,7 @@ impl Taken {
                 return Some(Record::new(chunk.slice.clone(), index));
             }
             self.finish(client, Handled::All);
-            self.drop_first();
+            self.chunks.pop_front();
         }
     }
 
@@ -95,19 +93,11 @@ impl Taken {
             parts.push(part);
             if chunk.next == chunk.slice.records.len() {
                 let given = (chunk.slice.clone(), chunk.next);
-                self.drop_first();
+                self.chunks.pop_front();
                 self.given.push(given);
             }
         }
         parts
-    }
-
-    fn drop_first(&mut self) {
-        if let Some(chunk) = self.chunks.pop_front()
-            && let Some(offset) = chunk.offset_after(chunk.next)
-        {
-            self.positions.insert((chunk.slice.topic.clone(), chunk.slice.partition), offset);
-        }
     }
 
     /// Tells the client what the program is done with.
@@ -132,7 +122,7 @@ impl Taken {
 
     /// The offset of the next record the program will get, where it differs from the client's.
     pub fn position(&self, topic: &str, partition: i32) -> Option<i64> {
-        self.chunks.iter().chain(&self.paused).find(|c| c.is_of(topic, partition)).and_then(Chunk::position)
+        self.chunks.iter().chain(&self.paused).filter(|c| c.is_of(topic, partition)).find_map(Chunk::position)
     }
 
     /// Records that the client has given out and the program has not taken, in offsets.
@@ -150,16 +140,12 @@ impl Taken {
         self.chunks.retain(|c| !c.is_of(topic, partition));
         self.paused.retain(|c| !c.is_of(topic, partition));
         self.given.retain(|(s, _)| !(s.partition == partition && *s.topic == *topic));
-        self.positions.remove(&(Arc::from(topic), partition));
     }
 
     /// Sets records of a partition aside. Of the one that was given out in part, what was given out counts as before.
     pub fn pause(&mut self, client: &client::Consumer, topic: &str, partition: i32) {
         if let Some(chunk) = self.chunks.front().filter(|c| c.next > 0 && c.is_of(topic, partition)) {
             let given = (chunk.slice.clone(), chunk.next);
-            if let Some(offset) = chunk.offset_after(chunk.next) {
-                self.positions.insert((given.0.topic.clone(), partition), offset);
-            }
             self.finish(client, Handled::Before);
             self.given.push(given);
         }
@@ -180,17 +166,14 @@ impl Taken {
         }
     }
 
-    /// The offsets to commit, if the client's own are not right: after every record given out.
-    pub fn offsets(&mut self) -> Option<Vec<(String, i32, i64)>> {
-        if self.chunks.is_empty() && self.paused.is_empty() {
-            return None;
+    /// Where the program is in partitions of which it has not taken all that the client gave out.
+    pub fn positions(&self) -> HashMap<(&str, i32), i64> {
+        let mut positions = HashMap::new();
+        for chunk in self.chunks.iter().chain(&self.paused) {
+            if let Some(offset) = chunk.position() {
+                positions.entry((&*chunk.slice.topic, chunk.slice.partition)).or_insert(offset);
+            }
         }
-        if let Some(chunk) = self.chunks.front()
-            && let Some(offset) = chunk.offset_after(chunk.next)
-        {
-            self.positions.insert((chunk.slice.topic.clone(), chunk.slice.partition), offset);
-        }
-        let named = |((topic, partition), offset): (&(Arc<str>, i32), &i64)| (topic.to_string(), *partition, *offset);
-        Some(self.positions.iter().map(named).collect())
+        positions
     }
 }

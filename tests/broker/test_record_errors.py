@@ -77,7 +77,11 @@ def test_a_transaction_with_a_refused_record_is_aborted(broker, compacted):
         with pytest.raises(TransactionAbortedError) as aborted, producer.transaction() as tx:
             deliveries = [tx.send(compacted, b"aborted", key=key) for key in (b"key", None, b"key")]
         assert isinstance(aborted.value.__cause__, InvalidRecordError)
-        assert [outcome(d) for d in deliveries] == [TransactionAbortedError, InvalidRecordError, TransactionAbortedError]
+        assert [outcome(d) for d in deliveries] == [
+            TransactionAbortedError,
+            InvalidRecordError,
+            TransactionAbortedError,
+        ]
         with producer.transaction() as tx:
             tx.send_nowait(compacted, b"committed", key=b"key")
     assert read(broker, compacted) == [b"committed"]

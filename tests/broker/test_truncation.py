@@ -100,3 +100,41 @@ def test_what_comes_while_a_new_leader_is_asked_is_no_cut(cluster):
             cluster.move_leader("t", 0, len(seen) % 2 + 1)
     assert seen == list(range(5))
     assert cluster.requests("OffsetForLeaderEpoch")
+
+
+def test_a_reader_waits_until_somebody_knows_where_its_epoch_ends(cluster):
+    write(cluster, "t", range(10))
+    settings = {"metadata_max_age_ms": 100, "auto_offset_reset": "earliest", "default_api_timeout_ms": 500}
+    with klamm.Consumer(cluster.bootstrap_servers, **settings) as consumer:
+        consumer.assign([klamm.TopicPartition("t", 0, offset=0)])
+        read(consumer, 10)
+        cluster.fail_next("OffsetForLeaderEpoch", error="UNKNOWN_LEADER_EPOCH", times=None)
+        cluster.truncate("t", 0, 6)
+        write(cluster, "t", range(100, 110))
+        asked = [len(cluster.requests("OffsetForLeaderEpoch"))]
+        # Several times as long as a question may take.
+        assert not consumer.poll(2)
+        assert len(cluster.requests("OffsetForLeaderEpoch")) > asked[0]
+        cluster.clear_faults()
+        assert read(consumer, 10) == list(range(100, 110))
+
+
+def test_a_partition_that_may_not_be_asked_about_keeps_no_other_from_being_checked(cluster):
+    cluster.add_node()
+    with klamm.Admin(cluster.bootstrap_servers) as admin:
+        admin.create_topics({name: klamm.NewTopic(replication_factor=2) for name in ("t", "secret")})
+    for name, node in (("t", 1), ("secret", 2)):
+        cluster.move_leader(name, 0, node)
+        write(cluster, name, range(10))
+    settings = {"metadata_max_age_ms": 100, "auto_offset_reset": "earliest"}
+    with klamm.Consumer(cluster.bootstrap_servers, **settings) as consumer:
+        consumer.assign([klamm.TopicPartition(name, 0, offset=0) for name in ("t", "secret")])
+        read(consumer, 20)
+        cluster.fail_next("OffsetForLeaderEpoch", error="TOPIC_AUTHORIZATION_FAILED", node=2, times=None)
+        cluster.truncate("t", 0, 6)
+        cluster.truncate("secret", 0, 10)
+        write(cluster, "t", range(100, 110))
+        assert read(consumer, 10) == list(range(100, 110))
+        # What nobody may ask is not waited for.
+        write(cluster, "secret", [10])
+        assert read(consumer, 1) == [10]

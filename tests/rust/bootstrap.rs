@@ -5,7 +5,7 @@ use crate::network::network_config;
 use bytes::Bytes;
 use klamm::api::header::{RequestHeader, put_response_header};
 use klamm::api::{self, ErrorCode, api_versions, list_groups, metadata};
-use klamm::engine::{Action, ConnectionId, Network, Outgoing, Target, Time, Wish};
+use klamm::engine::{Action, ConnectionId, ErrorKind, Network, Outgoing, Target, Time, Wish};
 use klamm::frame::Frames;
 use klamm::wire::{Reader, Value, Writer};
 use std::collections::BTreeMap;
@@ -26,13 +26,16 @@ struct World {
     connections: BTreeMap<ConnectionId, (u16, Frames)>,
     /// Ports that were connected to, in order.
     tried: Vec<u16>,
+    /// How much of an answer comes.
+    most: usize,
 }
 
 impl World {
     fn new() -> Self {
         let network = network_config("cluster", BOOTSTRAP);
         let (says, sends_away, connections) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { now: Time(0), network: Network::new(network), says, sends_away, connections, tried: Vec::new() }
+        let network = Network::new(network);
+        Self { now: Time(0), network, says, sends_away, connections, tried: Vec::new(), most: usize::MAX }
     }
 
     /// These brokers can be reached and nobody else, and the bootstrap address leads to one of them.
@@ -120,6 +123,7 @@ impl World {
         } else {
             entry.response.encode(version, Value::Struct(Vec::new())).unwrap()
         });
+        bytes.truncate(self.most);
         let length = u32::try_from(bytes.len() - 4).unwrap().to_be_bytes();
         bytes[..4].copy_from_slice(&length);
         if let Some(frames) = self.network.frames(id) {
@@ -209,4 +213,19 @@ fn who_is_sent_away_again_and_again_waits_longer_each_time() {
     world.sends_away.clear();
     world.wait(Duration::from_secs(3));
     assert_eq!(world.knows(), [11]);
+}
+
+#[test]
+fn a_request_whose_answer_has_no_whole_header_ends_at_once() {
+    let mut world = World::settled();
+    world.most = 6;
+    let (call, deadline) = (Box::new(list_groups::Request::default()), world.now + MINUTE);
+    world
+        .network
+        .submit(world.now, Outgoing { target: Target::Node(11), call, token: 7, deadline, max_version: i16::MAX });
+    while let Some(action) = world.network.poll_action() {
+        world.act(action);
+    }
+    let answer = world.network.poll_answer().expect("an end");
+    assert_eq!((answer.token, answer.result.err().map(|e| e.kind())), (7, Some(ErrorKind::Network)));
 }

@@ -56,6 +56,7 @@ impl<T: Send> Consumer<T> {
             }
         }
         self.find_positions(now);
+        self.check_positions(now);
     }
 
     /// Reads these topics: as a member of the group if there is one, or else every partition, also those that are added

@@ -52,13 +52,12 @@ enum Whose<T> {
 
 impl<T: Send> Consumer<T> {
     /// Commits offsets, or everything given out so far.
-    pub fn commit(&mut self, now: Time, offsets: Option<Vec<CommittedOffset>>, timeout: Duration, ticket: T) {
+    pub fn commit(&mut self, now: Time, mut offsets: Vec<CommittedOffset>, timeout: Duration, ticket: T) {
         if self.config.group.is_none() {
             let error = Error::new(ErrorKind::Config, "a consumer without group.id cannot commit")
                 .with_hint("give the consumer a group_id");
             return self.done.push_back((ticket, Err(error)));
         }
-        let mut offsets = offsets.unwrap_or_else(|| self.given_out());
         for offset in offsets.iter_mut().filter(|offset| offset.leader_epoch < 0) {
             if let Ok(p) = self.at(&offset.topic, offset.partition) {
                 offset.leader_epoch = p.epoch_of(offset.offset);
@@ -204,16 +203,14 @@ impl<T: Send> Consumer<T> {
             && next_offset > p.finished
             && next_offset <= p.position
         {
-            p.finished = next_offset;
-            p.forget_epochs();
+            p.finish(next_offset);
         }
     }
 
     /// Notes that the reader is done with everything given out.
     pub fn finished_with_all(&mut self) {
         for p in self.partitions.values_mut().filter(|p| p.state == Position::Known) {
-            p.finished = p.position;
-            p.forget_epochs();
+            p.finish(p.position);
         }
     }
 

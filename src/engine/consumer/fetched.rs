@@ -380,8 +380,7 @@ mod tests {
         let epochs = |p: &Partition| [0, 1, 4, 5, 6, 7].map(|offset| p.offset_to_commit(offset).leader_epoch);
         assert_eq!(epochs(&partition), [-1, 1, 1, 1, 2, 2]);
         // What is before it is not asked for any more.
-        partition.finished = 6;
-        partition.forget_epochs();
+        partition.finish(6);
         assert_eq!(epochs(&partition), [-1, -1, -1, -1, 2, 2]);
     }
 

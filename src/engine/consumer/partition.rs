@@ -56,6 +56,8 @@ pub struct Partition {
     pub position: i64,
     /// The leader epoch of the batch before it; -1 if that is not known.
     pub position_epoch: i32,
+    /// The offset behind the last record given out.
+    given: i64,
     /// Records before this offset are done with.
     pub finished: i64,
     /// The offset last committed.
@@ -101,6 +103,7 @@ impl Partition {
             checking: false,
             position: 0,
             position_epoch: -1,
+            given: 0,
             finished: 0,
             committed: -1,
             end,
@@ -145,7 +148,16 @@ impl Partition {
         self.fetch_offset = offset;
         self.position = offset;
         self.position_epoch = -1;
+        self.given = offset;
         self.finished = offset;
+        // A commit goes back with the position.
+        self.committed = -1;
+    }
+
+    /// Takes in that the reader is done with the records before an offset; behind the last one nothing is left to be done with.
+    pub fn finish(&mut self, next_offset: i64) {
+        self.finished = if next_offset >= self.given { self.position } else { next_offset };
+        self.forget_epochs();
     }
 
     /// The leader epoch of the record before an offset, if that was given out; -1 if it is not known.
@@ -154,7 +166,7 @@ impl Partition {
     }
 
     /// Forgets the epochs that nobody asks for: those before the one of the last record that is finished with.
-    pub fn forget_epochs(&mut self) {
+    fn forget_epochs(&mut self) {
         while self.epochs.get(1).is_some_and(|(first, _)| *first < self.finished) {
             self.epochs.pop_front();
         }
@@ -199,7 +211,6 @@ impl Partition {
             if matches!(chunk.contents, Contents::Nothing) && self.queue.is_empty() {
                 self.pass(chunk.next_offset);
                 self.position_epoch = chunk.leader_epoch;
-                self.finished = self.finished.max(self.position);
                 self.buffered -= chunk.bytes;
             } else {
                 self.queue.push_back(chunk);
@@ -220,6 +231,7 @@ impl Partition {
         self.queue.clear();
         self.buffered = 0;
         self.error = None;
+        self.checking = false;
         // What the leader was asked about the last of it holds for what is before.
         (self.fetch_offset, self.fetch_epoch) = (self.position, self.position_epoch);
         if self.doubt != Doubt::Never {
@@ -227,9 +239,13 @@ impl Partition {
         }
     }
 
-    /// Moves on behind a batch; never beyond the end, as the position is what a commit takes.
+    /// Moves on behind a batch; never beyond the end, as the position is what a commit takes. A reader that is done with all
+    /// records before has nothing more to be done with.
     fn pass(&mut self, next_offset: i64) {
         self.position = self.position.max(self.end.map_or(next_offset, |end| next_offset.min(end)));
+        if self.finished >= self.given {
+            self.finished = self.finished.max(self.position);
+        }
     }
 
     /// Notes that a fetch failed and when it is tried again; says whether whoever polls need not know yet. A topic that
@@ -245,7 +261,10 @@ impl Partition {
         self.back_off(now, backoff);
         match code {
             Some(
-                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID | ErrorCode::UNKNOWN_SERVER_ERROR,
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+                | ErrorCode::UNKNOWN_TOPIC_ID
+                | ErrorCode::UNKNOWN_SERVER_ERROR
+                | ErrorCode::CORRUPT_MESSAGE,
             ) => now.since(*self.unknown_since.get_or_insert(now)) < UNKNOWN_TOPIC_GRACE,
             _ => {
                 self.unknown_since = None;
@@ -318,6 +337,7 @@ impl Partition {
                         Some(Ok(r)) if self.end.is_some_and(|end| r.offset >= end) => break,
                         Some(Ok(r)) => {
                             self.position = r.offset + 1;
+                            self.given = self.position;
                             count += 1;
                             bytes += set.walked() - before;
                             records.push(r);

@@ -8,6 +8,7 @@
 //! epoch of the last record ends in its log. If that is before the reader's position, records that were read are gone, and
 //! others may be at their offsets.
 
+use super::fetch::is_gone;
 use super::partition::{Partition, Position};
 use super::{Consumer, Ticket};
 use crate::api::ErrorCode;
@@ -15,6 +16,7 @@ use crate::api::list_offsets::EARLIEST;
 use crate::engine::ops::{EpochEnds, Output};
 use crate::engine::{Error, Time};
 use crate::wire::Uuid;
+use std::collections::BTreeMap;
 
 impl<T: Send> Consumer<T> {
     /// Starts anew in partitions whose topic was deleted and made anew: with the first record, as none of them was read, unless
@@ -33,12 +35,11 @@ impl<T: Send> Consumer<T> {
         self.find_positions(now);
     }
 
-    /// Asks about partitions whose leader is another than the one their position was good for.
+    /// Asks about partitions whose leader is another than the one their position was good for: all that one leader has together.
     pub(super) fn check_positions(&mut self, now: Time) {
-        let mut asked = Vec::new();
-        let mut slots = Vec::new();
+        let mut slots: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
         for (slot, p) in &mut self.partitions {
-            let Some((_, leader_epoch)) = self.cluster.leader(&p.topic, p.partition) else { continue };
+            let Some((leader, leader_epoch)) = self.cluster.leader(&p.topic, p.partition) else { continue };
             if p.state != Position::Known || p.checking || leader_epoch <= p.checked_epoch {
                 continue;
             }
@@ -46,37 +47,54 @@ impl<T: Send> Consumer<T> {
                 p.checked_epoch = leader_epoch;
                 continue;
             }
+            slots.entry(leader).or_default().push(*slot);
+        }
+        slots.into_values().for_each(|slots| self.ask_epoch_ends(now, slots));
+    }
+
+    fn ask_epoch_ends(&mut self, now: Time, slots: Vec<usize>) {
+        let (mut asked, mut tagged) = (Vec::new(), Vec::new());
+        for slot in slots {
+            let Some(p) = self.partitions.get_mut(&slot) else { continue };
+            let leader_epoch = self.cluster.leader(&p.topic, p.partition).map_or(p.checked_epoch, |(_, epoch)| epoch);
             p.checking = true;
             asked.push((p.topic.clone(), p.partition, p.fetch_epoch));
-            slots.push((*slot, p.generation, leader_epoch));
+            tagged.push((slot, p.generation, leader_epoch));
         }
-        if !slots.is_empty() {
-            self.ops.start(now, Box::new(EpochEnds::new(asked)), self.config.api_timeout, Ticket::Check(slots));
-        }
+        self.ops.start(now, Box::new(EpochEnds::new(asked)), self.config.api_timeout, Ticket::Check(tagged));
     }
 
     /// Takes in where epochs end.
     pub(super) fn take_epoch_ends(&mut self, now: Time, slots: &[(usize, u64, i32)], result: Result<Output, Error>) {
         let reset = self.reset_position(now);
-        let (ends, failed) = match result {
-            Ok(Output::EpochEnds(ends)) => (ends, None),
-            Ok(_) => (Vec::new(), None),
-            Err(error) => (Vec::new(), Some(error)),
-        };
+        let result = result.map(|output| if let Output::EpochEnds(ends) = output { ends } else { Vec::new() });
+        let mut again = Vec::new();
         for (i, (slot, generation, leader_epoch)) in slots.iter().enumerate() {
             let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) else { continue };
             p.checking = false;
-            match (&failed, ends.get(i)) {
-                // What cannot be found out does not keep anybody from reading: a broker without the API, or one that
-                // does not allow it.
-                (Some(error), _) if !error.is_retriable() => p.checked_epoch = *leader_epoch,
-                (Some(_), _) | (None, None) => {}
-                (None, Some((epoch, end))) => {
+            match &result {
+                Ok(ends) => {
                     p.checked_epoch = *leader_epoch;
-                    p.follow_truncation(reset, *epoch, *end);
+                    if let Some((epoch, end)) = ends.get(i) {
+                        p.follow_truncation(reset, *epoch, *end);
+                    }
                 }
+                Err(error) => match error.cause().unwrap_or(error).code() {
+                    // Of a topic that is gone a fetch tells.
+                    Some(code) if slots.len() == 1 && is_gone(code) => {}
+                    // What cannot be found out does not keep anybody from reading: a broker without the API, or one that
+                    // does not allow it.
+                    code if code == Some(ErrorCode::UNSUPPORTED_VERSION)
+                        || (slots.len() == 1 && !error.is_retriable()) =>
+                    {
+                        p.checked_epoch = *leader_epoch;
+                    }
+                    // It may be about one of several, and until it is known records may be missing at the position.
+                    _ => again.push(*slot),
+                },
             }
         }
+        again.into_iter().for_each(|slot| self.ask_epoch_ends(now, vec![slot]));
     }
 }
 

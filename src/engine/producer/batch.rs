@@ -279,7 +279,7 @@ impl<D> Partition<D> {
     /// be sent again, or is in flight.
     pub fn is_behind(&self, batch: &Batch<D>) -> bool {
         let first = self.queue.front().and_then(|b| b.producer).map(|p| p.base_sequence);
-        let waits = first.zip(batch.producer).is_some_and(|(first, p)| first.wrapping_sub(p.base_sequence) < 0);
+        let waits = first.zip(batch.producer).is_some_and(|(first, p)| is_before(first, p.base_sequence));
         waits || !self.in_flight.is_empty()
     }
 
@@ -287,7 +287,7 @@ impl<D> Partition<D> {
     pub fn enter_epoch(&mut self) {
         self.recovering = Some(self.sent);
         if let Some(first) = self.refused_at.take() {
-            let follows = |p: Producer| p.base_sequence.wrapping_sub(first) >= 0;
+            let follows = |p: Producer| !is_before(p.base_sequence, first);
             self.queue.iter_mut().filter(|batch| batch.producer.is_some_and(follows)).for_each(Batch::renounce);
         }
         self.is_behind_epoch = self.queue.iter().any(|b| b.producer.is_some());
@@ -309,9 +309,8 @@ impl<D> Partition<D> {
 
     /// Puts a batch that failed back where its sequence number belongs.
     pub fn requeue(&mut self, batch: Batch<D>) {
-        // Sequence numbers wrap; batches waiting at once are far closer together than half the range.
         let before = |other: &Batch<D>| match (other.producer, batch.producer) {
-            (Some(a), Some(b)) => a.base_sequence.wrapping_sub(b.base_sequence) < 0,
+            (Some(a), Some(b)) => is_before(a.base_sequence, b.base_sequence),
             (Some(_), None) => true,
             _ => false,
         };
@@ -319,6 +318,12 @@ impl<D> Partition<D> {
         self.queue.insert(at, batch);
         self.recovering = Some(self.sent);
     }
+}
+
+/// Whether a sequence number comes before another one. They go from the largest back to 0; those of batches that wait at once are
+/// far closer together than half of the range.
+fn is_before(a: i32, b: i32) -> bool {
+    a.wrapping_sub(b) & i32::MAX > i32::MAX / 2
 }
 
 #[cfg(test)]
@@ -349,5 +354,19 @@ mod tests {
         succeeds(&mut p, again);
         p.sent();
         assert!(!p.is_held(NOW, 5));
+    }
+
+    #[test]
+    fn batches_that_go_again_keep_their_order_where_sequence_numbers_begin_anew() {
+        let mut p = Partition::<()>::default();
+        let batch = |base_sequence| {
+            let producer = Some(Producer { id: 1, epoch: 0, base_sequence, transactional: false });
+            Batch { producer, ..Batch::new(Time(1), 0, BatchBuilder::with_capacity(0)) }
+        };
+        p.requeue(batch(i32::MAX - 1));
+        assert!(p.is_behind(&batch(1)));
+        p.requeue(batch(1));
+        let order: Vec<_> = p.queue.iter().filter_map(|batch| batch.producer).map(|p| p.base_sequence).collect();
+        assert_eq!(order, [i32::MAX - 1, 1]);
     }
 }

@@ -138,7 +138,7 @@ impl Story {
                         _ => {
                             member.role.finished_with_all();
                             let offsets = member.role.uncommitted();
-                            member.role.commit(world.now, Some(offsets), Duration::from_secs(2), 0);
+                            member.role.commit(world.now, offsets, Duration::from_secs(2), 0);
                             member.role.leave(world.now);
                             Mood::Out(later)
                         }

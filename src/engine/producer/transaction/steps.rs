@@ -1,6 +1,8 @@
 //! The requests of a transaction, and what their answers mean.
 
-use super::{Error, MAX_ADD_PARTITIONS, MAX_COMMIT, MAX_COMMIT_1, MAX_END_1, Slot, State, Step, Transactions};
+use super::{
+    Error, MAX_ADD_PARTITIONS, MAX_COMMIT, MAX_COMMIT_1, MAX_END_1, Slot, State, Step, Transactions, is_abortable,
+};
 use crate::api::{
     ErrorCode, Info, add_offsets_to_txn, add_partitions_to_txn, end_txn, find_coordinator, init_producer_id,
     txn_offset_commit,
@@ -172,9 +174,8 @@ impl Transactions {
             Step::Partitions(slots) => {
                 let r: add_partitions_to_txn::Response = reply.decode()?;
                 let results = r.results_by_topic_v3_and_below.iter().flat_map(|t| &t.results_by_partition);
-                for result in results {
-                    refused(result.partition_error_code, "add partitions to the transaction")?;
-                }
+                let worst = worst(results.map(|result| result.partition_error_code));
+                refused(worst, "add partitions to the transaction")?;
                 self.confirmed = true;
                 for slot in slots {
                     self.unknown.remove(slot);
@@ -214,5 +215,34 @@ impl Transactions {
             }
         }
         Ok(())
+    }
+}
+
+/// The code that counts of those of several partitions: what ends the producer, what ends the transaction, what may pass. That one
+/// was not tried says only that another was refused.
+fn worst(codes: impl Iterator<Item = ErrorCode>) -> ErrorCode {
+    let rank =
+        |code: &ErrorCode| (*code == ErrorCode::OPERATION_NOT_ATTEMPTED, code.is_retriable(), is_abortable(*code));
+    codes.filter(|code| code.is_error()).min_by_key(rank).unwrap_or(ErrorCode::NONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_counts_of_several_codes_does_not_depend_on_their_order() {
+        let codes = [
+            ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            ErrorCode::TOPIC_AUTHORIZATION_FAILED,
+            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode::OPERATION_NOT_ATTEMPTED,
+            ErrorCode::NONE,
+        ];
+        for (i, code) in codes.iter().enumerate() {
+            let rest = codes.get(i..).unwrap_or_default();
+            assert_eq!(worst(rest.iter().copied()), *code);
+            assert_eq!(worst(rest.iter().rev().copied()), *code);
+        }
     }
 }
