@@ -56,10 +56,13 @@ def test_an_aborted_transaction_behind_a_batch_that_failed_does_not_count_it_as_
         producer.send_many(one, [b"%d" % number for number in range(5)])
     with suppress(ZeroDivisionError), member(style, broker, one, isolation_level="read_committed") as consumer:
         assert len(consumer.poll(WAIT_S)) == 5
-        with klamm.Producer(broker.bootstrap_servers, transactional_id=one) as producer:
-            with suppress(KeyError), producer.transaction() as tx:
-                tx.send(one, b"aborted").result(WAIT_S)
-                raise KeyError
+        with (
+            suppress(KeyError),
+            klamm.Producer(broker.bootstrap_servers, transactional_id=one) as producer,
+            producer.transaction() as tx,
+        ):
+            tx.send(one, b"aborted").result(WAIT_S)
+            raise KeyError
         until(lambda: consumer.position(place) == 7)
         raise ZeroDivisionError
     assert committed(broker, one) is None
@@ -67,9 +70,8 @@ def test_an_aborted_transaction_behind_a_batch_that_failed_does_not_count_it_as_
 
 def test_who_is_done_with_the_last_record_is_done_with_the_marker_behind_it(style, broker, one):
     place = TopicPartition(one, 0)
-    with klamm.Producer(broker.bootstrap_servers, transactional_id=one) as producer:
-        with producer.transaction() as tx:
-            tx.send_many(one, [b"%d" % number for number in range(5)])
+    with klamm.Producer(broker.bootstrap_servers, transactional_id=one) as producer, producer.transaction() as tx:
+        tx.send_many(one, [b"%d" % number for number in range(5)])
     with member(style, broker, one) as consumer:
         assert len(consumer.poll(WAIT_S)) == 5
         until(lambda: consumer.position(place) == 6)
