@@ -30,6 +30,8 @@ __all__ = [
     "DevBrokerCore",
     "LegacyConnection",
     "Message07",
+    "OpenRecords",
+    "PackedRecords",
     "Pending",
     "ProducerCore",
     "Record",
@@ -660,8 +662,23 @@ def decode_header(
 
 def decode_records(
     data: Buffer, check_crcs: bool
-) -> tuple[list[dict[str, Any]], list[tuple[Any, ...]], Exception | None]:
+) -> tuple[list[dict[str, Any]], PackedRecords | None, Exception | None]:
     """The record batches in `data`; if one is broken, its records before that, and the error."""
+
+@final
+class PackedRecords:
+    """The records of a batch as they came."""
+
+    def __len__(self) -> int: ...
+    def open(self) -> OpenRecords:
+        """The records, decompressed."""
+
+@final
+class OpenRecords:
+    """The records of a batch, decompressed."""
+
+    def row(self, index: int) -> tuple[Any, ...]:
+        """The fields of a record."""
 
 def encode_batch(
     records: Sequence[tuple[int, int, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]]]],

@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING, Any
 from klamm._klamm import error_codes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from klamm._klamm import Record
     from klamm.protocol import Batch, BatchRecord
 
@@ -116,7 +118,7 @@ class DecodeError(KafkaError):
         self.offset = offset
         self.batches: list[Batch] = []
         """From `klamm.protocol.decode_records`: the good batches before it."""
-        self.records: list[BatchRecord] = []
+        self.records: Sequence[BatchRecord] = []
         """From the same: the good records before it in its own batch."""
 
 

@@ -15,15 +15,17 @@ wrong with data is a `DecodeError` that says where: the path of the field and th
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from operator import eq
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from klamm import _klamm
 from klamm._klamm import ScramClient, crc32c, decode, decode_header, encode, murmur2, schema
 from klamm.errors import ConfigError, DecodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from klamm._klamm import Buffer
 
@@ -31,6 +33,7 @@ __all__ = [
     "Api",
     "Batch",
     "BatchRecord",
+    "BatchRecords",
     "Control",
     "ErrorCode",
     "ScramClient",
@@ -110,6 +113,53 @@ class BatchRecord:
     control: Control | None = None
 
 
+class BatchRecords(Sequence[BatchRecord]):
+    """The records of a batch that was decoded, each made when somebody looks at it: equal to a list of them.
+
+    They are made anew every time, so that whoever wants to change some makes a `list` of them first.
+    """
+
+    def __init__(self, packed: _klamm.PackedRecords, places: range | None = None) -> None:
+        self._packed = packed
+        self._places = range(len(packed)) if places is None else places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> BatchRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> BatchRecords: ...
+    def __getitem__(self, index: int | slice) -> BatchRecord | BatchRecords:
+        if isinstance(index, slice):
+            return BatchRecords(self._packed, self._places[index])
+        try:
+            return _record(self._packed.open().row(self._places[index]))
+        except IndexError:
+            raise IndexError(f"there is no record {index}, only {len(self)} of them") from None
+
+    def __iter__(self) -> Iterator[BatchRecord]:
+        return map(_record, map(self._packed.open().row, self._places))
+
+    def __reversed__(self) -> Iterator[BatchRecord]:
+        return iter(self[::-1])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (BatchRecords, list)):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = [repr(record) for record in self[:SHOWN]]
+        more = [] if len(self) <= SHOWN else [f"... ({len(self)} records)"]
+        return f"[{', '.join(shown + more)}]"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
 @dataclass
 class Batch:
     """A record batch: the fields of its header, and its records.
@@ -138,7 +188,8 @@ class Batch:
     transactional: bool
     control: bool
     delete_horizon_ms: int | None
-    records: list[BatchRecord]
+    records: Sequence[BatchRecord]
+    """From `decode_records`: `BatchRecords`."""
 
 
 def apis() -> list[Api]:
@@ -160,13 +211,18 @@ def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
     """Decode the `records` of a fetch or a log segment, of any format; a batch that is cut off at the end is left out.
 
     The DecodeError of a broken batch has what was good before it, as `batches` and (in that batch) `records`.
+
+    Everything is checked here, but a record becomes an object when somebody looks at it: a few KB that were compressed may
+    be millions. Until the last batch is gone, `data` is kept, and what the batch that was looked at last decompresses to,
+    256 MiB at most.
     """
-    found, rows, error = _klamm.decode_records(data, check_crcs)
-    batches = [Batch(**{**fields, "records": [_record(row) for row in fields["records"]]}) for fields in found]
+    found, begun, error = _klamm.decode_records(data, check_crcs)
+    batches = [Batch(**{**fields, "records": BatchRecords(fields["records"])}) for fields in found]
     if error is None:
         return batches
     if isinstance(error, DecodeError):
-        error.batches, error.records = batches, [_record(row) for row in rows]
+        error.batches = batches
+        error.records = [] if begun is None else BatchRecords(begun)
     raise error
 
 
@@ -232,3 +288,6 @@ def encode_batch(
         [(offset, r.timestamp, r.key, r.value, r.headers) for offset, r in zip(offsets, records, strict=False)],
         {**fields, "compression": compression, "level": level},
     )
+
+
+SHOWN = 4

@@ -45,7 +45,7 @@ mod _klamm {
     #[pymodule_export]
     use super::assignors::{assign, user_data};
     #[pymodule_export]
-    use super::batches::{crc32c, decode_records, encode_batch};
+    use super::batches::{OpenRecords, PackedRecords, crc32c, decode_records, encode_batch};
     #[pymodule_export]
     use super::broker::DevBrokerCore;
     #[pymodule_export]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import re
+import tracemalloc
+from pathlib import Path
 
 import pytest
 
@@ -177,3 +180,63 @@ def test_bytes_may_be_anything_with_a_buffer():
     for form in bytes, bytearray, memoryview:
         assert len(protocol.decode_records(form(records))) == 1
         assert protocol.crc32c(form(b"123456789")) == 0xE3069283
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_records_become_objects_when_somebody_looks_at_them(codec):
+    packed = protocol.encode_batch([protocol.BatchRecord()] * 200_000, compression=codec)
+    tracemalloc.start()
+    try:
+        (batch,) = protocol.decode_records(packed)
+        assert (batch.count, len(batch.records), batch.records[-1].offset) == (200_000, 200_000, 199_999)
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_one_batch_at_a_time_is_held_decompressed():
+    packed = protocol.encode_batch([protocol.BatchRecord(value=bytes(32 << 20))], compression="zstd")
+    before = resident()
+    batches = protocol.decode_records(packed * 8)
+    assert [len(record.value) for batch in batches for record in batch.records] == [32 << 20] * 8
+    assert resident() - before < 96 << 20
+
+
+def resident():
+    """Bytes of this process in memory."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) << 10
+
+
+def test_records_of_a_batch_are_a_sequence_equal_to_a_list():
+    made = [protocol.BatchRecord(7 + i, i, b"k", b"%d" % i, [("h", None)]) for i in range(100)]
+    first, second = protocol.decode_records(protocol.encode_batch(made, base_offset=7, compression="gzip") * 2)
+    records = first.records
+    assert records == made
+    assert made == records
+    assert records == second.records
+    assert first == second
+    assert records != made[1:]
+    assert (len(records), bool(records), bool(records[:0])) == (100, True, False)
+    assert [records[i] for i in (0, 31, 32, 99, -1, -100)] == [made[i] for i in (0, 31, 32, 99, -1, -100)]
+    for cut in (slice(3, 70), slice(None, None, -7), slice(90, 200), slice(5, 5), slice(-3, None)):
+        assert records[cut] == made[cut]
+    assert records[10:50][5:7][1] == made[16]
+    assert list(reversed(records)) == made[::-1]
+    assert list(zip(records, second.records, strict=True)) == list(zip(made, made, strict=True))
+    assert made[40] in records
+    assert (records.index(made[40]), records.count(made[40])) == (40, 1)
+    for place in (100, -101, 1 << 70):
+        with pytest.raises(IndexError, match=f"no record {place}, only 100"):
+            records[place]
+    copied = copy.deepcopy(first)
+    assert copied == first
+    copied.records[0].value = b"changed"
+    assert (copied.records[0].value, records[0].value) == (b"changed", b"0")
+
+
+def test_records_of_a_batch_show_the_first_of_them():
+    made = [protocol.BatchRecord(offset=i) for i in range(5)]
+    (batch,) = protocol.decode_records(protocol.encode_batch(made))
+    assert repr(batch.records) == f"[{', '.join(map(repr, made[:4]))}, ... (5 records)]"
+    assert repr(batch.records[:2]) == repr(made[:2])
