@@ -162,7 +162,10 @@ impl Door {
         let set = wire::set_value(Shape::Struct(&mut message), value, version);
         let written = set.and_then(|()| {
             message.put(&mut w);
-            w.finish()
+            w.finish().map_err(|e| {
+                let of = Shape::Struct(&mut message);
+                wire::find_unwritable(of, version, info.is_flexible(version), e.offset()).unwrap_or(e)
+            })
         });
         written.map_err(|e| e.of(info.name, kind, version))
     }

@@ -38,7 +38,7 @@ pub(super) fn encode<'py>(
     fields: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let door = door(py, name, kind)?;
-    let body = door.encode(version, from_python(fields, 0)?).map_err(|e| refused(py, &e))?;
+    let body = door.encode(version, from_python(fields, 0)?).map_err(|e| unwritable(py, &e))?;
     Ok(PyBytes::new(py, &body))
 }
 
@@ -98,12 +98,19 @@ fn unknown_message(py: Python<'_>, name: &str, kind: &str) -> PyErr {
     exception(py, "ConfigError", &format!("there is no {what} {name:?}"), hint.as_deref())
 }
 
-/// A version that does not exist and fields that do not fit are the caller's fault, everything else the data's.
+/// A version that does not exist is the caller's fault, everything else the data's.
 fn refused(py: Python<'_>, error: &crate::wire::Error) -> PyErr {
     match error.reason() {
-        Reason::Version { .. } | Reason::UnknownField { .. } => exception(py, "ConfigError", &error.to_string(), None),
-        Reason::Type { .. } => argument(py, &error.to_string(), None),
+        Reason::Version { .. } => exception(py, "ConfigError", &error.to_string(), None),
         _ => decode_error(py, error),
+    }
+}
+
+/// What cannot be written is the caller's fault, whatever it is.
+fn unwritable(py: Python<'_>, error: &crate::wire::Error) -> PyErr {
+    match error.reason() {
+        Reason::Type { .. } => argument(py, &error.to_string(), None),
+        _ => exception(py, "ConfigError", &error.to_string(), None),
     }
 }
 
@@ -115,6 +122,7 @@ fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>>
         Value::Float(v) => PyFloat::new(py, *v).into_any(),
         Value::String(v) => PyString::new(py, v).into_any(),
         Value::Bytes(v) => PyBytes::new(py, v).into_any(),
+        Value::Foreign(what) => PyString::new(py, what).into_any(),
         Value::Uuid(v) => PyString::new(py, &v.to_string()).into_any(),
         Value::List(items) => {
             let items = items.iter().map(|item| to_python(py, item)).collect::<PyResult<Vec<_>>>()?;
@@ -130,10 +138,10 @@ fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>>
     })
 }
 
+/// What no field holds is for the message to refuse, which knows where it stands and what belongs there.
 fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
-    let py = value.py();
     if depth > DEEPEST {
-        return Err(argument(py, "fields are nested deeper than any message of Kafka", None));
+        return Ok(Value::Foreign("what is nested deeper than any message of Kafka".to_owned()));
     }
     if value.is_none() {
         return Ok(Value::Null);
@@ -142,18 +150,20 @@ fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
         return Ok(Value::Bool(v.is_true()));
     }
     if let Ok(v) = value.cast::<PyInt>() {
-        let number = v.extract::<i64>().map_err(|_| argument(py, &format!("{v} does not fit 64 bits"), None));
-        return number.map(Value::Int);
+        let beyond = |_| Value::Foreign("an integer of more than 64 bits".to_owned());
+        return Ok(v.extract::<i64>().map_or_else(beyond, Value::Int));
     }
     if let Ok(v) = value.cast::<PyFloat>() {
         return Ok(Value::Float(v.value()));
     }
     if let Ok(v) = value.cast::<PyString>() {
-        return Ok(Value::String(v.to_str()?.to_owned()));
+        let half = |_| Value::Foreign("a string with half of a surrogate pair, which UTF-8 has not".to_owned());
+        return Ok(v.to_str().map_or_else(half, |text| Value::String(text.to_owned())));
     }
     if let Ok(v) = value.cast::<PyDict>() {
         let field = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
-            Ok((name.extract::<String>()?, from_python(&value, depth + 1)?))
+            let known = name.extract::<String>().or_else(|_| name.repr().map(|shown| shown.to_string()));
+            Ok((known?, from_python(&value, depth + 1)?))
         };
         return v.iter().map(field).collect::<PyResult<_>>().map(Value::Struct);
     }
@@ -162,11 +172,14 @@ fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
         return items.collect::<PyResult<_>>().map(Value::List);
     }
     if let Ok(v) = value.cast::<PyMapping>() {
-        let dict = PyDict::new(py);
+        let dict = PyDict::new(value.py());
         dict.update(v)?;
         return from_python(&dict, depth);
     }
-    Ok(Value::Bytes(Bytes::from_owner(octets(value)?)))
+    Ok(match octets(value) {
+        Ok(bytes) => Value::Bytes(Bytes::from_owner(bytes)),
+        Err(_) => Value::Foreign(format!("an object of type {}", value.get_type().name()?)),
+    })
 }
 
 /// The bytes of a bytes-like object; `bytes` are not copied.

@@ -195,7 +195,11 @@ impl fmt::Display for Error {
         if !path.is_empty() {
             write!(f, "{path}: ")?;
         }
-        write!(f, "{} (at byte {})", self.0.reason, self.0.offset)
+        match &self.0.reason {
+            // What was to be written has no place yet.
+            reason @ (Reason::Type { .. } | Reason::UnknownField { .. }) => write!(f, "{reason}"),
+            reason => write!(f, "{reason} (at byte {})", self.0.offset),
+        }
     }
 }
 

@@ -22,7 +22,8 @@ mod writer;
 pub use error::{Error, Reason, Step};
 pub use reader::{Reader, memory_limit};
 pub use reflect::{
-    Array, Field, Grow, Look, Nullable, Reflect, Shape, Struct, Type, Walk, When, describe, set_value, take_value,
+    Array, Field, Grow, Look, Nullable, Reflect, Shape, Struct, Type, Walk, When, describe, find_unwritable, set_value,
+    take_value,
 };
 pub use uuid::Uuid;
 pub use value::Value;

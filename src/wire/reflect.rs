@@ -49,6 +49,11 @@ impl When {
     pub fn has(&self, version: i16) -> bool {
         (self.first..=self.last).contains(&version)
     }
+
+    /// Whether a version allows null, if the field's type does.
+    pub fn has_null(&self, version: i16) -> bool {
+        (self.null_from..=self.null_until).contains(&version)
+    }
 }
 
 /// The first and the last version of `3..` or `3..=5`.
@@ -339,6 +344,51 @@ fn set_fields(of: &mut dyn Struct, mut given: Vec<(String, Value)>, version: i16
         None => Ok(()),
         Some((name, _)) => Err(unknown_field(name, of, version)),
     }
+}
+
+/// The first thing in a message that has no form in a version, with the way to it: a writer that fails at a byte knows the
+/// field at most.
+pub fn find_unwritable(of: Shape<'_>, version: i16, is_flexible: bool, at: usize) -> Option<Error> {
+    let mut found: Option<Error> = None;
+    match of {
+        Shape::String(text) if !is_flexible && text.len() > i16::MAX as usize => {
+            found = Some(Error::new(Reason::TooLong(text.len()), at));
+        }
+        Shape::Nullable(of) => of.item(&mut |item| found = find_unwritable(item, version, is_flexible, at)),
+        Shape::Array(items) => {
+            let (mut i, mut is_there) = (0, true);
+            while is_there && found.is_none() {
+                is_there = false;
+                items.item(i, &mut |item| {
+                    is_there = true;
+                    found = find_unwritable(item, version, is_flexible, at).map(|e| e.within(Step::Index(i)));
+                });
+                i += 1;
+            }
+        }
+        Shape::Struct(of) => {
+            walk(of, &mut |name, when, _, mut shape| {
+                if found.is_some() || !when.has(version) {
+                    return;
+                }
+                let wrong = match when.has_null(version) || !is_null(&mut shape) {
+                    true => find_unwritable(shape, version, is_flexible, at),
+                    false => Some(Error::new(Reason::Null, at)),
+                };
+                found = wrong.map(|e| e.in_field(name));
+            });
+        }
+        _ => {}
+    }
+    found
+}
+
+fn is_null(shape: &mut Shape<'_>) -> bool {
+    let mut is_null = matches!(shape, Shape::Nullable(_));
+    if let Shape::Nullable(of) = shape {
+        of.item(&mut |_| is_null = false);
+    }
+    is_null
 }
 
 /// What a thing is made of. Takes the defaults out of it, so show a fresh one.

@@ -25,11 +25,13 @@ pub enum Value {
     List(Vec<Value>),
     /// Fields by name, in declaration order.
     Struct(Vec<(String, Value)>),
+    /// Something of a program's that no field holds, in words: refused where it stands, with the way to it.
+    Foreign(String),
 }
 
 impl Value {
     /// What it is, in words.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &str {
         match self {
             Self::Null => "null",
             Self::Bool(_) => "a boolean",
@@ -40,6 +42,7 @@ impl Value {
             Self::Uuid(_) => "a uuid",
             Self::List(_) => "a list",
             Self::Struct(_) => "a struct",
+            Self::Foreign(what) => what,
         }
     }
 }

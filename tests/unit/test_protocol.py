@@ -79,7 +79,17 @@ def test_a_decode_error_says_where():
         (("Metadata", "request", 12, {"topics": [{"topicId": "short"}]}), ArgumentError, "22 characters"),
         (("Produce", "request", 9, {"timeoutMs": 1 << 40}), ArgumentError, "timeoutMs: wants a 32-bit integer"),
         (("Produce", "request", 9, {"timeoutMs": 1 << 70}), ArgumentError, "64 bits"),
-        (("Produce", "request", 9, {"acks": object()}), ArgumentError, "object"),
+        (
+            ("Produce", "request", 9, {"acks": object()}),
+            ArgumentError,
+            "acks: wants a 16-bit integer, got an object of",
+        ),
+        (("Metadata", "request", 12, {5: 1}), ConfigError, 'has no field "5"'),
+        (
+            ("Metadata", "request", 0, {"topics": None}),
+            ConfigError,
+            "topics: is null, which this version does not allow",
+        ),
     ],
 )
 def test_fields_that_do_not_fit_are_named(arguments, kind, says):
@@ -87,10 +97,38 @@ def test_fields_that_do_not_fit_are_named(arguments, kind, says):
         protocol.encode(*arguments)
 
 
+COMMITTED = "OffsetCommit request v2: topics[1].partitions[0]"
+
+
+@pytest.mark.parametrize(
+    ("partition", "kind", "says"),
+    [
+        ({"partitionIndex": "x"}, ArgumentError, ".partitionIndex: wants a 32-bit integer, got a string"),
+        ({"partitionIndex": 1 << 40}, ArgumentError, ".partitionIndex: wants a 32-bit integer, got 1099511627776"),
+        ({"partitionIndex": 1 << 80}, ArgumentError, ".partitionIndex: wants a 32-bit integer, got an integer of more"),
+        ({"partitionIndex": {1}}, ArgumentError, ".partitionIndex: wants a 32-bit integer, got an object of type set"),
+        ({"committedMetadata": b"x"}, ArgumentError, ".committedMetadata: wants a string, got bytes"),
+        ({"committedMetadata": "\udc80"}, ArgumentError, ".committedMetadata: wants a string, got a string with half"),
+        (
+            {"committedMetadata": "x" * 40_000},
+            ConfigError,
+            ".committedMetadata: 40000 bytes do not fit its length field",
+        ),
+        ({"partitionIndx": 0}, ConfigError, ': has no field "partitionIndx" in this version, did you mean'),
+        (None, ArgumentError, ": wants a struct, got null"),
+        ([], ArgumentError, ": wants a struct, got a list"),
+    ],
+)
+def test_what_does_not_fit_deep_in_a_message_is_named_with_the_way_to_it(partition, kind, says):
+    topics = [{"name": "a", "partitions": []}, {"name": "b", "partitions": [partition]}]
+    with pytest.raises(kind, match=re.escape(COMMITTED + says)):
+        protocol.encode("OffsetCommit", "request", 2, {"topics": topics})
+
+
 def test_a_list_in_itself_is_refused():
     endless: list[object] = []
     endless.append(endless)
-    with pytest.raises(ArgumentError, match="deeper"):
+    with pytest.raises(ArgumentError, match=re.escape("topics[0]: wants a struct, got a list")):
         protocol.encode("Metadata", "request", 12, {"topics": endless})
 
 
