@@ -29,7 +29,7 @@ pub(super) fn decode_records<'py>(
 ) -> PyResult<Decoded<'py>> {
     let mut found = Vec::new();
     let last = Arc::new(Mutex::new(None));
-    for batch in record::batches(Bytes::from_owner(octets(data)?)) {
+    for batch in record::batches(Bytes::from_owner(octets("data", data)?)) {
         let at = Step::Index(found.len());
         let read = batch.and_then(|batch| {
             if check_crcs {
@@ -287,7 +287,7 @@ fn batch(records: &[Plain], fields: &Fields, codec: Codec) -> Result<Vec<u8>, St
 /// The checksum of magic 2 (Castagnoli).
 #[pyfunction]
 pub(super) fn crc32c(data: &Bound<'_, PyAny>) -> PyResult<u32> {
-    Ok(record::crc32c(&octets(data)?))
+    Ok(record::crc32c(&octets("data", data)?))
 }
 
 // A mark is 136 bytes and the smallest record 7, so that marks of every 32nd are at most 0.6 of what is marked; a record is

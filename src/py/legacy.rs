@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 /// The fields of a request, whose frame begins with its length.
 #[pyfunction]
 pub(super) fn decode_request<'py>(py: Python<'py>, frame: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
-    let request = Request::decode_frame(Bytes::from_owner(octets(frame)?)).map_err(|e| decode_error(py, &e))?;
+    let request =
+        Request::decode_frame(Bytes::from_owner(octets("frame", frame)?)).map_err(|e| decode_error(py, &e))?;
     let parts = match &request {
         Request::Produce(part) => PyList::new(py, [produce_fields(py, part)?])?,
         Request::Fetch(part) => PyList::new(py, [fetch_fields(py, part)?])?,
@@ -59,7 +60,8 @@ pub(super) fn decode_response<'py>(
     frame: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let kind = answered(py, r#type)?;
-    let response = Response::decode_frame(kind, Bytes::from_owner(octets(frame)?)).map_err(|e| decode_error(py, &e))?;
+    let response =
+        Response::decode_frame(kind, Bytes::from_owner(octets("frame", frame)?)).map_err(|e| decode_error(py, &e))?;
     let fields = PyDict::new(py);
     match &response {
         Response::Fetch(part) => return fetched_fields(py, part),
@@ -100,7 +102,7 @@ pub(super) fn encode_response<'py>(
 #[pyfunction]
 #[pyo3(signature = (data, offset=0))]
 pub(super) fn decode_messages(py: Python<'_>, data: &Bound<'_, PyAny>, offset: i64) -> PyResult<Vec<Message07>> {
-    let data = Bytes::from_owner(octets(data)?);
+    let data = Bytes::from_owner(octets("data", data)?);
     // As lists go, this one may hold what any message of Kafka may, or what comes out of one wrapper.
     let limit = memory_limit(data.len()).max(DEFAULT_LIMIT);
     let (mut found, mut held) = (Vec::new(), 0);
@@ -185,7 +187,7 @@ pub(super) fn decode_fetched(
     offsets: Vec<i64>,
 ) -> PyResult<Vec<Fetch07>> {
     let kind = if multi { RequestType::MultiFetch } else { RequestType::Fetch };
-    let body = Bytes::from_owner(octets(body)?);
+    let body = Bytes::from_owner(octets("body", body)?);
     let parts = match Response::decode(kind, body).map_err(|e| decode_error(py, &e))? {
         Response::Fetch(part) => vec![part],
         Response::MultiFetch { error: ErrorCode::NONE, parts } => parts,
@@ -267,7 +269,7 @@ impl LegacyConnection {
 
     /// Writes a frame; returns when the system has taken all of it.
     fn send(&self, py: Python<'_>, frame: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
-        let frame = Bytes::from_owner(octets(frame)?);
+        let frame = Bytes::from_owner(octets("frame", frame)?);
         self.lock().queue(frame).map_err(|e| raise(py, &e))?;
         self.work(py, timeout, |connection, slice| connection.write(slice).map(|done| done.then_some(())))
     }
@@ -445,7 +447,8 @@ fn fetched(part: &Bound<'_, PyAny>, path: &str) -> PyResult<Fetched> {
 }
 
 fn message_set(part: &Bound<'_, PyAny>, path: &str) -> PyResult<Bytes> {
-    octets(&item(part, path, "message_set")?).map(Bytes::from_owner)
+    let name = "message_set";
+    octets(&format!("{path}{name}"), &item(part, path, name)?).map(Bytes::from_owner)
 }
 
 /// The parts of a dict.

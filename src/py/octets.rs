@@ -2,7 +2,7 @@
 //! into `bytes` first (the stable ABI of Python 3.10 gives no borrowed view of one). Text is refused: Kafka stores bytes,
 //! and which encoding is meant is the caller's decision.
 
-use super::arguments::text;
+use super::arguments::{of_type, text};
 use super::error::argument;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyMemoryView, PyString, PyTuple};
@@ -55,10 +55,27 @@ fn copied<'py>(what: &str, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyB
         let hint = format!("encode it: {what}.encode()");
         return Err(argument(py, &format!("{what} is a str, and Kafka stores bytes"), Some(&hint)));
     }
+    from_buffer(what, value, "bytes-like or None")
+}
+
+/// The bytes of anything with a buffer, unless that holds a number or where objects are: nobody who gives those means the
+/// bytes that this machine has for them.
+#[cold]
+pub(super) fn from_buffer<'py>(what: &str, value: &Bound<'py, PyAny>, allowed: &str) -> PyResult<Bound<'py, PyBytes>> {
     let Ok(view) = PyMemoryView::from(value) else {
-        let kind = value.get_type().name()?;
-        return Err(argument(py, &format!("{what} has to be bytes-like or None, not {kind}"), None));
+        return Err(of_type(what, value, allowed, None));
     };
+    let (format, dimensions): (String, usize) = (view.getattr("format")?.extract()?, view.getattr("ndim")?.extract()?);
+    let kind = value.get_type().name()?;
+    // Names of a struct's fields stand between colons.
+    if format.split(':').step_by(2).any(|codes| codes.contains(ADDRESSES)) {
+        let message = format!("{what} holds objects: the buffer of {kind} is where they are, not their bytes");
+        return Err(argument(value.py(), &message, Some("give bytes, or a list of the objects if each is a value")));
+    }
+    if dimensions == 0 && matches!(format.trim_start_matches(ORDERS).as_bytes(), [code] if NUMBERS.contains(code)) {
+        let message = format!("{what} is a number, {kind}, and Kafka stores bytes");
+        return Err(argument(value.py(), &message, Some("encode it, as text or with struct.pack")));
+    }
     Ok(view.call_method0("tobytes")?.cast_into()?)
 }
 
@@ -129,3 +146,8 @@ fn wrong(value: &Bound<'_, PyAny>) -> PyErr {
     let hint = "as headers=[(\"name\", b\"value\")] or headers={\"name\": b\"value\"}";
     argument(value.py(), &format!("headers have to be pairs of str and bytes, not {kind}"), Some(hint))
 }
+
+// Codes of Python's `struct` and of PEP 3118: objects and pointers, orders of bytes, numbers.
+const ADDRESSES: [char; 5] = ['O', 'P', 'z', '&', 'X'];
+const ORDERS: [char; 6] = ['@', '=', '<', '>', '!', '^'];
+const NUMBERS: &[u8] = b"?bBhHiIlLqQnNefdg";

@@ -2,6 +2,7 @@
 //! uuid is its text form, bytes are `bytes`.
 
 use super::error::{argument, decode as decode_error, exception};
+use super::octets::from_buffer;
 use crate::api::header::{RequestHeader, ResponseHeader, get_response_header};
 use crate::api::{self, Door, Entry, Info};
 use crate::client::murmur2 as java_murmur2;
@@ -9,9 +10,7 @@ use crate::wire::{Field, Reader, Reason, Shape, Type, Value, camel_case, take_va
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{
-    PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyMemoryView, PyString, PyTuple,
-};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 
 /// The fields of a body.
 #[pyfunction]
@@ -23,7 +22,7 @@ pub(super) fn decode<'py>(
     body: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let door = door(py, name, kind)?;
-    let body = Bytes::from_owner(octets(body)?);
+    let body = Bytes::from_owner(octets("body", body)?);
     let value = door.decode(version, body).map_err(|e| refused(py, &e))?;
     to_python(py, &value)
 }
@@ -52,7 +51,7 @@ pub(super) fn decode_header<'py>(
     api: Option<&str>,
     version: Option<i16>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyBytes>)> {
-    let mut r = Reader::new(Bytes::from_owner(octets(frame)?), 0, false);
+    let mut r = Reader::new(Bytes::from_owner(octets("frame", frame)?), 0, false);
     let header = match (kind, api, version) {
         ("request", ..) => RequestHeader::get(&mut r, |key| api::by_key(key).map(|entry| entry.info))
             .map(|mut header| take_value(&mut Shape::Struct(&mut header), r.version))
@@ -176,22 +175,18 @@ fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
         dict.update(v)?;
         return from_python(&dict, depth);
     }
-    Ok(match octets(value) {
+    Ok(match octets("a field", value) {
         Ok(bytes) => Value::Bytes(Bytes::from_owner(bytes)),
         Err(_) => Value::Foreign(format!("an object of type {}", value.get_type().name()?)),
     })
 }
 
-/// The bytes of a bytes-like object; `bytes` are not copied.
-pub(super) fn octets(value: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
-    let py = value.py();
+/// The bytes of a bytes-like object; `bytes` are not copied. `what` names it in messages.
+pub(super) fn octets(what: &str, value: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
     if value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>() {
         return Ok(value.extract()?);
     }
-    match PyMemoryView::from(value) {
-        Ok(view) => Ok(view.call_method0("tobytes")?.extract()?),
-        Err(_) => Err(argument(py, &format!("{} is nothing that a field holds", value.get_type().name()?), None)),
-    }
+    Ok(from_buffer(what, value, "bytes-like")?.extract()?)
 }
 
 /// `(name, key, min, max, max_stable, flexible or None, internal)` of every API.
@@ -300,7 +295,7 @@ fn versions(first: i16, last: i16) -> String {
 /// The hash that chooses a key's partition, as a signed 32-bit integer.
 #[pyfunction]
 pub(super) fn murmur2(data: &Bound<'_, PyAny>) -> PyResult<i32> {
-    Ok(java_murmur2(&octets(data)?))
+    Ok(java_murmur2(&octets("data", data)?))
 }
 
 // The deepest of Kafka's own messages has five levels of structs, and a list around each.

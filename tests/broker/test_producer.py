@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import ctypes
 import sys
 import threading
 import time
@@ -262,6 +264,16 @@ def test_a_partition_that_is_not_there_is_named(style, broker, topic):
         (lambda p: p.send_nowait("t", 5), "not int"),
         (lambda p: p.send_many("t", ["text"]), r"encode it: value\.encode"),
         (lambda p: p.send_many("t", b"bytes"), "sequence of bytes-like objects, not bytes"),
+        # As NumPy's arrays of objects, the rows of their tables, and its numbers.
+        (
+            lambda p: p.send("t", OBJECTS),
+            "value holds objects: the buffer of py_object_Array_2 is where they are.*hint",
+        ),
+        (lambda p: p.send("t", b"v", key=OBJECTS), "key holds objects"),
+        (lambda p: p.send("t", b"v", headers={"h": OBJECTS}), "header value holds objects"),
+        (lambda p: p.send_many("t", [b"v", OBJECTS]), "value holds objects"),
+        (lambda p: p.send("t", Row(b"v")), "value holds objects: the buffer of Row"),
+        (lambda p: p.send_many("t", [ctypes.c_double(1.5)]), "value is a number, c_double, and Kafka stores bytes"),
         (lambda p: p.send_arrow("t", [b"v"]), "list is no Arrow data"),
     ],
 )
@@ -270,6 +282,30 @@ def test_what_is_no_bytes_is_refused(style, call, says):
     with pytest.raises(ArgumentError, match=says):
         call(producer)
     producer.close()
+
+
+def test_numbers_that_are_bytes_of_a_program_are_sent_as_they_lie(style, broker, topic):
+    values = [array.array("d", [1.5, 2.5]), Place(1, 2), memoryview(b"abcdef")[::2]]
+    with style.producer(broker.bootstrap_servers) as producer:
+        producer.send_many(topic, values)
+        producer.flush(timeout=20)
+    assert [r.value for r in read(broker.bootstrap_servers, topic)] == [memoryview(v).tobytes() for v in values]
+
+
+class Place(ctypes.Structure):
+    """Has a field with the name of the code for objects."""
+
+    _fields_ = (("O", ctypes.c_int), ("P", ctypes.c_int))
+
+
+class Row(ctypes.Structure):
+    _fields_ = (("place", Place), ("name", ctypes.py_object))
+
+    def __init__(self, name):
+        super().__init__(Place(), name)
+
+
+OBJECTS = (ctypes.py_object * 2)(b"a", b"b")
 
 
 def test_values_and_keys_have_to_be_as_many(style):
