@@ -76,6 +76,25 @@ def test_a_request_that_looks_like_an_answer():
     assert kinds == [("Metadata", "request"), ("Produce", "request"), ("Metadata", "response")]
 
 
+def test_a_broker_that_does_not_know_the_version_of_api_versions_answers_in_version_0():
+    refused = protocol.encode("ApiVersions", "response", 0, {"errorCode": 35})
+    answer = protocol.encode("ResponseHeader", "header", 0, {"correlationId": 5}) + refused
+    asked, answered = decode(stdin=framed(request("ApiVersions", 3, fields={"clientSoftwareName": "app"}), answer))
+    assert (asked["version"], answered["version"]) == (3, 0)
+    assert answered["body"] == {"errorCode": 35, "apiKeys": []}
+    (told,) = decode("--as", "response", "--api", "ApiVersions", "--version", "3", answer.hex())
+    assert told["body"] == answered["body"]
+
+
+def test_floats_that_json_has_not_are_text():
+    for value, shown in ((float("nan"), "NaN"), (float("-inf"), "-Infinity"), (float("inf"), "Infinity"), (1.5, 1.5)):
+        entry = {"entity": [], "values": [{"key": "producer_byte_rate", "value": value}]}
+        body = protocol.encode("DescribeClientQuotas", "response", 0, {"entries": [entry]})
+        told = ("--as", "response-body", "--api", "DescribeClientQuotas", "--version", "0")
+        (found,) = decode(*told, stdin=body)
+        assert found["body"]["entries"][0]["values"][0]["value"] == shown
+
+
 @pytest.mark.parametrize("form", ["raw", "hex", "base64"])
 def test_bytes_may_be_written_in_three_ways(form, tmp_path):
     data = request()

@@ -10,6 +10,7 @@ import argparse
 import base64
 import io
 import json
+import math
 import re
 import sys
 from collections import defaultdict, deque
@@ -41,7 +42,9 @@ examples:
   klamm decode --as response --api ApiVersions --version 0 answer.b64
 
 In a stream of frames, a response needs the request it answers before it, or --api and --version.
-Bytes are text where they are UTF-8 keys, values or header values, and base64 elsewhere.
+An ApiVersions response that refuses the version it was asked in is of version 0, in which brokers write it.
+Bytes are text where they are UTF-8 keys, values or header values, and base64 elsewhere. A float that is no number of
+JSON's is "NaN", "Infinity" or "-Infinity".
 What cannot be decoded is an object with an `error`; the rest is decoded all the same, and the exit code is 1.
 """
 
@@ -189,6 +192,9 @@ class Decoder:
     def response(self, data: bytes, api: str, version: int) -> dict[str, Any]:
         """Describe a response with its header."""
         header, body = protocol.decode_header("response", data, api=api, version=version)
+        if api == "ApiVersions" and body.startswith(UNSUPPORTED_VERSION):
+            # The broker does not know the version that was asked for, and says so in one that every client reads.
+            version = 0
         return {"header": header, **self.body(api, version, "response", body)}
 
     def body(self, api: str, version: int, kind: str, data: bytes) -> dict[str, Any]:
@@ -206,6 +212,8 @@ class Decoder:
             if self.expand and name == "records":
                 return list(self.batches(value))
             return base64.b64encode(value).decode()
+        if isinstance(value, float) and not math.isfinite(value):
+            return NOT_FINITE[str(value)]
         return value
 
     def batches(self, data: bytes) -> Iterator[dict[str, Any]]:
@@ -278,6 +286,8 @@ def from_text(text: bytes, form: str) -> bytes:
 
 
 LENGTH = 4
+UNSUPPORTED_VERSION = (35).to_bytes(2, "big")
+NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 PIECE = 1 << 16
 HEX_TEXT = re.compile(rb"\s*(0x)?[0-9a-fA-F:\s]+")
 BASE64_TEXT = re.compile(rb"\s*[A-Za-z0-9+/\s]+={0,2}\s*")
