@@ -191,6 +191,30 @@ def test_files_may_stand_around_options():
     assert (args.topic, args.files) == ("t", ["a", "b", "-"])
 
 
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [
+        ("topics -b h:1 describe t", "topics describe -b h:1 t"),
+        ("-b h:1 topics --json list", "topics list -b h:1 --json"),
+        ("groups -b list -X client.id=delete describe g", "groups describe -b list -X client.id=delete g"),
+        (
+            "groups --to-offset 5 --execute reset-offsets g --topic t",
+            "groups reset-offsets g --topic t --to-offset 5 --execute",
+        ),
+        ("-X topics=1 consume t -b h:1", "consume t -b h:1 -X topics=1"),
+    ],
+)
+def test_options_may_stand_in_front_of_a_command_and_of_its_action(line, same):
+    assert parse(line.split()) == parse(same.split())
+
+
+@pytest.mark.parametrize("line", ["topics -b h:1", "topics -b h:1 descrbe t", "topics -b list"])
+def test_options_without_an_action_are_told_which_there_are(line, capsys):
+    with pytest.raises(SystemExit):
+        main(line.split())
+    assert "error: there has to be one of list, create, delete, describe" in capsys.readouterr().err
+
+
 def test_any_setting_can_be_given_and_wins():
     args = parse(["produce", "t", "-b", "h:1", "--acks", "1", "-X", "acks=all", "-X", "sasl.password=a=b"])
     config = client_config(args, acks=args.acks, compression_type=args.compression)

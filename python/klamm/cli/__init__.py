@@ -7,16 +7,17 @@ Modules import lazily what is slow to import (rich, pyarrow, pyspark), so that `
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from typing import TYPE_CHECKING
 
 from klamm.cli import consume, decode, demo, dev_broker, groups, mirror, produce, report, topics
+from klamm.cli.options import Parser
 from klamm.cli.output import CommandError, Output, print_error
 from klamm.errors import KafkaError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 __all__ = ["build_parser", "main"]
@@ -71,7 +72,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def build_parser() -> argparse.ArgumentParser:
     """Declare the command line."""
-    parser = argparse.ArgumentParser(prog="klamm", description="A Kafka client: produce, consume, look after topics.")
+    parser = Parser(prog="klamm", description="A Kafka client: produce, consume, look after topics.")
     parser.add_argument("--version", action="store_true", help="print klamm's version")
     parser.set_defaults(run=None, json=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Protocol
+import sys
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 class Commands(Protocol):
@@ -11,6 +16,29 @@ class Commands(Protocol):
 
     def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser:
         """Add a command."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that takes options in front of the command, or of its action, that they belong to."""
+
+    names: Collection[str] = ()
+
+    def add_subparsers(self, **options: Any) -> Any:
+        """Declare commands or actions."""
+        parts = super().add_subparsers(**options)
+        self.names = parts.choices
+        return parts
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse a command line."""
+        words = sys.argv[1:] if args is None else list(args)
+        if self.names and words and words[0].startswith("-") and words[0] not in ALONE:
+            pairs = enumerate(pairwise(words), 1)
+            at = next((at for at, (before, word) in pairs if word in self.names and before not in VALUED), None)
+            if at is None:
+                self.error(f"there has to be one of {', '.join(self.names)}")
+            words.insert(0, words.pop(at))
+        return super().parse_known_args(words, namespace)
 
 
 def add_connection(parser: argparse.ArgumentParser) -> None:
@@ -56,3 +84,9 @@ def natural(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     return int(text)
+
+
+ALONE = ("-h", "--help", "--version")
+"""What needs no command."""
+VALUED = ("-b", "--bootstrap", "-X")
+"""Options of all commands that take the word behind them, which then is no command."""
