@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     V = TypeVar("V")
 
 INT16, INT32, INT64 = 2**15 - 1, 2**31 - 1, 2**63 - 1
+LEAST = -INT64 - 1
 
 
 def place(partition: TopicPartition) -> tuple[str, int]:
@@ -68,6 +69,11 @@ def text(name: str, value: str) -> str:
     return value
 
 
+def text_or_none(name: str, value: str | None) -> str | None:
+    """Return a text, or None."""
+    return None if value is None else text(name, value)
+
+
 def whole(name: str, value: int, least: int, most: int = INT64) -> int:
     """Return a whole number."""
     try:
@@ -78,6 +84,18 @@ def whole(name: str, value: int, least: int, most: int = INT64) -> int:
         up_to = "" if most == INT64 else f" to {most}"
         raise ConfigError(f"{name} cannot be {number}", hint=f"allowed: a whole number from {least}{up_to}")
     return number
+
+
+def whole_or_none(name: str, value: int | None, least: int, most: int = INT64) -> int | None:
+    """Return a whole number, or None."""
+    return None if value is None else whole(name, value, least, most)
+
+
+def flag(name: str, value: bool) -> bool:
+    """Return True or False."""
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{name} has to be a bool, not {_kind(value)}")
+    return value
 
 
 def seconds(timeout: Any) -> float | None:

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from klamm import _klamm
-from klamm.arguments import pairs, places
-from klamm.errors import ArgumentError, ConfigError, KafkaError
+from klamm.arguments import INT32, names, pairs, places, several, text, text_or_none, whole, whole_or_none
+from klamm.errors import ArgumentError, ConfigError
 from klamm.record import TopicPartition
 
 if TYPE_CHECKING:
@@ -94,34 +94,43 @@ def assign(
     `topics` has the ids of the nodes that keep each partition, and `nodes` the racks of those nodes. Topics that are not in
     `topics` are nobody's.
     """
-    racks = nodes or {}
-    members = list(members)
-    try:
-        if len({member.id for member in members}) < len(members):
-            raise ConfigError("two members have the same id")
-        for member in members:
-            if isinstance(member.topics, str):
-                raise ArgumentError(f"the topics of a member are a list of names, not a str: {member.topics!r}")
-        plain = [
-            (m.id, m.instance_id, m.rack, list(m.topics), places(m.owned), m.generation, m.user_data) for m in members
-        ]
-        known = [
-            (topic, [[rack for node in replicas if (rack := racks.get(node)) is not None] for replicas in partitions])
-            for topic, partitions in topics.items()
-        ]
-        assignment = _klamm.assign(name, known, plain)
-    except (TypeError, AttributeError, OverflowError) as error:
-        raise _argument(error) from None
+    racks = {
+        node: text(f"the rack of node {node}", rack) for node, rack in pairs("nodes", nodes or {}) if rack is not None
+    }
+    plain = [_told(member) for member in several("members", members)]
+    if len({told[0] for told in plain}) < len(plain):
+        raise ConfigError("two members have the same id")
+    known = []
+    for topic, partitions in pairs("topics", topics):
+        numbered = enumerate(several(f"the partitions of {topic}", partitions))
+        kept = [_racks(f"{topic}-{number}", replicas, racks) for number, replicas in numbered]
+        known.append((text("a topic", topic), kept))
+    assignment = _klamm.assign(text("name", name), known, plain)
     return {member: [TopicPartition(*place) for place in owned] for member, owned in assignment.items()}
 
 
 def user_data(name: str, owned: Iterable[TopicPartition] = (), generation: int | None = None) -> bytes | None:
     """Return what a member says in its subscription of the partitions it had; None if it has nothing to say."""
-    try:
-        return _klamm.user_data(name, places(owned), generation)
-    except (TypeError, AttributeError, OverflowError) as error:
-        raise _argument(error) from None
+    generation = whole_or_none("generation", generation, -INT32 - 1, INT32)
+    return _klamm.user_data(text("name", name), places(owned), generation)
 
 
-def _argument(error: Exception) -> Exception:
-    return error if isinstance(error, KafkaError) else ArgumentError(str(error))
+def _racks(partition: str, replicas: Sequence[int], racks: dict[int, str]) -> list[str]:
+    """Return the racks of the nodes that keep a partition."""
+    nodes = [whole(f"a node of {partition}", node, 0, INT32) for node in several(f"the nodes of {partition}", replicas)]
+    return [racks[node] for node in nodes if node in racks]
+
+
+def _told(member: Member) -> tuple[Any, ...]:
+    """Return a member in plain objects."""
+    if not isinstance(member, Member):
+        raise ArgumentError(f"members have to be a list of Member, and {member!r} is none")
+    return (
+        text("the id of a member", member.id),
+        text_or_none(f"instance_id of {member.id}", member.instance_id),
+        text_or_none(f"rack of {member.id}", member.rack),
+        names(f"the topics of {member.id}", member.topics),
+        places(member.owned),
+        whole_or_none(f"generation of {member.id}", member.generation, -INT32 - 1, INT32),
+        member.user_data,
+    )

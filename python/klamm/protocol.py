@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from klamm import _klamm
 from klamm._klamm import ScramClient, crc32c, decode, decode_header, encode, murmur2, schema
-from klamm.errors import ConfigError, DecodeError
+from klamm.arguments import INT16, INT32, LEAST, flag, several, text, whole, whole_or_none
+from klamm.errors import ArgumentError, ConfigError, DecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -216,7 +217,7 @@ def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
     be millions. Until the last batch is gone, `data` is kept, and what the batch that was looked at last decompresses to,
     256 MiB at most.
     """
-    found, begun, error = _klamm.decode_records(data, check_crcs)
+    found, begun, error = _klamm.decode_records(data, flag("check_crcs", check_crcs))
     batches = [Batch(**{**fields, "records": BatchRecords(fields["records"])}) for fields in found]
     if error is None:
         return batches
@@ -260,33 +261,46 @@ def encode_batch(
     `log_append_time` (not in format 0) that is when all records were written. The last offset and the largest timestamp
     are those of the records unless compaction took some away.
     """
-    records = list(records)
-    if magic not in (0, 1, 2):
+    records = several("records", records)
+    for place, record in enumerate(records):
+        if not isinstance(record, BatchRecord):
+            raise ArgumentError(f"records[{place}] has to be a BatchRecord, not {type(record).__name__}")
+    if whole("magic", magic, LEAST) not in (0, 1, 2):
         raise ConfigError(f"there is no magic {magic!r}, only 0, 1 and 2")
+    base_offset = whole_or_none("base_offset", base_offset, LEAST)
+    log_append_time = whole_or_none("log_append_time", log_append_time, LEAST)
     if magic == 0 and log_append_time is not None:
         raise ConfigError("log_append_time needs magic 1 or 2")
     of_magic_2: dict[str, tuple[Any, Any]] = {
-        "partition_leader_epoch": (partition_leader_epoch, -1),
-        "producer_id": (producer_id, -1),
-        "producer_epoch": (producer_epoch, -1),
-        "base_sequence": (base_sequence, -1),
-        "transactional": (transactional, False),
-        "control": (control, False),
-        "delete_horizon_ms": (delete_horizon_ms, None),
-        "last_offset_delta": (last_offset_delta, None),
-        "max_timestamp": (max_timestamp, None),
+        "partition_leader_epoch": (whole("partition_leader_epoch", partition_leader_epoch, -INT32 - 1, INT32), -1),
+        "producer_id": (whole("producer_id", producer_id, LEAST), -1),
+        "producer_epoch": (whole("producer_epoch", producer_epoch, -INT16 - 1, INT16), -1),
+        "base_sequence": (whole("base_sequence", base_sequence, -INT32 - 1, INT32), -1),
+        "transactional": (flag("transactional", transactional), False),
+        "control": (flag("control", control), False),
+        "delete_horizon_ms": (whole_or_none("delete_horizon_ms", delete_horizon_ms, LEAST), None),
+        "last_offset_delta": (whole_or_none("last_offset_delta", last_offset_delta, -INT32 - 1, INT32), None),
+        "max_timestamp": (whole_or_none("max_timestamp", max_timestamp, LEAST), None),
     }
     given = [name for name, (value, default) in of_magic_2.items() if value != default]
     if magic in (0, 1) and given:
         raise ConfigError(f"{given[0]} needs magic 2")
-    if base_offset is None:
-        base_offset = records[0].offset if keep_offsets and records else 0
-    offsets = [record.offset for record in records] if keep_offsets else itertools.count(base_offset)
+    offsets: Iterable[int]
+    if flag("keep_offsets", keep_offsets):
+        offsets = [whole(f"records[{place}].offset", r.offset, LEAST) for place, r in enumerate(records)]
+        base_offset = next(iter(offsets), 0) if base_offset is None else base_offset
+    else:
+        base_offset = 0 if base_offset is None else base_offset
+        offsets = itertools.count(base_offset)
     fields = {name: value for name, (value, _) in of_magic_2.items()}
     fields |= {"magic": magic, "base_offset": base_offset, "log_append_time": log_append_time}
     return _klamm.encode_batch(
         [(offset, r.timestamp, r.key, r.value, r.headers) for offset, r in zip(offsets, records, strict=False)],
-        {**fields, "compression": compression, "level": level},
+        {
+            **fields,
+            "compression": text("compression", compression),
+            "level": whole_or_none("level", level, -INT32 - 1, INT32),
+        },
     )
 
 

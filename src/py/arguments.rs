@@ -20,7 +20,12 @@ macro_rules! text_arguments {
     )* };
 }
 
-text_arguments!(topic group kind name acknowledge_type);
+text_arguments!(topic group kind name acknowledge_type compression);
+
+/// The type of a request of Kafka 0.7.
+pub(super) fn kind_of_request<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
+    text("type", value)
+}
 
 macro_rules! optional_text_arguments {
     ($($function:ident: $name:ident)*) => { $(
@@ -31,7 +36,7 @@ macro_rules! optional_text_arguments {
     )* };
 }
 
-optional_text_arguments!(topic_or_none: topic group_id: group_id pattern: pattern);
+optional_text_arguments!(topic_or_none: topic group_id: group_id pattern: pattern api: api);
 
 #[inline]
 pub(super) fn text<'a>(name: &str, value: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
@@ -104,6 +109,21 @@ pub(super) fn max_records(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     value.extract().map(Some).map_err(|_| not_whole("max_records", value, "an int or None", "from 0"))
 }
 
+/// The format of messages.
+pub(super) fn magic(value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    value.extract().map_err(|_| not_whole("magic", value, "an int", "that is a format of messages"))
+}
+
+/// A version of a message.
+pub(super) fn version(value: &Bound<'_, PyAny>) -> PyResult<i16> {
+    value.extract().map_err(|_| not_whole("version", value, "an int", "from 0 to 32767"))
+}
+
+/// The same, or None.
+pub(super) fn version_or_none(value: &Bound<'_, PyAny>) -> PyResult<Option<i16>> {
+    if value.is_none() { Ok(None) } else { version(value).map(Some) }
+}
+
 /// How many offsets are wanted at most.
 pub(super) fn limit(value: &Bound<'_, PyAny>) -> PyResult<i32> {
     let limit = value.extract().ok().filter(|limit| *limit > 0);
@@ -150,7 +170,7 @@ pub(super) fn of_type(name: &str, value: &Bound<'_, PyAny>, allowed: &str, hint:
 
 /// For what is no whole number, or one that does not fit.
 #[cold]
-fn not_whole(name: &str, value: &Bound<'_, PyAny>, types: &str, numbers: &str) -> PyErr {
+pub(super) fn not_whole(name: &str, value: &Bound<'_, PyAny>, types: &str, numbers: &str) -> PyErr {
     match value.call_method0("__index__") {
         Ok(number) => out_of_range(name, &number, &format!("a whole number {numbers}")),
         Err(_) => of_type(name, value, types, None),

@@ -4,7 +4,9 @@
 //! looked at last. So what a call holds is the bytes it was given and what one batch decompresses to, not Python's objects of
 //! all records, which are 400 bytes each and of which 20 KB may have two million.
 
+use super::arguments::not_whole;
 use super::error::{decode as decode_error, exception};
+use super::octets::{Headers, optional_bytes};
 use super::protocol::octets;
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::record::{self, Batch, BatchBuilder, Control, Header, MessageSetBuilder, RecordSet, View};
@@ -12,7 +14,6 @@ use crate::wire::{self, Step};
 use bytes::Bytes;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -190,10 +191,45 @@ fn record_fields<'py>(py: Python<'py>, header: &Header, view: &View<'_>) -> PyRe
     (view.offset(), view.timestamp(), key, value, headers, timestamp_type, sequence, control).into_pyobject(py)
 }
 
-/// A record to encode: offset, timestamp, key, value, headers.
-type Plain = (i64, i64, Option<PyBackedBytes>, Option<PyBackedBytes>, Vec<(String, Option<PyBackedBytes>)>);
+/// A record to encode.
+struct Plain<'py> {
+    offset: i64,
+    timestamp: i64,
+    key: Option<Bound<'py, PyBytes>>,
+    value: Option<Bound<'py, PyBytes>>,
+    headers: Headers<'py>,
+}
 
-/// What a batch has beside its records.
+impl<'py> Plain<'py> {
+    /// Of its fields in this order; it is the record at that place of what was given.
+    fn of(place: usize, [offset, timestamp, key, value, headers]: [Bound<'py, PyAny>; 5]) -> PyResult<Self> {
+        let name = |field: &str| format!("records[{place}].{field}");
+        let number = |field: &str, value: &Bound<'py, PyAny>| {
+            value.extract().map_err(|_| not_whole(&name(field), value, "an int", "that fits 64 bits"))
+        };
+        let octets = |field: &str, value: Bound<'py, PyAny>| match value.cast_into_exact::<PyBytes>() {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(e) => optional_bytes(&name(field), e.into_inner()),
+        };
+        Ok(Self {
+            offset: number("offset", &offset)?,
+            timestamp: number("timestamp", &timestamp)?,
+            key: octets("key", key)?,
+            value: octets("value", value)?,
+            headers: Headers::new(Some(&headers))?,
+        })
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.key.as_ref().map(|key| key.as_bytes())
+    }
+
+    fn value(&self) -> Option<&[u8]> {
+        self.value.as_ref().map(|value| value.as_bytes())
+    }
+}
+
+/// What a batch has beside its records; `klamm.protocol` has checked it.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(super) struct Fields {
@@ -215,8 +251,14 @@ pub(super) struct Fields {
 
 /// One batch of magic 2, or the messages of magic 0 or 1, one after the other or in a compressed one.
 #[pyfunction]
-pub(super) fn encode_batch<'py>(py: Python<'py>, records: Vec<Plain>, fields: Fields) -> PyResult<Bound<'py, PyBytes>> {
-    let refused = |message: String| exception(py, "ConfigError", &message, None);
+pub(super) fn encode_batch<'py>(
+    py: Python<'py>,
+    records: Vec<[Bound<'py, PyAny>; 5]>,
+    fields: Fields,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let refused = |message: String| refused(py, &message);
+    let records = records.into_iter().enumerate().map(|(place, fields)| Plain::of(place, fields));
+    let records: Vec<Plain<'py>> = records.collect::<PyResult<_>>()?;
     let Some(compression) = Compression::from_name(&fields.compression) else {
         let names = Compression::ALL.map(Compression::name).join(", ");
         return Err(refused(format!("there is no compression {:?}, only {names}", fields.compression)));
@@ -226,37 +268,41 @@ pub(super) fn encode_batch<'py>(py: Python<'py>, records: Vec<Plain>, fields: Fi
         None => compression.into(),
     };
     let data = match fields.magic {
-        0 => messages(MessageSetBuilder::magic_0(), &records, codec),
-        1 => messages(MessageSetBuilder::magic_1(fields.log_append_time), &records, codec),
-        _ => batch(&records, &fields, codec),
+        0 => messages(py, MessageSetBuilder::magic_0(), &records, codec),
+        1 => messages(py, MessageSetBuilder::magic_1(fields.log_append_time), &records, codec),
+        _ => batch(py, &records, &fields, codec),
     };
-    Ok(PyBytes::new(py, &data.map_err(refused)?))
+    Ok(PyBytes::new(py, &data?))
 }
 
-fn messages(mut set: MessageSetBuilder, records: &[Plain], codec: Codec) -> Result<Vec<u8>, String> {
+fn refused(py: Python<'_>, message: &str) -> PyErr {
+    exception(py, "ConfigError", message, None)
+}
+
+fn messages(py: Python<'_>, mut set: MessageSetBuilder, records: &[Plain<'_>], codec: Codec) -> PyResult<Vec<u8>> {
     if codec.compression() == Compression::Zstd {
-        return Err("zstd needs magic 2".to_owned());
+        return Err(refused(py, "zstd needs magic 2"));
     }
-    for (offset, timestamp, key, value, headers) in records {
-        if !headers.is_empty() {
-            return Err("headers need magic 2".to_owned());
+    for record in records {
+        if !record.headers.is_empty() {
+            return Err(refused(py, "headers need magic 2"));
         }
-        set.append(*offset, *timestamp, key.as_deref(), value.as_deref());
+        set.append(record.offset, record.timestamp, record.key(), record.value());
     }
-    set.seal(codec).map_err(|e| e.to_string())
+    set.seal(codec).map_err(|e| refused(py, &e.to_string()))
 }
 
-fn batch(records: &[Plain], fields: &Fields, codec: Codec) -> Result<Vec<u8>, String> {
+fn batch(py: Python<'_>, records: &[Plain<'_>], fields: &Fields, codec: Codec) -> PyResult<Vec<u8>> {
     let builder = BatchBuilder::with_capacity(1024);
     let mut builder = match fields.delete_horizon_ms {
         Some(ms) => builder.with_base_timestamp(ms),
         None => builder,
     };
-    for (offset, timestamp, key, value, headers) in records {
-        let headers: Vec<_> = headers.iter().map(|(k, v)| (k.as_str(), v.as_deref())).collect();
-        let delta = offset.checked_sub(fields.base_offset).and_then(|delta| u32::try_from(delta).ok()?.try_into().ok());
-        let delta = delta.ok_or_else(|| format!("offset {offset} is out of reach of {}", fields.base_offset))?;
-        builder.append_at(delta, *timestamp, key.as_deref(), value.as_deref(), &headers);
+    for record in records {
+        let (offset, base) = (record.offset, fields.base_offset);
+        let delta = offset.checked_sub(base).and_then(|delta| u32::try_from(delta).ok()?.try_into().ok());
+        let delta = delta.ok_or_else(|| refused(py, &format!("offset {offset} is out of reach of {base}")))?;
+        builder.append_at(delta, record.timestamp, record.key(), record.value(), &record.headers.parts()?);
     }
     let producer = record::Producer {
         id: fields.producer_id,
@@ -264,9 +310,9 @@ fn batch(records: &[Plain], fields: &Fields, codec: Codec) -> Result<Vec<u8>, St
         base_sequence: fields.base_sequence,
         transactional: fields.transactional,
     };
-    let mut data = builder.seal(codec, producer).map_err(|e| e.to_string())?.data.to_vec();
-    let header = Header::parse(&data).map_err(|e| e.to_string())?;
-    let mut header = header.ok_or("more than 2 GiB in a batch")?;
+    let mut data = builder.seal(codec, producer).map_err(|e| refused(py, &e.to_string()))?.data.to_vec();
+    let header = Header::parse(&data).map_err(|e| refused(py, &e.to_string()))?;
+    let mut header = header.ok_or_else(|| refused(py, "more than 2 GiB in a batch"))?;
     header.base_offset = fields.base_offset;
     header.partition_leader_epoch = fields.partition_leader_epoch;
     header.last_offset_delta = fields.last_offset_delta.unwrap_or(header.last_offset_delta);

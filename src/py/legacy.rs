@@ -1,5 +1,6 @@
 //! `klamm.legacy`: the codec of Kafka 0.6 and 0.7. Frames are dicts, messages are objects of their own.
 
+use super::arguments::{self, of_type};
 use super::error::{argument, decode as decode_error, exception, raise};
 use super::octets::Octets;
 use super::protocol::octets;
@@ -56,7 +57,7 @@ pub(super) fn encode_request<'py>(py: Python<'py>, request: &Bound<'py, PyAny>) 
 #[pyfunction]
 pub(super) fn decode_response<'py>(
     py: Python<'py>,
-    r#type: &str,
+    #[pyo3(from_py_with = arguments::kind_of_request)] r#type: &str,
     frame: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let kind = answered(py, r#type)?;
@@ -81,7 +82,7 @@ pub(super) fn decode_response<'py>(
 #[pyfunction]
 pub(super) fn encode_response<'py>(
     py: Python<'py>,
-    r#type: &str,
+    #[pyo3(from_py_with = arguments::kind_of_request)] r#type: &str,
     response: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let error = |name| field(response, "", name).map(ErrorCode);
@@ -101,7 +102,11 @@ pub(super) fn encode_response<'py>(
 /// a message; for more than 256 MiB out of one; and where the list would take more than that and than 64 times the data.
 #[pyfunction]
 #[pyo3(signature = (data, offset=0))]
-pub(super) fn decode_messages(py: Python<'_>, data: &Bound<'_, PyAny>, offset: i64) -> PyResult<Vec<Message07>> {
+pub(super) fn decode_messages(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    #[pyo3(from_py_with = arguments::offset)] offset: i64,
+) -> PyResult<Vec<Message07>> {
     let data = Bytes::from_owner(octets("data", data)?);
     // As lists go, this one may hold what any message of Kafka may, or what comes out of one wrapper.
     let limit = memory_limit(data.len()).max(DEFAULT_LIMIT);
@@ -126,11 +131,12 @@ pub(super) fn decode_messages(py: Python<'_>, data: &Bound<'_, PyAny>, offset: i
 pub(super) fn encode_messages<'py>(
     py: Python<'py>,
     messages: &Bound<'py, PyAny>,
-    magic: u8,
-    compression: &str,
+    #[pyo3(from_py_with = arguments::magic)] magic: i64,
+    #[pyo3(from_py_with = arguments::compression)] compression: &str,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let mut set = MessageSetBuilder::new(magic_of(py, magic)?);
-    for message in messages.try_iter()? {
+    let allowed = "a list of payloads or messages";
+    for message in messages.try_iter().map_err(|_| of_type("messages", messages, allowed, None))? {
         let message = message?;
         let payload = message.getattr("payload").unwrap_or(message);
         set.append(required(&payload)?.as_bytes()).map_err(|e| refused(py, &e))?;
@@ -335,9 +341,9 @@ impl Message07 {
     #[pyo3(signature = (payload, magic=1, compression="none", offset=0, next_offset=0, index=0, count=1))]
     fn new(
         payload: &Bound<'_, PyAny>,
-        magic: u8,
-        compression: &str,
-        offset: i64,
+        #[pyo3(from_py_with = arguments::magic)] magic: i64,
+        #[pyo3(from_py_with = arguments::compression)] compression: &str,
+        #[pyo3(from_py_with = arguments::offset)] offset: i64,
         next_offset: i64,
         index: usize,
         count: usize,
@@ -454,7 +460,8 @@ fn message_set(part: &Bound<'_, PyAny>, path: &str) -> PyResult<Bytes> {
 /// The parts of a dict.
 fn parts<T>(of: &Bound<'_, PyAny>, read: impl Fn(&Bound<'_, PyAny>, &str) -> PyResult<T>) -> PyResult<Vec<T>> {
     let parts = item(of, "", "parts")?;
-    parts.try_iter()?.enumerate().map(|(i, part)| read(&part?, &format!("parts[{i}]."))).collect()
+    let items = parts.try_iter().map_err(|_| of_type("parts", &parts, "a list of dicts", None))?;
+    items.enumerate().map(|(i, part)| read(&part?, &format!("parts[{i}]."))).collect()
 }
 
 /// The part of a dict that has one.
@@ -475,12 +482,36 @@ fn the_part<T>(
 }
 
 /// A field of a dict. `path` is where that is.
-fn field<'py, T: FromPyObjectOwned<'py>>(of: &Bound<'py, PyAny>, path: &str, name: &str) -> PyResult<T> {
+fn field<'py, T: FromPyObjectOwned<'py> + Held>(of: &Bound<'py, PyAny>, path: &str, name: &str) -> PyResult<T> {
     let value = item(of, path, name)?;
-    value
-        .extract()
-        .map_err(Into::<PyErr>::into)
-        .map_err(|why| argument(of.py(), &format!("{path}{name} cannot be {value}: {}", why.value(of.py())), None))
+    let given = || value.repr().map_or_else(|_| "this".to_owned(), |text| text.to_string());
+    let wrong = |_| argument(of.py(), &format!("{path}{name} has to be {}, not {}", T::ALLOWED, given()), None);
+    value.extract().map_err(Into::<PyErr>::into).map_err(wrong)
+}
+
+/// What a field holds, in words.
+trait Held {
+    const ALLOWED: &str;
+}
+
+impl Held for String {
+    const ALLOWED: &str = "a str";
+}
+
+impl Held for i16 {
+    const ALLOWED: &str = "an int of 16 bits";
+}
+
+impl Held for i32 {
+    const ALLOWED: &str = "an int of 32 bits";
+}
+
+impl Held for i64 {
+    const ALLOWED: &str = "an int of 64 bits";
+}
+
+impl Held for Vec<i64> {
+    const ALLOWED: &str = "a list of ints of 64 bits";
 }
 
 fn item<'py>(of: &Bound<'py, PyAny>, path: &str, name: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -510,9 +541,9 @@ fn answered(py: Python<'_>, name: &str) -> PyResult<RequestType> {
     }
 }
 
-fn magic_of(py: Python<'_>, number: u8) -> PyResult<Magic> {
+fn magic_of(py: Python<'_>, number: i64) -> PyResult<Magic> {
     let unknown = || exception(py, "ConfigError", &format!("there is no magic {number} here, only 0 and 1"), None);
-    Magic::from_number(number).ok_or_else(unknown)
+    u8::try_from(number).ok().and_then(Magic::from_number).ok_or_else(unknown)
 }
 
 fn compression_of(py: Python<'_>, name: &str) -> PyResult<Compression> {

@@ -127,6 +127,10 @@ impl<'py> Headers<'py> {
         Ok((key, optional_bytes("header value", pair.get_item(1)?)?))
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The headers, borrowed.
     #[inline]
     pub(super) fn parts(&self) -> PyResult<Vec<Header<'_>>> {

@@ -1,6 +1,7 @@
 //! `klamm.protocol`: the codec by name, as the tools see it. Messages are dicts with the names of Kafka's schemas, a
 //! uuid is its text form, bytes are `bytes`.
 
+use super::arguments;
 use super::error::{argument, decode as decode_error, exception};
 use super::octets::from_buffer;
 use crate::api::header::{RequestHeader, ResponseHeader, get_response_header};
@@ -16,9 +17,9 @@ use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, 
 #[pyfunction]
 pub(super) fn decode<'py>(
     py: Python<'py>,
-    name: &str,
-    kind: &str,
-    version: i16,
+    #[pyo3(from_py_with = arguments::name)] name: &str,
+    #[pyo3(from_py_with = arguments::kind)] kind: &str,
+    #[pyo3(from_py_with = arguments::version)] version: i16,
     body: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let door = door(py, name, kind)?;
@@ -31,9 +32,9 @@ pub(super) fn decode<'py>(
 #[pyfunction]
 pub(super) fn encode<'py>(
     py: Python<'py>,
-    name: &str,
-    kind: &str,
-    version: i16,
+    #[pyo3(from_py_with = arguments::name)] name: &str,
+    #[pyo3(from_py_with = arguments::kind)] kind: &str,
+    #[pyo3(from_py_with = arguments::version)] version: i16,
     fields: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let door = door(py, name, kind)?;
@@ -46,10 +47,10 @@ pub(super) fn encode<'py>(
 #[pyo3(signature = (kind, frame, api=None, version=None))]
 pub(super) fn decode_header<'py>(
     py: Python<'py>,
-    kind: &str,
+    #[pyo3(from_py_with = arguments::kind)] kind: &str,
     frame: &Bound<'py, PyAny>,
-    api: Option<&str>,
-    version: Option<i16>,
+    #[pyo3(from_py_with = arguments::api)] api: Option<&str>,
+    #[pyo3(from_py_with = arguments::version_or_none)] version: Option<i16>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyBytes>)> {
     let mut r = Reader::new(Bytes::from_owner(octets("frame", frame)?), 0, false);
     let header = match (kind, api, version) {
@@ -214,7 +215,11 @@ fn flexible(info: &Info) -> Option<i16> {
 
 /// What a message is made of, in the form of Kafka's own schema files.
 #[pyfunction]
-pub(super) fn schema<'py>(py: Python<'py>, name: &str, kind: &str) -> PyResult<Bound<'py, PyDict>> {
+pub(super) fn schema<'py>(
+    py: Python<'py>,
+    #[pyo3(from_py_with = arguments::name)] name: &str,
+    #[pyo3(from_py_with = arguments::kind)] kind: &str,
+) -> PyResult<Bound<'py, PyDict>> {
     let door = door(py, name, kind)?;
     let info = door.info();
     let found = PyDict::new(py);

@@ -107,17 +107,32 @@ def test_wrong_input_says_what_is_wrong():
     assert "cooperative-sticky" in caught.value.hint
     with pytest.raises(ConfigError, match="same id"):
         assign("range", TOPIC, [Member("a", ["t"]), Member("a", ["t"])])
-    for member in (
-        Member("a", "t"),
-        Member("a", [5]),
-        Member("a", ["t"], owned=[("t", 1)]),
-        Member("a", ["t"], user_data="text"),
-        Member(5, ["t"]),
-        "a",
+    for member, says in (
+        (Member("a", "t"), "the topics of a have to be a list, not str"),
+        (Member("a", [5]), "one of the topics of a has to be a str, not int"),
+        (Member("a", ["t"], owned=[("t", 1)]), "is no TopicPartition"),
+        (Member("a", ["t"], generation="1"), "generation of a has to be an int, not str"),
+        (Member("a", ["t"], rack=1), "rack of a has to be a str, not int"),
+        (Member("a", ["t"], user_data="text"), "user_data is a str"),
+        (Member(5, ["t"]), "the id of a member has to be a str, not int"),
+        ("a", "members have to be a list of Member, and 'a' is none"),
     ):
-        with pytest.raises(ArgumentError):
+        with pytest.raises(ArgumentError, match=says):
             assign("range", TOPIC, [member])
     with pytest.raises(ConfigError, match="number of a partition cannot be 1099511627776"):
         assign("range", TOPIC, [Member("a", ["t"], owned=[TopicPartition("t", 1 << 40)])])
-    with pytest.raises(ArgumentError):
-        assign("range", {"t": 5}, [])
+    for topics, says in (
+        (5, "topics have to be a dict, not int"),
+        ({5: []}, "a topic has to be a str, not int"),
+        ({"t": 5}, "the partitions of t have to be a list, not int"),
+        ({"t": [[0], 1]}, "the nodes of t-1 have to be a list, not int"),
+        ({"t": [["0"]]}, "a node of t-0 has to be an int, not str"),
+    ):
+        with pytest.raises(ArgumentError, match=says):
+            assign("range", topics, [])
+    with pytest.raises(ArgumentError, match="members have to be a list, not int"):
+        assign("range", TOPIC, 5)
+    with pytest.raises(ArgumentError, match="the rack of node 0 has to be a str, not int"):
+        assign("range", TOPIC, [], {0: 5})
+    with pytest.raises(ArgumentError, match="generation has to be an int, not str"):
+        user_data("sticky", [], "1")

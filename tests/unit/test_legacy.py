@@ -257,13 +257,23 @@ FETCH = {**PLACE, "offset": 0, "max_size": 1}
         ({"type": "fetch", "parts": [FETCH, FETCH]}, ConfigError, "a fetch request has one part, not 2"),
         ({"type": "multifetch", "parts": [FETCH, PLACE]}, ConfigError, r"parts\[1\]\.offset is missing"),
         ({"type": "fetch", "parts": [{**FETCH, "topic": "t" * 32_768}]}, ConfigError, "topic: 32768 bytes do not fit"),
-        ({"type": "fetch", "parts": [{**FETCH, "offset": "5"}]}, ArgumentError, r"parts\[0\]\.offset cannot be 5"),
+        (
+            {"type": "fetch", "parts": [{**FETCH, "offset": "5"}]},
+            ArgumentError,
+            r"parts\[0\]\.offset has to be an int of 64 bits, not '5'",
+        ),
         (
             {"type": "fetch", "parts": [{**FETCH, "partition": 1 << 31}]},
             ArgumentError,
-            "partition cannot be 2147483648",
+            "partition has to be an int of 32 bits, not 2147483648",
         ),
-        ({"type": "produce", "parts": [{**PLACE, "message_set": "text"}]}, ArgumentError, "str is nothing"),
+        (
+            {"type": "produce", "parts": [{**PLACE, "message_set": "text"}]},
+            ArgumentError,
+            r"parts\[0\]\.message_set has to be bytes-like, not str",
+        ),
+        ({"type": 5, "parts": []}, ArgumentError, "type has to be a str, not 5"),
+        ({"type": "fetch", "parts": 5}, ArgumentError, "parts has to be a list of dicts, not int"),
         ({"type": "fetch", "parts": [5]}, ArgumentError, r"parts\[0\]\.topic is a field of a dict"),
     ],
 )
@@ -288,11 +298,32 @@ def test_what_is_never_answered_has_no_response(kind):
         ([b"x"], {"magic": 0, "compression": "gzip"}, ConfigError, "messages of magic 0 cannot be compressed"),
         (["x"], {}, ArgumentError, "payload is a str"),
         ([None], {}, ArgumentError, "payload has to be bytes-like, not None"),
+        (5, {}, ArgumentError, "messages has to be a list of payloads or messages, not int"),
+        ([b"x"], {"magic": "1"}, ArgumentError, "magic has to be an int, not str"),
+        ([b"x"], {"magic": 1 << 20}, ConfigError, "no magic 1048576"),
+        ([b"x"], {"compression": None}, ArgumentError, "compression has to be a str, not NoneType"),
     ],
 )
 def test_messages_that_cannot_be_written_say_why(messages, how, error, says):
     with pytest.raises(error, match=says):
         legacy.encode_messages(messages, **how)
+
+
+@pytest.mark.parametrize(
+    ("read", "arguments", "says"),
+    [
+        (legacy.decode_request, ("frame",), "frame has to be bytes-like, not str"),
+        (legacy.decode_response, (5, b""), "type has to be a str, not int"),
+        (legacy.decode_response, ("fetch", [1]), "frame has to be bytes-like, not list"),
+        (legacy.encode_response, ("fetch", {"error": "0"}), "error has to be an int of 16 bits, not '0'"),
+        (legacy.encode_response, ("offsets", {"error": 0, "offsets": [""]}), "offsets has to be a list of ints"),
+        (legacy.decode_messages, (None,), "data has to be bytes-like, not NoneType"),
+        (legacy.decode_messages, (b"", "0"), "offset has to be an int, not str"),
+    ],
+)
+def test_an_argument_that_cannot_be_used_is_named(read, arguments, says):
+    with pytest.raises(ArgumentError, match=says):
+        read(*arguments)
 
 
 def test_a_message_is_plain_data():

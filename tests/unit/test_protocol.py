@@ -125,6 +125,35 @@ def test_what_does_not_fit_deep_in_a_message_is_named_with_the_way_to_it(partiti
         protocol.encode("OffsetCommit", "request", 2, {"topics": topics})
 
 
+@pytest.mark.parametrize(
+    ("call", "arguments", "kind", "says"),
+    [
+        (protocol.encode, (5, "request", 0, {}), ArgumentError, "name has to be a str, not int"),
+        (protocol.encode, ("Metadata", 5, 0, {}), ArgumentError, "kind has to be a str, not int"),
+        (protocol.encode, ("Metadata", "request", "0", {}), ArgumentError, "version has to be an int, not str"),
+        (
+            protocol.decode,
+            ("Metadata", "request", 1 << 20, b""),
+            ConfigError,
+            "version cannot be 1048576; hint: allowed",
+        ),
+        (protocol.decode, ("Metadata", "request", 0, "body"), ArgumentError, "body has to be bytes-like, not str"),
+        (protocol.decode_header, (5, b""), ArgumentError, "kind has to be a str, not int"),
+        (protocol.decode_header, ("request", 5), ArgumentError, "frame has to be bytes-like, not int"),
+        (protocol.decode_header, ("response", b"", 5, 1), ArgumentError, "api has to be a str, not int"),
+        (protocol.decode_header, ("response", b"", "Fetch", "1"), ArgumentError, "version has to be an int, not str"),
+        (protocol.schema, (None, "request"), ArgumentError, "name has to be a str, not NoneType"),
+        (protocol.crc32c, ("123",), ArgumentError, "data has to be bytes-like, not str"),
+        (protocol.murmur2, (None,), ArgumentError, "data has to be bytes-like, not NoneType"),
+        (protocol.decode_records, ([b""],), ArgumentError, "data has to be bytes-like, not list"),
+        (protocol.decode_records, (b"", "no"), ArgumentError, "check_crcs has to be a bool, not str"),
+    ],
+)
+def test_an_argument_that_cannot_be_used_is_named(call, arguments, kind, says):
+    with pytest.raises(kind, match=re.escape(says)):
+        call(*arguments)
+
+
 def test_a_list_in_itself_is_refused():
     endless: list[object] = []
     endless.append(endless)

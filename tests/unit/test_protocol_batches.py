@@ -11,7 +11,7 @@ import pytest
 
 import golden
 from klamm import protocol
-from klamm.errors import ConfigError, DecodeError
+from klamm.errors import ArgumentError, ConfigError, DecodeError
 
 RECORDS = golden.lines("records.jsonl.gz")
 CORRUPT = golden.lines("records_corrupt.jsonl.gz")
@@ -149,6 +149,73 @@ def test_a_level_is_heard():
 def test_what_a_format_lacks_is_refused(fields, says):
     with pytest.raises(ConfigError, match=re.escape(says)):
         protocol.encode_batch([protocol.BatchRecord()], **fields)
+
+
+@pytest.mark.parametrize(
+    ("records", "says"),
+    [
+        (5, "records have to be a list, not int"),
+        (protocol.BatchRecord(), "records have to be a list, not BatchRecord"),
+        ([protocol.BatchRecord(), b"v"], "records[1] has to be a BatchRecord, not bytes"),
+        ([protocol.BatchRecord(value="v")], "records[0].value is a str, and Kafka stores bytes"),
+        ([protocol.BatchRecord(), protocol.BatchRecord(key=5)], "records[1].key has to be bytes-like or None, not int"),
+        ([protocol.BatchRecord(timestamp=1.5)], "records[0].timestamp has to be an int, not float"),
+        ([protocol.BatchRecord(headers=[("h", "v")])], "header value is a str"),
+        ([protocol.BatchRecord(headers=5)], "headers have to be pairs of str and bytes, not int"),
+        ([protocol.BatchRecord(headers=[(b"h", b"v")])], "headers have to be pairs of str and bytes, not tuple"),
+    ],
+)
+def test_records_that_cannot_be_used_are_named(records, says):
+    with pytest.raises(ArgumentError, match=re.escape(says)):
+        protocol.encode_batch(records)
+
+
+BITS = {
+    "base_offset": 64,
+    "level": 32,
+    "log_append_time": 64,
+    "partition_leader_epoch": 32,
+    "producer_id": 64,
+    "producer_epoch": 16,
+    "base_sequence": 32,
+    "delete_horizon_ms": 64,
+    "last_offset_delta": 32,
+    "max_timestamp": 64,
+}
+
+
+@pytest.mark.parametrize(("name", "bits"), BITS.items())
+def test_numbers_of_a_batch_that_cannot_be_used_are_named(name, bits):
+    with pytest.raises(ArgumentError, match=f"{name} has to be an int, not str"):
+        protocol.encode_batch([protocol.BatchRecord()], **{name: "5"})
+    for beyond in (1 << bits - 1, -(1 << bits - 1) - 1):
+        with pytest.raises(ConfigError, match=f"{name} cannot be {beyond}; hint: allowed: a whole number from"):
+            protocol.encode_batch([protocol.BatchRecord()], **{name: beyond})
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"magic": "2"}, "magic has to be an int, not str"),
+        ({"magic": 2.0}, "magic has to be an int, not float"),
+        ({"compression": None}, "compression has to be a str, not NoneType"),
+        ({"transactional": 1}, "transactional has to be a bool, not int"),
+        ({"control": "yes"}, "control has to be a bool, not str"),
+        ({"keep_offsets": 1}, "keep_offsets has to be a bool, not int"),
+    ],
+)
+def test_fields_of_a_batch_that_cannot_be_used_are_named(fields, says):
+    with pytest.raises(ArgumentError, match=says):
+        protocol.encode_batch([protocol.BatchRecord()], **fields)
+
+
+def test_offsets_and_times_beyond_64_bits_are_refused():
+    with pytest.raises(ConfigError, match=r"records\[0\]\.offset cannot be 9223372036854775808"):
+        protocol.encode_batch([protocol.BatchRecord(offset=1 << 63)], keep_offsets=True)
+    with pytest.raises(ConfigError, match=r"records\[1\]\.offset cannot be 9223372036854775808"):
+        protocol.encode_batch([protocol.BatchRecord()] * 2, base_offset=(1 << 63) - 1)
+    with pytest.raises(ConfigError, match=r"records\[0\]\.timestamp cannot be 9223372036854775808"):
+        protocol.encode_batch([protocol.BatchRecord(timestamp=1 << 63)])
 
 
 def test_headers_need_format_2():
