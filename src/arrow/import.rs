@@ -217,6 +217,10 @@ impl Input {
         if let Some(field) = batch.schema_ref().fields().iter().find(|f| !known(f.name())) {
             return Err(format!("column `{}` means nothing to a record, there are {}", field.name(), NAMES.join(", ")));
         }
+        let mut fields = batch.schema_ref().fields().iter().enumerate();
+        if let Some((_, field)) = fields.find(|(i, f)| batch.schema_ref().index_of(f.name()).is_ok_and(|at| at < *i)) {
+            return Err(format!("there are two columns `{}`, and a record has one", field.name()));
+        }
         let bytes = |name| batch.column_by_name(name).map(|a| Bytes::of(name, a)).transpose();
         let value = bytes("value")?.ok_or("there is no column `value`")?;
         let topic = bytes("topic")?;

@@ -269,6 +269,13 @@ def test_columns_that_cannot_be_sent_are_named(columns, says):
     producer.close(0)
 
 
+@pytest.mark.parametrize("name", ["value", "key", "timestamp", "offset"])
+def test_two_columns_of_one_name_are_refused(name):
+    table = pa.table({"value": [b"v"], "key": [b"k"], "timestamp": [5], "offset": [0]})
+    with klamm.Producer("127.0.0.1:1") as producer, pytest.raises(ArgumentError, match=f"are two columns `{name}`"):
+        producer.send_arrow("t", table.append_column(name, table.column(name)))
+
+
 def test_a_topic_has_to_come_from_somewhere():
     producer = klamm.Producer("127.0.0.1:1")
     with pytest.raises(ArgumentError, match="row 0: there is no topic"):
