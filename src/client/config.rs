@@ -207,6 +207,17 @@ impl Config {
         }
     }
 
+    /// A name that is left out where nothing is to have it. One without a letter, as of a variable that was not set, is
+    /// refused, as by the Java client: the program would go on without transactions, or without commits.
+    fn id(&self, name: &'static str, why: &str) -> Result<Option<String>, Error> {
+        match self.values.get(name).map(|_| self.text(name)) {
+            Some(text) if text.trim().is_empty() => {
+                Err(bad(format!("{name} cannot be {text:?}"), format!("leave it out {why}")))
+            }
+            given => Ok(given),
+        }
+    }
+
     /// A number; the table's default is one by the test below.
     fn int(&self, name: &'static str) -> i64 {
         match self.values.get(name) {
@@ -327,7 +338,7 @@ impl Config {
             Some(Value::Int(acks)) => i16::try_from(*acks).unwrap_or(-1),
             _ => -1,
         };
-        let transactions = Some(self.text("transactional.id")).filter(|id| !id.is_empty());
+        let transactions = self.id("transactional.id", "for a producer without transactions")?;
         let transactions = transactions.map(|id| (id.into(), self.ms("transaction.timeout.ms")));
         let asked = self.values.contains_key("enable.idempotence") || transactions.is_some();
         let idempotent = self.bool("enable.idempotence") && (asked || acks == -1);
@@ -381,7 +392,8 @@ impl Config {
     }
 
     pub(super) fn consumer(&self) -> Result<ConsumerConfig, Error> {
-        let group = Some(self.text("group.id")).filter(|g| !g.is_empty());
+        let group = self.id("group.id", "to read without a group")?;
+        self.id("group.instance.id", "for a member that is not static")?;
         let auto = self.bool("enable.auto.commit") && group.is_some();
         let group = group.map(|group| self.group(group)).transpose()?;
         Ok(ConsumerConfig {
@@ -560,6 +572,18 @@ mod tests {
     fn idempotence_wants_all_acks_unless_it_is_not_asked_for() {
         assert!(!parse(Role::Producer, "acks", "1").unwrap().producer().unwrap().idempotent);
         assert!(parse(Role::Producer, "max.in.flight", "6").is_err());
+    }
+
+    #[test]
+    fn a_name_that_says_nothing_is_refused() {
+        let producer = |id: &str| parse(Role::Producer, "transactional.id", id).and_then(|c| c.producer());
+        let consumer = |key: &str, id: &str| parse(Role::Consumer, key, id).and_then(|c| c.consumer());
+        for blank in ["", " "] {
+            assert_eq!(producer(blank).unwrap_err().hint(), Some("leave it out for a producer without transactions"));
+            assert_eq!(consumer("group.id", blank).unwrap_err().hint(), Some("leave it out to read without a group"));
+            assert!(consumer("group.instance.id", blank).is_err());
+        }
+        assert!(producer("a").is_ok() && consumer("group.id", "a").is_ok() && consumer("client.id", "").is_ok());
     }
 
     #[test]

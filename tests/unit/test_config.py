@@ -46,11 +46,20 @@ def test_keywords_alone_do():
         ({"acks": "some"}, 'acks cannot be "some"; hint: allowed: all, -1, 0, 1'),
         ({"compression_type": "rar"}, "none, gzip, snappy, lz4, zstd"),
         ({"enable_idempotence": True, "acks": 1}, "acks=all"),
+        ({"transactional_id": ""}, 'transactional.id cannot be ""; hint: leave it out for a producer without'),
     ],
 )
 def test_what_is_wrong_with_a_keyword_is_said(options, says):
     with pytest.raises(ConfigError, match=re.escape(says)):
         klamm.Producer(NOWHERE, **options)
+
+
+@pytest.mark.parametrize("option", ["group_id", "group_instance_id"])
+def test_a_consumer_is_not_made_of_a_name_that_says_nothing(option):
+    for blank in ("", " "):
+        with pytest.raises(ConfigError, match=f'cannot be "{blank}"; hint: leave it out'):
+            klamm.Consumer(NOWHERE, **{option: blank})
+    klamm.Consumer(NOWHERE, client_id="").close()
 
 
 @pytest.mark.parametrize(
