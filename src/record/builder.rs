@@ -30,6 +30,15 @@ pub fn max_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&st
     36 + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + headers
 }
 
+/// The bytes a record takes as the first of a batch. It takes longer to say than an upper bound.
+#[cold]
+pub fn first_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&str, Option<&[u8]>)]) -> usize {
+    let each: usize = headers.iter().map(|(k, v)| sized(Some(k.as_bytes())) + sized(*v)).sum();
+    // A byte each for the attributes and the deltas, which are 0.
+    let size = 3 + sized(key) + sized(value) + len_i64(headers.len() as i64) + each;
+    len_i64(size as i64) + size
+}
+
 /// What [`BatchBuilder::append`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
@@ -397,6 +406,19 @@ mod tests {
             assert_eq!(found.len(), 1);
             assert_eq!((found[0].key(&data), found[0].value(&data)), (Some(&key[..]), Some(&key[..])));
             assert_eq!(found[0].headers(&data).next(), Some((&b""[..], Some(&header[..]))));
+        }
+    }
+
+    #[test]
+    fn the_first_record_takes_what_was_said() {
+        let bytes = vec![7; 1 << 20];
+        for size in [0, 63, 64, 8_191, 8_192, 1 << 20] {
+            for headers in [&[][..], &[("name", None), ("", Some(&bytes[..size]))], &[("", None); 64]] {
+                for key in [None, Some(&bytes[..size])] {
+                    let appended = BatchBuilder::with_capacity(0).append(1_000, key, Some(&bytes[..size]), headers);
+                    assert_eq!(appended.size, first_record_size(key, Some(&bytes[..size]), headers));
+                }
+            }
         }
     }
 

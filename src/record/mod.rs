@@ -32,7 +32,7 @@ mod message_set;
 mod view;
 
 pub use batch::{Batch, Batches, batches};
-pub use builder::{Appended, BatchBuilder, Producer, Sealed, max_record_size, reseal};
+pub use builder::{Appended, BatchBuilder, Producer, Sealed, first_record_size, max_record_size, reseal};
 pub use control::{Control, ControlType};
 pub use convert::{down_convert, up_convert};
 pub use crc::{crc32, crc32c};

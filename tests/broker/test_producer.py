@@ -231,6 +231,17 @@ def test_a_record_that_is_too_large_is_refused_before_it_is_sent(style, broker, 
         producer.send(topic, b"small")
 
 
+def test_a_record_may_fill_a_request_to_the_last_byte(style, broker, topic):
+    # 61 bytes of a batch, and 9 of a record without key and headers.
+    with style.producer(broker.bootstrap_servers, max_request_size=1_000) as producer:
+        producer.send(topic, b"x" * 930)
+        with pytest.raises(MessageTooLargeError, match="a record of 940 bytes in a batch of 1001"):
+            producer.send(topic, b"x" * 931)
+        producer.send_many(topic, [b"x" * 930] * 3)
+        producer.flush(timeout=20)
+    assert [len(record.value) for record in read(broker.bootstrap_servers, topic)] == [930] * 4
+
+
 def test_a_record_that_is_too_large_for_the_broker_is_refused_by_it(style, broker, topic):
     with style.admin(broker.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic(configs={"max.message.bytes": "1000"})})

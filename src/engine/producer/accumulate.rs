@@ -5,7 +5,7 @@ use super::partitioner::{Chosen, Sticky};
 use super::{Event, Producer, TopicMetrics};
 use crate::api::ErrorCode;
 use crate::engine::{Error, ErrorKind, Time};
-use crate::record::{BatchBuilder, HEADER_SIZE, max_record_size};
+use crate::record::{BatchBuilder, HEADER_SIZE, first_record_size, max_record_size};
 use crate::wire::Uuid;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -144,7 +144,10 @@ impl<D> Producer<D> {
         self.check_open()?;
         let bound = max_record_size(record.key, record.value, record.headers);
         if bound + HEADER_SIZE > self.config.max_request_size {
-            return Err(self.too_large(topic, bound));
+            let size = first_record_size(record.key, record.value, record.headers);
+            if size + HEADER_SIZE > self.config.max_request_size {
+                return Err(self.too_large(topic, size));
+            }
         }
         if self.memory + bound > self.config.buffer_memory {
             return Err(self.no_room(bound));
@@ -170,9 +173,12 @@ impl<D> Producer<D> {
     }
 
     #[cold]
-    fn too_large(&mut self, topic: usize, bound: usize) -> Error {
+    fn too_large(&mut self, topic: usize, size: usize) -> Error {
         let (name, max) = (self.topics.get(topic).map_or("", |t| &t.name), self.config.max_request_size);
-        let tried = format!("produce a record of up to {bound} bytes to topic {name:?}, max.request.size is {max}");
+        let batch = size + HEADER_SIZE;
+        let tried = format!(
+            "produce a record of {size} bytes in a batch of {batch} to topic {name:?}, max.request.size is {max}"
+        );
         let error = Error::refused(ErrorCode::MESSAGE_TOO_LARGE, tried)
             .with_hint("send smaller records, or raise max.request.size and the topic's max.message.bytes");
         self.fail_transaction(&error);
