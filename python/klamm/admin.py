@@ -286,7 +286,10 @@ class Admin(AdminCore):
         self._delete_group_offsets(group, places(partitions), timeout).result()
 
     def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
-        """Return how many records a group has yet to read, where it committed an offset; None where that is gone."""
+        """Return how many records a group has yet to read, where it committed an offset.
+
+        None is for a partition that is gone, or that has no leader now who could say where it ends.
+        """
         return {TopicPartition(*place): lag for place, lag in self._group_lag(group, timeout).result()}
 
     def close(self) -> None:
@@ -405,7 +408,10 @@ class AsyncAdmin(AdminCore):
         await self._delete_group_offsets(group, places(partitions), timeout)
 
     async def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
-        """Return how many records a group has yet to read, where it committed an offset; None where that is gone."""
+        """Return how many records a group has yet to read, where it committed an offset.
+
+        None is for a partition that is gone, or that has no leader now who could say where it ends.
+        """
         return {TopicPartition(*place): lag for place, lag in await self._group_lag(group, timeout)}
 
     async def close(self) -> None:

@@ -72,19 +72,18 @@ def read_table(
 
 def _ranges(consumer: Consumer, topics: list[str], start: Position, end: Position) -> list[TopicPartition]:
     """The partitions that have something to read, from where to where."""
-    partitions = [TopicPartition(name, number) for name in topics for number in consumer.partitions_for(name)]
+    there = [TopicPartition(name, number) for name in topics for number in consumer.partitions_for(name)]
+    first, last = _by_partition(start, there, "start"), _by_partition(end, there, "end")
+    # Of one that is not read nothing is asked: it may have no leader, and so nobody who answers.
+    partitions = [tp for tp in there if all(named is None or tp in named for named in (first, last))]
     begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
 
-    def resolve(argument: str, position: Position) -> dict[TopicPartition, int]:
-        found = _resolve(consumer, begins, ends, position, argument)
-        return {tp: min(max(offset, begins[tp]), ends[tp]) for tp, offset in found.items()}
+    def within(found: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {tp: min(max(found[tp], begins[tp]), ends[tp]) for tp in partitions}
 
-    first, last = resolve("start", start), resolve("end", end)
-    return [
-        TopicPartition(tp.topic, tp.partition, first[tp], last[tp])
-        for tp in partitions
-        if tp in first and tp in last and first[tp] < last[tp]
-    ]
+    first = within(_resolve(consumer, begins, ends, start, "start") if first is None else first)
+    last = within(_resolve(consumer, begins, ends, end, "end") if last is None else last)
+    return [TopicPartition(tp.topic, tp.partition, first[tp], last[tp]) for tp in partitions if first[tp] < last[tp]]
 
 
 def _resolve(
@@ -106,19 +105,20 @@ def _resolve(
         at = max(first_ms_of(position), 0)  # below are the broker's words for the two ends
         found = consumer.offsets_for_times(dict.fromkeys(ends, at))
         return {tp: ends[tp] if place is None else place[0] for tp, place in found.items()}
-    if hasattr(position, "items"):
-        return _by_partition(position, ends, argument)
     raise ConfigError(
         f"{argument} cannot be {position!r}",
         hint='give "earliest", "latest", an offset, a datetime with a time zone, or a dict of offsets by partition',
     )
 
 
-def _by_partition(position: Any, ends: dict[TopicPartition, int], argument: str) -> dict[TopicPartition, int]:
+def _by_partition(position: Any, there: list[TopicPartition], argument: str) -> dict[TopicPartition, int] | None:
+    """The offsets of a position that names partitions."""
+    if not hasattr(position, "items"):
+        return None
     named = {}
     for key, offset in position.items():
-        places = [key] if isinstance(key, TopicPartition) else [tp for tp in ends if tp.partition == key]
-        if not places or places[0] not in ends:
+        places = [key] if isinstance(key, TopicPartition) else [tp for tp in there if tp.partition == key]
+        if not places or places[0] not in there:
             name = f"{key.topic}-{key.partition}" if isinstance(key, TopicPartition) else key
             raise ConfigError(f"{argument} names a partition that is not there: {name}")
         if not hasattr(offset, "__index__"):

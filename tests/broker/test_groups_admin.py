@@ -235,6 +235,35 @@ def test_what_does_not_get_better_ends_in_time_and_says_why(cluster, api):
             CALLS[api](admin)
 
 
+def test_of_a_partition_without_a_leader_the_lag_is_unknown(cluster):
+    with klamm.Admin(cluster.bootstrap_servers) as admin:
+        admin.create_topics({"spread": klamm.NewTopic(partitions=3, replication_factor=1)})
+        spread = places("spread")
+        with klamm.Producer(cluster.bootstrap_servers) as producer:
+            for place in spread:
+                producer.send_many("spread", [b"v"] * 10, partition=place.partition)
+        admin.alter_group_offsets("g", dict.fromkeys(spread, 4))
+        assert admin.group_lag("g") == {FIRST: 2} | dict.fromkeys(spread, 6)
+        dead = admin.describe_topics(["spread"])["spread"].partitions[1].leader
+        cluster.kill(dead)
+        before = len(cluster.requests("ListOffsets"))
+        lag = admin.group_lag("g")
+        assert {place: lag[place] for place in spread} == {spread[0]: 6, spread[1]: None, spread[2]: 6}
+        assert len(cluster.requests("ListOffsets")) - before <= 2
+        described = json.loads(command("groups", "describe", "g", "--json", "-b", cluster.bootstrap_servers).stdout)
+        ends = {
+            part["partition"]: part["end_offset"]
+            for part in described["groups"][0]["partitions"]
+            if part["topic"] == "spread"
+        }
+        assert ends == {0: 10, 1: None, 2: 10}
+        with (
+            klamm.Consumer(cluster.bootstrap_servers, default_api_timeout_ms=1_000) as consumer,
+            pytest.raises(KafkaTimeoutError, match="spread-1"),
+        ):
+            consumer.end_offsets(spread)
+
+
 @pytest.fixture
 def run(broker):
     """A function that runs `klamm groups` on the broker; with --json the object it prints."""

@@ -12,7 +12,8 @@ import pytest
 import klamm
 from kafka_broker import KafkaUnavailable, RealKafka
 from klamm import TopicPartition
-from klamm.errors import ConfigError
+from klamm.errors import ConfigError, KafkaTimeoutError
+from klamm.testing import DevBroker
 from settled import wait_until_settled
 
 
@@ -125,6 +126,19 @@ def test_progress_is_for_terminals(broker, dealt, monkeypatch, is_terminal, prog
     shown = sys.stderr.getvalue()
     assert ("15/15" in shown) == (is_terminal and progress)
     assert bool(shown) == (is_terminal and progress)
+
+
+def test_a_partition_that_is_not_read_needs_no_leader():
+    with DevBroker(brokers=3) as broker, klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({"t": klamm.NewTopic(partitions=3, replication_factor=1)})
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            for number in range(5):
+                producer.send("t", b"%d" % number, partition=1)
+        broker.kill(admin.describe_topics(["t"])["t"].partitions[0].leader)
+        assert read(broker, "t", start={1: 3}, end={1: 9, 0: 9}) == [(1, b"3"), (1, b"4")]
+        assert read(broker, "t", start="earliest", end={1: 1}) == [(1, b"0")]
+        with pytest.raises(KafkaTimeoutError, match="t-0"):
+            read(broker, "t", default_api_timeout_ms=1_000)
 
 
 def test_holes_of_a_compacted_log_end_a_read():

@@ -2,7 +2,7 @@
 
 use super::Cx;
 use crate::api::ErrorCode;
-use crate::engine::Error;
+use crate::engine::{Error, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,17 +42,23 @@ impl<W, F: Clone> ByLeader<W, F> {
         Self { items: wanted.into_iter().map(item).collect(), asked: Vec::new() }
     }
 
-    /// What is still to be asked. Topics without a known leader are asked about; one that is refused is an error.
+    /// What is still to be asked, and why that is not all: of a partition that nobody leads nobody can be asked. Topics
+    /// without a known leader are asked about.
     pub fn questions<P>(
         &mut self,
         cx: &mut Cx<'_>,
         mut entry: impl FnMut(&Cx<'_>, &Item<W, F>) -> P,
-    ) -> Result<Vec<Question<P>>, Error> {
+    ) -> (Vec<Question<P>>, Result<(), Error>) {
         let mut leaders: BTreeMap<i32, BTreeMap<Arc<str>, BTreeMap<i32, usize>>> = BTreeMap::new();
+        let mut rest = Ok(());
         for (i, item) in self.items.iter().enumerate().filter(|(_, item)| item.found.is_none()) {
-            if let Some(leader) = leader(cx, &item.topic, item.partition)? {
-                let topic = leaders.entry(leader).or_default().entry(item.topic.clone()).or_default();
-                topic.entry(item.partition).or_insert(i);
+            match leader(cx, &item.topic, item.partition) {
+                Ok(Some(leader)) => {
+                    let topic = leaders.entry(leader).or_default().entry(item.topic.clone()).or_default();
+                    topic.entry(item.partition).or_insert(i);
+                }
+                Ok(None) => {}
+                Err(error) => rest = rest.and(Err(error)),
             }
         }
         let mut questions = Vec::new();
@@ -65,7 +71,21 @@ impl<W, F: Clone> ByLeader<W, F> {
             questions.push(Question { leader, part: self.asked.len() as u32, topics });
             self.asked.push(asked);
         }
-        Ok(questions)
+        (questions, rest)
+    }
+
+    /// Gives an answer for partitions that nobody leads, as far as the brokers said so at some time or later.
+    pub fn answer_leaderless(&mut self, cx: &Cx<'_>, since: Time, found: &F) {
+        let is_leaderless = |item: &Item<W, F>| {
+            let known = cx.cluster.topics.get(&item.topic);
+            let partition = usize::try_from(item.partition).ok().and_then(|i| known?.partitions.get(i));
+            partition.is_some() && cx.cluster.leader(&item.topic, item.partition).is_none()
+        };
+        if cx.cluster.heard >= since {
+            for item in self.items.iter_mut().filter(|item| item.found.is_none() && is_leaderless(item)) {
+                item.found = Some(found.clone());
+            }
+        }
     }
 
     /// Takes in what was answered for a partition; `what` says for an error what was tried. Nobody asked about a partition

@@ -29,11 +29,12 @@ impl Op for EpochEnds {
             current_leader_epoch: item.leader_epoch(cx),
             leader_epoch: item.wanted,
         };
-        for question in self.partitions.questions(cx, entry)? {
+        let (questions, rest) = self.partitions.questions(cx, entry);
+        for question in questions {
             let topics = question.topics.into_iter().map(|(topic, partitions)| Topic { topic, partitions }).collect();
             cx.send(Target::Node(question.leader), Request { replica_id: -1, topics }, question.part);
         }
-        Ok(())
+        rest
     }
 
     fn take(&mut self, _cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {

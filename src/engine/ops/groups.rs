@@ -342,7 +342,7 @@ enum Stage {
 }
 
 /// How many records a group has yet to read, of each partition that it committed something of; `None` for a partition that
-/// is gone.
+/// is gone, or that nobody leads who could say where it ends.
 pub struct GroupLag {
     stage: Stage,
     offsets: Vec<CommittedOffset>,
@@ -414,15 +414,9 @@ impl Op for GroupLag {
                     self.finish(&[]);
                     return Ok(());
                 }
-                self.stage = Stage::Ends(ListOffsets::new(wanted, false));
+                self.stage = Stage::Ends(ListOffsets::of_led(cx.now, wanted, false));
             }
-            Stage::Ends(op) => {
-                op.take(cx, part, node, reply)?;
-                if let Some(Output::Offsets(ends)) = op.output() {
-                    self.finish(&ends);
-                }
-                return Ok(());
-            }
+            Stage::Ends(op) => return op.take(cx, part, node, reply),
         }
         self.step(cx)
     }
@@ -435,6 +429,11 @@ impl Op for GroupLag {
     }
 
     fn output(&mut self) -> Option<Output> {
+        if let Stage::Ends(op) = &mut self.stage
+            && let Some(Output::Offsets(ends)) = op.output()
+        {
+            self.finish(&ends);
+        }
         self.lags.take().map(Output::Lags)
     }
 }

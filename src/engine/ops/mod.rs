@@ -60,7 +60,7 @@ pub enum Output {
     Groups(Vec<GroupListing>),
     /// A group and its members.
     Group(Box<GroupDescription>),
-    /// How many records a group has yet to read of each partition; `None` for one that is gone.
+    /// How many records a group has yet to read of each partition; `None` for one that is gone or has no leader.
     Lags(Vec<(Place, Option<i64>)>),
 }
 

@@ -6,29 +6,48 @@ use crate::api::list_offsets::{
     EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Partition, Request,
     Response, Topic,
 };
-use crate::engine::{Error, ErrorKind, Reply, Target};
+use crate::engine::{Error, ErrorKind, Reply, Target, Time};
 use std::sync::Arc;
 
 /// ListOffsets for any number of partitions.
 pub struct ListOffsets {
     partitions: ByLeader<i64, Option<(i64, i64)>>,
     isolation_level: i8,
-    /// Whether a partition without a leader ends it, so that the others can be asked about without that one.
-    needs_leaders: bool,
+    leaderless: Leaderless,
+}
+
+/// What it means that nobody leads a partition.
+#[derive(Clone, Copy)]
+enum Leaderless {
+    /// That its answer is waited for.
+    Waits,
+    /// An error that is not tried again, so that the others can be asked about without that one.
+    Ends,
+    /// That it has no offset, if the brokers said so at this time or later.
+    HasNone(Time),
 }
 
 impl ListOffsets {
     /// Asks for topic, partition and timestamp, or one of the special timestamps of [`crate::api::list_offsets`]. With
     /// `read_committed` the end is the last stable offset.
     pub fn new(wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
-        Self { partitions: ByLeader::new(wanted), isolation_level: read_committed.into(), needs_leaders: false }
+        Self {
+            partitions: ByLeader::new(wanted),
+            isolation_level: read_committed.into(),
+            leaderless: Leaderless::Waits,
+        }
     }
 
     /// The same, but that of several partitions each has to have a leader once their topic is known: an error that is not
     /// tried again names one that has none.
     pub fn of_several(wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
-        let needs_leaders = wanted.len() > 1;
-        Self { needs_leaders, ..Self::new(wanted, read_committed) }
+        let leaderless = if wanted.len() > 1 { Leaderless::Ends } else { Leaderless::Waits };
+        Self { leaderless, ..Self::new(wanted, read_committed) }
+    }
+
+    /// The same, but that a partition has no offset if nobody leads it now.
+    pub fn of_led(now: Time, wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
+        Self { leaderless: Leaderless::HasNone(now), ..Self::new(wanted, read_committed) }
     }
 }
 
@@ -58,13 +77,15 @@ impl Op for ListOffsets {
             max_num_offsets: 1,
         };
         let isolation_level = self.isolation_level;
-        let questions =
-            self.partitions.questions(cx, entry).map_err(|error| match (error.topic(), error.partition()) {
-                (Some(topic), Some(partition)) if self.needs_leaders => {
-                    Error::new(ErrorKind::Config, error.message()).at(&Arc::from(topic), partition)
-                }
-                _ => error,
-            })?;
+        if let Leaderless::HasNone(since) = self.leaderless {
+            self.partitions.answer_leaderless(cx, since, &None);
+        }
+        let (questions, rest) = self.partitions.questions(cx, entry);
+        if let (Leaderless::Ends, Err(error)) = (self.leaderless, &rest)
+            && let (Some(topic), Some(partition)) = (error.topic(), error.partition())
+        {
+            return Err(Error::new(ErrorKind::Config, error.message()).at(&Arc::from(topic), partition));
+        }
         for question in questions {
             let timestamps = question.topics.iter().flat_map(|(_, partitions)| partitions).map(|p| p.timestamp);
             let min = timestamps.map(min_version).max().unwrap_or(0);
@@ -72,7 +93,7 @@ impl Op for ListOffsets {
             let request = Request { replica_id: -1, isolation_level, topics, timeout_ms: 30_000 };
             cx.send_within(Target::Node(question.leader), request, question.part, min, i16::MAX);
         }
-        Ok(())
+        rest
     }
 
     fn take(&mut self, _cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
@@ -117,17 +138,18 @@ impl Op for SegmentOffsets {
 
     fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
         let max_num_offsets = self.limit;
-        for question in self.partitions.questions(cx, |_, item| Partition {
+        let (questions, rest) = self.partitions.questions(cx, |_, item| Partition {
             partition_index: item.partition,
             timestamp: item.wanted,
             max_num_offsets,
             ..Default::default()
-        })? {
+        });
+        for question in questions {
             let topics = question.topics.into_iter().map(|(name, partitions)| Topic { name, partitions }).collect();
             let request = Request { replica_id: -1, topics, ..Default::default() };
             cx.send_at_most(Target::Node(question.leader), request, question.part, BY_SEGMENT);
         }
-        Ok(())
+        rest
     }
 
     fn take(&mut self, _cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {

@@ -25,11 +25,12 @@ impl Op for DeleteRecords {
 
     fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
         let entry = |_: &Cx<'_>, item: &Item| Partition { partition_index: item.partition, offset: item.wanted };
-        for question in self.partitions.questions(cx, entry)? {
+        let (questions, rest) = self.partitions.questions(cx, entry);
+        for question in questions {
             let topics = question.topics.into_iter().map(|(name, partitions)| Topic { name, partitions }).collect();
             cx.send(Target::Node(question.leader), Request { topics, timeout_ms: 30_000 }, question.part);
         }
-        Ok(())
+        rest
     }
 
     fn take(&mut self, _cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
