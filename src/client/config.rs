@@ -475,17 +475,22 @@ impl Config {
                 Some(Value::List(names)) => names.clone(),
                 _ => vec!["range".to_owned(), "cooperative-sticky".to_owned()],
             };
+            let wrong = |what: String| {
+                let known: Vec<&str> = assignor::ALL.iter().map(|a| a.name()).collect();
+                bad(format!("partition.assignment.strategy {what}"), format!("allowed are {}", known.join(", ")))
+            };
+            if names.is_empty() {
+                return Err(wrong("names no assignor".to_owned()));
+            }
+            if let Some(name) = names.iter().enumerate().find_map(|(i, name)| names[..i].contains(name).then_some(name))
+            {
+                return Err(wrong(format!("has {name:?} twice")));
+            }
             let assignor = |name: &String| {
                 if let Some(custom) = self.assignors.iter().find(|a| a.name() == name) {
                     return Ok(Strategy::Custom(custom.clone()));
                 }
-                assignor::by_name(name).map(Strategy::Known).ok_or_else(|| {
-                    let known: Vec<&str> = assignor::ALL.iter().map(|a| a.name()).collect();
-                    bad(
-                        format!("partition.assignment.strategy has {name:?}"),
-                        format!("allowed are {}", known.join(", ")),
-                    )
-                })
+                assignor::by_name(name).map(Strategy::Known).ok_or_else(|| wrong(format!("has {name:?}")))
             };
             Protocol::Classic(names.iter().map(assignor).collect::<Result<_, _>>()?)
         };

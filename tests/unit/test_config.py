@@ -63,6 +63,23 @@ def test_a_consumer_is_not_made_of_a_name_that_says_nothing(option):
 
 
 @pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ("", "names no assignor"),
+        ([], "names no assignor"),
+        (["range", ""], 'has ""'),
+        (["range", "sticky", "range"], 'has "range" twice'),
+        ("range,range", 'has "range" twice'),
+        ("ranges", 'has "ranges"'),
+    ],
+)
+def test_a_consumer_without_assignors_is_not_made(names, says):
+    allowed = "hint: allowed are range, roundrobin, sticky, cooperative-sticky"
+    with pytest.raises(ConfigError, match=re.escape(f"partition.assignment.strategy {says}; {allowed}")):
+        klamm.Consumer(NOWHERE, group_id="g", partition_assignment_strategy=names)
+
+
+@pytest.mark.parametrize(
     ("option", "says"),
     [
         ("pattern", "subscribe(pattern=...)"),
