@@ -243,7 +243,7 @@ impl<R: Serve> Shared<R> {
         let until = driver.sleeps_until(self);
         drop(guard);
         let has_outcomes = !done.is_empty();
-        done.into_iter().for_each(|d| R::deliver(d, self));
+        self.hand_out(done);
         if until.0 < self.sleeps_until.load(SeqCst) {
             self.nudge();
         }
@@ -297,7 +297,7 @@ impl<R: Serve> Shared<R> {
             if done.is_empty() {
                 break;
             }
-            done.into_iter().for_each(|d| R::deliver(d, self));
+            self.hand_out(done);
         }
         self.notify();
     }
@@ -363,7 +363,7 @@ fn run<R: Serve>(shared: &Arc<Shared<R>>, poller: &Poller) {
         let stand_by = shared.watchers.look().and_then(|came| driver.may_stand_by(shared, came));
         drop(guard);
         let has_outcomes = !done.is_empty();
-        done.drain(..).for_each(|d| R::deliver(d, shared));
+        shared.hand_out(done.drain(..));
         if has_outcomes {
             shared.call_leader();
         }

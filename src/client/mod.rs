@@ -12,6 +12,7 @@ mod consumer;
 mod driver;
 mod foreign;
 pub mod fork;
+mod handing;
 mod keys;
 mod lead;
 mod legacy;

@@ -206,6 +206,11 @@ impl ShareConsumer {
         self.shared.unreachable()
     }
 
+    /// An error for who was called with one of this client's outcomes, and so cannot wait for another.
+    pub fn check_may_wait(&self) -> Result<(), Error> {
+        self.shared.check_may_wait()
+    }
+
     /// An error if the client is closed or was made before a fork.
     pub fn check(&self) -> Result<(), Error> {
         self.shared.check()

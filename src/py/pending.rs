@@ -42,6 +42,17 @@ impl Origin {
         }
     }
 
+    /// An error in a callback of the same client, whose next outcome comes when that has returned.
+    fn check_may_wait(&self, py: Python<'_>) -> PyResult<()> {
+        let result = match self {
+            Self::Producer(p) => p.check_may_wait(),
+            Self::Consumer(c) => c.check_may_wait(),
+            Self::ShareConsumer(c) => c.check_may_wait(),
+            Self::Admin(a) => a.check_may_wait(),
+        };
+        result.map_err(|e| raise(py, &e))
+    }
+
     fn last_network_error(&self) -> Option<client::Error> {
         match self {
             Self::Producer(p) => p.last_network_error(),
@@ -192,6 +203,9 @@ impl Pending {
 
     fn outcome(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<PyResult<Py<PyAny>>> {
         self.origin.check(py)?;
+        if !self.is_done() && timeout.is_none_or(|seconds| seconds > 0.0) {
+            self.origin.check_may_wait(py)?;
+        }
         if !wait_for(py, Deadline::after(timeout), |slice| self.wait(slice))? {
             return Err(self.timed_out(py, timeout.unwrap_or_default()));
         }

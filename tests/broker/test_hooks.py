@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 import klamm
-from klamm.errors import ArgumentError, KafkaError, MessageTooLargeError
+from klamm.errors import ArgumentError, ConfigError, KafkaError, MessageTooLargeError
 
 
 def rows(broker, topic):
@@ -195,3 +195,64 @@ def test_an_old_count_of_partitions_serves_until_the_new_one_is_there(broker, to
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic(partitions=1)})
     asyncio.run(asyncio.wait_for(main(), 20))
+
+
+WAITS = {
+    "flush": lambda producer, _: producer.flush(),
+    "flush with a timeout": lambda producer, _: producer.flush(5),
+    "result": lambda _, other: other.result(),
+    "exception": lambda _, other: other.exception(5),
+    "partitions": lambda producer, _: producer.partitions_for("any"),
+}
+
+
+@pytest.mark.parametrize("waits", WAITS)
+def test_a_callback_that_would_wait_for_its_own_client_is_told_so(broker, topic, waits):
+    raised, is_over = [], threading.Event()
+    with klamm.Producer(broker.bootstrap_servers, linger_ms=1_000) as producer:
+
+        def wait(_):
+            try:
+                WAITS[waits](producer, other)
+            except ConfigError as error:
+                raised.append(error)
+            is_over.set()
+
+        # The second of a batch has its outcome after the callbacks of the first.
+        first, other = producer.send(topic, b"first"), producer.send(topic, b"second")
+        first.add_done_callback(wait)
+        assert is_over.wait(30)
+        assert "a callback would wait for ever" in str(raised[0])
+        assert other.result(30).offset == 1
+
+
+def test_a_callback_may_wait_for_another_client(broker, topic):
+    found, is_over = [], threading.Event()
+    with (
+        klamm.Producer(broker.bootstrap_servers, linger_ms=1_000) as producer,
+        klamm.Admin(broker.bootstrap_servers) as admin,
+    ):
+
+        def look(_):
+            found.append(topic in admin.list_topics())
+            is_over.set()
+
+        producer.send(topic, b"v").add_done_callback(look)
+        assert is_over.wait(30)
+    assert found == [True]
+
+
+def test_a_callback_may_look_for_what_is_there_and_close_its_producer(broker, topic):
+    found, is_over = [], threading.Event()
+    producer = klamm.Producer(broker.bootstrap_servers, linger_ms=1_000)
+
+    def look(delivery):
+        found.append(delivery.result().offset)
+        producer.close()
+        is_over.set()
+
+    producer.send(topic, b"v").add_done_callback(look)
+    assert is_over.wait(30)
+    assert found == [0]
+    with pytest.raises(klamm.errors.ClosedError):
+        producer.send(topic, b"v")
