@@ -238,7 +238,8 @@ class AsyncProducer(_Producer):
         async with klamm.AsyncProducer("localhost:9092") as producer:
             metadata = await producer.send("greetings", b"hello")
 
-    A record is on its way when `send` returns; `await` waits for its acknowledgement, then or later.
+    A record is on its way when `send` returns; `await` waits for its acknowledgement, then or later. What is wrong with a record
+    or its arguments so that it cannot be sent is raised by the call; what becomes of it later, by the `await`.
     """
 
     _line: Line | None = None
@@ -256,6 +257,8 @@ class AsyncProducer(_Producer):
 
         While the buffer is full, it waits its turn, at most `max_block_ms` from the call on. A wait that is cancelled before
         takes the record out of the line.
+
+        An error that can be told at once is raised here, so that no record is lost whose acknowledgement nobody awaits.
         """
         if self._line is None or not self._line.is_queued():
             try:
