@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from klamm._klamm import ArrowColumns, ConsumerCore, Records
 from klamm.arguments import function, place, places, seconds, several, whole
-from klamm.errors import ArgumentError, ConfigError, KafkaError
+from klamm.errors import ArgumentError, ConfigError, KafkaError, KafkaTimeoutError
 from klamm.hooks import deserializers, hooked
 from klamm.rebalance import partitions
 from klamm.record import OffsetAndMetadata, TopicPartition, committable, timed
@@ -336,8 +336,8 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
                 if not self._defers or not (change := self._next_change()):
                     return
                 telling = self._telling = asyncio.ensure_future(self._change(*change))
-            elif telling is asyncio.current_task():
-                return  # the listener reads
+            elif telling is asyncio.current_task() or self._is_closed():
+                return  # the listener reads, or went on beside the consumer's end
             try:
                 await asyncio.shield(telling)
             finally:
@@ -348,7 +348,8 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         try:
             await self._tell(name, places)
         finally:
-            self._handled()
+            if not self._is_closed():
+                self._handled()
 
     async def _tell(self, name: str, places: list[tuple[str, int]]) -> None:
         told = getattr(self._listener, name)(partitions(places))
@@ -472,29 +473,52 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
     async def _leave(self, timeout: float | None, handled: bool | None) -> None:
         import asyncio
 
-        await self._tell_all_go()
+        left = timeout = seconds(timeout)
+        begun = time.monotonic()
+        late: KafkaTimeoutError | None = None
+        try:
+            await self._tell_all_go(timeout)
+        except KafkaTimeoutError as error:
+            late = error
+        if timeout is not None:
+            left = max(timeout - (time.monotonic() - begun), 0)
         self._unwatch()
         try:
-            await asyncio.to_thread(self._close, timeout, handled)
+            await asyncio.to_thread(self._close, left, handled)
+        except KafkaTimeoutError:
+            if late is None:  # it has left no time for the rest
+                raise
         finally:
             self._tell_commits()
+        if late is not None:
+            raise late
 
-    async def _tell_all_go(self) -> None:
+    async def _tell_all_go(self, timeout: float | None = None) -> None:
         import asyncio
 
         telling = self._telling
         if telling is asyncio.current_task():
             return  # it is the listener that ends this
+        begun = time.monotonic()
         if telling is not None:
-            await asyncio.wait([telling])
-            self._telling = None
+            await self._told(telling, timeout)
         if self._defers and not self._is_closed() and (places := self._assignment()):
             # The last that it hears, also if it closes the consumer.
-            self._telling = asyncio.ensure_future(self._tell("revoked", places))
-            try:
-                await self._telling
-            finally:
-                self._telling = None
+            self._telling = telling = asyncio.ensure_future(self._tell("revoked", places))
+            await self._told(telling, None if timeout is None else max(timeout - (time.monotonic() - begun), 0))
+            await telling
+
+    async def _told(self, telling: asyncio.Task[None], timeout: float | None) -> None:
+        """Wait for what the listener does with a change. It is not cancelled when it takes too long, as it may be saving something."""
+        import asyncio
+
+        _, late = await asyncio.wait([telling], timeout=timeout)
+        if late:
+            raise KafkaTimeoutError(
+                f"the rebalance listener was not done within {timeout} s, and goes on beside the consumer's end",
+                hint="close later, or have the listener do less",
+            )
+        self._telling = None
 
     async def __aenter__(self) -> Self:
         return self

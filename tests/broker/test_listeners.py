@@ -90,3 +90,41 @@ def test_a_poll_that_is_cancelled_leaves_the_listener_to_finish(filled):
             assert [record.offset for record in await again] == [7, 8, 9]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("change", ["assigned", "revoked"])
+def test_an_async_close_ends_in_time_whatever_the_listener_waits_for(filled, change):
+    class Slow(klamm.RebalanceListener):
+        def __init__(self):
+            self.is_called, self.may_go_on, self.is_done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def wait(self):
+            self.is_called.set()
+            await self.may_go_on.wait()
+            self.is_done.set()
+
+        async def assigned(self, _partitions):
+            if change == "assigned":
+                await self.wait()
+
+        async def revoked(self, _partitions):
+            await self.wait()
+
+    async def main():
+        listener = Slow()
+        consumer = klamm.AsyncConsumer(filled.bootstrap_servers, group_id="g", auto_offset_reset="earliest")
+        consumer.subscribe(["t"], on_rebalance=listener)
+        poll = asyncio.ensure_future(consumer.poll(30))
+        if change == "assigned":
+            await listener.is_called.wait()
+            poll.cancel()
+        else:
+            assert len(await poll) > 0
+        with pytest.raises(klamm.errors.KafkaTimeoutError, match="listener was not done within"):
+            await asyncio.wait_for(consumer.close(0.2), 20)
+        with pytest.raises(klamm.errors.ClosedError):
+            await consumer.poll(0)
+        listener.may_go_on.set()
+        await asyncio.wait_for(listener.is_done.wait(), 20)
+
+    asyncio.run(main())
