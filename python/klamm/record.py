@@ -24,9 +24,9 @@ HeadersLike: TypeAlias = "Sequence[tuple[str, Buffer | None]] | Mapping[str, Buf
 Sequence.register(Records)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class TopicPartition:
-    """A partition of a topic. Equality is that of topic and partition alone, so it is a key whatever the offsets say.
+    """A partition of a topic. Equality and order are those of topic and partition alone, so it is a key whatever the offsets say.
 
     `offset` is where to start reading and `end_offset` where to stop (that one is not read), for `assign`.
     """

@@ -94,7 +94,7 @@ pub struct Reply {
 impl Reply {
     /// The typed answer.
     pub fn decode<R: api::Message>(self) -> Result<R, Error> {
-        api::decode(self.version, self.body).map_err(malformed)
+        api::decode_padded(self.version, self.body).map_err(malformed)
     }
 }
 

@@ -276,6 +276,18 @@ fn values_without_a_form_on_the_wire_are_refused_by_name() {
     assert_eq!(encode(1, &long), "Metadata request v1: 40000 bytes do not fit its length field (at byte 4)");
 }
 
+#[test]
+fn an_empty_tag_section_too_many_is_passed_over_where_it_is_asked_for() {
+    use klamm::api::metadata::Response;
+    for (version, surplus, is_taken) in [(9, &[0][..], true), (9, &[0, 0], true), (9, &[0, 1], false), (8, &[0], false)]
+    {
+        let mut body = api::encode(version, &Response::default()).unwrap();
+        body.extend_from_slice(surplus);
+        assert!(api::decode::<Response>(version, body.clone().into()).is_err());
+        assert_eq!(api::decode_padded::<Response>(version, body.into()).is_ok(), is_taken, "v{version} {surplus:?}");
+    }
+}
+
 fn like_metadata() -> klamm::wire::Value {
     use klamm::wire::Value;
     let topic = Value::Struct(vec![("name".into(), Value::String(String::new()))]);

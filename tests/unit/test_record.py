@@ -15,6 +15,11 @@ from klamm._klamm import Deserializers
 from klamm.errors import ArgumentError, ConfigError, DeserializationError
 
 
+def test_partitions_are_in_the_order_of_topic_and_number():
+    places = [klamm.TopicPartition("b", 0), klamm.TopicPartition("a", 10), klamm.TopicPartition("a", 9, offset=99)]
+    assert sorted(places) == places[::-1]
+
+
 def test_a_record_of_your_own_has_what_you_gave_it():
     record = klamm.Record("t", 2, 7, 1_500, key=b"", value=bytearray(b"v"), headers={"a": b"1", "b": None})
     assert (record.topic, record.partition, record.offset, record.timestamp_ms) == ("t", 2, 7, 1_500)

@@ -29,6 +29,8 @@ pub struct CreateTopics {
     topics: Vec<NewTopic>,
     names: Vec<String>,
     validate_only: bool,
+    /// Whether a try had no answer that tells what became of it.
+    is_doubtful: bool,
     done: bool,
 }
 
@@ -37,7 +39,7 @@ impl CreateTopics {
     pub fn new(topics: Vec<NewTopic>, validate_only: bool) -> Self {
         let done = topics.is_empty();
         let names = topics.iter().map(|t| t.name.clone()).collect();
-        Self { topics, names, validate_only, done }
+        Self { topics, names, validate_only, is_doubtful: false, done }
     }
 }
 
@@ -92,7 +94,13 @@ impl Op for CreateTopics {
                 // What a try before this one created is not created again.
                 Ok(()) => self.topics.retain(|new| new.name != t.name),
                 Err(code) => {
-                    failed = Some(refused(code, format!("create topic {:?}", t.name), t.error_message, &t.name));
+                    let error = refused(code, format!("create topic {:?}", t.name), t.error_message, &t.name);
+                    failed = Some(if self.is_doubtful && code == ErrorCode::TOPIC_ALREADY_EXISTS {
+                        error.with_hint("this call may have created it: an earlier try of it had no answer")
+                    } else {
+                        error
+                    });
+                    self.is_doubtful |= code == ErrorCode::REQUEST_TIMED_OUT;
                 }
             }
         }
@@ -102,6 +110,10 @@ impl Op for CreateTopics {
             None if self.done => Ok(()),
             None => self.step(cx),
         }
+    }
+
+    fn lost(&mut self) {
+        self.is_doubtful = true;
     }
 
     fn output(&mut self) -> Option<Output> {
