@@ -270,10 +270,13 @@ fn values_without_a_form_on_the_wire_are_refused_by_name() {
     assert_eq!(encode(1, r#"{"topics": 7}"#), "Metadata request v1: topics: wants a list, got an integer");
     assert_eq!(
         encode(9, r#"{"topics": [{"name": null}]}"#),
-        "Metadata request v9: name: is null, which this version does not allow (at byte 1)"
+        "Metadata request v9: topics[0].name: is null, which this version does not allow (at byte 1)"
     );
     let long = format!(r#"{{"topics": [{{"name": "{}"}}]}}"#, "x".repeat(40_000));
-    assert_eq!(encode(1, &long), "Metadata request v1: 40000 bytes do not fit its length field (at byte 4)");
+    assert_eq!(
+        encode(1, &long),
+        "Metadata request v1: topics[0].name: 40000 bytes do not fit its length field (at byte 4)"
+    );
 }
 
 #[test]
