@@ -280,8 +280,8 @@ impl Consumer {
 
     /// Notes that the reader did what the group wanted.
     pub fn handled(&self) -> Result<(), Error> {
-        self.change(|_, c| {
-            c.handled();
+        self.change(|now, c| {
+            c.handled(now);
             Ok(())
         })?;
         self.activity.change.store(self.shared.role().consumer.has_change(), Relaxed);
@@ -410,7 +410,7 @@ impl Consumer {
             Output::Offsets(offsets) => offsets.first().copied().flatten().map(|(offset, _)| offset),
             _ => None,
         });
-        self.change(|_, c| c.position(topic, partition, ticket))?;
+        self.change(|now, c| c.position(now, topic, partition, ticket))?;
         Ok(pending)
     }
 

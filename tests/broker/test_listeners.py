@@ -92,6 +92,27 @@ def test_a_poll_that_is_cancelled_leaves_the_listener_to_finish(filled):
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_what_a_listener_commits_is_where_reading_starts(broker, topic, protocol):
+    partition = klamm.TopicPartition(topic, 0)
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        for number in range(10):
+            producer.send(topic, b"%d" % number).result(30)
+
+    class Committing(klamm.RebalanceListener):
+        def assigned(self, _partitions):
+            consumer.commit({partition: 7})
+            self.position = consumer.position(partition, timeout=30)
+
+    listener = Committing()
+    with klamm.Consumer(
+        broker.bootstrap_servers, group_id=topic, group_protocol=protocol, auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.subscribe([topic], on_rebalance=listener)
+        assert [record.offset for record in consumer.poll(30)] == [7, 8, 9]
+        assert listener.position == 7
+
+
 @pytest.mark.parametrize("change", ["assigned", "revoked"])
 def test_an_async_close_ends_in_time_whatever_the_listener_waits_for(filled, change):
     class Slow(klamm.RebalanceListener):

@@ -248,19 +248,41 @@ impl<T: Send> Consumer<T> {
             Change::Revoked(_) => committing = self.commit_before_giving_up(now),
             Change::Lost(places) => places.iter().for_each(|p| self.remove(p)),
             Change::Assigned(places) => {
-                for (topic, partition) in places {
-                    let (topic, partition) = (topic.to_string(), *partition);
+                for place in places {
+                    let (topic, partition) = (place.0.to_string(), place.1);
                     self.add(now, Assigned { topic, partition, offset: None, end_offset: None });
+                    self.hold_back(place);
                 }
-                self.find_positions(now);
             }
         }
         self.changing = Some(Changing { change: change.clone(), committing, handled: false });
         Some(change)
     }
 
+    /// Leaves it open where a partition starts: whoever hears that it came may seek it, or commit another offset.
+    fn hold_back(&mut self, place: &Place) {
+        if let Some(p) = self.slots.get(place).and_then(|slot| self.partitions.get_mut(slot)) {
+            p.retry_at = Time::NEVER;
+        }
+    }
+
+    /// Has the starts be found of partitions that came, unless they were sought.
+    pub(super) fn let_start(&mut self, now: Time, places: &[Place]) {
+        for place in places {
+            let p = self.slots.get(place).and_then(|slot| self.partitions.get_mut(slot));
+            if let Some(p) = p.filter(|p| p.retry_at == Time::NEVER) {
+                p.retry_at = Time(0);
+            }
+        }
+        self.find_positions(now);
+    }
+
     /// Notes that the reader has done what it took.
-    pub fn handled(&mut self) {
+    pub fn handled(&mut self, now: Time) {
+        if let Some(Changing { change: Change::Assigned(places), .. }) = &self.changing {
+            let places = places.clone();
+            self.let_start(now, &places);
+        }
         if let Some(changing) = &mut self.changing {
             changing.handled = true;
         }

@@ -22,8 +22,9 @@ impl<T: Send> Consumer<T> {
     }
 
     /// The next offset to give out of a partition, once it is known.
-    pub fn position(&mut self, topic: &str, partition: i32, ticket: T) -> Result<(), Error> {
+    pub fn position(&mut self, now: Time, topic: &str, partition: i32, ticket: T) -> Result<(), Error> {
         let slot = self.slot(topic, partition)?;
+        self.let_start(now, &[(topic.into(), partition)]);
         let generation = self.partitions.get(&slot).map_or(0, |p| p.generation);
         self.positions.push((ticket, slot, generation));
         self.answer_positions();

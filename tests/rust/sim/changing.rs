@@ -173,7 +173,7 @@ impl Story {
         member.role.note_activity(world.now);
         member.role.finished_with_all();
         while member.role.take_change(world.now).is_some() {
-            member.role.handled();
+            member.role.handled(world.now);
         }
         let slices = member.role.poll_records(20, usize::MAX);
         for slice in slices.unwrap_or_else(|e| panic!("seed {}: member {index}: {e:?}", self.seed)) {

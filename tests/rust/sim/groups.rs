@@ -177,7 +177,7 @@ impl Story {
                     Change::Lost(_) => {}
                 }
             }
-            member.role.handled();
+            member.role.handled(world.now);
         }
         let slices = member.role.poll_records(20, usize::MAX);
         for slice in slices.unwrap_or_else(|e| panic!("seed {}: member {index}: {e:?}", self.seed)) {
