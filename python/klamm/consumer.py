@@ -106,6 +106,8 @@ class _Consumer(ConsumerCore[K_co, V_co]):
         A `pattern` is a regular expression that a topic's whole name has to match, also of topics made later; the
         group's coordinator matches it with `group_protocol="consumer"` (RE2), the consumer itself otherwise. The
         listener hears of partitions that come and go.
+
+        No topics are as `unsubscribe()`, which an `AsyncConsumer` that is a member of a group has to await.
         """
         if (topics is None) == (pattern is None):
             raise ConfigError("subscribe takes topics or a pattern", hint="name topics, or give pattern='logs-.*'")
@@ -116,7 +118,7 @@ class _Consumer(ConsumerCore[K_co, V_co]):
                 f"on_rebalance has to be a RebalanceListener, not {type(on_rebalance).__name__}",
                 hint="derive a class from klamm.RebalanceListener, and give an object of it",
             )
-        self._subscribe(topics, pattern, on_rebalance, self._is_async and on_rebalance is not None)
+        self._subscribe(topics, pattern, on_rebalance, self._is_async and on_rebalance is not None, not self._is_async)
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions that are read."""

@@ -222,7 +222,7 @@ impl ConsumerCore {
             calls_python,
         };
         if let Some(topics) = topics.filter(|t| !t.is_none()) {
-            this.subscribe(py, Some(topics), None, None, false)?;
+            this.subscribe(py, Some(topics), None, None, false, true)?;
         }
         Ok(this)
     }
@@ -330,7 +330,9 @@ impl ConsumerCore {
     }
 
     /// Reads topics, or those that match a pattern; `defers`: Python follows the changes, see `_next_change`.
-    #[pyo3(name = "_subscribe", signature = (topics, pattern, listener, defers))]
+    ///
+    /// No topics are the end of a subscription; `waits`: it is waited for what goes with that.
+    #[pyo3(name = "_subscribe", signature = (topics, pattern, listener, defers, waits))]
     fn subscribe(
         &self,
         py: Python<'_>,
@@ -338,14 +340,24 @@ impl ConsumerCore {
         #[pyo3(from_py_with = arguments::pattern)] pattern: Option<&str>,
         listener: Option<Py<PyAny>>,
         defers: bool,
+        waits: bool,
     ) -> PyResult<()> {
         self.check(py)?;
         let topics = match topics {
             Some(topics) => arguments::topics(topics)?,
             None => Vec::new(),
         };
-        self.taken().finish(&self.client, Handled::Polled);
         let was_member = self.client.is_member();
+        if topics.is_empty() && pattern.is_none() {
+            if waits {
+                return self.unsubscribe(py);
+            }
+            if was_member {
+                let message = "subscribe to no topics cannot await that the consumer leaves its group";
+                return Err(exception(py, "ConfigError", message, Some("await unsubscribe() instead")));
+            }
+        }
+        self.taken().finish(&self.client, Handled::Polled);
         self.listen(listener, defers);
         match pattern {
             Some(pattern) => self.client.subscribe_pattern(pattern),

@@ -9,6 +9,7 @@ import pytest
 
 import klamm
 from klamm.testing import DevBroker
+from settled import until
 
 
 @pytest.fixture
@@ -111,6 +112,38 @@ def test_what_a_listener_commits_is_where_reading_starts(broker, topic, protocol
         consumer.subscribe([topic], on_rebalance=listener)
         assert [record.offset for record in consumer.poll(30)] == [7, 8, 9]
         assert listener.position == 7
+
+
+def test_no_topics_end_a_subscription(filled):
+    class Hearing(Listener):
+        def revoked(self, partitions):
+            self.heard.append(f"revoked {len(partitions)}")
+
+    listener = Hearing()
+    with (
+        klamm.Consumer(filled.bootstrap_servers, group_id="g", auto_offset_reset="earliest") as consumer,
+        klamm.Admin(filled.bootstrap_servers) as admin,
+    ):
+        consumer.subscribe(["t"], on_rebalance=listener)
+        assert len(consumer.poll(30)) > 0
+        consumer.subscribe([])
+        assert listener.heard == ["assigned 1", "revoked 1"]
+        assert consumer.assignment() == set()
+        until(lambda: admin.describe_groups(["g"])["g"].state == "Empty")
+        assert admin.group_offsets("g") == {klamm.TopicPartition("t", 0): 10}
+
+
+def test_an_async_member_awaits_the_end_of_its_subscription(filled):
+    async def main():
+        async with klamm.AsyncConsumer(filled.bootstrap_servers, group_id="g", topics=["t"]) as consumer:
+            with pytest.raises(klamm.errors.ConfigError, match="no topics cannot await"):
+                consumer.subscribe([])
+            await consumer.unsubscribe()
+            consumer.subscribe([])
+            with pytest.raises(klamm.errors.ConfigError, match="neither topics nor partitions"):
+                await consumer.poll(None)
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("change", ["assigned", "revoked"])

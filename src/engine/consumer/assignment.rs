@@ -63,6 +63,11 @@ impl<T: Send> Consumer<T> {
     /// later.
     pub fn subscribe(&mut self, now: Time, topics: Vec<String>) {
         let topics: BTreeSet<Arc<str>> = topics.into_iter().map(Arc::from).collect();
+        if topics.is_empty() {
+            // A member without topics would get none of the partitions, and keep its group waiting all the same.
+            self.commit_what_is_left_behind(now);
+            return self.unsubscribe(now);
+        }
         self.want(now, Wanted::Topics(topics));
     }
 
