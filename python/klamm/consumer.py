@@ -107,7 +107,8 @@ class _Consumer(ConsumerCore[K_co, V_co]):
         group's coordinator matches it with `group_protocol="consumer"` (RE2), the consumer itself otherwise. The
         listener hears of partitions that come and go.
 
-        No topics are as `unsubscribe()`, which an `AsyncConsumer` that is a member of a group has to await.
+        Without a group, partitions of topics that were read before go on where they are. No topics are as `unsubscribe()`,
+        which an `AsyncConsumer` that is a member of a group has to await.
         """
         if (topics is None) == (pattern is None):
             raise ConfigError("subscribe takes topics or a pattern", hint="name topics, or give pattern='logs-.*'")

@@ -76,6 +76,16 @@ impl ConsumerCore {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Has partitions that stay go on with what the program has not got of them; what was taken is to be dropped then.
+    fn give_back<'a>(&self, partitions: impl Iterator<Item = (&'a str, i32)>) {
+        let taken = self.taken();
+        for (topic, partition) in partitions {
+            if let Some(offset) = taken.position(topic, partition) {
+                self.client.rewind(topic, partition, offset);
+            }
+        }
+    }
+
     /// Drops what was taken, after a new assignment.
     fn leave(&self) {
         *self.taken() = Taken::default();
@@ -313,15 +323,7 @@ impl ConsumerCore {
             self.taken().finish(&self.client, Handled::Polled);
             Ok(())
         };
-        {
-            // One that stays goes on with what the program has not got of it.
-            let taken = self.taken();
-            for (topic, partition, ..) in &partitions {
-                if let Some(offset) = taken.position(topic, *partition) {
-                    self.client.rewind(topic, *partition, offset);
-                }
-            }
-        }
+        self.give_back(partitions.iter().map(|(topic, partition, ..)| (topic.as_str(), *partition)));
         let assigned = |(topic, partition, offset, end_offset)| Assigned { topic, partition, offset, end_offset };
         self.client.assign(partitions.into_iter().map(assigned).collect()).map_err(|e| raise(py, &e))?;
         self.leave();
@@ -359,15 +361,19 @@ impl ConsumerCore {
         }
         self.taken().finish(&self.client, Handled::Polled);
         self.listen(listener, defers);
-        match pattern {
+        let goes_on = self.client.group().is_none();
+        if goes_on {
+            let assigned = self.client.assignment().map_err(|e| raise(py, &e))?;
+            self.give_back(assigned.iter().map(|(topic, partition)| (&**topic, *partition)));
+        }
+        let subscribed = match pattern {
             Some(pattern) => self.client.subscribe_pattern(pattern),
             None => self.client.subscribe(topics),
-        }
-        .map_err(|e| raise(py, &e))?;
-        if self.client.group().is_none() || !was_member {
+        };
+        if goes_on || (subscribed.is_ok() && !was_member) {
             self.leave();
         }
-        Ok(())
+        subscribed.map_err(|e| raise(py, &e))
     }
 
     /// Reads nothing any more; a member gives up what it has as at the end.

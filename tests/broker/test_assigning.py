@@ -101,3 +101,30 @@ def test_an_end_that_is_taken_back_loses_nothing(broker, topic):
         assert [record.offset for record in consumer] == [0, 1, 2]
         consumer.assign([TopicPartition(topic, 0)])
         assert [record.offset for record in read(consumer, 7)[0]] == list(range(3, 10))
+
+
+@pytest.mark.parametrize("again", ["topics", "pattern"])
+def test_what_stays_subscribed_without_a_group_goes_on_where_it_is(broker, topic, again, style):
+    other, third = f"{topic}-other", f"{topic}-third"
+    for name in topic, other:
+        write(broker, name, [0], linger_ms=1000)
+    with style.consumer(broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([topic])
+        assert values(consumer.poll(PATIENCE, max_records=2)) == [b"0", b"1"]
+        consumer.pause([TopicPartition(topic, 0)])
+        if again == "topics":
+            consumer.subscribe([topic, other, third])
+        else:
+            consumer.subscribe(pattern=f"{topic}(-other)?")
+        found = read(consumer, 5)[0]
+        assert {record.topic for record in found} == {other}
+        consumer.resume([TopicPartition(topic, 0)])
+        assert values(read(consumer, 3)[0]) == [b"2", b"3", b"4"]
+        with pytest.raises(klamm.errors.ConfigError):
+            consumer.subscribe(pattern="(")
+        consumer.subscribe([topic])
+        assert consumer.assignment() == {TopicPartition(topic, 0)}
+        write(broker, topic, [0], count=1)
+        assert values(read(consumer, 1)[0]) == [b"0"]
+        consumer.assign([TopicPartition(topic, 0)])
+        assert len(read(consumer, 6)[0]) == 6

@@ -91,7 +91,9 @@ impl<T: Send> Consumer<T> {
     }
 
     fn want(&mut self, now: Time, wanted: Wanted) {
-        if !(self.is_member && self.group.is_some()) {
+        if self.group.is_none() && !matches!(self.wanted, Wanted::Assigned) {
+            self.keep(&wanted);
+        } else if !self.is_member {
             self.commit_what_is_left_behind(now);
             self.unsubscribe(now);
         }
@@ -107,6 +109,18 @@ impl<T: Send> Consumer<T> {
             self.wish.refresh = true;
         }
         self.take_topics(now);
+    }
+
+    /// Gives up the partitions that are not wanted any more. The others go on where they are, but for those that are nowhere.
+    fn keep(&mut self, wanted: &Wanted) {
+        let is_wanted = |p: &Partition| match wanted {
+            Wanted::Assigned => false,
+            Wanted::Topics(topics) => topics.contains(&p.topic),
+            Wanted::Pattern(_, regex) => regex.as_ref().is_some_and(|regex| regex.is_match(&p.topic)),
+        };
+        let goes = |p: &&Partition| p.state == Position::Lost || !is_wanted(p);
+        let gone: Vec<Place> = self.partitions.values().filter(goes).map(|p| (p.topic.clone(), p.partition)).collect();
+        gone.iter().for_each(|place| self.remove(place));
     }
 
     /// Whether there is nothing to wait for: no partition, and no topic that may have some.
