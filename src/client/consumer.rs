@@ -396,7 +396,7 @@ impl Consumer {
             return Err(Error::new(ErrorKind::Config, format!("cannot seek to offset {offset}"))
                 .with_hint("offsets count from 0; seek_to_beginning and seek_to_end name the ends"));
         }
-        self.change(|_, c| c.seek(topic, partition, offset))
+        self.change(|now, c| c.seek(now, topic, partition, offset))
     }
 
     /// Reads on at a time, or at one of the special ones: -1 for the end, -2 for the start.

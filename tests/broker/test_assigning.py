@@ -12,6 +12,7 @@ from klamm.errors import UnknownTopicOrPartitionError
 from klamm.testing import DevBroker
 
 PATIENCE = 30
+UNKNOWN_TOPIC_GRACE = 5  # seconds, as in src/engine/ops/mod.rs
 
 
 def write(broker, topic, partitions, count=5, **config):
@@ -63,6 +64,29 @@ def test_a_partition_that_is_not_there_keeps_no_other_from_being_read(broker, to
         with pytest.raises(UnknownTopicOrPartitionError, match=f"{topic}-9"):
             consumer.poll(PATIENCE)
         assert consumer.position(TopicPartition(topic, 0)) == 5
+
+
+def test_a_number_that_a_topic_has_not_is_an_error_also_with_an_offset(broker, topic):
+    write(broker, topic, [0])
+    with klamm.Consumer(broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 9, offset=0)])
+        assert read(consumer, 5)[1] == []
+        with pytest.raises(UnknownTopicOrPartitionError, match=f"{topic}-9.*partitions 0 to 0"):
+            consumer.poll(PATIENCE)
+        write(broker, topic, [0])
+        assert {record.partition for record in read(consumer, 5)[0]} == {0}
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.create_partitions({topic: 10})
+        write(broker, topic, [9])
+        assert {record.partition for record in read(consumer, 5)[0]} == {9}
+
+
+def test_an_offset_of_a_topic_that_is_not_there_waits_for_it(broker, topic):
+    with klamm.Consumer(broker.bootstrap_servers, allow_auto_create_topics=False) as consumer:
+        consumer.assign([TopicPartition(topic, 0, offset=0)])
+        assert len(consumer.poll(UNKNOWN_TOPIC_GRACE + 1)) == 0
+        write(broker, topic, [0])
+        assert read(consumer, 5)[1] == []
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])

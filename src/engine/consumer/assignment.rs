@@ -57,6 +57,7 @@ impl<T: Send> Consumer<T> {
         }
         self.find_positions(now);
         self.check_positions(now);
+        self.look_for_missing(now);
     }
 
     /// Reads these topics: as a member of the group if there is one, or else every partition, also those that are added

@@ -230,9 +230,10 @@ impl<T: Send> Consumer<T> {
     }
 
     /// Reads on at an offset.
-    pub fn seek(&mut self, topic: &str, partition: i32, offset: i64) -> Result<(), Error> {
+    pub fn seek(&mut self, now: Time, topic: &str, partition: i32, offset: i64) -> Result<(), Error> {
         self.at(topic, partition)?.start_at(offset);
         self.answer_positions();
+        self.look_for_missing(now);
         Ok(())
     }
 
@@ -395,6 +396,7 @@ impl<T: Send> Role for Consumer<T> {
         self.take_topics(now);
         self.check_topics(now);
         self.check_positions(now);
+        self.look_for_missing(now);
     }
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {
@@ -428,7 +430,10 @@ impl<T: Send> Role for Consumer<T> {
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {
-        let retries = |p: &&Partition| (p.is_fetchable() && !p.fetching) || p.wants_position();
+        let retries = |p: &&Partition| {
+            let is_missing = p.unknown_since.is_some() && p.is_looked_for();
+            is_missing || (p.is_fetchable() && !p.fetching) || p.wants_position()
+        };
         let retry = self.partitions.values().filter(retries).map(|p| p.retry_at);
         let retry = retry.filter(|t| *t > now).min();
         let quiet = self.nodes.values().map(|n| n.quiet_until).filter(|t| *t > now).min();
@@ -443,6 +448,9 @@ impl<T: Send> Role for Consumer<T> {
         self.start_commit(now);
         if self.partitions.values().any(|p| p.wants_position() && p.retry_at <= now) {
             self.find_positions(now);
+        }
+        if self.partitions.values().any(|p| p.unknown_since.is_some() && p.is_looked_for() && p.retry_at <= now) {
+            self.look_for_missing(now);
         }
         if let Some(group) = &mut self.group {
             group.handle_timeout(now);

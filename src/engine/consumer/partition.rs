@@ -198,6 +198,12 @@ impl Partition {
         self.state == Position::Known && !self.checking && !self.paused && self.error.is_none() && before_end
     }
 
+    /// Whether nobody is asked for its records although somebody wants them, so that it may not be there; also while whoever
+    /// polls has not taken the news of that.
+    pub fn is_looked_for(&self) -> bool {
+        self.state == Position::Known && !self.fetching && !self.paused && !self.is_finished()
+    }
+
     /// Takes in what was fetched.
     pub fn buffer(&mut self, chunks: Vec<Chunk>, error: Option<Error>) {
         for chunk in chunks {

@@ -3,6 +3,7 @@
 use super::fetch::is_gone;
 use super::partition::{Partition, Position};
 use super::{Consumer, Reset, Ticket};
+use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, LATEST};
 use crate::engine::ops::{Committed, ListOffsets, Output};
 use crate::engine::{Error, ErrorKind, Time};
@@ -107,6 +108,7 @@ impl<T: Send> Consumer<T> {
         if found {
             self.find_positions(now);
             self.check_positions(now);
+            self.look_for_missing(now);
         }
     }
 
@@ -183,6 +185,29 @@ impl Partition {
         self.state = to;
         if to == Position::Lost {
             self.set_error(no_offset(self));
+        }
+    }
+}
+
+impl<T: Send> Consumer<T> {
+    /// Has the topic be looked at again of partitions that it has not, and tells whoever polls of one that stays missing: a
+    /// topic may have been given more of them just now, but a number that is too large is a mistake as a rule. A topic that
+    /// is not there may be made yet; and what a member has not is its group's matter.
+    pub(super) fn look_for_missing(&mut self, now: Time) {
+        for p in self.partitions.values_mut().filter(|p| p.is_looked_for() && p.retry_at <= now) {
+            let known = self.cluster.topics.get(&p.topic).filter(|t| !t.error.is_error());
+            let count = known.map_or(0, |t| t.partitions.len());
+            if count == 0 || usize::try_from(p.partition).is_ok_and(|number| number < count) {
+                continue;
+            }
+            self.wish.refresh = true;
+            let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+            if !p.fails(now, Some(code), true, self.config.retry_backoff) && !self.is_member {
+                p.unknown_since = Some(now);
+                let what = format!("fetch {}-{}", p.topic, p.partition);
+                let hint = format!("the topic has partitions 0 to {}", count - 1);
+                p.set_error(Error::refused(code, what).at(&p.topic, p.partition).with_hint(hint));
+            }
         }
     }
 }
