@@ -101,6 +101,16 @@ def test_rules_decide_who_may_write_and_read(rules):
     until(lambda: rules.produce() is None)
 
 
+def test_who_may_not_even_look_at_a_topic_hears_so_wherever_reading_starts(rules):
+    assert rules.produce() is None
+    rules.add(rule(TOPIC, rules.topic, READ, user="bob"))
+    until(lambda: rules.produce() is TopicAuthorizationFailedError)
+    assert rules.consume() is TopicAuthorizationFailedError
+    rules.add(rule(TOPIC, rules.topic, READ))
+    until(lambda: rules.consume() is None)
+    assert len(rules.remove(rules.find(name=rules.topic))) == 2
+
+
 def test_rules_decide_who_may_commit(rules):
     assert rules.produce() is None
     rules.add(rule(GROUP, rules.group, READ, user="bob"))

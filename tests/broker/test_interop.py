@@ -132,3 +132,10 @@ def test_confluent_kafka_sees_klamms_transactions_as_klamm_does(kafka_at, topic)
         found.append(message.value())
     consumer.close()
     assert found == [b"%d-%d" % (round_, n) for round_ in (1, 3, 5) for n in range(5)]
+
+
+def test_klamm_reads_what_it_wrote_to_the_mock_cluster_of_librdkafka(topic):
+    mock = confluent_kafka.Producer({"test.mock.num.brokers": 3, "log_level": 0})
+    bootstrap = [f"{broker.host}:{broker.port}" for broker in mock.list_topics(timeout=20).brokers.values()]
+    write(bootstrap, topic)
+    assert read(bootstrap, topic) == RECORDS

@@ -192,11 +192,20 @@ impl Partition {
 impl<T: Send> Consumer<T> {
     /// Has the topic be looked at again of partitions that it has not, and tells whoever polls of one that stays missing: a
     /// topic may have been given more of them just now, but a number that is too large is a mistake as a rule. A topic that
-    /// is not there may be made yet; and what a member has not is its group's matter.
+    /// is not there may be made yet; and what a member has not is its group's matter. Of a topic that may not be read nobody
+    /// else tells, as its leaders are not known.
     pub(super) fn look_for_missing(&mut self, now: Time) {
         for p in self.partitions.values_mut().filter(|p| p.is_looked_for() && p.retry_at <= now) {
-            let known = self.cluster.topics.get(&p.topic).filter(|t| !t.error.is_error());
-            let count = known.map_or(0, |t| t.partitions.len());
+            let Some(topic) = self.cluster.topics.get(&p.topic) else { continue };
+            if topic.error.is_error() && !topic.error.is_retriable() && !self.is_member {
+                p.back_off(now, self.config.retry_backoff);
+                p.unknown_since = Some(now);
+                let what = format!("fetch {}-{}", p.topic, p.partition);
+                p.set_error(Error::refused(topic.error, what).at(&p.topic, p.partition));
+                self.wish.refresh = true;
+                continue;
+            }
+            let count = if topic.error.is_error() { 0 } else { topic.partitions.len() };
             if count == 0 || usize::try_from(p.partition).is_ok_and(|number| number < count) {
                 continue;
             }
