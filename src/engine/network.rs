@@ -21,7 +21,7 @@ use super::sasl::{Credentials, Nonces};
 use super::{
     Answer, Backoff, Call, Cluster, Connection, Error, ErrorKind, Outgoing, Proof, Reply, Target, Time, Wish, earliest,
 };
-use crate::api::{ErrorCode, Release, metadata};
+use crate::api::{Release, metadata};
 use crate::frame::Frames;
 use crate::wire::Uuid;
 use bytes::Bytes;
@@ -558,32 +558,7 @@ impl<T> Network<T> {
                 let result = result.map_err(|e| if e.broker().is_none() { e.from_broker(address()) } else { e });
                 self.answers.push_back(Answer { token, node: id.node(), result });
             }
-            Token::Metadata { all } => {
-                self.asking = false;
-                let asked_for_all = result.as_ref().is_ok_and(|reply| reply.version < AskMetadata::MAY_LEAVE)
-                    && !self.config.allow_auto_topic_creation;
-                match result.and_then(Reply::decode) {
-                    Ok(metadata::Response { error_code: ErrorCode::REBOOTSTRAP_REQUIRED, .. }) => {
-                        self.all_topics |= all;
-                        self.begin_at_bootstrap(now);
-                    }
-                    Ok(response) => {
-                        let mut cluster = self.cluster.updated(now, response, all);
-                        let wanted = self.topics.iter().map(|name| &**name);
-                        if all {
-                            cluster.add_unknown(wanted);
-                        } else if asked_for_all {
-                            cluster.keep(wanted);
-                        }
-                        self.handle_metadata(now, cluster);
-                    }
-                    Err(error) => {
-                        self.all_topics |= all;
-                        self.refresh_at = Some(now + self.metadata_backoff.next_wait());
-                        self.give_up_on(now, id, &error);
-                    }
-                }
-            }
+            Token::Metadata { all } => self.take_metadata(now, id, all, result),
         }
     }
 

@@ -1,14 +1,43 @@
 //! Who is in the cluster: each of its brokers is a peer, under the address it has now.
 
 use super::{Action, Network};
+use crate::api::{ErrorCode, metadata};
+use crate::engine::cluster::AskMetadata;
 use crate::engine::peer::{Link, Peer, PeerId};
-use crate::engine::{Cluster, Error, ErrorKind, Time};
+use crate::engine::{Cluster, Error, ErrorKind, Reply, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl<T> Network<T> {
-    /// Takes in who is in the cluster now.
-    pub(super) fn handle_metadata(&mut self, now: Time, cluster: Cluster) {
+    /// Takes in what a peer says of the cluster, asked about all topics or those that are wanted.
+    pub(super) fn take_metadata(&mut self, now: Time, id: PeerId, all: bool, result: Result<Reply, Error>) {
+        self.asking = false;
+        let asked_for_all = result.as_ref().is_ok_and(|reply| reply.version < AskMetadata::MAY_LEAVE)
+            && !self.config.allow_auto_topic_creation;
+        match result.and_then(Reply::decode) {
+            Ok(metadata::Response { error_code: ErrorCode::REBOOTSTRAP_REQUIRED, .. }) => {
+                self.all_topics |= all;
+                self.begin_at_bootstrap(now);
+            }
+            Ok(response) => {
+                let mut cluster = self.cluster.updated(now, response, all);
+                let wanted = self.topics.iter().map(|name| &**name);
+                if all {
+                    cluster.add_unknown(wanted);
+                } else if asked_for_all {
+                    cluster.keep(wanted);
+                }
+                self.handle_metadata(now, cluster);
+            }
+            Err(error) => {
+                self.all_topics |= all;
+                self.refresh_at = Some(now + self.metadata_backoff.next_wait());
+                self.give_up_on(now, id, &error);
+            }
+        }
+    }
+
+    fn handle_metadata(&mut self, now: Time, cluster: Cluster) {
         let unsettled = self.topics.iter().any(|name| {
             cluster.topics.get(name).is_none_or(|t| {
                 t.error.is_retriable() || t.partitions.iter().any(|p| !cluster.brokers.contains_key(&p.leader))
