@@ -163,7 +163,7 @@ impl ConsumerCore {
     fn offsets_given_out(&self) -> Result<Vec<CommittedOffset>, Error> {
         let taken = self.taken();
         let positions = taken.positions();
-        let mut offsets = self.client.given_out()?;
+        let offsets = self.client.given_out()?;
         if positions.is_empty() {
             return Ok(offsets);
         }
@@ -171,8 +171,7 @@ impl ConsumerCore {
             let offset = positions.get(&(&*o.topic, o.partition)).map_or(o.offset, |offset| o.offset.min(*offset));
             (o.topic.clone(), o.partition, offset)
         };
-        offsets = self.client.with_epochs(offsets.iter().map(place).collect())?;
-        Ok(offsets)
+        self.client.with_epochs(offsets.iter().map(place).collect())
     }
 
     /// At most `most` records of what is here, taking more from the client as long as it has some.

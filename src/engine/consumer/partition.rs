@@ -255,8 +255,8 @@ impl Partition {
     }
 
     /// Notes that a fetch failed and when it is tried again; says whether whoever polls need not know yet. A topic that
-    /// is unknown may have been made just now, and what a broker has no name for is as a rule gone at the next try:
-    /// Java's consumer never tells of it.
+    /// is unknown may have been made just now, what a broker has no name for is as a rule gone at the next try (Java's
+    /// consumer never tells of it), and what one finds damaged another replica may have whole.
     pub fn fails(
         &mut self,
         now: Time,
