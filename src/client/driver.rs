@@ -12,7 +12,7 @@ use super::lead::Lead;
 use super::pending::closed;
 use super::watch::Watchers;
 use super::{Error, ErrorKind, Tokens};
-use crate::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time};
+use crate::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time, UnderWay};
 use crate::net::{Event, Poller, Received, Stream, Wake, resolve, tls};
 use std::collections::BTreeMap;
 use std::io;
@@ -333,7 +333,8 @@ impl<R: Serve> Drop for End<R> {
 
 pub(super) struct Driver<R: Serve> {
     poller: Arc<Poller>,
-    network: Network<R::Token>,
+    network: Network,
+    under_way: UnderWay<R::Token>,
     sockets: BTreeMap<ConnectionId, Socket>,
     resolved: Arc<Mutex<Vec<Resolved>>>,
     resolving: Vec<(ConnectionId, String)>,
@@ -393,6 +394,7 @@ impl<R: Serve> Driver<R> {
         Self {
             poller,
             network: Network::new(config),
+            under_way: UnderWay::default(),
             sockets: BTreeMap::new(),
             resolved: Arc::default(),
             resolving: Vec::new(),
@@ -486,7 +488,8 @@ impl<R: Serve> Driver<R> {
             }
         }
         self.network.handle_timeout(now);
-        let prepared: Vec<R::Prepared> = std::iter::from_fn(|| self.network.poll_answer()).map(R::prepare).collect();
+        let answers = std::iter::from_fn(|| self.network.poll_answer()).filter_map(|a| self.under_way.end(a));
+        let prepared: Vec<R::Prepared> = answers.map(R::prepare).collect();
         let (cluster, unreachable) = (self.network.poll_cluster(), self.network.poll_unreachable());
 
         let known = done.len();
@@ -523,7 +526,7 @@ impl<R: Serve> Driver<R> {
             self.active = now;
         }
         for packet in packets {
-            self.network.submit(now, R::pack(packet));
+            self.network.submit(now, self.under_way.begin(R::pack(packet)));
         }
         self.act(shared);
         self.network.has_news()

@@ -26,6 +26,7 @@ pub mod producer;
 mod role;
 pub mod sasl;
 pub mod share;
+mod under_way;
 
 pub use backoff::{Backoff, wait_after};
 pub use cluster::{Broker, Cluster, Partition, Topic};
@@ -33,6 +34,7 @@ pub use connection::{Call, Connection, Proof, Reply};
 pub use error::{Error, ErrorKind};
 pub use network::{Action, ConnectionId, Network, NetworkConfig};
 pub use role::{Answer, Moved, Outgoing, Role, Target, Wish};
+pub use under_way::UnderWay;
 
 use std::fmt;
 use std::ops::{Add, Sub};

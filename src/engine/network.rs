@@ -77,10 +77,10 @@ pub enum Action {
     Close(ConnectionId),
 }
 
-/// The machine.
-pub struct Network<T> {
+/// The machine. Requests come with a number each, see [`super::UnderWay`].
+pub struct Network {
     config: NetworkConfig,
-    peers: BTreeMap<PeerId, Peer<T>>,
+    peers: BTreeMap<PeerId, Peer>,
     connections: BTreeMap<ConnectionId, PeerId>,
     /// How to begin with addresses that did not say their versions when they were first asked.
     greetings: HashMap<(String, u16), Greeting>,
@@ -99,16 +99,16 @@ pub struct Network<T> {
     refresh_at: Option<Time>,
     asking: bool,
     metadata_backoff: Backoff,
-    waiting: VecDeque<Outgoing<T>>,
+    waiting: VecDeque<Outgoing<usize>>,
     actions: VecDeque<Action>,
-    answers: VecDeque<Answer<T>>,
+    answers: VecDeque<Answer<usize>>,
     cluster_changed: bool,
     unreachable: Option<Error>,
     /// Why there is no token to log in with.
     no_token: Option<Error>,
 }
 
-impl<T> Network<T> {
+impl Network {
     /// A network that knows only its bootstrap list.
     pub fn new(config: NetworkConfig) -> Self {
         let (first, max) = config.retry_backoff;
@@ -203,7 +203,7 @@ impl<T> Network<T> {
 
     /// The ready peer with the least to do; brokers of the cluster before bootstrap addresses.
     fn nearest(&self) -> Option<PeerId> {
-        let load = |(id, peer): (&PeerId, &Peer<T>)| match &peer.link {
+        let load = |(id, peer): (&PeerId, &Peer)| match &peer.link {
             Link::Up(_, c) if c.is_ready() && !id.is_apart() => Some((id.node() < 0, c.in_flight(), *id)),
             _ => None,
         };
@@ -213,7 +213,7 @@ impl<T> Network<T> {
     /// Sees to it that a connection to some broker is being made.
     fn reach_somebody(&mut self, now: Time) {
         let of_use = |id: &PeerId| !id.is_apart();
-        let under_way = |p: &Peer<T>| matches!(p.link, Link::Connecting(..) | Link::Up(..));
+        let under_way = |p: &Peer| matches!(p.link, Link::Connecting(..) | Link::Up(..));
         if self.peers.iter().any(|(id, p)| of_use(id) && under_way(p)) {
             return;
         }
@@ -254,7 +254,7 @@ impl<T> Network<T> {
     }
 
     /// Takes a request; its answer comes out of [`Network::poll_answer`].
-    pub fn submit(&mut self, now: Time, outgoing: Outgoing<T>) {
+    pub fn submit(&mut self, now: Time, outgoing: Outgoing<usize>) {
         let target = match outgoing.target {
             Target::Controller if self.cluster.brokers.contains_key(&self.cluster.controller) => {
                 Target::Node(self.cluster.controller)
@@ -288,7 +288,7 @@ impl<T> Network<T> {
         }
     }
 
-    fn submit_to(&mut self, now: Time, id: PeerId, outgoing: Outgoing<T>) {
+    fn submit_to(&mut self, now: Time, id: PeerId, outgoing: Outgoing<usize>) {
         let Some(peer) = self.peers.get_mut(&id) else {
             if self.cluster.brokers.is_empty() {
                 // Whoever named it was faster than the metadata.
@@ -315,7 +315,7 @@ impl<T> Network<T> {
         }
     }
 
-    fn send(&mut self, now: Time, id: PeerId, call: Box<dyn Call>, max_version: i16, deadline: Time, token: Token<T>) {
+    fn send(&mut self, now: Time, id: PeerId, call: Box<dyn Call>, max_version: i16, deadline: Time, token: Token) {
         let Some(Peer { link: Link::Up(connection, c), .. }) = self.peers.get_mut(&id) else {
             return;
         };
@@ -398,7 +398,7 @@ impl<T> Network<T> {
         std::iter::from_fn(|| c.poll_send()).collect()
     }
 
-    fn up(&mut self, connection: ConnectionId) -> Option<&mut Connection<Token<T>>> {
+    fn up(&mut self, connection: ConnectionId) -> Option<&mut Connection<Token>> {
         match &mut self.peers.get_mut(self.connections.get(&connection)?)?.link {
             Link::Up(_, c) => Some(c),
             _ => None,
@@ -436,7 +436,7 @@ impl<T> Network<T> {
 
     /// An address that spoke Kafka's protocol before is taken for a broker still: what came was damaged on the way.
     fn retriable_if_known(&self, id: PeerId, error: Error) -> Error {
-        let is_known = |p: &Peer<T>| self.said_versions.contains(&(p.host.clone(), p.port));
+        let is_known = |p: &Peer| self.said_versions.contains(&(p.host.clone(), p.port));
         match self.peers.get(&id).is_some_and(is_known) && error.kind() == ErrorKind::Decode {
             true => Error::new(ErrorKind::Network, error.message()),
             false => error,
@@ -551,7 +551,7 @@ impl<T> Network<T> {
         }
     }
 
-    fn answer(&mut self, now: Time, id: PeerId, token: Token<T>, result: Result<Reply, Error>) {
+    fn answer(&mut self, now: Time, id: PeerId, token: Token, result: Result<Reply, Error>) {
         match token {
             Token::Role(token) => {
                 let address = || self.peers.get(&id).map_or_else(String::new, Peer::address);
@@ -568,7 +568,7 @@ impl<T> Network<T> {
     }
 
     /// The next answer.
-    pub fn poll_answer(&mut self) -> Option<Answer<T>> {
+    pub fn poll_answer(&mut self) -> Option<Answer<usize>> {
         self.answers.pop_front()
     }
 
@@ -661,7 +661,7 @@ impl<T> Network<T> {
         }
     }
 
-    fn give_up(&mut self, late: VecDeque<Outgoing<T>>, node: i32) {
+    fn give_up(&mut self, late: VecDeque<Outgoing<usize>>, node: i32) {
         let why = self.peers.values().find_map(|p| p.error.clone()).or_else(|| self.no_token.clone());
         for outgoing in late {
             let error = why.clone().unwrap_or_else(|| {

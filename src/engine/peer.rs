@@ -33,30 +33,30 @@ impl PeerId {
 }
 
 /// What an answer is for.
-pub enum Token<T> {
+pub enum Token {
     Metadata { all: bool },
-    Role(T),
+    Role(usize),
 }
 
 /// How far a connection has come.
-pub enum Link<T> {
+pub enum Link {
     Idle,
     Waiting(Time),
     Connecting(ConnectionId, Time),
-    Up(ConnectionId, Box<Connection<Token<T>>>),
+    Up(ConnectionId, Box<Connection<Token>>),
 }
 
 /// A peer, its connection and what waits for it.
-pub struct Peer<T> {
+pub struct Peer {
     pub host: String,
     pub port: u16,
-    pub link: Link<T>,
+    pub link: Link,
     pub backoff: Backoff,
-    pub queue: VecDeque<Outgoing<T>>,
+    pub queue: VecDeque<Outgoing<usize>>,
     pub error: Option<Error>,
 }
 
-impl<T> Peer<T> {
+impl Peer {
     pub fn address(&self) -> String {
         format!("{}:{}", self.host, self.port)
     }

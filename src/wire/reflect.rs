@@ -172,7 +172,7 @@ impl<T: Default> Grow for &mut Vec<T> {
     #[inline(never)]
     fn grow(&mut self) {
         // Not `push`, which makes the element before the room, and would have to drop it if there is none.
-        self.resize_with(self.len() + 1, T::default);
+        self.extend(std::iter::once_with(T::default));
     }
 }
 

@@ -18,7 +18,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Who is where, under a clock.
 struct World {
     now: Time,
-    network: Network<u32>,
+    network: Network,
     /// What those who can be reached say of the cluster, by port: the ports of its brokers, which are their ids, too.
     says: BTreeMap<u16, Vec<u16>>,
     /// Who asks for beginning anew instead, and how often yet.

@@ -28,7 +28,7 @@ enum Trouble {
 /// One broker and one client, under a clock.
 struct World {
     now: Time,
-    network: Network<u32>,
+    network: Network,
     release: Release,
     trouble: Vec<Trouble>,
     connections: BTreeMap<ConnectionId, (Frames, Option<Trouble>)>,

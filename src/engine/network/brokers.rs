@@ -8,7 +8,7 @@ use crate::engine::{Cluster, Error, ErrorKind, Reply, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-impl<T> Network<T> {
+impl Network {
     /// Takes in what a peer says of the cluster, asked about all topics or those that are wanted.
     pub(super) fn take_metadata(&mut self, now: Time, id: PeerId, all: bool, result: Result<Reply, Error>) {
         self.asking = false;
@@ -77,7 +77,7 @@ impl<T> Network<T> {
     pub(super) fn meet_brokers(&mut self, now: Time) {
         let cluster = self.cluster.clone();
         for b in cluster.brokers.values() {
-            let here = |p: &Peer<T>| (&p.host, p.port) == (&b.host, b.port);
+            let here = |p: &Peer| (&p.host, p.port) == (&b.host, b.port);
             for id in [PeerId::Broker(b.id), PeerId::Fetch(b.id), PeerId::Group(b.id)] {
                 if self.peers.get(&id).is_some_and(|p| !here(p)) {
                     self.drop_peer(now, id, &Error::new(ErrorKind::Network, "broker moved to another address"));
@@ -115,7 +115,7 @@ impl<T> Network<T> {
         self.features = -1;
         // Whoever is left must not be asked before all are dropped.
         self.asking = true;
-        let is_idle = |p: &Peer<T>| matches!(p.link, Link::Idle);
+        let is_idle = |p: &Peer| matches!(p.link, Link::Idle);
         self.peers.retain(|id, p| id.node() < 0 || !is_idle(p));
         let busy = self.peers.iter().filter(|(_, p)| !is_idle(p)).map(|(id, _)| *id);
         for id in busy.collect::<Vec<_>>() {

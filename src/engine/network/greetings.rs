@@ -5,7 +5,7 @@ use crate::engine::Time;
 use crate::engine::greeting::Greeting;
 use crate::engine::peer::{Link, Peer, PeerId};
 
-impl<T> Network<T> {
+impl Network {
     /// If a connection ended in a way that tells how to begin with the broker, begins anew: nobody needs to hear of it.
     pub(super) fn begins_anew(&mut self, now: Time, id: PeerId, closed: bool) -> bool {
         let Some(Peer { link: Link::Up(connection, c), host, port, .. }) = self.peers.get_mut(&id) else {

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// the account.
 pub(super) const REFUSED_WAIT: Duration = Duration::from_secs(5);
 
-impl<T> Network<T> {
+impl Network {
     /// If nobody is left who might let the client in, whatever waits for somebody is over.
     pub(super) fn fail_if_refused(&mut self) {
         if !self.peers.values().any(|p| p.error.as_ref().is_some_and(is_refusal)) {
@@ -55,7 +55,7 @@ impl<T> Network<T> {
                         c.set_credentials(&credentials);
                     }
                 }
-                let wanted = |p: &Peer<T>| matches!(p.link, Link::Idle) && !p.queue.is_empty();
+                let wanted = |p: &Peer| matches!(p.link, Link::Idle) && !p.queue.is_empty();
                 let wanted: Vec<PeerId> = self.peers.iter().filter(|(_, p)| wanted(p)).map(|(id, _)| *id).collect();
                 for id in wanted {
                     self.connect(now, id);
@@ -101,7 +101,7 @@ impl<T> Network<T> {
     /// If every peer failed, says so once for this round of attempts.
     pub(super) fn note_unreachable(&mut self) {
         let needed = |(id, p): (&PeerId, _)| (!id.is_apart()).then_some(p);
-        if self.peers.iter().filter_map(needed).any(|p: &Peer<T>| p.error.is_none()) {
+        if self.peers.iter().filter_map(needed).any(|p: &Peer| p.error.is_none()) {
             return;
         }
         let mut errors: Vec<&Error> = self.peers.iter().filter_map(needed).filter_map(|p| p.error.as_ref()).collect();

@@ -23,7 +23,7 @@ use klamm::broker::{self, Cluster, Connection, Fault, Node, Options, Output};
 use klamm::compress::Compression;
 use klamm::engine::consumer::{ConsumerConfig, Reset};
 use klamm::engine::producer::{NewRecord, Partitioner, ProducerConfig};
-use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time, earliest};
+use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time, UnderWay, earliest};
 use klamm::frame::Frames;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -72,7 +72,8 @@ struct Link {
 }
 
 struct Client<R: Role> {
-    network: Network<R::Token>,
+    network: Network,
+    under_way: UnderWay<R::Token>,
     role: R,
     links: BTreeMap<ConnectionId, Link>,
     /// The brokers it has heard.
@@ -209,7 +210,13 @@ impl World {
             max_frame: 1 << 24,
             ..network_config("sim", 9001)
         };
-        Client { network: Network::new(network), role, links: BTreeMap::new(), heard: BTreeSet::new() }
+        Client {
+            network: Network::new(network),
+            under_way: UnderWay::default(),
+            role,
+            links: BTreeMap::new(),
+            heard: BTreeSet::new(),
+        }
     }
 
     /// Delivers what is due for a client, lets it work, and says when it has something to do next.
@@ -232,7 +239,7 @@ impl World {
             client.network.wish(now, wish);
         }
         while let Some(packet) = client.role.poll_send(now) {
-            client.network.submit(now, R::pack(packet));
+            client.network.submit(now, client.under_way.begin(R::pack(packet)));
         }
         let mut more = false;
         while let Some(action) = client.network.poll_action() {
@@ -241,6 +248,7 @@ impl World {
         }
         while let Some(answer) = client.network.poll_answer() {
             more = true;
+            let answer = client.under_way.end(answer).expect("one answer for each request");
             client.role.handle_answer(now, R::prepare(answer));
         }
         if let Some(cluster) = client.network.poll_cluster() {
