@@ -12,11 +12,11 @@
 
 use super::assignor::{Assignment, Place, Topics};
 use super::contact::{Contact, LEAVE_WITHIN};
+use super::held::{Held, Join};
 use super::{Assignments, Changes, GroupConfig, Joined, Protocol, Step, Strategy, Subscription, Token, Work};
 use crate::api::data::consumer_protocol as embedded;
-use crate::api::{ErrorCode, Info, Request, heartbeat, join_group, leave_group, sync_group};
+use crate::api::{ErrorCode, heartbeat, join_group, leave_group, sync_group};
 use crate::engine::{Answer, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest};
-use crate::wire::{Wire, Writer};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,51 +26,8 @@ use std::time::Duration;
 const JOIN_SLACK: Duration = Duration::from_secs(5);
 /// The first heartbeat of a generation comes after this part of the interval, each further one after twice as long.
 const FIRST_HEARTBEAT: u32 = 10;
-/// The first version of JoinGroup with static members.
-const STATIC_MEMBERS: i16 = 5;
-/// The default of session.timeout.ms, and the longest session that brokers allow by default whose newest JoinGroup is v0
-/// (Kafka 0.9), milliseconds. Whoever chose another one gets that or is refused.
-const DEFAULT_SESSION_MS: i32 = 45_000;
-const MAX_SESSION_MS: i32 = 30_000;
 /// The protocol type of consumers.
 const PROTOCOL_TYPE: &str = "consumer";
-
-/// A request that the coordinator answers when every member has sent its own.
-struct Held<R>(R, Duration);
-
-impl<R: Request> Call for Held<R> {
-    fn api(&self) -> &'static Info {
-        R::API
-    }
-    fn put(&self, w: &mut Writer) {
-        Wire::put(&self.0, w);
-    }
-    fn held(&self) -> Duration {
-        self.1
-    }
-}
-
-/// JoinGroup.
-struct Join(join_group::Request, Duration);
-
-impl Call for Join {
-    fn api(&self) -> &'static Info {
-        &join_group::API
-    }
-    fn put(&self, w: &mut Writer) {
-        let mut request = self.0.clone();
-        if w.version == 0 && request.session_timeout_ms == DEFAULT_SESSION_MS {
-            request.session_timeout_ms = MAX_SESSION_MS;
-        }
-        Wire::put(&request, w);
-    }
-    fn min_version(&self) -> i16 {
-        if self.0.group_instance_id.is_some() { STATIC_MEMBERS } else { 0 }
-    }
-    fn held(&self) -> Duration {
-        self.1
-    }
-}
 
 /// A leader's work while it waits for metadata of topics that only others read.
 struct Assigning {

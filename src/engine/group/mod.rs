@@ -9,6 +9,7 @@
 pub mod assignor;
 mod classic;
 mod contact;
+mod held;
 mod next_gen;
 mod share;
 pub mod zookeeper;

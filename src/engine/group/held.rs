@@ -1,0 +1,51 @@
+//! The requests of the classic protocol that a coordinator answers when all members have sent theirs: how long that may take
+//! goes with each.
+
+use crate::api::{Info, Request, join_group};
+use crate::engine::Call;
+use crate::wire::{Wire, Writer};
+use std::time::Duration;
+
+/// The first version of JoinGroup with static members.
+const STATIC_MEMBERS: i16 = 5;
+/// The default of session.timeout.ms, and the longest session that brokers allow by default whose newest JoinGroup is v0
+/// (Kafka 0.9), milliseconds. Whoever chose another one gets that or is refused.
+const DEFAULT_SESSION_MS: i32 = 45_000;
+const MAX_SESSION_MS: i32 = 30_000;
+
+/// A request that the coordinator answers when every member has sent its own.
+pub(super) struct Held<R>(pub R, pub Duration);
+
+impl<R: Request> Call for Held<R> {
+    fn api(&self) -> &'static Info {
+        R::API
+    }
+    fn put(&self, w: &mut Writer) {
+        Wire::put(&self.0, w);
+    }
+    fn held(&self) -> Duration {
+        self.1
+    }
+}
+
+/// JoinGroup.
+pub(super) struct Join(pub join_group::Request, pub Duration);
+
+impl Call for Join {
+    fn api(&self) -> &'static Info {
+        &join_group::API
+    }
+    fn put(&self, w: &mut Writer) {
+        let mut request = self.0.clone();
+        if w.version == 0 && request.session_timeout_ms == DEFAULT_SESSION_MS {
+            request.session_timeout_ms = MAX_SESSION_MS;
+        }
+        Wire::put(&request, w);
+    }
+    fn min_version(&self) -> i16 {
+        if self.0.group_instance_id.is_some() { STATIC_MEMBERS } else { 0 }
+    }
+    fn held(&self) -> Duration {
+        self.1
+    }
+}
