@@ -449,6 +449,7 @@ impl Config {
                 group,
                 rack: self.text("client.rack"),
                 request_timeout: self.ms("request.timeout.ms"),
+                api_timeout: self.ms("default.api.timeout.ms"),
                 retry_backoff: self.retry_backoff(),
                 seed: seed(),
             },
@@ -509,6 +510,7 @@ impl Config {
             heartbeat_interval,
             max_poll_interval: self.ms("max.poll.interval.ms"),
             request_timeout: self.ms("request.timeout.ms"),
+            api_timeout: self.ms("default.api.timeout.ms"),
             retry_backoff: self.retry_backoff(),
             seed: seed(),
         })

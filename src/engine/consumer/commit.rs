@@ -89,10 +89,10 @@ impl<T: Send> Consumer<T> {
         };
         commit.epoch = member.generation;
         self.committing = true;
-        if self.is_member && member.generation < 0 {
+        if let Some(group) = self.group.as_ref().filter(|_| self.is_member && member.generation < 0) {
             // Who is no member any more may not commit as if it never was one: others may have committed since.
-            let what = format!("commit for group {:?}, of which the consumer is no member", member.group);
-            return self.take_commit(now, commit, &Err(Error::refused(ErrorCode::UNKNOWN_MEMBER_ID, what)));
+            let error = group.refuse_commit();
+            return self.take_commit(now, commit, &Err(error));
         }
         let op = Commit::new(member, commit.offsets.values().cloned().collect())
             .with_retention(self.config.offsets_retention)

@@ -290,6 +290,7 @@ impl<T: Send> Consumer<T> {
         self.error.is_some()
             || self.commit_error.is_some()
             || self.ended.is_some()
+            || self.group.as_ref().is_some_and(Group::has_trouble)
             || self.has_change()
             || self.partitions.values().any(Partition::is_ready)
     }
@@ -305,6 +306,7 @@ impl<T: Send> Consumer<T> {
         let out = self.take_records(max_records, max_bytes);
         if out.is_empty() && !self.has_change() {
             let error = self.error.take().or_else(|| self.partitions.values_mut().find_map(Partition::take_error));
+            let error = error.or_else(|| self.group.as_mut().and_then(Group::take_trouble));
             let error = error.or_else(|| self.ended.clone());
             return error.map_or(Ok(out), Err);
         }
@@ -401,6 +403,9 @@ impl<T: Send> Role for Consumer<T> {
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {
         self.ops.handle_unreachable(now, error);
+        if let Some(group) = &mut self.group {
+            group.handle_unreachable(now, error);
+        }
         if error.kind() == ErrorKind::Authentication {
             self.take_done(now);
             if self.partitions.is_empty() {

@@ -52,6 +52,10 @@ pub(super) struct Classic {
     contact: Contact,
     member: String,
     generation: i32,
+    /// Whether it had a generation once.
+    was_member: bool,
+    /// When the last request was sent that waits for other members.
+    asked_at: Time,
     /// The assignor the group chose.
     assignor: Option<Strategy>,
     /// What the last assignment gave, and in which generation; sticky assignors go by it.
@@ -79,6 +83,8 @@ impl Classic {
             subscription: BTreeSet::new(),
             member: String::new(),
             generation: -1,
+            was_member: false,
+            asked_at: Time(0),
             assignor: None,
             last: (Vec::new(), -1),
             rejoin: None,
@@ -129,6 +135,7 @@ impl Classic {
         self.rejoin = None;
         self.work = None;
         self.next_round();
+        self.contact.forget_trouble();
         let tells = self.config.instance.is_none() && !self.member.is_empty() && !self.has_left();
         reason.clone_into(&mut self.reason);
         self.state = if tells { State::Leaving { asked: false, deadline: now + LEAVE_WITHIN } } else { State::Out };
@@ -147,6 +154,18 @@ impl Classic {
 
     pub fn coordinator(&self) -> Option<i32> {
         self.contact.node()
+    }
+
+    pub fn contact(&self) -> &Contact {
+        &self.contact
+    }
+
+    pub fn contact_mut(&mut self) -> &mut Contact {
+        &mut self.contact
+    }
+
+    pub fn was_member(&self) -> bool {
+        self.was_member
     }
 
     pub fn changes(&self) -> &Changes {
@@ -179,6 +198,7 @@ impl Classic {
     fn fail(&mut self, error: Error) {
         self.changes.lose_all();
         self.next_round();
+        self.contact.forget_trouble();
         self.forget_generation();
         self.member.clear();
         self.state = State::Out;
@@ -220,6 +240,7 @@ impl Classic {
     }
 
     fn send(&mut self, now: Time, target: Target, call: impl Call + 'static, step: Step) {
+        self.asked_at = now;
         let patience = self.config.request_timeout + call.held();
         self.contact.send(now + patience, target, call, step);
     }
@@ -428,22 +449,32 @@ impl Classic {
             }
             return;
         }
-        let reply = match answer.result {
-            Ok(reply) => reply,
-            Err(error) => return self.handle_failure(now, step, error),
-        };
-        let result = match step {
+        if matches!(step, Step::Join | Step::Sync) {
+            self.contact.waited(now.since(self.asked_at));
+        }
+        let result = answer.result.and_then(|reply| match step {
             Step::Find => self.contact.found(now, reply),
             Step::Join => self.take_joined(now, reply),
             Step::Sync => self.take_share(now, reply),
             _ => self.take_beat(now, reply),
-        };
-        match result {
-            Ok(()) => {}
-            Err(error) if error.is_retriable() && error.code().is_none_or(|c| !is_of_group(c)) => {
-                self.handle_failure(now, step, error);
-            }
-            Err(error) => self.refused(now, step, error),
+        });
+        let Err(error) = result else { return };
+        // That others came while the members shared is as it should be.
+        let is_usual = step == Step::Sync && error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS);
+        if step != Step::Heartbeat && !is_usual {
+            self.handle_unreachable(now, &error);
+        }
+        if error.is_retriable() && error.code().is_none_or(|c| !is_of_group(c)) {
+            self.handle_failure(now, step, error);
+        } else {
+            self.refused(now, step, error);
+        }
+    }
+
+    /// Notes why the member does not get in, if it wants to.
+    pub fn handle_unreachable(&mut self, now: Time, error: &Error) {
+        if matches!(self.state, State::Joining { .. } | State::Syncing { .. }) {
+            self.contact.failed_to_join(now, error);
         }
     }
 
@@ -494,9 +525,9 @@ impl Classic {
             return Ok(());
         }
         self.check(response.error_code, "join")?;
-        self.contact.succeeded();
         self.member = response.member_id;
         self.generation = response.generation_id;
+        self.was_member = true;
         self.beats_every = self.config.heartbeat_interval;
         self.heartbeat_at = now + self.beats_every;
         let name = response.protocol_name.unwrap_or_default();
@@ -584,6 +615,7 @@ impl Classic {
         });
         let target: BTreeSet<Place> = places.collect();
         self.contact.succeeded();
+        self.contact.forget_trouble();
         self.contact.wish.topics.extend(target.iter().map(|(topic, _)| topic.clone()));
         self.last = (target.iter().cloned().collect(), self.generation);
         if self.changes.follow(&target) {

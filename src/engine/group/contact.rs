@@ -14,6 +14,15 @@ pub(super) const LEAVE_WITHIN: Duration = Duration::from_secs(12);
 /// How long it waits for one answer.
 const LEAVE_ATTEMPT: Duration = Duration::from_secs(3);
 
+/// Why a member is not in its group yet, while it goes on trying.
+struct Trouble {
+    /// When it failed first, put off by what was spent waiting for other members.
+    since: Time,
+    last: Error,
+    /// What whoever polls has not heard yet.
+    due: Option<Error>,
+}
+
 /// What every protocol needs to speak to a coordinator.
 pub(super) struct Contact {
     group: String,
@@ -23,6 +32,9 @@ pub(super) struct Contact {
     finding: bool,
     round: u64,
     backoff: Backoff,
+    /// How long joining may fail before whoever polls hears of it.
+    patience: Duration,
+    trouble: Option<Trouble>,
     /// How many answers in a row were malformed, by the key of their API.
     malformed: BTreeMap<i16, u32>,
     /// Nothing is asked before.
@@ -33,10 +45,17 @@ pub(super) struct Contact {
 }
 
 impl Contact {
-    pub fn new(group: String, request_timeout: Duration, retry_backoff: (Duration, Duration), seed: u64) -> Self {
+    pub fn new(
+        group: String,
+        (request_timeout, patience): (Duration, Duration),
+        retry_backoff: (Duration, Duration),
+        seed: u64,
+    ) -> Self {
         Self {
             group,
             request_timeout,
+            patience,
+            trouble: None,
             first_wait: retry_backoff.0,
             backoff: Backoff::new(retry_backoff.0, retry_backoff.1, seed),
             node: None,
@@ -162,6 +181,50 @@ impl Contact {
         self.backoff.reset();
     }
 
+    /// Notes why the member could not join just now. Java's consumer tells of that in its log alone; here whoever polls hears of
+    /// it after as long as other calls try, and again after as long, as it is with what keeps a partition from being read.
+    pub fn failed_to_join(&mut self, now: Time, error: &Error) {
+        let trouble = self.trouble.get_or_insert_with(|| Trouble { since: now, last: error.clone(), due: None });
+        trouble.last = error.clone();
+        if now.since(trouble.since) < self.patience {
+            return;
+        }
+        trouble.since = now;
+        let seconds = self.patience.as_secs_f64();
+        let what = format!("joining group {:?} did not succeed in {seconds} s: {}", self.group, error.message());
+        // Never having reached anybody is what the user has to know, not that time ran out meanwhile.
+        let kind = if error.kind() == ErrorKind::Broker { ErrorKind::Timeout } else { error.kind() };
+        let hint = error.hint().unwrap_or("the consumer goes on trying; check the group's coordinator");
+        trouble.due = Some(Error::new(kind, what).with_hint(hint).caused_by(error));
+    }
+
+    /// Notes that an answer was waited for as long as other members took: that is no trouble, however long it is.
+    pub fn waited(&mut self, time: Duration) {
+        if let Some(trouble) = &mut self.trouble {
+            trouble.since = trouble.since + time;
+        }
+    }
+
+    /// Notes that the member is in, or does not want to be.
+    pub fn forget_trouble(&mut self) {
+        self.trouble = None;
+    }
+
+    /// Why the member could not join when it tried last.
+    pub fn trouble(&self) -> Option<&Error> {
+        self.trouble.as_ref().map(|t| &t.last)
+    }
+
+    /// Whether [`Contact::take_trouble`] gives something.
+    pub fn has_trouble(&self) -> bool {
+        self.trouble.as_ref().is_some_and(|t| t.due.is_some())
+    }
+
+    /// What whoever polls should hear of that, once.
+    pub fn take_trouble(&mut self) -> Option<Error> {
+        self.trouble.as_mut().and_then(|t| t.due.take())
+    }
+
     pub fn send(&mut self, deadline: Time, target: Target, call: impl Call + 'static, step: Step) {
         let token = Token { round: self.round, step };
         self.outbox.push_back(Outgoing { target, call: Box::new(call), token, deadline, max_version: i16::MAX });
@@ -181,11 +244,34 @@ mod tests {
     use super::*;
     use crate::api::heartbeat;
 
+    fn contact() -> Contact {
+        let backoff = (Duration::from_millis(100), Duration::from_secs(1));
+        Contact::new("g".to_owned(), (Duration::ZERO, Duration::from_secs(60)), backoff, 1)
+    }
+
+    #[test]
+    fn whoever_polls_hears_of_joining_that_fails_for_long_and_not_of_waiting_for_others() {
+        let mut contact = contact();
+        let error = Error::refused(crate::api::ErrorCode::COORDINATOR_NOT_AVAILABLE, "find");
+        let mut heard_at = |second, waited| {
+            let now = Time(0) + Duration::from_secs(second);
+            contact.waited(Duration::from_secs(waited));
+            contact.failed_to_join(now, &error);
+            contact.take_trouble().map(|e| (e.kind(), e.cause().and_then(Error::code)))
+        };
+        let heard = Some((ErrorKind::Timeout, error.code()));
+        let told =
+            [(1, 0), (60, 0), (61, 0), (120, 0), (121, 0), (421, 300), (480, 0), (481, 0)].map(|(s, w)| heard_at(s, w));
+        assert_eq!(told, [None, None, heard.clone(), None, heard.clone(), None, None, heard]);
+        contact.forget_trouble();
+        assert!(contact.trouble().is_none() && !contact.has_trouble());
+    }
+
     #[test]
     fn three_malformed_answers_in_a_row_are_an_error_whatever_else_was_whole() {
         let reply = |size| Reply { version: 0, body: vec![0; size].into() };
         let (broken, whole) = (|| reply(1), || reply(2));
-        let mut contact = Contact::new("g".to_owned(), Duration::ZERO, (Duration::ZERO, Duration::ZERO), 1);
+        let mut contact = contact();
         let kind = |contact: &mut Contact, reply| contact.read::<heartbeat::Response>(reply).err().map(|e| e.kind());
         for _ in 0..MAX_MALFORMED {
             assert_eq!(kind(&mut contact, broken()), Some(ErrorKind::Network));

@@ -15,6 +15,7 @@ mod share;
 pub mod zookeeper;
 
 use super::{Answer, Cluster, Error, ErrorKind, Outgoing, Time, Wish};
+use crate::api::ErrorCode;
 use crate::api::data::consumer_protocol;
 pub use assignor::Place;
 use assignor::{Assignment, Assignor, Member, Topics};
@@ -155,6 +156,8 @@ pub struct GroupConfig {
     pub max_poll_interval: Duration,
     /// How long a broker may take to answer.
     pub request_timeout: Duration,
+    /// How long joining may fail before the reader hears of it.
+    pub api_timeout: Duration,
     /// The first and the longest wait before trying again.
     pub retry_backoff: (Duration, Duration),
     /// Makes members different.
@@ -163,7 +166,8 @@ pub struct GroupConfig {
 
 impl GroupConfig {
     fn contact(&self) -> Contact {
-        Contact::new(self.group.clone(), self.request_timeout, self.retry_backoff, self.seed)
+        let timeouts = (self.request_timeout, self.api_timeout);
+        Contact::new(self.group.clone(), timeouts, self.retry_backoff, self.seed)
     }
 }
 
@@ -444,6 +448,50 @@ impl Group {
     /// Why the consumer cannot be a member, once.
     pub fn take_error(&mut self) -> Option<Error> {
         each!(self, m => m.take_error())
+    }
+
+    fn contact(&self) -> &Contact {
+        match &self.machine {
+            Machine::Classic(m) => m.contact(),
+            Machine::NextGen(m) => m.contact(),
+        }
+    }
+
+    /// Whether [`Group::take_trouble`] gives something.
+    pub fn has_trouble(&self) -> bool {
+        self.contact().has_trouble()
+    }
+
+    /// What the reader should hear of joining that fails and is tried again, once.
+    pub fn take_trouble(&mut self) -> Option<Error> {
+        each!(self, m => m.contact_mut().take_trouble())
+    }
+
+    /// Why the consumer, which is no member now, may not commit.
+    pub fn refuse_commit(&self) -> Error {
+        let group = &self.config.group;
+        let was_member = match &self.machine {
+            Machine::Classic(m) => m.was_member(),
+            Machine::NextGen(m) => m.was_member(),
+        };
+        let code = ErrorCode::UNKNOWN_MEMBER_ID;
+        let Some(why) = self.contact().trouble() else {
+            return match was_member {
+                true => Error::refused(code, format!("commit for group {group:?}, of which the consumer is no member")),
+                false => {
+                    Error::refused(code, format!("commit for group {group:?}, which the consumer has not joined yet"))
+                        .with_hint("poll first: a member commits once it was given partitions")
+                }
+            };
+        };
+        let what = format!("commit for group {group:?}, which the consumer could not join ({})", why.message());
+        let hint = why.hint().unwrap_or("the consumer goes on trying; check the group's coordinator");
+        Error::refused(code, what).with_hint(hint).caused_by(why)
+    }
+
+    /// Takes in that no broker can be reached.
+    pub fn handle_unreachable(&mut self, now: Time, error: &Error) {
+        each!(self, m => m.handle_unreachable(now, error));
     }
 
     /// An assignment to make, for [`Group::assigned`].

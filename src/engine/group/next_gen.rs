@@ -74,6 +74,8 @@ pub(super) struct NextGen {
     beating: bool,
     /// Whether the coordinator may know of the member, who need not have heard yet that it joined.
     may_be_known: bool,
+    /// Whether the coordinator took it in once.
+    was_member: bool,
     /// Since when another member has this one's instance id.
     unreleased_since: Option<Time>,
     error: Option<Error>,
@@ -97,6 +99,7 @@ impl NextGen {
             heartbeat_at: Time(0),
             beating: false,
             may_be_known: false,
+            was_member: false,
             unreleased_since: None,
             error: None,
         }
@@ -138,6 +141,7 @@ impl NextGen {
     pub fn leave(&mut self, now: Time, _reason: &str) {
         let tells = self.state != State::Out && self.may_be_known;
         self.next_round();
+        self.contact.forget_trouble();
         self.target = None;
         self.state = if tells { State::Leaving { deadline: now + LEAVE_WITHIN } } else { State::Out };
     }
@@ -152,6 +156,18 @@ impl NextGen {
 
     pub fn coordinator(&self) -> Option<i32> {
         self.contact.node()
+    }
+
+    pub fn contact(&self) -> &Contact {
+        &self.contact
+    }
+
+    pub fn contact_mut(&mut self) -> &mut Contact {
+        &mut self.contact
+    }
+
+    pub fn was_member(&self) -> bool {
+        self.was_member
     }
 
     pub fn changes(&self) -> &Changes {
@@ -176,6 +192,7 @@ impl NextGen {
     fn fail(&mut self, error: Error) {
         self.changes.lose_all();
         self.next_round();
+        self.contact.forget_trouble();
         self.target = None;
         self.state = State::Out;
         self.error = Some(error);
@@ -341,7 +358,15 @@ impl NextGen {
             _ => self.take_beat(now, reply),
         });
         if let Err(error) = result {
+            self.handle_unreachable(now, &error);
             self.refused(now, error);
+        }
+    }
+
+    /// Notes why the member does not get in, if it wants to.
+    pub fn handle_unreachable(&mut self, now: Time, error: &Error) {
+        if self.state == State::Joining {
+            self.contact.failed_to_join(now, error);
         }
     }
 
@@ -389,6 +414,8 @@ impl NextGen {
             });
         }
         self.contact.succeeded();
+        self.contact.forget_trouble();
+        self.was_member = true;
         self.unreleased_since = None;
         self.said = std::mem::take(&mut self.saying);
         self.interval = Duration::from_millis(u64::try_from(response.heartbeat_interval_ms).unwrap_or(0).max(1));

@@ -24,6 +24,8 @@ pub struct ShareMemberConfig {
     pub rack: String,
     /// How long a broker may take to answer.
     pub request_timeout: Duration,
+    /// How long joining may fail before the reader hears of it.
+    pub api_timeout: Duration,
     /// The first and the longest wait before trying again.
     pub retry_backoff: (Duration, Duration),
     /// Makes members different.
@@ -80,7 +82,7 @@ impl ShareMember {
     pub fn new(config: ShareMemberConfig) -> Self {
         let (group, seed) = (config.group.clone(), config.seed);
         Self {
-            contact: Contact::new(group, config.request_timeout, config.retry_backoff, seed),
+            contact: Contact::new(group, (config.request_timeout, config.api_timeout), config.retry_backoff, seed),
             member: member_id(seed),
             config,
             state: State::Out,
@@ -127,6 +129,7 @@ impl ShareMember {
     pub fn leave(&mut self, now: Time) {
         let tells = self.state != State::Out && self.may_be_known;
         self.next_round();
+        self.contact.forget_trouble();
         self.topics.clear();
         self.assigned.clear();
         self.state = if tells { State::Leaving { deadline: now + LEAVE_WITHIN } } else { State::Out };
@@ -140,6 +143,16 @@ impl ShareMember {
     /// Why the consumer cannot be a member, once.
     pub fn take_error(&mut self) -> Option<Error> {
         self.error.take()
+    }
+
+    /// Whether [`ShareMember::take_trouble`] gives something.
+    pub fn has_trouble(&self) -> bool {
+        self.contact.has_trouble()
+    }
+
+    /// What the reader should hear of joining that fails and is tried again, once.
+    pub fn take_trouble(&mut self) -> Option<Error> {
+        self.contact.take_trouble()
     }
 
     /// The partitions to read, as far as the names of their topics are known.
@@ -270,7 +283,15 @@ impl ShareMember {
             _ => self.take_beat(now, reply),
         });
         if let Err(error) = result {
+            self.handle_unreachable(now, &error);
             self.refused(now, error);
+        }
+    }
+
+    /// Notes why the member does not get in, if it wants to.
+    pub fn handle_unreachable(&mut self, now: Time, error: &Error) {
+        if self.state == State::Joining {
+            self.contact.failed_to_join(now, error);
         }
     }
 
@@ -284,6 +305,7 @@ impl ShareMember {
             }
             _ => {
                 self.next_round();
+                self.contact.forget_trouble();
                 self.assigned.clear();
                 self.state = State::Out;
                 self.error = Some(error);
@@ -300,6 +322,7 @@ impl ShareMember {
             return Err(Error::refused(code, format!("heartbeat in share group {:?}{why}", self.config.group)));
         }
         self.contact.succeeded();
+        self.contact.forget_trouble();
         self.told = self.telling.take();
         self.interval = Duration::from_millis(u64::try_from(response.heartbeat_interval_ms).unwrap_or(0).max(1));
         self.heartbeat_at = now + self.interval;

@@ -238,7 +238,7 @@ impl<T: Send> ShareConsumer<T> {
 
     /// Whether [`ShareConsumer::poll_records`] gives something.
     pub fn is_ready(&self) -> bool {
-        self.error.is_some() || self.ended.is_some() || !self.buffer.is_empty()
+        self.error.is_some() || self.ended.is_some() || self.member.has_trouble() || !self.buffer.is_empty()
     }
 
     /// Records in the reader's hands of which it said nothing.
@@ -270,7 +270,8 @@ impl<T: Send> ShareConsumer<T> {
         }
         self.wanted = out.is_empty();
         if out.is_empty() {
-            return self.error.take().or_else(|| self.ended.clone()).map_or(Ok(out), Err);
+            let error = self.error.take().or_else(|| self.member.take_trouble());
+            return error.or_else(|| self.ended.clone()).map_or(Ok(out), Err);
         }
         self.flush();
         Ok(out)
@@ -545,7 +546,9 @@ impl<T: Send> Role for ShareConsumer<T> {
         self.member.handle_cluster(cluster);
     }
 
-    fn handle_unreachable(&mut self, _: Time, _: &Error) {}
+    fn handle_unreachable(&mut self, now: Time, error: &Error) {
+        self.member.handle_unreachable(now, error);
+    }
 
     fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
         if let Some(Outgoing { target, call, token, deadline, max_version }) = self.member.poll_send(now) {
@@ -579,6 +582,7 @@ mod tests {
                 group: "g".to_owned(),
                 rack: String::new(),
                 request_timeout: Duration::from_secs(30),
+                api_timeout: Duration::from_secs(60),
                 retry_backoff: (Duration::from_millis(100), Duration::from_secs(1)),
                 seed: 1,
             },

@@ -70,6 +70,7 @@ impl Story {
             heartbeat_interval: Duration::from_millis(500),
             max_poll_interval: Duration::from_secs(10),
             request_timeout: Duration::from_secs(5),
+            api_timeout: Duration::from_secs(60),
             retry_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
             seed: self.seed + 1000 * self.born,
         });

@@ -40,6 +40,7 @@ fn group_config(seed: u64, member: usize, protocol: Protocol) -> GroupConfig {
         heartbeat_interval: HEARTBEAT,
         max_poll_interval: Duration::from_secs(10),
         request_timeout: Duration::from_secs(5),
+        api_timeout: Duration::from_secs(60),
         retry_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
         seed: seed * 100 + member as u64,
     }

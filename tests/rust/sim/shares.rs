@@ -28,6 +28,7 @@ fn config(seed: u64) -> ShareConfig {
             group: "g".to_owned(),
             rack: String::new(),
             request_timeout: Duration::from_secs(5),
+            api_timeout: Duration::from_secs(60),
             retry_backoff: (Duration::from_millis(50), Duration::from_secs(1)),
             seed,
         },
