@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -113,3 +114,32 @@ def test_waiting_for_a_member_that_is_slow_is_no_failure(dev):
             until(lambda: not second.poll(0.1) and len(dev.requests("JoinGroup")) == before + 2)
             assert not any(second.poll(0.1) for _ in range(20))
             until(lambda: [consumer.poll(0.1) for consumer in (slow, second)] and second.assignment())
+
+
+@pytest.mark.parametrize(
+    ("kind", "api", "code"),
+    [
+        ("classic", "JoinGroup", "UNKNOWN_MEMBER_ID"),
+        ("classic", "JoinGroup", "REBALANCE_IN_PROGRESS"),
+        ("classic", "SyncGroup", "REBALANCE_IN_PROGRESS"),
+        ("classic", "Fetch", "FETCH_SESSION_ID_NOT_FOUND"),
+        ("classic", "Fetch", "INVALID_FETCH_SESSION_EPOCH"),
+        ("consumer", "ConsumerGroupHeartbeat", "FENCED_MEMBER_EPOCH"),
+        ("share", "ShareGroupHeartbeat", "UNKNOWN_MEMBER_ID"),
+        ("share", "ShareFetch", "SHARE_SESSION_NOT_FOUND"),
+    ],
+)
+def test_a_broker_that_always_has_the_member_begin_anew_is_asked_after_a_pause(dev, kind, api, code):
+    dev.fault(api, "error", error=code, times=None)
+    config: dict[str, Any] = {"group_id": "g", "topics": ["t"], "retry_backoff_ms": 200}
+    with ExitStack() as stack:
+        if kind == "share":
+            consumer: Any = stack.enter_context(klamm.ShareConsumer(dev.bootstrap_servers, **config))
+        else:
+            consumer = stack.enter_context(klamm.Consumer(dev.bootstrap_servers, group_protocol=kind, **config))
+        until(lambda: not consumer.poll(0.1) and dev.requests(api))
+        before = len(dev.requests(api))
+        assert not consumer.poll(1.5)
+        # At once after the first, and then after 0.2, 0.4 and 0.8 s, about.
+        assert 1 <= len(dev.requests(api)) - before <= 8
+        dev.clear_faults()

@@ -8,7 +8,7 @@ use super::partition::{Doubt, Partition, Position};
 use super::{Consumer, Token};
 use crate::api::{ErrorCode, Info, fetch};
 use crate::engine::connection::MAX_MALFORMED;
-use crate::engine::{Call, Error, ErrorKind, Outgoing, Target, Time};
+use crate::engine::{Call, Error, ErrorKind, Outgoing, Target, Time, wait_after};
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -65,7 +65,9 @@ pub(super) struct Node {
     halvings: u32,
     /// How many of its answers in a row were malformed: each is as good as a lost one, while another may be whole.
     malformed: u32,
-    /// It asked to be left alone until then (KIP-219).
+    /// How often in a row it did not know its session.
+    forgotten: u32,
+    /// Nothing is asked before then. It asked to be left alone until then (KIP-219).
     pub quiet_until: Time,
     /// The session's id; 0 for none.
     session: i32,
@@ -258,7 +260,7 @@ impl<T: Send> Consumer<T> {
         match result {
             Ok(FetchedAll { session, throttle, partitions }) => {
                 known.quiet_until = now + throttle;
-                known.malformed = 0;
+                (known.malformed, known.forgotten) = (0, 0);
                 // Twice as much would still be here in half the time there is; an empty answer says nothing of that.
                 let is_quick = now.since(known.asked_at) < self.config.request_timeout / 4 + self.config.max_wait;
                 if is_quick && partitions.iter().any(|p| !p.chunks.is_empty()) {
@@ -292,6 +294,11 @@ impl<T: Send> Consumer<T> {
                             | ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR
                     )
                 );
+                known.forgotten = if session { known.forgotten.saturating_add(1) } else { 0 };
+                if known.forgotten > 1 {
+                    // Once is usual; a broker that says nothing else would be asked thousands of times a second.
+                    known.quiet_until = now + wait_after(known.forgotten - 1, self.config.retry_backoff, now.0);
+                }
                 for asked in asked {
                     let Some(p) = self.partitions.get_mut(&asked.slot) else {
                         continue;
@@ -386,6 +393,7 @@ mod tests {
     use super::super::frame::Frame;
     use super::super::{Assigned, ConsumerConfig, Reset};
     use super::*;
+    use crate::engine::Role;
     use crate::engine::cluster::{Broker, Cluster, Partition as Led, Topic};
 
     fn config() -> ConsumerConfig {
@@ -476,6 +484,24 @@ mod tests {
             assert_eq!(node, Some((0, 0, 0)));
             assert!(!consumer.is_ready() && !consumer.wish.refresh, "nobody has to hear of it");
             assert_eq!(asked(consumer.next_fetch(Time(50))), [0, 1, 2]);
+        }
+    }
+
+    #[test]
+    fn a_broker_that_knows_no_session_ever_is_asked_after_a_while() {
+        let mut consumer = reader();
+        let forgotten = |consumer: &mut Consumer<u32>, now| {
+            assert_eq!(asked(consumer.next_fetch(now)), [0, 1, 2]);
+            let error = Error::refused(ErrorCode::FETCH_SESSION_ID_NOT_FOUND, "fetch");
+            consumer.handle_fetch(now, 1, Err(error));
+            consumer.next_timeout(now).filter(|_| !consumer.can_fetch(now)).map(|at| at.since(now).as_millis())
+        };
+        let mut now = Time(0) + Duration::from_secs(1);
+        assert_eq!(forgotten(&mut consumer, now), None, "the first time at once");
+        for (least, most) in [(40, 60), (80, 120), (160, 240)] {
+            let wait = forgotten(&mut consumer, now).unwrap();
+            assert!((least..=most).contains(&wait), "{wait} ms");
+            now = now + Duration::from_millis(241);
         }
     }
 }

@@ -510,9 +510,15 @@ impl Classic {
                         self.rejoin.get_or_insert_with(|| "the group rebalances".to_owned());
                     }
                 }
-                _ => self.join_again(),
+                _ => {
+                    self.contact.ask_again(now);
+                    self.join_again();
+                }
             },
-            Some(code @ (ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION)) => self.lose_membership(code),
+            Some(code @ (ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION)) => {
+                self.contact.ask_again(now);
+                self.lose_membership(code);
+            }
             _ => self.fail(error),
         }
     }
@@ -520,6 +526,9 @@ impl Classic {
     fn take_joined(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
         let response: join_group::Response = self.contact.read(reply)?;
         if response.error_code == ErrorCode::MEMBER_ID_REQUIRED {
+            if !self.member.is_empty() {
+                self.contact.ask_again(now);
+            }
             self.member = response.member_id;
             self.join_again();
             return Ok(());

@@ -32,6 +32,8 @@ pub(super) struct Contact {
     finding: bool,
     round: u64,
     backoff: Backoff,
+    /// How often in a row an answer was that joining begins anew.
+    repeats: u32,
     /// How long joining may fail before whoever polls hears of it.
     patience: Duration,
     trouble: Option<Trouble>,
@@ -54,6 +56,7 @@ impl Contact {
         Self {
             group,
             request_timeout,
+            repeats: 0,
             patience,
             trouble: None,
             first_wait: retry_backoff.0,
@@ -169,6 +172,15 @@ impl Contact {
         self.retry_at = now + self.backoff.next_wait();
     }
 
+    /// Asks again after an answer that is usual once, as after a change of the group: at once then, later if it is the same
+    /// again. A broker that never says anything else would be asked thousands of times a second.
+    pub fn ask_again(&mut self, now: Time) {
+        self.repeats = self.repeats.saturating_add(1);
+        if self.repeats > 1 {
+            self.try_later(now);
+        }
+    }
+
     /// Looks for the coordinator anew, a little later.
     pub fn lose(&mut self, now: Time) {
         self.node = None;
@@ -179,6 +191,7 @@ impl Contact {
     /// Notes that the coordinator took what it was asked.
     pub fn succeeded(&mut self) {
         self.backoff.reset();
+        self.repeats = 0;
     }
 
     /// Notes why the member could not join just now. Java's consumer tells of that in its log alone; here whoever polls hears of

@@ -395,6 +395,8 @@ impl NextGen {
     fn lose_membership(&mut self, now: Time) {
         self.changes.lose_all();
         self.start_over(now);
+        self.contact.ask_again(now);
+        self.heartbeat_at = self.contact.retry_at;
     }
 
     fn try_later(&mut self, now: Time) {

@@ -297,7 +297,10 @@ impl ShareMember {
 
     fn refused(&mut self, now: Time, error: Error) {
         match error.code() {
-            Some(ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::FENCED_MEMBER_EPOCH) => self.start_over(now),
+            Some(ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::FENCED_MEMBER_EPOCH) => {
+                self.start_over(now);
+                self.contact.ask_again(now);
+            }
             Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.contact.try_later(now),
             _ if error.is_retriable() => {
                 self.contact.lose(now);

@@ -113,6 +113,8 @@ struct Node {
     flush: bool,
     retry_at: Time,
     failures: u32,
+    /// How often in a row it did not know its session.
+    forgotten: u32,
 }
 
 /// Records that were acquired and not given out yet.
@@ -364,7 +366,7 @@ impl<T: Send> ShareConsumer<T> {
         node.busy = false;
         match result {
             Ok(all) => {
-                node.failures = 0;
+                (node.failures, node.forgotten) = (0, 0);
                 // The epoch after the greatest is 1: 0 opens a session.
                 node.epoch = if node.epoch == i32::MAX { 1 } else { node.epoch + 1 };
                 node.told = std::mem::take(&mut node.telling);
@@ -379,6 +381,11 @@ impl<T: Send> ShareConsumer<T> {
                     error.code(),
                     Some(ErrorCode::SHARE_SESSION_NOT_FOUND | ErrorCode::INVALID_SHARE_SESSION_EPOCH)
                 );
+                node.forgotten = if is_session { node.forgotten.saturating_add(1) } else { 0 };
+                if node.forgotten > 1 {
+                    // Once is usual; a broker that says nothing else would be asked thousands of times a second.
+                    node.retry_at = now + wait_after(node.forgotten - 1, self.config.member.retry_backoff, now.0);
+                }
                 if !is_session {
                     node.failures = node.failures.saturating_add(1);
                     node.retry_at = now + wait_after(node.failures, self.config.member.retry_backoff, now.0);
