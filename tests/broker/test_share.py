@@ -15,6 +15,7 @@ from klamm.errors import (
     GroupAuthorizationFailedError,
     GroupIdNotFoundError,
     InvalidRecordStateError,
+    UnknownServerError,
 )
 from klamm.testing import DevBroker
 from settled import until
@@ -323,3 +324,17 @@ def test_a_membership_that_cannot_be_is_said_at_every_poll(style, topic):
             # It may have been allowed since.
             consumer.subscribe(topic)
             assert len(consumer.poll(0.5)) == 0
+
+
+def test_what_a_broker_has_no_name_for_is_told_when_it_has_lasted(style):
+    with DevBroker() as dev:
+        fill(dev, "t", 1)
+        with klamm.Admin(dev.bootstrap_servers) as admin:
+            admin.alter_configs("group", "g", {"share.auto.offset.reset": "earliest"})
+        dev.fault("ShareFetch", "error", error="UNKNOWN_SERVER_ERROR", times=3)
+        with style.share_consumer(dev.bootstrap_servers, group_id="g", topics=["t"]) as consumer:
+            assert values(consumer.poll(20)) == [0]
+            dev.fault("ShareFetch", "error", error="UNKNOWN_SERVER_ERROR", times=None)
+            with pytest.raises(UnknownServerError):
+                consumer.poll(20)
+            dev.clear_faults()

@@ -384,7 +384,7 @@ impl<T: Send> Consumer<T> {
 
 /// Whether a partition's topic is not there. A member keeps what it has of one until its group takes it back, and whoever polls
 /// need not know: Java's consumer never tells of it.
-pub(super) fn is_gone(code: ErrorCode) -> bool {
+pub fn is_gone(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID)
 }
 

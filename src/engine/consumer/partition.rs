@@ -254,9 +254,7 @@ impl Partition {
         }
     }
 
-    /// Notes that a fetch failed and when it is tried again; says whether whoever polls need not know yet. A topic that
-    /// is unknown may have been made just now, what a broker has no name for is as a rule gone at the next try (Java's
-    /// consumer never tells of it), and what one finds damaged another replica may have whole.
+    /// Notes that a fetch failed and when it is tried again; says whether whoever polls need not know yet.
     pub fn fails(
         &mut self,
         now: Time,
@@ -265,18 +263,7 @@ impl Partition {
         backoff: (Duration, Duration),
     ) -> bool {
         self.back_off(now, backoff);
-        match code {
-            Some(
-                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
-                | ErrorCode::UNKNOWN_TOPIC_ID
-                | ErrorCode::UNKNOWN_SERVER_ERROR
-                | ErrorCode::CORRUPT_MESSAGE,
-            ) => now.since(*self.unknown_since.get_or_insert(now)) < UNKNOWN_TOPIC_GRACE,
-            _ => {
-                self.unknown_since = None;
-                is_retriable
-            }
-        }
+        passes(&mut self.unknown_since, now, code, is_retriable)
     }
 
     /// Puts the next request off; `backoff` is the first and the longest wait.
@@ -396,6 +383,24 @@ impl Partition {
             self.buffered = 0;
         }
         (count, bytes)
+    }
+}
+
+/// Whether whoever polls need not know yet of a fetch that failed, of records or for a share group; `since` is when it failed
+/// first with what may pass. A topic that is unknown may have been made just now, what a broker has no name for is as a rule gone
+/// at the next try (Java's consumer never tells of it), and what one finds damaged another replica may have whole.
+pub fn passes(since: &mut Option<Time>, now: Time, code: Option<ErrorCode>, is_retriable: bool) -> bool {
+    match code {
+        Some(
+            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+            | ErrorCode::UNKNOWN_TOPIC_ID
+            | ErrorCode::UNKNOWN_SERVER_ERROR
+            | ErrorCode::CORRUPT_MESSAGE,
+        ) => now.since(*since.get_or_insert(now)) < UNKNOWN_TOPIC_GRACE,
+        _ => {
+            *since = None;
+            is_retriable
+        }
     }
 }
 

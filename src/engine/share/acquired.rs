@@ -39,6 +39,8 @@ pub struct Answered {
 /// A whole answer.
 #[derive(Debug, Default)]
 pub struct AnsweredAll {
+    /// Whether records were asked for: then a partition without a word is well.
+    pub is_fetch: bool,
     /// How long records are the member's.
     pub lock: Duration,
     /// How long the broker wants to be left alone.
@@ -57,6 +59,7 @@ pub fn read_fetch(names: &Names, checks: Checks, reply: Reply) -> Result<Answere
     let endpoints: Vec<Broker> =
         response.node_endpoints.into_iter().filter_map(|n| broker(n.node_id, n.host, n.port, n.rack)).collect();
     let mut all = AnsweredAll {
+        is_fetch: true,
         lock: ms(response.acquisition_lock_timeout_ms),
         throttle: ms(response.throttle_time_ms),
         ..Default::default()

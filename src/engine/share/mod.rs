@@ -10,7 +10,8 @@ mod acks;
 mod acquired;
 mod asking;
 
-use super::consumer::Slice;
+use super::connection::MAX_MALFORMED;
+use super::consumer::{Slice, is_gone, passes};
 use super::group::{self, ShareMember, ShareMemberConfig};
 use super::{Answer, Cluster, Error, ErrorKind, Outgoing, Role, Time, Wish, earliest, wait_after};
 use crate::api::share_acknowledge::{ACCEPT, GAP, RELEASE, RENEW};
@@ -113,6 +114,9 @@ struct Node {
     flush: bool,
     retry_at: Time,
     failures: u32,
+    /// Since when it has refused whole requests with what may pass, and how many of its answers in a row were malformed.
+    unknown_since: Option<Time>,
+    malformed: u32,
     /// How often in a row it did not know its session.
     forgotten: u32,
 }
@@ -148,6 +152,8 @@ pub struct ShareConsumer<T> {
     member: ShareMember,
     nodes: BTreeMap<i32, Node>,
     buffer: VecDeque<Buffered>,
+    /// Since when partitions have been refused with what may pass.
+    unknown_since: BTreeMap<(Arc<str>, i32), Option<Time>>,
     hand: BTreeMap<(Arc<str>, i32), BTreeMap<i64, InHand>>,
     /// Whether the reader waits for records.
     wanted: bool,
@@ -182,6 +188,7 @@ impl<T: Send> ShareConsumer<T> {
             config,
             nodes: BTreeMap::new(),
             buffer: VecDeque::new(),
+            unknown_since: BTreeMap::new(),
             hand: BTreeMap::new(),
             wanted: false,
             leaving: false,
@@ -200,6 +207,7 @@ impl<T: Send> ShareConsumer<T> {
     /// Reads these topics with the other members of the group.
     pub fn subscribe(&mut self, now: Time, topics: BTreeSet<Arc<str>>) {
         (self.error, self.ended) = (None, None);
+        self.unknown_since.clear();
         self.release_buffered(|topic| topics.contains(topic));
         self.member.subscribe(now, topics);
     }
@@ -366,7 +374,8 @@ impl<T: Send> ShareConsumer<T> {
         node.busy = false;
         match result {
             Ok(all) => {
-                (node.failures, node.forgotten) = (0, 0);
+                (node.failures, node.forgotten, node.malformed) = (0, 0, 0);
+                node.unknown_since = None;
                 // The epoch after the greatest is 1: 0 opens a session.
                 node.epoch = if node.epoch == i32::MAX { 1 } else { node.epoch + 1 };
                 node.told = std::mem::take(&mut node.telling);
@@ -390,7 +399,10 @@ impl<T: Send> ShareConsumer<T> {
                     node.failures = node.failures.saturating_add(1);
                     node.retry_at = now + wait_after(node.failures, self.config.member.retry_backoff, now.0);
                     self.wish.refresh = true;
-                    if !error.is_retriable() && !self.leaving {
+                    node.malformed = if error.kind() == ErrorKind::Decode { node.malformed + 1 } else { 0 };
+                    let is_retriable = error.is_retriable() || (1..MAX_MALFORMED).contains(&node.malformed);
+                    let passes = passes(&mut node.unknown_since, now, error.code(), is_retriable);
+                    if !passes && !self.leaving {
                         self.error.get_or_insert_with(|| error.clone());
                     }
                 }
@@ -408,6 +420,13 @@ impl<T: Send> ShareConsumer<T> {
             self.wish.moved.extend(all.moved);
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
+        if all.is_fetch && !self.unknown_since.is_empty() {
+            let mut well: BTreeSet<_> = node.told.iter().map(|spot| (spot.topic.clone(), spot.partition)).collect();
+            for p in all.partitions.iter().filter(|p| p.code.is_error()) {
+                well.remove(&(p.spot.topic.clone(), p.spot.partition));
+            }
+            self.unknown_since.retain(|place, _| !well.contains(place));
+        }
         let sent = std::mem::take(&mut node.sending);
         let round = node.round;
         let mut unanswered: BTreeSet<Spot> = sent.spots().cloned().collect();
@@ -448,18 +467,15 @@ impl<T: Send> ShareConsumer<T> {
         if let Some(error) = error {
             self.error.get_or_insert(error);
         }
-        match code {
-            ErrorCode::NONE => {}
-            code if code.is_retriable()
-                || matches!(code, ErrorCode::UNKNOWN_TOPIC_ID | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) =>
-            {
-                node.retry_at = node.retry_at.max(now + self.config.member.retry_backoff.0);
-                self.wish.refresh = true;
-            }
-            code => {
-                let what = format!("fetch {}-{} for share group {:?}", spot.topic, spot.partition, self.member.group());
-                self.error.get_or_insert_with(|| Error::refused(code, what).at(&spot.topic, spot.partition));
-            }
+        if !code.is_error() {
+            return;
+        }
+        node.retry_at = node.retry_at.max(now + self.config.member.retry_backoff.0);
+        self.wish.refresh = true;
+        let since = self.unknown_since.entry((spot.topic.clone(), spot.partition)).or_default();
+        if !passes(since, now, Some(code), code.is_retriable()) && !is_gone(code) {
+            let what = format!("fetch {}-{} for share group {:?}", spot.topic, spot.partition, self.member.group());
+            self.error.get_or_insert_with(|| Error::refused(code, what).at(&spot.topic, spot.partition));
         }
     }
 
@@ -582,9 +598,8 @@ impl<T: Send> Role for ShareConsumer<T> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_commit_tells_what_was_heard_before_it_and_told_to_nobody() {
-        let mut consumer = ShareConsumer::<u32>::new(ShareConfig {
+    fn consumer() -> ShareConsumer<u32> {
+        ShareConsumer::new(ShareConfig {
             member: ShareMemberConfig {
                 group: "g".to_owned(),
                 rack: String::new(),
@@ -600,7 +615,40 @@ mod tests {
             max_bytes: 1 << 20,
             check_crcs: true,
             decompress_limit: 1 << 20,
-        });
+        })
+    }
+
+    #[test]
+    fn what_may_pass_is_told_when_it_has_lasted() {
+        let mut consumer = consumer();
+        let spot = Spot { topic: Arc::from("t"), id: crate::wire::Uuid([1; 16]), partition: 0 };
+        let mut is_told = |seconds, code: Option<ErrorCode>| {
+            let node = consumer.nodes.entry(1).or_default();
+            node.told = [spot.clone()].into();
+            let answered = |code| Answered {
+                spot: spot.clone(),
+                code,
+                acknowledged: ErrorCode::NONE,
+                slices: Vec::new(),
+                settled: Vec::new(),
+                error: None,
+            };
+            let partitions = code.map(answered).into_iter().collect();
+            let all = AnsweredAll { is_fetch: true, partitions, ..AnsweredAll::default() };
+            consumer.take_answer(Time(0) + Duration::from_secs(seconds), 1, all);
+            consumer.error.take().is_some()
+        };
+        let unknown = Some(ErrorCode::UNKNOWN_SERVER_ERROR);
+        assert_eq!([1, 5, 6].map(|at| is_told(at, unknown)), [false, false, true]);
+        // A session leaves out partitions of which there is no news.
+        assert!(!is_told(7, None) && !is_told(8, unknown) && is_told(13, unknown));
+        assert!(!is_told(30, Some(ErrorCode::UNKNOWN_TOPIC_ID)), "the group takes it back");
+        assert!(is_told(31, Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED)));
+    }
+
+    #[test]
+    fn a_commit_tells_what_was_heard_before_it_and_told_to_nobody() {
+        let mut consumer = consumer();
         let refused = |code| Some(Error::refused(code, "acknowledge"));
         let (first, second) = ((Arc::from("t"), 0), (Arc::from("t"), 1));
         let errors = [None, refused(ErrorCode::INVALID_RECORD_STATE), refused(ErrorCode::NOT_LEADER_OR_FOLLOWER)];
