@@ -6,6 +6,7 @@ use super::keys::Role as ClientRole;
 use super::producer::{OpTicket, op_ticket};
 use super::watch::{Sockets, Watched};
 use super::{Assigned, Error, Pending, Slice, Tokens};
+use crate::api::ErrorCode;
 use crate::engine::consumer::{self, Prepared, Token, is_late};
 pub use crate::engine::group::Change;
 use crate::engine::group::{GroupMetadata, Work};
@@ -517,11 +518,13 @@ impl Consumer {
     /// Commits what the reader is done with, before it leaves, if auto commit is on and there is something to commit.
     pub fn commit_finished(&self) -> Result<Option<LastCommit>, Error> {
         self.shared.check()?;
-        if !self.auto_commit {
-            return Ok(None);
-        }
+        let now = self.shared.now();
         let (offsets, is_member) = {
-            let role = self.shared.role();
+            let mut role = self.shared.role();
+            role.consumer.is_about_to_go(now);
+            if !self.auto_commit {
+                return Ok(None);
+            }
             (role.consumer.uncommitted(), role.consumer.group_metadata().is_some_and(|m| m.generation >= 0))
         };
         if offsets.is_empty() {
@@ -579,13 +582,17 @@ impl LastCommit {
     }
 
     /// What became of it; an error if that is not known. A group that went on without the member meanwhile reads on from the
-    /// commit before, as after every change: nobody has to do anything about that.
+    /// commit before, as after every change: nobody has to do anything about that. One whose members still share has the member
+    /// yet, and would have taken the commit later.
     pub fn result(&self) -> Result<(), Error> {
         let unknown = || {
             Err(Error::new(ErrorKind::Timeout, "the last commit was not confirmed in time")
                 .with_hint("the consumer is closed; what was read since the commit before may be read again"))
         };
         match self.commit.get().unwrap_or_else(unknown) {
+            Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS) => Err(error.with_hint(
+                "the group's leader gives out no shares; what was read since the commit before may be read again",
+            )),
             Err(error) if self.is_member && is_late(&error) => Ok(()),
             result => result,
         }

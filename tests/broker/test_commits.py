@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 import klamm
 from kafka_broker import KafkaUnavailable, RealKafka
 from klamm import OffsetAndMetadata, TopicPartition
-from klamm.errors import ConfigError, TopicAuthorizationFailedError, UnsupportedVersionError
+from klamm.errors import ConfigError, RebalanceInProgressError, TopicAuthorizationFailedError, UnsupportedVersionError
 from klamm.testing import DevBroker
 from settled import until
 
@@ -117,6 +119,20 @@ def test_the_end_waits_for_commits_that_nobody_waited_for(style, dev):
     assert heard.threads == {threading.get_ident()}
     with klamm.Admin(dev.bootstrap_servers) as admin:
         assert admin.group_offsets("group-t") == {place: 3}
+
+
+@pytest.mark.parametrize("times", [5, None])
+def test_the_end_waits_a_moment_for_a_group_whose_members_share(style, dev, times):
+    """The coordinator takes commits when the leader has given out the shares, which it may never do."""
+    consumer = style.consumer(dev.bootstrap_servers, group_id="g", topics=["t"], auto_offset_reset="earliest")
+    assert len(consumer.poll(WAIT_S)) == 10
+    dev.fault("OffsetCommit", "error", error="REBALANCE_IN_PROGRESS", times=times)
+    began = time.monotonic()
+    with nullcontext() if times else pytest.raises(RebalanceInProgressError, match="may be read again"):
+        consumer.close()
+    assert time.monotonic() - began < WAIT_S
+    with klamm.Admin(dev.bootstrap_servers) as admin:
+        assert list(admin.group_offsets("g").values()) == ([10] if times else [])
 
 
 def test_what_is_raised_by_who_hears_of_a_commit_comes_out_of_the_poll(dev):

@@ -99,6 +99,7 @@ impl<T: Send> Consumer<T> {
             self.unsubscribe(now);
         }
         self.wanted = wanted;
+        self.goes_since = None;
         self.subscribed_at = now;
         self.error = None;
         self.ended = None;
@@ -145,6 +146,7 @@ impl<T: Send> Consumer<T> {
             group.forget();
         }
         self.is_member = false;
+        self.goes_since = None;
         self.changing = None;
         self.wanted = Wanted::Assigned;
         self.wish.watch_all = Some(false);

@@ -14,6 +14,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// For how long a reader that is about to go has its commit tried again while the group's members share: the coordinator takes
+/// none before the leader has given out the shares, which a leader that lives does soon.
+const SHARING_WAIT: Duration = Duration::from_secs(3);
+
 /// A commit, and who hears of its end.
 #[derive(Debug)]
 pub(super) struct Committing<T> {
@@ -79,6 +83,11 @@ impl<T: Send> Consumer<T> {
         self.start_commit(now);
     }
 
+    /// Notes that the reader is about to go, and waits for the commits that are under way alone.
+    pub fn is_about_to_go(&mut self, now: Time) {
+        self.goes_since = Some(now);
+    }
+
     /// Starts the next commit, if none is under way and there is one.
     pub(super) fn start_commit(&mut self, now: Time) {
         if self.committing || self.commit_at > now {
@@ -122,7 +131,8 @@ impl<T: Send> Consumer<T> {
             // The coordinator takes none before every member has its share; then, only for what the consumer still has.
             Some(ErrorCode::REBALANCE_IN_PROGRESS) => {
                 commit.offsets.retain(|place, _| self.slots.contains_key(place));
-                (!commit.offsets.is_empty()).then(|| now + self.config.retry_backoff.0)
+                let is_awaited = self.goes_since.is_none_or(|since| now.since(since) < SHARING_WAIT);
+                (is_awaited && !commit.offsets.is_empty()).then(|| now + self.config.retry_backoff.0)
             }
             _ => None,
         };

@@ -169,6 +169,8 @@ pub struct Consumer<T> {
     /// What goes with the next one, and when that is at the earliest.
     next_commits: Option<Committing<T>>,
     commit_at: Time,
+    /// Since when the reader has been about to leave what it reads.
+    goes_since: Option<Time>,
     ops: Ops<Ticket<T>>,
     positions: Vec<(T, usize, u64)>,
     done: VecDeque<(T, Result<Output, Error>)>,
@@ -203,6 +205,7 @@ impl<T: Send> Consumer<T> {
             interval_commits: false,
             next_commits: None,
             commit_at: Time(0),
+            goes_since: None,
             positions: Vec::new(),
             done: VecDeque::new(),
             error: None,
