@@ -246,13 +246,13 @@ class Consumer(_Consumer[K_co, V_co]):
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the offsets the group has committed with what was kept with them; None where there is none."""
         partitions = several("partitions", partitions)
-        return _with_metadata(partitions, self._committed(places(partitions)).result(timeout))
+        return _with_metadata(partitions, self._committed(places(partitions), timeout).result())
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, tuple[int, int] | None]:
         """Return (offset, timestamp) of the first record at or after a time (ms); None where there is none."""
-        return dict(zip(times, self._list_offsets(timed(times)).result(timeout), strict=True))
+        return dict(zip(times, self._list_offsets(timed(times), timeout).result(), strict=True))
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -268,7 +268,7 @@ class Consumer(_Consumer[K_co, V_co]):
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partitions of a topic."""
-        return self._partitions_for(topic).result(timeout)
+        return self._partitions_for(topic, timeout).result()
 
     def unsubscribe(self) -> None:
         """Read nothing any more: a member tells its listener, commits what the program is done with, and leaves its group."""
@@ -438,13 +438,13 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the offsets the group has committed with what was kept with them; None where there is none."""
         partitions = several("partitions", partitions)
-        return _with_metadata(partitions, await self._committed(places(partitions)).within(timeout))
+        return _with_metadata(partitions, await self._committed(places(partitions), timeout))
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, tuple[int, int] | None]:
         """Return (offset, timestamp) of the first record at or after a time (ms); None where there is none."""
-        return dict(zip(times, await self._list_offsets(timed(times)).within(timeout), strict=True))
+        return dict(zip(times, await self._list_offsets(timed(times), timeout), strict=True))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -460,7 +460,7 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partitions of a topic."""
-        return await self._partitions_for(topic).within(timeout)
+        return await self._partitions_for(topic, timeout)
 
     async def unsubscribe(self) -> None:
         """Read nothing any more: a member tells its listener, commits what the program is done with, and leaves its group."""

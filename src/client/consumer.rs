@@ -219,11 +219,13 @@ impl Consumer {
     fn op<T: Send + 'static>(
         &self,
         op: impl Op + 'static,
+        timeout: Option<Duration>,
         convert: fn(Output) -> Option<T>,
     ) -> Result<Pending<T>, Error> {
         let (ticket, pending) = op_ticket(convert);
+        let timeout = timeout.unwrap_or(self.api_timeout);
         self.change(|now, c| {
-            c.start(now, Box::new(op), self.api_timeout, ticket);
+            c.start(now, Box::new(op), timeout, ticket);
             Ok(())
         })?;
         Ok(pending)
@@ -461,22 +463,35 @@ impl Consumer {
     }
 
     /// The offsets the group committed.
-    pub fn committed(&self, partitions: Vec<Partition>) -> Result<Pending<Vec<Option<CommittedOffset>>>, Error> {
+    pub fn committed(
+        &self,
+        partitions: Vec<Partition>,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<Vec<Option<CommittedOffset>>>, Error> {
         let Some(group) = self.group.clone() else {
             return Err(Error::new(ErrorKind::Config, "a consumer without group.id has no committed offsets")
                 .with_hint("give the consumer a group_id"));
         };
-        self.op(Committed::new(group, named(partitions)), |output| match output {
+        self.op(Committed::new(group, named(partitions)), timeout, |output| match output {
             Output::Committed(offsets) => Some(offsets),
             _ => None,
         })
     }
 
     /// The first offset at or after a time for each partition, with its timestamp; -1 asks for the end, -2 for the
-    /// start.
-    pub fn list_offsets(&self, wanted: Vec<(String, i32, i64)>) -> Result<Pending<Vec<Option<(i64, i64)>>>, Error> {
+    /// start. A partition that nobody leads is waited for, or has none if it is `of_led` ones.
+    pub fn list_offsets(
+        &self,
+        wanted: Vec<(String, i32, i64)>,
+        timeout: Option<Duration>,
+        of_led: bool,
+    ) -> Result<Pending<Vec<Option<(i64, i64)>>>, Error> {
         let wanted = wanted.into_iter().map(|(t, p, timestamp)| (t.into(), p, timestamp)).collect();
-        self.op(ListOffsets::new(wanted, self.read_committed), |output| match output {
+        let op = match of_led {
+            true => ListOffsets::of_led(self.shared.now(), wanted, self.read_committed),
+            false => ListOffsets::new(wanted, self.read_committed),
+        };
+        self.op(op, timeout, |output| match output {
             Output::Offsets(offsets) => Some(offsets),
             _ => None,
         })
@@ -488,8 +503,8 @@ impl Consumer {
     }
 
     /// The partitions of a topic.
-    pub fn partitions_for(&self, topic: &str) -> Result<Pending<Vec<i32>>, Error> {
-        self.op(Partitions::new(topic.to_owned(), self.create_topics), |output| match output {
+    pub fn partitions_for(&self, topic: &str, timeout: Option<Duration>) -> Result<Pending<Vec<i32>>, Error> {
+        self.op(Partitions::new(topic.to_owned(), self.create_topics), timeout, |output| match output {
             Output::Partitions(p) => Some(p),
             _ => None,
         })

@@ -21,6 +21,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A partition as Python names it.
 pub(super) type Place = (String, i32);
@@ -545,21 +546,33 @@ impl ConsumerCore {
         self.client.auto_commits()
     }
 
-    #[pyo3(name = "_committed", signature = (places))]
-    fn committed(&self, py: Python<'_>, places: Vec<Place>) -> PyResult<Pending> {
+    #[pyo3(name = "_committed", signature = (places, timeout))]
+    fn committed(
+        &self,
+        py: Python<'_>,
+        places: Vec<Place>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
+    ) -> PyResult<Pending> {
         self.check(py)?;
-        let pending = self.client.committed(places).map_err(|e| raise(py, &e))?;
+        let pending = self.client.committed(places, timeout).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("committed offsets", self.origin(), pending, |py, offsets| {
             let found = offsets.into_iter().map(|o| o.map(commits::kept));
             Ok(PyList::new(py, found.collect::<Vec<_>>())?.into_any().unbind())
         }))
     }
 
-    /// `(offset, timestamp)` of the first record at or after a timestamp (-1: the end, -2: the beginning), or None.
-    #[pyo3(name = "_list_offsets", signature = (asked))]
-    fn list_offsets(&self, py: Python<'_>, asked: Vec<(String, i32, i64)>) -> PyResult<Pending> {
+    /// `(offset, timestamp)` of the first record at or after a timestamp (-1: the end, -2: the beginning), or None; with `of_led`
+    /// also None of what has no leader.
+    #[pyo3(name = "_list_offsets", signature = (asked, timeout, of_led=false))]
+    fn list_offsets(
+        &self,
+        py: Python<'_>,
+        asked: Vec<(String, i32, i64)>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
+        of_led: bool,
+    ) -> PyResult<Pending> {
         self.check(py)?;
-        let pending = self.client.list_offsets(asked).map_err(|e| raise(py, &e))?;
+        let pending = self.client.list_offsets(asked, timeout, of_led).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("offsets", self.origin(), pending, |py, offsets| {
             Ok(PyList::new(py, offsets)?.into_any().unbind())
         }))
@@ -578,14 +591,15 @@ impl ConsumerCore {
         Ok(lag.into_iter().map(own).collect())
     }
 
-    #[pyo3(name = "_partitions_for", signature = (topic))]
+    #[pyo3(name = "_partitions_for", signature = (topic, timeout))]
     fn partitions_for(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::topic)] topic: &str,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
         self.check(py)?;
-        let pending = self.client.partitions_for(topic).map_err(|e| raise(py, &e))?;
+        let pending = self.client.partitions_for(topic, timeout).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the topic", self.origin(), pending, list))
     }
 

@@ -7,15 +7,23 @@ partition holds: an offset that retention has deleted means the first one that i
 from __future__ import annotations
 
 import argparse
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from klamm.cli.output import CommandError
+from klamm.consumer import BEGINNING
+from klamm.record import timed
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import klamm
+
+ELECTION_SECONDS = 5
+RETRY_SECONDS = 0.2
 
 
 class Kind(Enum):
@@ -78,6 +86,24 @@ def place(position: Position, begin: int, end: int, at_time: int | None = None) 
     return min(max(offsets[position.kind], begin), end)
 
 
+def beginnings(consumer: klamm.Consumer, partitions: Sequence[klamm.TopicPartition]) -> dict[klamm.TopicPartition, int]:
+    """Ask where partitions begin; a leader is waited for as long as an election takes, not as long as a broker is away."""
+    end = time.monotonic() + ELECTION_SECONDS
+    while True:
+        asked = timed(dict.fromkeys(partitions, BEGINNING))
+        found = dict(zip(partitions, consumer._list_offsets(asked, None, of_led=True).result(), strict=True))  # noqa: SLF001
+        leaderless = [f"{each.topic}-{each.partition}" for each, at in found.items() if at is None]
+        if not leaderless:
+            return {each: at[0] for each, at in found.items() if at is not None}
+        if time.monotonic() > end:
+            verb = "has" if len(leaderless) == 1 else "have"
+            raise CommandError(
+                f"{', '.join(leaderless)} {verb} no leader who could say what is there",
+                hint="bring the broker back that has the replica, or name the other partitions alone",
+            )
+        time.sleep(RETRY_SECONDS)
+
+
 @dataclass(frozen=True)
 class Bounds:
     """What partitions hold now: the first offset of each, and the one behind the last."""
@@ -87,8 +113,8 @@ class Bounds:
 
     @classmethod
     def ask(cls, consumer: klamm.Consumer, partitions: Sequence[klamm.TopicPartition]) -> Bounds:
-        """Ask the brokers."""
-        return cls(consumer.beginning_offsets(partitions), consumer.end_offsets(partitions))
+        """Ask the brokers; an error if nobody leads a partition, and so nobody can say."""
+        return cls(beginnings(consumer, partitions), consumer.end_offsets(partitions))
 
     def locate(self, consumer: klamm.Consumer, position: Position) -> dict[klamm.TopicPartition, int]:
         """Turn a position into one offset a partition."""

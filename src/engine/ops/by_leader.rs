@@ -126,5 +126,9 @@ fn leader(cx: &mut Cx<'_>, topic: &Arc<str>, partition: i32) -> Result<Option<i3
     } else {
         ErrorCode::LEADER_NOT_AVAILABLE
     };
-    Err(Error::refused(code, format!("{topic}-{partition}")).at(topic, partition))
+    let what = match code {
+        ErrorCode::LEADER_NOT_AVAILABLE => format!("{topic}-{partition} has no leader"),
+        _ => format!("{topic}-{partition}"),
+    };
+    Err(Error::refused(code, what).at(topic, partition))
 }
