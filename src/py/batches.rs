@@ -216,7 +216,7 @@ impl<'py> Plain<'py> {
             timestamp: number("timestamp", &timestamp)?,
             key: octets("key", key)?,
             value: octets("value", value)?,
-            headers: Headers::new(Some(&headers))?,
+            headers: Headers::of_record(place, &headers)?,
         })
     }
 

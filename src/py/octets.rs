@@ -100,11 +100,16 @@ impl<'py> Headers<'py> {
         match value {
             None => Ok(Self(Vec::new())),
             Some(value) if value.is_none() => Ok(Self(Vec::new())),
-            Some(value) => Self::read(value),
+            Some(value) => Self::read(value, None),
         }
     }
 
-    fn read(value: &Bound<'py, PyAny>) -> PyResult<Self> {
+    /// Those of a record in a list, which errors name by its place.
+    pub(super) fn of_record(place: usize, value: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if value.is_none() { Ok(Self(Vec::new())) } else { Self::read(value, Some(place)) }
+    }
+
+    fn read(value: &Bound<'py, PyAny>, place: Option<usize>) -> PyResult<Self> {
         let pairs = if let Ok(dict) = value.cast::<PyDict>() {
             dict.items().into_any()
         } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
@@ -114,17 +119,25 @@ impl<'py> Headers<'py> {
         } else {
             value.clone()
         };
-        let items = pairs.try_iter().map_err(|_| wrong(value))?;
-        items.map(|pair| Self::pair(&pair?)).collect::<PyResult<_>>().map(Self)
+        let items = pairs.try_iter().map_err(|_| wrong(value, place))?;
+        items.map(|pair| Self::pair(&pair?, place)).collect::<PyResult<_>>().map(Self)
     }
 
-    fn pair(pair: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyString>, Option<Bound<'py, PyBytes>>)> {
+    fn pair(
+        pair: &Bound<'py, PyAny>,
+        place: Option<usize>,
+    ) -> PyResult<(Bound<'py, PyString>, Option<Bound<'py, PyBytes>>)> {
         let is_pair = pair.is_instance_of::<PyTuple>() || pair.is_instance_of::<PyList>();
         if !is_pair || pair.len()? != 2 {
-            return Err(wrong(pair));
+            return Err(wrong(pair, place));
         }
-        let key = pair.get_item(0)?.cast_into::<PyString>().map_err(|_| wrong(pair))?;
-        Ok((key, optional_bytes("header value", pair.get_item(1)?)?))
+        let key = pair.get_item(0)?.cast_into::<PyString>().map_err(|_| wrong(pair, place))?;
+        let value = match (pair.get_item(1)?.cast_into_exact::<PyBytes>(), place) {
+            (Ok(bytes), _) => Some(bytes),
+            (Err(e), None) => optional_bytes("header value", e.into_inner())?,
+            (Err(e), Some(place)) => optional_bytes(&format!("records[{place}].headers value"), e.into_inner())?,
+        };
+        Ok((key, value))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -145,10 +158,11 @@ impl<'py> Headers<'py> {
 }
 
 #[cold]
-fn wrong(value: &Bound<'_, PyAny>) -> PyErr {
+fn wrong(value: &Bound<'_, PyAny>, place: Option<usize>) -> PyErr {
     let kind = value.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
     let hint = "as headers=[(\"name\", b\"value\")] or headers={\"name\": b\"value\"}";
-    argument(value.py(), &format!("headers have to be pairs of str and bytes, not {kind}"), Some(hint))
+    let what = place.map_or_else(|| "headers".to_owned(), |place| format!("records[{place}].headers"));
+    argument(value.py(), &format!("{what} have to be pairs of str and bytes, not {kind}"), Some(hint))
 }
 
 // Codes of Python's `struct` and of PEP 3118: objects and pointers, orders of bytes, numbers.

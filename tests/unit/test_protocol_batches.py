@@ -160,9 +160,12 @@ def test_what_a_format_lacks_is_refused(fields, says):
         ([protocol.BatchRecord(value="v")], "records[0].value is a str, and Kafka stores bytes"),
         ([protocol.BatchRecord(), protocol.BatchRecord(key=5)], "records[1].key has to be bytes-like or None, not int"),
         ([protocol.BatchRecord(timestamp=1.5)], "records[0].timestamp has to be an int, not float"),
-        ([protocol.BatchRecord(headers=[("h", "v")])], "header value is a str"),
-        ([protocol.BatchRecord(headers=5)], "headers have to be pairs of str and bytes, not int"),
-        ([protocol.BatchRecord(headers=[(b"h", b"v")])], "headers have to be pairs of str and bytes, not tuple"),
+        ([protocol.BatchRecord(headers=[("h", "v")])], "records[0].headers value is a str"),
+        ([protocol.BatchRecord(headers=5)], "records[0].headers have to be pairs of str and bytes, not int"),
+        (
+            [protocol.BatchRecord(), protocol.BatchRecord(headers=[(b"h", b"v")])],
+            "records[1].headers have to be pairs of str and bytes, not tuple",
+        ),
     ],
 )
 def test_records_that_cannot_be_used_are_named(records, says):
