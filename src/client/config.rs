@@ -395,7 +395,8 @@ impl Config {
         let group = self.id("group.id", "to read without a group")?;
         self.id("group.instance.id", "for a member that is not static")?;
         let auto = self.bool("enable.auto.commit") && group.is_some();
-        let group = group.map(|group| self.group(group)).transpose()?;
+        let strategies = self.strategies()?;
+        let group = group.map(|group| self.group(group, strategies)).transpose()?;
         Ok(ConsumerConfig {
             group,
             reset: match self.text("auto.offset.reset").as_str() {
@@ -468,32 +469,45 @@ impl Config {
         self.text("share.acknowledgement.mode") == "explicit"
     }
 
-    fn group(&self, group: String) -> Result<GroupConfig, Error> {
-        let protocol = if self.text("group.protocol") == "consumer" {
-            Protocol::Consumer(Some(self.text("group.remote.assignor")).filter(|a| !a.is_empty()))
-        } else {
-            let names = match self.values.get("partition.assignment.strategy") {
-                Some(Value::List(names)) => names.clone(),
-                _ => vec!["range".to_owned(), "cooperative-sticky".to_owned()],
-            };
-            let wrong = |what: String| {
-                let known: Vec<&str> = assignor::ALL.iter().map(|a| a.name()).collect();
-                bad(format!("partition.assignment.strategy {what}"), format!("allowed are {}", known.join(", ")))
-            };
-            if names.is_empty() {
-                return Err(wrong("names no assignor".to_owned()));
+    /// The assignors of a classic group, checked whether or not there is one: a name that was typed wrong would be found out by
+    /// whoever adds a group later.
+    fn strategies(&self) -> Result<Vec<Strategy>, Error> {
+        let key = "partition.assignment.strategy";
+        let names = match self.values.get(key) {
+            // As in the Java client.
+            Some(_) if self.text("group.protocol") == "consumer" => {
+                let hint = "leave it out; group.remote.assignor names one of the coordinator's".to_owned();
+                return Err(bad(
+                    format!("{key} does not go with group.protocol=consumer: the coordinator assigns"),
+                    hint,
+                ));
             }
-            if let Some(name) = names.iter().enumerate().find_map(|(i, name)| names[..i].contains(name).then_some(name))
-            {
-                return Err(wrong(format!("has {name:?} twice")));
+            Some(Value::List(names)) => names.clone(),
+            _ => vec!["range".to_owned(), "cooperative-sticky".to_owned()],
+        };
+        let wrong = |what: String| {
+            let known: Vec<&str> = assignor::ALL.iter().map(|a| a.name()).collect();
+            bad(format!("{key} {what}"), format!("allowed are {}", known.join(", ")))
+        };
+        if names.is_empty() {
+            return Err(wrong("names no assignor".to_owned()));
+        }
+        if let Some(name) = names.iter().enumerate().find_map(|(i, name)| names[..i].contains(name).then_some(name)) {
+            return Err(wrong(format!("has {name:?} twice")));
+        }
+        let assignor = |name: &String| {
+            if let Some(custom) = self.assignors.iter().find(|a| a.name() == name) {
+                return Ok(Strategy::Custom(custom.clone()));
             }
-            let assignor = |name: &String| {
-                if let Some(custom) = self.assignors.iter().find(|a| a.name() == name) {
-                    return Ok(Strategy::Custom(custom.clone()));
-                }
-                assignor::by_name(name).map(Strategy::Known).ok_or_else(|| wrong(format!("has {name:?}")))
-            };
-            Protocol::Classic(names.iter().map(assignor).collect::<Result<_, _>>()?)
+            assignor::by_name(name).map(Strategy::Known).ok_or_else(|| wrong(format!("has {name:?}")))
+        };
+        names.iter().map(assignor).collect()
+    }
+
+    fn group(&self, group: String, strategies: Vec<Strategy>) -> Result<GroupConfig, Error> {
+        let protocol = match self.text("group.protocol").as_str() {
+            "consumer" => Protocol::Consumer(Some(self.text("group.remote.assignor")).filter(|a| !a.is_empty())),
+            _ => Protocol::Classic(strategies),
         };
         let (session_timeout, heartbeat_interval) = (self.ms("session.timeout.ms"), self.ms("heartbeat.interval.ms"));
         if heartbeat_interval >= session_timeout {

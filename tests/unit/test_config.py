@@ -75,8 +75,15 @@ def test_a_consumer_is_not_made_of_a_name_that_says_nothing(option):
 )
 def test_a_consumer_without_assignors_is_not_made(names, says):
     allowed = "hint: allowed are range, roundrobin, sticky, cooperative-sticky"
-    with pytest.raises(ConfigError, match=re.escape(f"partition.assignment.strategy {says}; {allowed}")):
-        klamm.Consumer(NOWHERE, group_id="g", partition_assignment_strategy=names)
+    for group in {"group_id": "g"}, {}:
+        with pytest.raises(ConfigError, match=re.escape(f"partition.assignment.strategy {says}; {allowed}")):
+            klamm.Consumer(NOWHERE, partition_assignment_strategy=names, **group)
+
+
+def test_assignors_of_members_do_not_go_with_a_coordinator_that_assigns():
+    for group in {"group_id": "g"}, {}:
+        with pytest.raises(ConfigError, match=r"does not go with group.protocol=consumer.*group\.remote\.assignor"):
+            klamm.Consumer(NOWHERE, group_protocol="consumer", partition_assignment_strategy="range", **group)
 
 
 @pytest.mark.parametrize(
