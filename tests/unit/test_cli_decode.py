@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 
 import pytest
 
 from cli_process import klamm, started
 from klamm import protocol
+from klamm.cli.decode import Decoder, written
 
 
 def request(api="Metadata", version=12, correlation_id=5, fields=None):
@@ -147,6 +149,16 @@ def test_record_batches_and_records_within_messages():
     (found,) = decode("--as", "request", "--plain-records", stdin=produce)
     plain = found["body"]["topicData"][0]["partitionData"][0]["records"]
     assert base64.b64decode(plain) == BATCH
+
+
+def test_records_are_described_one_by_one_as_they_are_written():
+    """A few KB that were compressed may be millions of records."""
+    batch = protocol.encode_batch([protocol.BatchRecord(value=b"v")] * 1000, compression="zstd")
+    decoder = Decoder("records", None, expand=True)
+    (found,) = decoder.objects(io.BytesIO(batch), "raw")
+    pieces = list(written(found))
+    assert max(map(len, pieces)) < 1000
+    assert [record["offset"] for record in json.loads("".join(pieces))["records"]] == list(range(1000))
 
 
 def test_what_is_broken_is_an_error_and_the_rest_is_read():

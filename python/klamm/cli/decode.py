@@ -25,7 +25,7 @@ from klamm.cli.record_format import text_field
 from klamm.errors import DecodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from klamm.cli.options import Commands
     from klamm.cli.output import Output
@@ -84,7 +84,8 @@ def run(args: argparse.Namespace, _: Output) -> int:
     decoder = Decoder(args.kind, told, expand=not args.plain_records)
     with opened(args.input) as stream:
         for found in decoder.objects(stream, args.form):
-            print(json.dumps(found, ensure_ascii=False), flush=True)
+            sys.stdout.writelines(written(found))
+            print(flush=True)
     return 1 if decoder.failed else 0
 
 
@@ -230,10 +231,51 @@ class Decoder:
             yield {
                 "at": at,
                 **self.failure(broken.message),
-                "records": [record_fields(each) for each in broken.records],
+                "records": Rows(broken.records),
             }
         elif at < len(data):
             yield {"at": at, "cut_off": len(data) - at}
+
+
+class Rows:
+    """Records that are described when they are written: a text of all, 500,000 in 400 KB of a batch, takes 380 MB."""
+
+    def __init__(self, records: Iterable[protocol.BatchRecord]) -> None:
+        self.records = records
+
+
+class WithRows(Exception):  # noqa: N818 (nothing went wrong)
+    """Tells that a value has rows within, and has to be written part by part."""
+
+
+def has_rows(_: object) -> object:
+    """Stop writing a value at once; nothing but rows is unknown to JSON."""
+    raise WithRows
+
+
+def written(value: Any) -> Iterator[str]:
+    """Write a value as JSON: in one piece, or in many if it has rows within."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=has_rows)
+    except WithRows:
+        pass
+    else:
+        yield text
+        return
+    if isinstance(value, dict):
+        yield "{"
+        for place, (name, item) in enumerate(value.items()):
+            yield f"{', ' if place else ''}{json.dumps(name, ensure_ascii=False)}: "
+            yield from written(item)
+        yield "}"
+        return
+    yield "["
+    items = map(record_fields, value.records) if isinstance(value, Rows) else value
+    for place, item in enumerate(items):
+        if place:
+            yield ", "
+        yield from written(item)
+    yield "]"
 
 
 def record_fields(record: protocol.BatchRecord) -> dict[str, Any]:
@@ -251,7 +293,7 @@ def record_fields(record: protocol.BatchRecord) -> dict[str, Any]:
 def batch_fields(batch: protocol.Batch) -> dict[str, Any]:
     """Describe a batch in JSON's types."""
     fields = {name: value for name, value in vars(batch).items() if name != "records"}
-    return {**fields, "records": [record_fields(record) for record in batch.records]}
+    return {**fields, "records": Rows(batch.records)}
 
 
 def read_some(stream: BinaryIO) -> bytes:
