@@ -15,6 +15,7 @@ from java_members import JavaMembers
 from kafka_broker import KafkaUnavailable
 from klamm.testing import DevBroker
 from members import PARTITIONS, PATIENCE, Confluent, KafkaPython, Klamm, read, settle, sixty_records
+from settled import until
 
 STRATEGIES = ["range", "roundrobin", "cooperative-sticky"]
 
@@ -175,6 +176,8 @@ def test_members_of_three_clients_are_described(broker, topic, protocol, java):
             members[name] = stack.enter_context(closing(member))
             settle(list(members.values()))
         with klamm.Admin(broker.bootstrap_servers) as admin:
+            # Members have their share a moment before the coordinator hears of that.
+            until(lambda: admin.describe_groups([group])[group].state == "Stable")
             found = admin.describe_groups([group])[group]
         assert (found.type, found.state) == (protocol, "Stable")
         described = {member.client_id: member for member in found.members}
