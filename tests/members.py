@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import queue
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -107,10 +109,13 @@ class Confluent:
 
 
 class KafkaPython:
-    """A kafka-python consumer."""
+    """A kafka-python consumer, polled by a thread of its own.
+
+    3.0.12 gives a rebalance up that takes longer than its poll, and begins another one with the next: polled in turn with the
+    members that it waits for, it may do so for ever.
+    """
 
     def __init__(self, broker, group, topic, **config):
-        self.meanwhile = []
         self.consumer = kafka.KafkaConsumer(
             topic,
             bootstrap_servers=broker.bootstrap_servers,
@@ -121,26 +126,56 @@ class KafkaPython:
             metadata_max_age_ms=1000,  # it may join before it knows the topic, and looks again only then
             **config,
         )
+        self.changed = threading.Condition()
+        self.found, self.places = [], set()
+        self.asked = queue.SimpleQueue()
+        self.is_over = False
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while not self.is_over:
+            found = self.consumer.poll(timeout_ms=1000)
+            with self.changed:
+                self.found += [record.value for records in found.values() for record in records]
+                self.places = {place.partition for place in self.consumer.assignment()}
+                self.changed.notify_all()
+            while not self.asked.empty():
+                method, outcome = self.asked.get()
+                try:
+                    outcome.set_result(method())
+                except kafka.errors.KafkaError as error:
+                    outcome.set_exception(error)
+
+    def ask(self, method):
+        assert self.thread.is_alive()
+        outcome = Future()
+        self.asked.put((method, outcome))
+        return outcome.result(PATIENCE)
 
     def poll(self):
-        found = self.consumer.poll(timeout_ms=100)
-        before, self.meanwhile = self.meanwhile, []
-        return before + [record.value for records in found.values() for record in records]
+        assert self.thread.is_alive()
+        with self.changed:
+            self.changed.wait_for(lambda: self.found, 0.1)
+            found, self.found = self.found, []
+        return found
 
     def partitions(self):
-        return {place.partition for place in self.consumer.assignment()}
+        with self.changed:
+            return set(self.places)
 
     def commit(self):
         # With `cooperative-sticky` it may join once more when everybody has a share already, and refuses until it polls.
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                return self.consumer.commit()
+                return self.ask(self.consumer.commit)
             except kafka.errors.RebalanceInProgressError:
                 assert time.monotonic() < deadline
-                self.meanwhile = self.poll()
 
     def close(self):
+        self.is_over = True
+        self.thread.join(PATIENCE)
         self.consumer.close()
 
 
