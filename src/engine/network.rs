@@ -9,19 +9,19 @@
 //! Who is refused, by TLS or SASL, will be refused again: nobody waits for that. Requests fail at once when no broker is
 //! left to try, and for [`REFUSED_WAIT`], after which the next one may find the broker of another mind.
 
+mod asking;
 mod brokers;
 mod greetings;
 mod refusal;
 
 use self::refusal::{REFUSED_WAIT, is_refusal};
-use super::cluster::AskMetadata;
 use super::greeting::Greeting;
 use super::peer::{Link, Peer, PeerId, Token};
 use super::sasl::{Credentials, Nonces};
 use super::{
     Answer, Backoff, Call, Cluster, Connection, Error, ErrorKind, Outgoing, Proof, Reply, Target, Time, Wish, earliest,
 };
-use crate::api::{Release, metadata};
+use crate::api::Release;
 use crate::frame::Frames;
 use crate::wire::Uuid;
 use bytes::Bytes;
@@ -151,54 +151,6 @@ impl Network {
     /// What is known of the cluster.
     pub fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
-    }
-
-    /// Takes in what a role wants to know.
-    pub fn wish(&mut self, now: Time, wish: Wish) {
-        let starts_watching = wish.watch_all == Some(true) && !self.watches_all;
-        self.watches_all = wish.watch_all.unwrap_or(self.watches_all);
-        let mut due = wish.refresh || wish.all || starts_watching || !wish.ids.is_empty();
-        self.all_topics |= wish.all;
-        self.ids.extend(wish.ids);
-        if !wish.moved.is_empty() {
-            self.cluster = Arc::new(self.cluster.after(&wish.moved));
-            self.cluster_changed = true;
-            self.meet_brokers(now);
-        }
-        for topic in wish.topics {
-            due |= !self.cluster.topics.contains_key(&topic);
-            self.topics.insert(topic);
-        }
-        if due {
-            // Asked for again and again, a refresh keeps its distance to the one before.
-            let at = if self.metadata_backoff.failures() == 0 { now } else { now + self.metadata_backoff.next_wait() };
-            self.refresh_at = Some(self.refresh_at.map_or(at, |t| t.min(at)));
-        }
-        self.refresh_if_due(now);
-    }
-
-    fn refresh_if_due(&mut self, now: Time) {
-        if self.asking || self.refresh_at.is_none_or(|at| at > now) {
-            return;
-        }
-        let Some(id) = self.nearest() else {
-            self.reach_somebody(now);
-            return;
-        };
-        self.asking = true;
-        self.refresh_at = None;
-        let all = std::mem::take(&mut self.all_topics) || self.watches_all;
-        let named = |name: &Arc<str>| metadata::TopicRequest { name: Some(name.to_string()), ..Default::default() };
-        let known = self.topics.iter().map(named);
-        let ids = std::mem::take(&mut self.ids).into_iter();
-        let known = known.chain(ids.map(|topic_id| metadata::TopicRequest { topic_id, name: None }));
-        let request = metadata::Request {
-            topics: if all { None } else { Some(known.collect()) },
-            allow_auto_topic_creation: self.config.allow_auto_topic_creation,
-            ..Default::default()
-        };
-        let deadline = now + self.config.request_timeout;
-        self.send(now, id, Box::new(AskMetadata(request)), i16::MAX, deadline, Token::Metadata { all });
     }
 
     /// The ready peer with the least to do; brokers of the cluster before bootstrap addresses.
