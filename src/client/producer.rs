@@ -137,13 +137,7 @@ impl Role for Machine {
     }
 
     fn poll_wish(&mut self) -> Option<Wish> {
-        let (a, b) = (self.producer.poll_wish(), self.ops.poll_wish());
-        let (Some(mut a), Some(b)) = (a.clone(), b.clone()) else {
-            return a.or(b);
-        };
-        a.topics.extend(b.topics);
-        a.refresh |= b.refresh;
-        Some(a)
+        Wish::merge([self.producer.poll_wish(), self.ops.poll_wish()])
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {

@@ -107,13 +107,49 @@ pub trait Role: Send {
 }
 
 impl Wish {
-    /// Adds what somebody else of the same role wants.
-    pub fn extend(&mut self, other: Self) {
-        self.topics.extend(other.topics);
-        self.ids.extend(other.ids);
-        self.all |= other.all;
-        self.watch_all = other.watch_all.or(self.watch_all);
-        self.refresh |= other.refresh;
-        self.moved.extend(other.moved);
+    /// What several parts of a role want together, if they want something.
+    pub fn merge(wishes: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
+        wishes.into_iter().flatten().reduce(|mut all, other| {
+            all.topics.extend(other.topics);
+            all.ids.extend(other.ids);
+            all.all |= other.all;
+            all.watch_all = other.watch_all.or(all.watch_all);
+            all.refresh |= other.refresh;
+            all.moved.extend(other.moved);
+            all
+        })
+    }
+
+    /// What is wanted, once, if anything is.
+    pub fn take(&mut self) -> Option<Self> {
+        (*self != Self::default()).then(|| std::mem::take(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_parts_want_together_is_all_that_each_of_them_wants() {
+        let moved = |partition| {
+            let topic = Arc::from("t");
+            vec![Moved { topic, partition, leader: 1, leader_epoch: 1, broker: None }]
+        };
+        let topics = |name: &str| BTreeSet::from([Arc::from(name)]);
+        let id = |byte| BTreeSet::from([Uuid([byte; 16])]);
+        let a = Wish { topics: topics("a"), ids: id(1), refresh: true, moved: moved(0), ..Wish::default() };
+        let b = Wish { topics: topics("b"), ids: id(2), all: true, moved: moved(1), ..Wish::default() };
+        let c = Wish { watch_all: Some(false), ..Wish::default() };
+        let all = Wish {
+            topics: BTreeSet::from([Arc::from("a"), Arc::from("b")]),
+            ids: BTreeSet::from([Uuid([1; 16]), Uuid([2; 16])]),
+            all: true,
+            watch_all: Some(false),
+            refresh: true,
+            moved: [moved(0), moved(1)].concat(),
+        };
+        assert_eq!(Wish::merge([Some(a), None, Some(b), Some(c)]), Some(all));
+        assert_eq!(Wish::merge([None, None]), None);
     }
 }

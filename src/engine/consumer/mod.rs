@@ -434,9 +434,8 @@ impl<T: Send> Role for Consumer<T> {
     }
 
     fn poll_wish(&mut self) -> Option<Wish> {
-        let theirs = [self.ops.poll_wish(), self.group.as_mut().and_then(Group::poll_wish)];
-        theirs.into_iter().flatten().for_each(|wish| self.wish.extend(wish));
-        (self.wish != Wish::default()).then(|| std::mem::take(&mut self.wish))
+        let groups = self.group.as_mut().and_then(Group::poll_wish);
+        Wish::merge([self.wish.take(), self.ops.poll_wish(), groups])
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {

@@ -248,7 +248,7 @@ impl Contact {
     }
 
     pub fn poll_wish(&mut self) -> Option<Wish> {
-        (self.wish != Wish::default()).then(|| std::mem::take(&mut self.wish))
+        self.wish.take()
     }
 }
 

@@ -333,7 +333,7 @@ impl<T: Send> Role for Ops<T> {
     }
 
     fn poll_wish(&mut self) -> Option<Wish> {
-        (self.wish != Wish::default()).then(|| std::mem::take(&mut self.wish))
+        self.wish.take()
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {

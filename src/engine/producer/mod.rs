@@ -437,7 +437,7 @@ impl<D: Send> Role for Producer<D> {
     }
 
     fn poll_wish(&mut self) -> Option<Wish> {
-        (self.wish != Wish::default()).then(|| std::mem::take(&mut self.wish))
+        self.wish.take()
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {

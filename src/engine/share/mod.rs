@@ -581,8 +581,7 @@ impl<T: Send> Role for ShareConsumer<T> {
     }
 
     fn poll_wish(&mut self) -> Option<Wish> {
-        self.member.poll_wish().into_iter().for_each(|wish| self.wish.extend(wish));
-        (self.wish != Wish::default()).then(|| std::mem::take(&mut self.wish))
+        Wish::merge([self.wish.take(), self.member.poll_wish()])
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {
