@@ -91,8 +91,9 @@ pub struct Network {
     /// The epoch of the features that were heard of last.
     features: i64,
     topics: BTreeSet<Arc<str>>,
-    /// Topics to ask for by id, once.
+    /// Topics to ask for by id, once, and when.
     ids: BTreeSet<Uuid>,
+    ids_at: Time,
     all_topics: bool,
     /// Whether every refresh asks for all topics.
     watches_all: bool,
@@ -123,6 +124,7 @@ impl Network {
             features: -1,
             topics: BTreeSet::new(),
             ids: BTreeSet::new(),
+            ids_at: Time(0),
             all_topics: false,
             watches_all: false,
             refresh_at: None,
@@ -487,7 +489,7 @@ impl Network {
         }
         // Whoever led something there may have moved.
         self.wish(now, Wish { refresh: id.node() >= 0, ..Wish::default() });
-        if !self.waiting.is_empty() || self.refresh_at.is_some() {
+        if !self.waiting.is_empty() || self.asks_at().is_some() {
             self.reach_somebody(now);
         }
         self.note_unreachable();
@@ -510,7 +512,7 @@ impl Network {
                 let result = result.map_err(|e| if e.broker().is_none() { e.from_broker(address()) } else { e });
                 self.answers.push_back(Answer { token, node: id.node(), result });
             }
-            Token::Metadata { all } => self.take_metadata(now, id, all, result),
+            Token::Metadata { all, ids } => self.take_metadata(now, id, (all, ids), result),
         }
     }
 
@@ -541,7 +543,7 @@ impl Network {
 
     /// When, after now, [`Network::handle_timeout`] has something to do.
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
-        let mut next = self.refresh_at.filter(|t| *t > now && !self.asking);
+        let mut next = self.asks_at().filter(|t| *t > now && !self.asking);
         let mut at = |time: Time| next = earliest(next, Some(time).filter(|t| *t > now));
         for peer in self.peers.values() {
             match &peer.link {

@@ -2,7 +2,8 @@
 
 use super::network::ConnectionId;
 use super::{Backoff, Connection, Error, Outgoing, Time};
-use std::collections::VecDeque;
+use crate::wire::Uuid;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Who is at the other end, and what for. The order is the order of preference for requests that any broker answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +35,11 @@ impl PeerId {
 
 /// What an answer is for.
 pub enum Token {
-    Metadata { all: bool },
+    /// All topics, or those of ids, or else those that are wanted by name. What tells of all tells of the ids, too.
+    Metadata {
+        all: bool,
+        ids: BTreeSet<Uuid>,
+    },
     Role(usize),
 }
 

@@ -14,5 +14,6 @@ mod records;
 mod sasl;
 mod scram;
 mod sim;
+mod topics;
 mod vectors;
 mod wire;

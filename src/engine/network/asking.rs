@@ -5,17 +5,16 @@ use super::Network;
 use crate::api::metadata;
 use crate::engine::cluster::AskMetadata;
 use crate::engine::peer::Token;
-use crate::engine::{Time, Wish};
+use crate::engine::{Time, Wish, earliest};
 use std::sync::Arc;
 
-impl<T> Network<T> {
+impl Network {
     /// Takes in what a role wants to know.
     pub fn wish(&mut self, now: Time, wish: Wish) {
         let starts_watching = wish.watch_all == Some(true) && !self.watches_all;
         self.watches_all = wish.watch_all.unwrap_or(self.watches_all);
-        let mut due = wish.refresh || wish.all || starts_watching || !wish.ids.is_empty();
+        let mut due = wish.refresh || wish.all || starts_watching;
         self.all_topics |= wish.all;
-        self.ids.extend(wish.ids);
         if !wish.moved.is_empty() {
             self.cluster = Arc::new(self.cluster.after(&wish.moved));
             self.cluster_changed = true;
@@ -25,16 +24,28 @@ impl<T> Network<T> {
             due |= !self.cluster.topics.contains_key(&topic);
             self.topics.insert(topic);
         }
-        if due {
+        if due || !wish.ids.is_empty() {
             // Asked for again and again, a refresh keeps its distance to the one before.
             let at = if self.metadata_backoff.failures() == 0 { now } else { now + self.metadata_backoff.next_wait() };
-            self.refresh_at = Some(self.refresh_at.map_or(at, |t| t.min(at)));
+            if due {
+                self.refresh_at = Some(self.refresh_at.map_or(at, |t| t.min(at)));
+            }
+            if !wish.ids.is_empty() {
+                self.ids_at = if self.ids.is_empty() { at } else { self.ids_at.min(at) };
+                self.ids.extend(wish.ids);
+            }
         }
         self.refresh_if_due(now);
     }
 
+    /// When there is something to ask, if there is.
+    pub(super) fn asks_at(&self) -> Option<Time> {
+        earliest(self.refresh_at, (!self.ids.is_empty()).then_some(self.ids_at))
+    }
+
+    /// Topics are asked for by their names or by their ids: of a request with both, brokers answer the ids alone.
     pub(super) fn refresh_if_due(&mut self, now: Time) {
-        if self.asking || self.refresh_at.is_none_or(|at| at > now) {
+        if self.asking || self.asks_at().is_none_or(|at| at > now) {
             return;
         }
         let Some(id) = self.nearest() else {
@@ -42,18 +53,26 @@ impl<T> Network<T> {
             return;
         };
         self.asking = true;
-        self.refresh_at = None;
-        let all = std::mem::take(&mut self.all_topics) || self.watches_all;
-        let named = |name: &Arc<str>| metadata::TopicRequest { name: Some(name.to_string()), ..Default::default() };
-        let known = self.topics.iter().map(named);
-        let ids = std::mem::take(&mut self.ids).into_iter();
-        let known = known.chain(ids.map(|topic_id| metadata::TopicRequest { topic_id, name: None }));
+        let refresh = self.refresh_at.is_some_and(|at| at <= now);
+        let all = refresh && (std::mem::take(&mut self.all_topics) || self.watches_all);
+        // Who tells of all topics tells of those, too.
+        let by_id = all || self.ids_at <= now;
+        let ids = if by_id { std::mem::take(&mut self.ids) } else { Default::default() };
+        let by_name = |name: &Arc<str>| metadata::TopicRequest { name: Some(name.to_string()), ..Default::default() };
+        let topics = if ids.is_empty() {
+            self.topics.iter().map(by_name).collect()
+        } else {
+            ids.iter().map(|id| metadata::TopicRequest { topic_id: *id, name: None }).collect()
+        };
+        if all || ids.is_empty() {
+            self.refresh_at = None;
+        }
         let request = metadata::Request {
-            topics: if all { None } else { Some(known.collect()) },
+            topics: if all { None } else { Some(topics) },
             allow_auto_topic_creation: self.config.allow_auto_topic_creation,
             ..Default::default()
         };
         let deadline = now + self.config.request_timeout;
-        self.send(now, id, Box::new(AskMetadata(request)), i16::MAX, deadline, Token::Metadata { all });
+        self.send(now, id, Box::new(AskMetadata(request)), i16::MAX, deadline, Token::Metadata { all, ids });
     }
 }

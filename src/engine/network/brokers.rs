@@ -5,18 +5,25 @@ use crate::api::{ErrorCode, metadata};
 use crate::engine::cluster::AskMetadata;
 use crate::engine::peer::{Link, Peer, PeerId};
 use crate::engine::{Cluster, Error, ErrorKind, Reply, Time};
-use std::collections::BTreeMap;
+use crate::wire::Uuid;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Network {
-    /// Takes in what a peer says of the cluster, asked about all topics or those that are wanted.
-    pub(super) fn take_metadata(&mut self, now: Time, id: PeerId, all: bool, result: Result<Reply, Error>) {
+    /// Takes in what a peer says of the cluster, asked about all topics, those of ids, or those that are wanted.
+    pub(super) fn take_metadata(
+        &mut self,
+        now: Time,
+        id: PeerId,
+        (all, ids): (bool, BTreeSet<Uuid>),
+        result: Result<Reply, Error>,
+    ) {
         self.asking = false;
         let asked_for_all = result.as_ref().is_ok_and(|reply| reply.version < AskMetadata::MAY_LEAVE)
             && !self.config.allow_auto_topic_creation;
         match result.and_then(Reply::decode) {
             Ok(metadata::Response { error_code: ErrorCode::REBOOTSTRAP_REQUIRED, .. }) => {
-                self.all_topics |= all;
+                self.ask_again(now, all, ids);
                 self.begin_at_bootstrap(now);
             }
             Ok(response) => {
@@ -30,11 +37,19 @@ impl Network {
                 self.handle_metadata(now, cluster);
             }
             Err(error) => {
-                self.all_topics |= all;
-                self.refresh_at = Some(now + self.metadata_backoff.next_wait());
+                self.ask_again(now, all, ids);
                 self.give_up_on(now, id, &error);
             }
         }
+    }
+
+    /// Has a question that was not answered be asked again, a little later.
+    fn ask_again(&mut self, now: Time, all: bool, ids: BTreeSet<Uuid>) {
+        let at = now + self.metadata_backoff.next_wait();
+        self.all_topics |= all;
+        self.refresh_at = Some(self.refresh_at.map_or(at, |t| t.max(at)));
+        self.ids.extend(ids);
+        self.ids_at = at;
     }
 
     fn handle_metadata(&mut self, now: Time, cluster: Cluster) {
@@ -125,7 +140,6 @@ impl Network {
             }
         }
         self.asking = false;
-        self.refresh_at = Some(now + self.metadata_backoff.next_wait());
     }
 
     fn hang_up(&mut self, now: Time, id: PeerId, error: &Error) {

@@ -22,13 +22,13 @@ impl Network {
         if let Some(error) = self.unreachable.clone().filter(is_refusal) {
             self.fail_waiting(&error);
         }
-        if self.refresh_at.is_some() {
-            let again = self.peers.values().filter_map(|p| match p.link {
-                Link::Waiting(until) => Some(until),
-                _ => None,
-            });
-            self.refresh_at = again.min();
-        }
+        let again = self.peers.values().filter_map(|p| match p.link {
+            Link::Waiting(until) => Some(until),
+            _ => None,
+        });
+        let again = again.min();
+        self.refresh_at = self.refresh_at.and(again);
+        self.ids_at = again.unwrap_or(self.ids_at);
     }
 
     /// Ends whatever waits for a connection.
@@ -60,7 +60,7 @@ impl Network {
                 for id in wanted {
                     self.connect(now, id);
                 }
-                if !self.waiting.is_empty() || self.refresh_at.is_some() {
+                if !self.waiting.is_empty() || self.asks_at().is_some() {
                     self.reach_somebody(now);
                 }
             }

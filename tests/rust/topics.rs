@@ -1,0 +1,65 @@
+//! What brokers are asked about topics: by their names or by their ids, and for how long.
+
+use crate::network::World;
+use klamm::api::metadata;
+use klamm::engine::Wish;
+use klamm::wire::Uuid;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn names(names: &[&str]) -> BTreeSet<Arc<str>> {
+    names.iter().map(|name| Arc::from(*name)).collect()
+}
+
+fn id(byte: u8) -> Uuid {
+    Uuid([byte; 16])
+}
+
+/// A client that is connected to brokers with the topics `a`, `b` and `c`, and was asked nothing about them yet.
+fn settled() -> World {
+    let mut world = World::settled();
+    world.topics = [("a", 1), ("b", 2), ("c", 3)].map(|(name, byte)| (name.to_owned(), id(byte))).into();
+    world.asked.clear();
+    world
+}
+
+fn wish(world: &mut World, wish: Wish) {
+    world.network.wish(world.now, wish);
+    world.wait(SECOND);
+}
+
+fn known(world: &World) -> BTreeSet<Arc<str>> {
+    world.network.cluster().topics.keys().cloned().collect()
+}
+
+fn is_by_id(request: &metadata::Request) -> bool {
+    request.topics.iter().flatten().any(|t| !t.topic_id.is_zero())
+}
+
+#[test]
+fn names_and_ids_are_asked_for_apart_because_brokers_answer_ids_alone() {
+    let mut world = settled();
+    wish(&mut world, Wish { topics: names(&["a"]), ids: [id(2)].into(), ..Wish::default() });
+    assert_eq!(known(&world), names(&["a", "b"]));
+    let by_id: Vec<bool> = world.asked.iter().map(is_by_id).collect();
+    assert_eq!(by_id, [true, false]);
+}
+
+#[test]
+fn ids_are_asked_for_again_when_the_answer_is_lost() {
+    let mut world = settled();
+    world.loses = 1;
+    wish(&mut world, Wish { ids: [id(2)].into(), ..Wish::default() });
+    assert_eq!(known(&world), names(&["b"]));
+}
+
+#[test]
+fn whoever_tells_of_all_topics_need_not_be_asked_for_ids() {
+    let mut world = settled();
+    wish(&mut world, Wish { ids: [id(2)].into(), all: true, ..Wish::default() });
+    assert_eq!(known(&world), names(&["a", "b", "c"]));
+    assert!(world.asked.iter().all(|request| request.topics.is_none()), "{:?}", world.asked);
+}
