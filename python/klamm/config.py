@@ -87,6 +87,7 @@ class ProducerConfig(CommonConfig, total=False):
     max_block_ms: int
     max_in_flight_requests_per_connection: int
     max_request_size: int
+    metadata_max_idle_ms: int
     partitioner: (
         Literal["murmur2_random", "consistent_random", "fnv1a_random", "round_robin", "uniform"]
         | Callable[[str, Buffer | None, Buffer | None, int], int]

@@ -376,6 +376,7 @@ impl Config {
             partitioner: Partitioner::from_name(&self.text("partitioner")),
             adaptive: self.bool("partitioner.adaptive.partitioning.enable"),
             max_in_flight,
+            metadata_max_idle: self.ms("metadata.max.idle.ms"),
             seed: seed(),
         })
     }

@@ -13,6 +13,7 @@ use crate::engine::group::{GroupMetadata, Work};
 pub use crate::engine::ops::CommittedOffset;
 use crate::engine::ops::{Committed, ListOffsets, Op, Output, Partitions};
 use crate::engine::{Answer, Cluster, ErrorKind, Outgoing, Role, Time, Wish};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
@@ -113,6 +114,10 @@ impl Role for Machine {
 
     fn poll_wish(&mut self) -> Option<Wish> {
         self.consumer.poll_wish()
+    }
+
+    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
+        self.consumer.wanted_topics()
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {

@@ -509,7 +509,7 @@ impl<R: Serve> Driver<R> {
         if changed {
             role.handle_timeout(now);
         }
-        let wish = role.poll_wish();
+        let wish = role.next_wish();
         let packets: Vec<R::Packet> = std::iter::from_fn(|| role.poll_send(now)).collect();
         done.extend(std::iter::from_fn(|| role.poll_done()));
         role.settle(shared);

@@ -155,6 +155,7 @@ keys! {
     "metadata.recovery.strategy": Kind::Choice(&["rebootstrap"]), "rebootstrap", ALL, "What happens when no broker of the cluster answers, or one says so (KIP-899, KIP-1102): bootstrap.servers are asked again, their names looked up anew. Java's `none` would give up.";
     "allow.auto.create.topics": Kind::Bool, "true", &[Role::Producer, Role::Consumer], "Whether using a topic may create it, if the broker does so.";
     "acks" or "request.required.acks": Kind::Acks, "all", PRODUCER, "Who must have a record before it is acknowledged: all in-sync replicas, the leader (1), nobody (0); so many replicas, to brokers before 0.9.";
+    "metadata.max.idle.ms": Kind::Int(5000, i32::MAX as i64), "300000", PRODUCER, "For how long a topic is kept known to which nothing is sent.";
     "linger.ms" or "queue.buffering.max.ms": MS, "0", PRODUCER, "How long a batch waits for more records. With 0 a lone record leaves at once, and batches grow while requests are in flight.";
     "batch.size": Kind::Int(128, 1 << 30), "131072", PRODUCER, "A batch of this size is sent without waiting, bytes.";
     "buffer.memory": BYTES, "67108864", PRODUCER, "Bytes of records that may wait or be in flight; sending waits when they are used up.";

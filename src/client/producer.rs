@@ -10,7 +10,7 @@ use crate::engine::ops::{CommittedOffset, OpToken, Ops, Output, Partitions};
 use crate::engine::producer::{self, Event, Packet};
 pub use crate::engine::producer::{BrokerMetrics, Metrics, NewRecord, TopicIndex, TopicMetrics};
 use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish, earliest};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64,
     Ordering::{Relaxed, SeqCst},
@@ -138,6 +138,12 @@ impl Role for Machine {
 
     fn poll_wish(&mut self) -> Option<Wish> {
         Wish::merge([self.producer.poll_wish(), self.ops.poll_wish()])
+    }
+
+    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
+        let mut wanted = self.producer.wanted_topics();
+        wanted.append(&mut self.ops.wanted_topics());
+        wanted
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {

@@ -6,6 +6,7 @@ use super::keys::Role as ClientRole;
 use super::{Error, Pending, Promise, Slice, Tokens};
 use crate::engine::share::{self, Acknowledgement, Outcomes, Prepared, Token};
 use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -47,6 +48,10 @@ impl Role for Machine {
 
     fn poll_wish(&mut self) -> Option<Wish> {
         self.consumer.poll_wish()
+    }
+
+    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
+        self.consumer.wanted_topics()
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {

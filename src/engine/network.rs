@@ -90,7 +90,10 @@ pub struct Network {
     cluster: Arc<Cluster>,
     /// The epoch of the features that were heard of last.
     features: i64,
+    /// Topics that somebody wants to know.
     topics: BTreeSet<Arc<str>>,
+    /// Topics that nobody wants to know any more, since when.
+    let_go: BTreeMap<Arc<str>, Time>,
     /// Topics to ask for by id, once, and when.
     ids: BTreeSet<Uuid>,
     ids_at: Time,
@@ -123,6 +126,7 @@ impl Network {
             cluster: Arc::new(Cluster { controller: -1, ..Cluster::default() }),
             features: -1,
             topics: BTreeSet::new(),
+            let_go: BTreeMap::new(),
             ids: BTreeSet::new(),
             ids_at: Time(0),
             all_topics: false,

@@ -65,6 +65,10 @@ pub struct Moved {
 pub struct Wish {
     /// Topics to keep knowing, in addition to those wished for before.
     pub topics: BTreeSet<Arc<str>>,
+    /// Whether some of those wished for before are not wanted any more.
+    pub lets_go: bool,
+    /// All topics that are wanted now, if some are not any more: [`Role::next_wish`] adds them.
+    pub wanted: Option<BTreeSet<Arc<str>>>,
     /// Topics of which only the id is known, wanted once.
     pub ids: BTreeSet<Uuid>,
     /// Whether every topic is wanted, once.
@@ -100,6 +104,14 @@ pub trait Role: Send {
     fn poll_send(&mut self, now: Time) -> Option<Self::Packet>;
     /// What the role wants to know, once.
     fn poll_wish(&mut self) -> Option<Wish>;
+    /// The topics that the role still wants to know.
+    fn wanted_topics(&self) -> BTreeSet<Arc<str>>;
+    /// What the role wants to know, for the network.
+    fn next_wish(&mut self) -> Option<Wish> {
+        let mut wish = self.poll_wish()?;
+        wish.wanted = wish.lets_go.then(|| self.wanted_topics());
+        Some(wish)
+    }
     /// When, after now, [`Role::handle_timeout`] or [`Role::poll_send`] has something to do.
     fn next_timeout(&self, now: Time) -> Option<Time>;
     /// Does what is due.
@@ -111,6 +123,7 @@ impl Wish {
     pub fn merge(wishes: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
         wishes.into_iter().flatten().reduce(|mut all, other| {
             all.topics.extend(other.topics);
+            all.lets_go |= other.lets_go;
             all.ids.extend(other.ids);
             all.all |= other.all;
             all.watch_all = other.watch_all.or(all.watch_all);
@@ -140,10 +153,12 @@ mod tests {
         let id = |byte| BTreeSet::from([Uuid([byte; 16])]);
         let a = Wish { topics: topics("a"), ids: id(1), refresh: true, moved: moved(0), ..Wish::default() };
         let b = Wish { topics: topics("b"), ids: id(2), all: true, moved: moved(1), ..Wish::default() };
-        let c = Wish { watch_all: Some(false), ..Wish::default() };
+        let c = Wish { watch_all: Some(false), lets_go: true, ..Wish::default() };
         let all = Wish {
             topics: BTreeSet::from([Arc::from("a"), Arc::from("b")]),
             ids: BTreeSet::from([Uuid([1; 16]), Uuid([2; 16])]),
+            lets_go: true,
+            wanted: None,
             all: true,
             watch_all: Some(false),
             refresh: true,

@@ -100,6 +100,7 @@ impl<T: Send> Consumer<T> {
         }
         self.wanted = wanted;
         self.goes_since = None;
+        self.wish.lets_go = true;
         self.subscribed_at = now;
         self.error = None;
         self.ended = None;
@@ -149,6 +150,7 @@ impl<T: Send> Consumer<T> {
         self.goes_since = None;
         self.changing = None;
         self.wanted = Wanted::Assigned;
+        self.wish.lets_go = true;
         self.wish.watch_all = Some(false);
         self.partitions.clear();
         self.slots.clear();
@@ -178,6 +180,7 @@ impl<T: Send> Consumer<T> {
             return;
         };
         self.partitions.remove(&slot);
+        self.wish.lets_go = true;
         let error = Error::new(ErrorKind::Config, format!("{}-{} is no longer assigned", place.0, place.1));
         let (gone, kept) = std::mem::take(&mut self.positions).into_iter().partition(|(_, s, _)| *s == slot);
         self.positions = kept;

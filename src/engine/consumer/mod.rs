@@ -28,7 +28,7 @@ use fetched::{Asked, Checks, FetchedAll};
 use frame::Leftover;
 pub(super) use partition::passes;
 use partition::{Partition, Position};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -436,6 +436,16 @@ impl<T: Send> Role for Consumer<T> {
     fn poll_wish(&mut self) -> Option<Wish> {
         let groups = self.group.as_mut().and_then(Group::poll_wish);
         Wish::merge([self.wish.take(), self.ops.poll_wish(), groups])
+    }
+
+    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
+        let mut wanted = self.ops.wanted_topics();
+        wanted.extend(self.partitions.values().map(|p| p.topic.clone()));
+        if let Wanted::Topics(topics) = &self.wanted {
+            wanted.extend(topics.iter().cloned());
+        }
+        self.group.iter().for_each(|group| wanted.extend(group.wanted_topics()));
+        wanted
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {

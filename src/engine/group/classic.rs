@@ -192,7 +192,7 @@ impl Classic {
 
     fn forget_generation(&mut self) {
         self.generation = -1;
-        self.watched = None;
+        self.contact.wish.lets_go |= self.watched.take().is_some();
     }
 
     fn fail(&mut self, error: Error) {
@@ -421,6 +421,11 @@ impl Classic {
         }
     }
 
+    /// The topics of the group that this member leads.
+    pub fn watched(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.watched.iter().flat_map(BTreeMap::keys)
+    }
+
     /// Joins again if a topic has other partitions than when the assignment was made.
     fn look_at_topics(&mut self) {
         let mut watched = self.watched.iter().flatten();
@@ -541,7 +546,7 @@ impl Classic {
         self.heartbeat_at = now + self.beats_every;
         let name = response.protocol_name.unwrap_or_default();
         self.assignor = self.assignors().iter().find(|a| a.name() == name).cloned();
-        self.watched = None;
+        self.contact.wish.lets_go |= self.watched.take().is_some();
         if self.assignor.is_none() {
             let message =
                 format!("group {:?} chose assignor {name:?}, which this member does not have", self.config.group);

@@ -529,6 +529,15 @@ impl Group {
         each!(self, m => m.poll_wish())
     }
 
+    /// The topics that have to be known: those of the member's partitions, and those that its group reads if it leads that.
+    pub fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
+        let claimed = self.changes().claimed().into_iter().map(|(topic, _)| topic);
+        match &self.machine {
+            Machine::Classic(m) => claimed.chain(m.watched().cloned()).collect(),
+            Machine::NextGen(_) => claimed.collect(),
+        }
+    }
+
     /// When there is something to do.
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
         let next = match &self.machine {

@@ -113,6 +113,7 @@ impl ShareMember {
     /// Enters the group, or changes what is read.
     pub fn subscribe(&mut self, now: Time, topics: BTreeSet<Arc<str>>) {
         self.contact.wish.topics.extend(topics.iter().cloned());
+        self.contact.wish.lets_go = true;
         self.topics = topics;
         self.error = None;
         if matches!(self.state, State::Out | State::Leaving { .. }) {
@@ -130,6 +131,7 @@ impl ShareMember {
         let tells = self.state != State::Out && self.may_be_known;
         self.next_round();
         self.contact.forget_trouble();
+        self.contact.wish.lets_go = true;
         self.topics.clear();
         self.assigned.clear();
         self.state = if tells { State::Leaving { deadline: now + LEAVE_WITHIN } } else { State::Out };

@@ -5,7 +5,8 @@ use super::Network;
 use crate::api::metadata;
 use crate::engine::cluster::AskMetadata;
 use crate::engine::peer::Token;
-use crate::engine::{Time, Wish, earliest};
+use crate::engine::{Cluster, Time, Wish, earliest};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Network {
@@ -20,8 +21,13 @@ impl Network {
             self.cluster_changed = true;
             self.meet_brokers(now);
         }
-        for topic in wish.topics {
+        if let Some(wanted) = &wish.wanted {
+            self.keep(now, wanted);
+        }
+        let is_wanted = |topic: &Arc<str>| wish.wanted.as_ref().is_none_or(|wanted| wanted.contains(topic));
+        for topic in wish.topics.into_iter().filter(is_wanted) {
             due |= !self.cluster.topics.contains_key(&topic);
+            self.let_go.remove(&topic);
             self.topics.insert(topic);
         }
         if due || !wish.ids.is_empty() {
@@ -36,6 +42,33 @@ impl Network {
             }
         }
         self.refresh_if_due(now);
+    }
+
+    /// Asks for these topics and no others from now on. What is known of others serves whoever comes back to them while it
+    /// is no older than what is known of these may be; that one is not there may be wrong a moment later.
+    fn keep(&mut self, now: Time, wanted: &BTreeSet<Arc<str>>) {
+        let (kept, gone) = std::mem::take(&mut self.topics).into_iter().partition(|topic| wanted.contains(topic));
+        self.topics = kept;
+        let is_there = |topic: &Arc<str>| self.cluster.topics.get(topic).is_some_and(|t| !t.error.is_error());
+        let (there, absent): (BTreeSet<_>, BTreeSet<_>) = BTreeSet::into_iter(gone).partition(is_there);
+        self.let_go.extend(there.into_iter().map(|topic| (topic, now)));
+        if absent.iter().any(|topic| self.cluster.topics.contains_key(topic)) {
+            let mut cluster = (*self.cluster).clone();
+            cluster.topics.retain(|name, _| !absent.contains(name));
+            self.cluster = Arc::new(cluster);
+            self.cluster_changed = true;
+        }
+    }
+
+    /// Leaves out of a new picture what is old in it.
+    pub(super) fn forget_old(&mut self, now: Time, cluster: &mut Cluster) {
+        let max_age = self.config.metadata_max_age;
+        for (topic, _) in self.let_go.extract_if(.., |_, since| now.since(*since) >= max_age) {
+            // Of all topics none is old.
+            if !cluster.complete {
+                cluster.topics.remove(&topic);
+            }
+        }
     }
 
     /// When there is something to ask, if there is.

@@ -26,8 +26,13 @@ impl Network {
                 self.ask_again(now, all, ids);
                 self.begin_at_bootstrap(now);
             }
-            Ok(response) => {
+            Ok(mut response) => {
+                if !all && ids.is_empty() {
+                    // Whoever wanted to know the others let go of them meanwhile.
+                    response.topics.retain(|t| t.name.as_deref().is_some_and(|name| self.topics.contains(name)));
+                }
                 let mut cluster = self.cluster.updated(now, response, all);
+                self.forget_old(now, &mut cluster);
                 let wanted = self.topics.iter().map(|name| &**name);
                 if all {
                     cluster.add_unknown(wanted);

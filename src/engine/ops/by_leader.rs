@@ -112,10 +112,11 @@ impl<W, F: Clone> ByLeader<W, F> {
 }
 
 fn leader(cx: &mut Cx<'_>, topic: &Arc<str>, partition: i32) -> Result<Option<i32>, Error> {
+    // Also if it is known: it may be no longer.
+    cx.want_topic(topic);
     if let Some((leader, _)) = cx.cluster.leader(topic, partition) {
         return Ok(Some(leader));
     }
-    cx.want_topic(topic);
     cx.refresh();
     let Some(known) = cx.cluster.topics.get(topic) else { return Ok(None) };
     let missing = usize::try_from(partition).is_ok_and(|p| p >= known.partitions.len());

@@ -27,7 +27,7 @@ use super::connection::{AtLeast, MAX_MALFORMED};
 use super::group::Place;
 use super::{Answer, Backoff, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Role, Target, Time, Wish};
 use crate::api::{ErrorCode, Request};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,6 +71,8 @@ pub struct Cx<'a> {
     /// What is known of the cluster.
     pub cluster: &'a Arc<Cluster>,
     wish: &'a mut Wish,
+    /// The topics that the operation wants to know.
+    wanted: &'a mut BTreeSet<Arc<str>>,
     sent: Vec<(Target, Box<dyn Call>, u32, i16)>,
 }
 
@@ -97,6 +99,7 @@ impl Cx<'_> {
 
     /// Asks for topics to be known.
     pub fn want_topic(&mut self, topic: &Arc<str>) {
+        self.wanted.insert(topic.clone());
         self.wish.topics.insert(topic.clone());
     }
 
@@ -134,6 +137,7 @@ pub trait Op: Send {
 
 struct Running<T> {
     op: Box<dyn Op>,
+    topics: BTreeSet<Arc<str>>,
     ticket: T,
     started: Time,
     deadline: Time,
@@ -190,6 +194,7 @@ impl<T> Ops<T> {
         let deadline = now + timeout;
         let running = Running {
             op,
+            topics: BTreeSet::new(),
             ticket,
             started: now,
             deadline,
@@ -214,8 +219,8 @@ impl<T> Ops<T> {
 
     /// Ends every operation with an error.
     pub fn fail_all(&mut self, error: &Error) {
-        let running = std::mem::take(&mut self.running);
-        self.done.extend(running.into_values().map(|r| (r.ticket, Err(error.clone()))));
+        let ids: Vec<u64> = self.running.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.finish(id, Err(error.clone())));
     }
 
     /// The next operation that ended.
@@ -225,7 +230,8 @@ impl<T> Ops<T> {
 
     fn with<R>(&mut self, now: Time, id: u64, f: impl FnOnce(&mut dyn Op, &mut Cx<'_>) -> R) -> Option<R> {
         let running = self.running.get_mut(&id)?;
-        let mut cx = Cx { now, cluster: &self.cluster, wish: &mut self.wish, sent: Vec::new() };
+        let (wish, wanted) = (&mut self.wish, &mut running.topics);
+        let mut cx = Cx { now, cluster: &self.cluster, wish, wanted, sent: Vec::new() };
         let result = f(&mut *running.op, &mut cx);
         for (target, call, part, max_version) in cx.sent {
             running.outstanding += 1;
@@ -275,6 +281,7 @@ impl<T> Ops<T> {
 
     fn finish(&mut self, id: u64, result: Result<Output, Error>) {
         if let Some(running) = self.running.remove(&id) {
+            self.wish.lets_go |= !running.topics.is_empty();
             self.done.push_back((running.ticket, result));
         }
     }
@@ -334,6 +341,10 @@ impl<T: Send> Role for Ops<T> {
 
     fn poll_wish(&mut self) -> Option<Wish> {
         self.wish.take()
+    }
+
+    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
+        self.running.values().flat_map(|r| &r.topics).cloned().collect()
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {

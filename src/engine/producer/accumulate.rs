@@ -16,7 +16,7 @@ const FIRST_CAPACITY: usize = 16 << 10;
 /// What a record costs besides its bytes if somebody waits for its outcome: the delivery, and what it is waited at.
 pub(super) const DELIVERY_BYTES: usize = 128;
 
-/// A topic of a producer, for as long as the producer lives: found once for all records that go there.
+/// A topic of a producer, until it handles anything else: found once for all records that go there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicIndex(pub(super) usize);
 
@@ -63,6 +63,9 @@ struct Waiting<D> {
 /// One topic's records.
 pub struct Topic<D> {
     pub name: Arc<str>,
+    pub standing: Standing,
+    /// When something was last sent there.
+    pub used: Time,
     pub id: Uuid,
     pub partitions: Vec<Partition<D>>,
     /// How many partitions there are to choose from; there may have been more before the topic was made anew.
@@ -72,7 +75,41 @@ pub struct Topic<D> {
     waiting: VecDeque<Waiting<D>>,
 }
 
+/// What is done about knowing a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing.
+    Forgotten,
+    /// It is asked for, and records wait.
+    Asked,
+    /// What is known is kept up to date.
+    Known,
+}
+
 impl<D> Topic<D> {
+    fn new(name: Arc<str>, seed: u64) -> Self {
+        Self {
+            name,
+            standing: Standing::Forgotten,
+            used: Time(0),
+            id: Uuid::ZERO,
+            partitions: Vec::new(),
+            count: 0,
+            metrics: TopicMetrics::default(),
+            sticky: Sticky::new(seed),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.standing == Standing::Known
+    }
+
+    /// Whether records are on their way.
+    fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || self.partitions.iter().any(|p| !p.is_idle() || p.in_flight() > 0)
+    }
+
     /// When the oldest record came that waits for the topic to be known.
     pub fn waiting_since(&self) -> Option<Time> {
         self.waiting.front().map(|w| w.since)
@@ -108,21 +145,46 @@ impl<D> Producer<D> {
             return Ok(TopicIndex(*index));
         }
         check_name(name).inspect_err(|error| self.fail_transaction(error))?;
-        let (index, name): (usize, Arc<str>) = (self.topics.len(), name.into());
-        let sticky = Sticky::new(self.config.seed.wrapping_add(index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let topic = Topic {
-            name: name.clone(),
-            id: Uuid::ZERO,
-            partitions: Vec::new(),
-            count: 0,
-            metrics: TopicMetrics::default(),
-            sticky,
-            waiting: VecDeque::new(),
-        };
-        self.topics.push(topic);
-        self.by_name.insert(name.clone(), index);
-        self.wish.topics.insert(name);
+        let name: Arc<str> = name.into();
+        let index = self.vacant.pop().unwrap_or(self.topics.len());
+        let seed = self.config.seed.wrapping_add(index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let topic = Topic::new(name.clone(), seed);
+        match self.topics.get_mut(index) {
+            Some(vacant) => *vacant = topic,
+            None => self.topics.push(topic),
+        }
+        self.by_name.insert(name, index);
+        self.want(index);
         Ok(TopicIndex(index))
+    }
+
+    fn want(&mut self, topic: usize) {
+        if let Some(t) = self.topics.get_mut(topic) {
+            t.standing = Standing::Asked;
+            self.wish.topics.insert(t.name.clone());
+        }
+    }
+
+    /// Lets go of topics that are not there, and of those to which nothing was sent for `metadata.max.idle.ms`, unless
+    /// records are on their way (KIP-526). The sequence numbers of a topic's partitions stay: what is sent there later has to
+    /// follow what was sent before. A topic that was never there has none.
+    pub(super) fn let_go(&mut self, now: Time) {
+        for (index, t) in self.topics.iter_mut().enumerate() {
+            let is_absent = self.cluster.topics.get(&t.name).is_some_and(|known| known.error.is_error());
+            let is_idle = now.since(t.used) >= self.config.metadata_max_idle;
+            if t.standing == Standing::Forgotten || !(is_absent || is_idle) || t.is_busy() {
+                continue;
+            }
+            self.wish.topics.remove(&t.name);
+            self.wish.lets_go = true;
+            t.standing = Standing::Forgotten;
+            if t.partitions.is_empty() {
+                self.by_name.remove(&t.name);
+                // No topic has this name.
+                t.name = Arc::default();
+                self.vacant.push(index);
+            }
+        }
     }
 
     /// An error if the state of transactions does not allow records.
@@ -153,7 +215,7 @@ impl<D> Producer<D> {
             return Err(self.no_room(bound));
         }
         match self.topics.get(topic) {
-            Some(t) if !t.partitions.is_empty() => self
+            Some(t) if t.is_known() => self
                 .append_to(now, self.generation, topic, record, bound, ticket)
                 .inspect_err(|error| self.fail_transaction(error)),
             _ => Ok(self.hold(now, topic, record, bound, ticket)),
@@ -205,6 +267,7 @@ impl<D> Producer<D> {
         let Some(t) = self.topics.get_mut(topic) else {
             return false;
         };
+        t.used = now;
         let owned = |b: Option<&[u8]>| b.map(Box::from);
         t.waiting.push_back(Waiting {
             partition: record.partition,
@@ -220,7 +283,13 @@ impl<D> Producer<D> {
         });
         self.memory += bytes;
         self.outstanding.add(self.generation);
-        t.waiting.len() == 1
+        let (is_first, is_forgotten) = (t.waiting.len() == 1, t.standing == Standing::Forgotten);
+        if is_forgotten {
+            self.want(topic);
+            // Others may have kept it known.
+            self.settle_topic(now, topic);
+        }
+        is_first
     }
 
     /// `generation` is that of the call which brought the record: a flush after it waits for it, wherever it is by then.
@@ -278,6 +347,7 @@ impl<D> Producer<D> {
         let Some(t) = self.topics.get_mut(topic) else {
             return (size, wake);
         };
+        t.used = now;
         let (batch_size, spare) = (self.config.batch_size, &mut self.spare);
         for Placed { record, partition, bound, ticket } in records {
             let Some(p) = t.partitions.get_mut(partition) else {
@@ -360,6 +430,9 @@ impl<D> Producer<D> {
         // Partitions are added, never removed: fewer are those of a topic made anew, or of a broker that is behind.
         let is_behind = !known.id.is_zero() && known.id == t.id && known.partitions.len() < t.count;
         t.id = known.id;
+        if t.standing == Standing::Asked {
+            t.standing = Standing::Known;
+        }
         let count = if is_behind { t.count } else { known.partitions.len() };
         t.count = count;
         t.partitions.resize_with(count.max(t.partitions.len()), Partition::default);

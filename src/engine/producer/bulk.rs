@@ -35,7 +35,7 @@ impl<D> Producer<D> {
     /// Finds out where records go and how much each takes at most, if that can be known before any of them is appended, and
     /// there is room for all, were each in a batch of its own.
     fn place(&self, TopicIndex(topic): TopicIndex, records: &[NewRecord<'_>], places: &mut Vec<(u32, u32)>) -> bool {
-        let count = self.topics.get(topic).map_or(0, |t| t.count);
+        let count = self.topics.get(topic).filter(|t| t.is_known()).map_or(0, |t| t.count);
         if count == 0 || self.check_open().is_err() {
             return false;
         }
@@ -108,6 +108,7 @@ mod tests {
             partitioner,
             adaptive: false,
             max_in_flight: 5,
+            metadata_max_idle: Duration::from_secs(300),
             seed: 7,
         });
         producer.topic("t").unwrap();

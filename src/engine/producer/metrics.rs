@@ -95,7 +95,12 @@ impl<D> Producer<D> {
     /// What was counted so far.
     pub fn metrics(&self) -> Metrics {
         Metrics {
-            topics: self.topics.iter().map(|t| (t.name.clone(), t.metrics.clone())).collect(),
+            topics: self
+                .topics
+                .iter()
+                .filter(|t| !t.name.is_empty())
+                .map(|t| (t.name.clone(), t.metrics.clone()))
+                .collect(),
             brokers: self.brokers.clone(),
             buffered_bytes: self.memory,
             outstanding: self.outstanding(),

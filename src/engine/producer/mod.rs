@@ -37,7 +37,7 @@ use super::ops::UNKNOWN_TOPIC_GRACE;
 use super::{Answer, Backoff, Cluster, Error, ErrorKind, Outgoing, Role, Time, Wish, earliest};
 use crate::compress::Codec;
 use crate::record::Producer as ProducedAs;
-use accumulate::Topic;
+use accumulate::{Standing, Topic};
 use batch::{Batch, Partition};
 use identity::Identity;
 use outstanding::Outstanding;
@@ -87,6 +87,8 @@ pub struct ProducerConfig {
     pub adaptive: bool,
     /// Requests in flight to one broker, at most.
     pub max_in_flight: usize,
+    /// For how long a topic is kept known to which nothing is sent.
+    pub metadata_max_idle: Duration,
     /// Seed of the jitter and of the first sticky partition.
     pub seed: u64,
 }
@@ -138,6 +140,8 @@ pub enum Token<D> {
 pub struct Producer<D> {
     config: ProducerConfig,
     topics: Vec<Topic<D>>,
+    /// Places of topics that were never there.
+    vacant: Vec<usize>,
     by_name: HashMap<Arc<str>, usize>,
     /// Partitions with something to send.
     active: BTreeSet<(usize, usize)>,
@@ -185,6 +189,7 @@ impl<D> Producer<D> {
             throttled: HashMap::new(),
             brokers: BTreeMap::new(),
             topics: Vec::new(),
+            vacant: Vec::new(),
             by_name: HashMap::new(),
             active: BTreeSet::new(),
             in_flight: HashMap::new(),
@@ -423,6 +428,7 @@ impl<D: Send> Role for Producer<D> {
             self.settle_topic(now, topic);
         }
         self.expire_waiting(now);
+        self.let_go(now);
     }
 
     fn handle_unreachable(&mut self, _now: Time, error: &Error) {
@@ -438,6 +444,11 @@ impl<D: Send> Role for Producer<D> {
 
     fn poll_wish(&mut self) -> Option<Wish> {
         self.wish.take()
+    }
+
+    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
+        let wanted = self.topics.iter().filter(|t| t.standing != Standing::Forgotten);
+        wanted.map(|t| t.name.clone()).collect()
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {

@@ -379,6 +379,7 @@ impl<D> Producer<D> {
 
     pub(super) fn expire_waiting(&mut self, now: Time) {
         let limit = self.config.max_block.min(self.config.delivery_timeout);
+        let mut has_failed = false;
         for topic in 0..self.topics.len() {
             let Some(t) = self.topics.get(topic) else {
                 continue;
@@ -392,11 +393,15 @@ impl<D> Producer<D> {
             if unknown || (code.is_error() && !code.is_retriable()) {
                 let error = Error::refused(code, format!("produce to topic {:?}", t.name));
                 self.fail_waiting(topic, &error);
+                has_failed = true;
             } else if now >= since + limit {
                 let why = Some(code).filter(|c| c.is_error()).map(|c| Error::refused(c, format!("topic {:?}", t.name)));
                 let error = self.timed_out("max.block.ms", limit, why);
                 self.fail_waiting(topic, &error);
             }
+        }
+        if has_failed {
+            self.let_go(now);
         }
     }
 }

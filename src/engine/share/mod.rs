@@ -584,6 +584,10 @@ impl<T: Send> Role for ShareConsumer<T> {
         Wish::merge([self.wish.take(), self.member.poll_wish()])
     }
 
+    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
+        self.member.subscription().clone()
+    }
+
     fn next_timeout(&self, now: Time) -> Option<Time> {
         let retries = self.nodes.values().filter(|n| !n.busy).map(|n| n.retry_at);
         let retry = retries.chain([self.refresh_at]).filter(|t| *t > now).min();

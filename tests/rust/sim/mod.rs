@@ -5,6 +5,7 @@
 //! `KLAMM_SIM_SEEDS=5000` plays so many scenarios of each kind, `KLAMM_SIM_SEED=105` that one alone.
 
 mod changing;
+mod forgetting;
 mod groups;
 mod producing;
 mod shares;
@@ -14,10 +15,11 @@ mod zookeeper;
 use crate::broker::frame;
 use crate::network::network_config;
 use bytes::{Buf, Bytes};
+use klamm::api::header::RequestHeader;
 use klamm::api::{
-    Request, add_partitions_to_txn, consumer_group_heartbeat, create_topics, encode, end_txn, fetch, find_coordinator,
-    heartbeat, init_producer_id, join_group, list_offsets, offset_commit, offset_fetch, produce, share_group_heartbeat,
-    sync_group,
+    self, Request, add_partitions_to_txn, consumer_group_heartbeat, create_topics, encode, end_txn, fetch,
+    find_coordinator, heartbeat, init_producer_id, join_group, list_offsets, metadata, offset_commit, offset_fetch,
+    produce, share_group_heartbeat, sync_group,
 };
 use klamm::broker::{self, Cluster, Connection, Fault, Node, Options, Output};
 use klamm::compress::Compression;
@@ -25,6 +27,7 @@ use klamm::engine::consumer::{ConsumerConfig, Reset};
 use klamm::engine::producer::{NewRecord, Partitioner, ProducerConfig};
 use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time, UnderWay, earliest};
 use klamm::frame::Frames;
+use klamm::wire::Reader;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
@@ -103,9 +106,22 @@ struct World {
     metadata_max_age: Duration,
     /// Whether clients make topics by asking for them.
     makes_topics: bool,
+    /// The topics that clients named when they asked for metadata, and when.
+    named: Vec<(Time, BTreeSet<String>)>,
     /// What the cluster has to say to clients, and is not on its way yet.
     outputs: VecDeque<Output>,
     down: Option<i32>,
+}
+
+/// The topics that a request names, if it asks for metadata.
+fn named(frame: &Bytes) -> Option<BTreeSet<String>> {
+    let mut r = Reader::new(frame.clone(), 0, false);
+    let header = RequestHeader::get(&mut r, |key| api::by_key(key).map(|entry| entry.info)).unwrap();
+    if header.request_api_key != metadata::API.key {
+        return None;
+    }
+    let request: metadata::Request = api::decode(header.request_api_version, r.rest()).unwrap();
+    Some(request.topics.into_iter().flatten().filter_map(|t| t.name).collect())
 }
 
 fn nodes() -> Vec<Node> {
@@ -144,6 +160,7 @@ impl World {
             look_every: Duration::from_millis(5),
             metadata_max_age: Duration::from_secs(300),
             makes_topics: true,
+            named: Vec::new(),
             outputs: VecDeque::new(),
             down: None,
         }
@@ -235,7 +252,7 @@ impl World {
         let now = self.now;
         client.role.handle_timeout(now);
         client.network.handle_timeout(now);
-        if let Some(wish) = client.role.poll_wish() {
+        if let Some(wish) = client.role.next_wish() {
             client.network.wish(now, wish);
         }
         while let Some(packet) = client.role.poll_send(now) {
@@ -313,6 +330,7 @@ impl World {
                 link.frames.buffer().extend_from_slice(&bytes);
                 while let Ok(Some(frame)) = link.frames.next_frame() {
                     link.asked.push_back(frame.clone().try_get_i16().unwrap());
+                    self.named.extend(named(&frame).map(|topics| (now, topics)));
                     self.cluster.handle(Duration::from_micros(now.0), link.broker, frame);
                 }
                 self.lose_one_in(client, id);
@@ -496,6 +514,7 @@ fn producer_config(idempotent: bool, seed: u64) -> ProducerConfig {
         partitioner: Partitioner::Murmur2,
         adaptive: true,
         max_in_flight: 5,
+        metadata_max_idle: Duration::from_secs(300),
         seed,
     }
 }
