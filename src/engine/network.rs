@@ -601,7 +601,7 @@ impl Network {
         }
         let (late, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|o| o.deadline <= now);
         self.waiting = waiting;
-        self.give_up(late, -1);
+        self.give_up(late, None);
         self.refresh_if_due(now);
         if !self.waiting.is_empty() {
             self.reach_somebody(now);
@@ -615,12 +615,16 @@ impl Network {
         if peer.queue.iter().any(|o| o.deadline <= now) {
             let (late, queue) = std::mem::take(&mut peer.queue).into_iter().partition(|o| o.deadline <= now);
             peer.queue = queue;
-            self.give_up(late, id.node());
+            self.give_up(late, Some(id));
         }
     }
 
-    fn give_up(&mut self, late: VecDeque<Outgoing<usize>>, node: i32) {
-        let why = self.peers.values().find_map(|p| p.error.clone()).or_else(|| self.no_token.clone());
+    /// Ends requests whose time is over, which waited for a peer or for any: what went wrong with others is not the reason.
+    fn give_up(&mut self, late: VecDeque<Outgoing<usize>>, awaited: Option<PeerId>) {
+        let is_awaited = |id: &PeerId| awaited.map_or(!id.is_apart(), |awaited| *id == awaited);
+        let why = self.peers.iter().filter(|(id, _)| is_awaited(id)).find_map(|(_, p)| p.error.clone());
+        let why = why.or_else(|| self.no_token.clone());
+        let node = awaited.map_or(-1, PeerId::node);
         for outgoing in late {
             let error = why.clone().unwrap_or_else(|| {
                 Error::new(

@@ -4,6 +4,7 @@
 use crate::network::{BOOTSTRAP, MINUTE, World};
 use klamm::api::list_groups;
 use klamm::engine::{ErrorKind, Outgoing, Target, Time, Wish};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[test]
@@ -68,4 +69,31 @@ fn a_request_whose_answer_has_no_whole_header_ends_at_once() {
     }
     let answer = world.network.poll_answer().expect("an end");
     assert_eq!((answer.token, answer.result.err().map(|e| e.kind())), (7, Some(ErrorKind::Network)));
+}
+
+#[test]
+fn a_request_whose_broker_was_not_reached_in_time_is_not_told_what_is_wrong_with_another() {
+    let mut world = World::new();
+    world.is_cluster_of(&[11, 12]);
+    world.network.wish(world.now, Wish { refresh: true, ..Wish::default() });
+    world.wait(Duration::from_secs(1));
+    world.says.remove(&11);
+    world.silent.insert(12);
+    let (now, second) = (world.now, Duration::from_secs(1));
+    for (node, deadline) in [(11, now + 60 * second), (12, now + 2 * second)] {
+        let (call, target) = (Box::new(list_groups::Request::default()), Target::Node(node));
+        let token = node as u32;
+        world.network.submit(now, Outgoing { target, call, token, deadline, max_version: i16::MAX });
+    }
+    let mut errors = BTreeMap::new();
+    while errors.len() < 2 && world.now < now + 5 * second {
+        world.network.handle_timeout(world.now);
+        while let Some(action) = world.network.poll_action() {
+            world.act(action);
+        }
+        let ended = std::iter::from_fn(|| world.network.poll_answer());
+        errors.extend(ended.filter_map(|a| Some((a.token, a.result.err()?.kind()))));
+        world.now = world.network.next_timeout(world.now).unwrap_or(now + MINUTE);
+    }
+    assert_eq!(errors, BTreeMap::from([(11, ErrorKind::Network), (12, ErrorKind::Timeout)]));
 }

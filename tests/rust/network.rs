@@ -7,7 +7,7 @@ use klamm::engine::sasl::Nonces;
 use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, Outgoing, Target, Time, Wish};
 use klamm::frame::Frames;
 use klamm::wire::{Reader, Uuid, Value, Writer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The one address that the client was told.
@@ -40,6 +40,8 @@ pub struct World {
     pub network: Network,
     /// What those who can be reached say of the cluster, by port: the ports of its brokers, which are their ids, too.
     pub says: BTreeMap<u16, Vec<u16>>,
+    /// Who neither takes a connection nor refuses it.
+    pub silent: BTreeSet<u16>,
     /// Who asks for beginning anew instead, and how often yet.
     pub sends_away: BTreeMap<u16, u32>,
     pub connections: BTreeMap<ConnectionId, (u16, Frames)>,
@@ -59,9 +61,9 @@ impl World {
         let network = network_config("cluster", BOOTSTRAP);
         let (says, sends_away, connections) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let network = Network::new(network);
-        let (tried, asked, topics) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let now = Time(0);
-        Self { now, network, says, sends_away, connections, tried, most: usize::MAX, topics, asked, loses: 0 }
+        let (silent, tried, asked, topics) = (BTreeSet::new(), Vec::new(), Vec::new(), BTreeMap::new());
+        let (now, most, loses) = (Time(0), usize::MAX, 0);
+        Self { now, network, says, silent, sends_away, connections, tried, most, topics, asked, loses }
     }
 
     /// These brokers can be reached and nobody else, and the bootstrap address leads to one of them.
@@ -106,6 +108,9 @@ impl World {
         match action {
             Action::Connect(id, _, port) => {
                 self.tried.push(port);
+                if self.silent.contains(&port) {
+                    return;
+                }
                 if self.says.contains_key(&port) {
                     self.connections.insert(id, (port, Frames::new(1 << 20)));
                     self.network.handle_connected(self.now, id);
