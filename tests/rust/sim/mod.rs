@@ -5,6 +5,7 @@
 //! `KLAMM_SIM_SEEDS=5000` plays so many scenarios of each kind, `KLAMM_SIM_SEED=105` that one alone.
 
 mod changing;
+mod damaged;
 mod forgetting;
 mod groups;
 mod producing;
