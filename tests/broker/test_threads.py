@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import klamm
 from klamm import TopicPartition
+from klamm.errors import ClosedError, KafkaTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,3 +158,30 @@ def test_an_admin_that_threads_share(broker, divided):
             admin.delete_topics([name])
 
         together(*(lambda number=number: work(number) for number in range(8)))
+
+
+def send_and_close(servers: str, topic: str) -> list[klamm.Delivery]:
+    producer, begun = klamm.Producer(servers), threading.Event()
+    deliveries: list[klamm.Delivery] = []
+
+    def sending() -> None:
+        with suppress(ClosedError):
+            while True:
+                deliveries.append(producer.send(topic, b"v"))
+                begun.set()
+
+    def closing() -> None:
+        assert begun.wait(20)
+        with suppress(KafkaTimeoutError):
+            producer.close(timeout=0)
+
+    together(sending, closing)
+    return deliveries
+
+
+def test_what_is_sent_while_another_thread_closes_has_an_outcome(broker, divided):
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        for delivery in send_and_close(broker.bootstrap_servers, divided):
+            error = delivery.exception(timeout=20)
+            assert error is None or isinstance(error, ClosedError)
