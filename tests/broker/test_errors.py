@@ -10,7 +10,7 @@ import pytest
 
 import faults
 import klamm
-from klamm.errors import DecodeError, KafkaError, KafkaTimeoutError, NetworkError
+from klamm.errors import DecodeError, KafkaError, KafkaTimeoutError, NetworkError, TopicAlreadyExistsError
 from klamm.testing import DevBroker
 
 QUICK = {"default_api_timeout_ms": 1_500, "socket_connection_setup_timeout_ms": 500, "request_timeout_ms": 700}
@@ -248,3 +248,14 @@ def test_a_reader_of_a_dead_broker_polls_empty_and_goes_on_when_it_is_back(style
         # It is another topic of that name, of which nothing was read.
         assert [record.value for record in consumer.poll(timeout=20)] == [b"replaced", b"after"]
     consumer.close()
+
+
+def test_who_may_have_made_a_topic_itself_is_told_so():
+    with DevBroker() as broker, klamm.Admin(broker.bootstrap_servers) as admin:
+        broker.fault("CreateTopics", "lose_answer")
+        with pytest.raises(TopicAlreadyExistsError) as caught:
+            admin.create_topics({"t": klamm.NewTopic(partitions=1)})
+        assert "this call may have created it" in caught.value.hint
+        with pytest.raises(TopicAlreadyExistsError) as caught:
+            admin.create_topics({"t": klamm.NewTopic(partitions=1)})
+        assert "this call" not in (caught.value.hint or "")
