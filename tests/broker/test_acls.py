@@ -227,3 +227,27 @@ def test_share_groups_begin_where_kafkas_own_tool_says(broker, topic):
     assert topic in said
     said = java_tool("ShareGroups", broker.bootstrap_servers, "--delete-offsets", "--group", group, "--topic", topic)
     assert "Successful" in said, said
+
+
+def test_a_member_hears_that_it_may_not_read_its_topic_and_goes_on_when_it_may(rules):
+    """As Java's consumer from Kafka 4.1 on, whose member does not leave for that."""
+    assert rules.produce() is None
+    rules.add(rule(TOPIC, rules.topic, READ, user="bob"))
+    until(lambda: rules.produce() is TopicAuthorizationFailedError)
+    config = {**rules.config, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
+    with klamm.Consumer(config, rules.group, [rules.topic]) as consumer:
+        values = []
+
+        def poll():
+            try:
+                values.extend(record.value for record in consumer.poll(timeout=0.5))
+            except TopicAuthorizationFailedError as error:
+                return str(error)
+            return ""
+
+        # Whoever asks about the topic hears of it, too.
+        until(lambda: "heartbeat" in poll())
+        rules.add(rule(TOPIC, rules.topic, READ))
+        until(lambda: poll() == "" and values)
+    assert values == [b"v"]
+    assert len(rules.remove(rules.find(name=rules.topic))) == 2

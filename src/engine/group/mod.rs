@@ -494,6 +494,14 @@ impl Group {
         each!(self, m => m.handle_unreachable(now, error));
     }
 
+    /// What the coordinator has against what is read, once; the member stays one.
+    pub fn take_complaint(&mut self) -> Option<Error> {
+        match &mut self.machine {
+            Machine::Classic(_) => None,
+            Machine::NextGen(m) => m.take_complaint(),
+        }
+    }
+
     /// An assignment to make, for [`Group::assigned`].
     pub fn poll_work(&mut self) -> Option<Work> {
         match &mut self.machine {

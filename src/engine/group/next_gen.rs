@@ -79,6 +79,8 @@ pub(super) struct NextGen {
     /// Since when another member has this one's instance id.
     unreleased_since: Option<Time>,
     error: Option<Error>,
+    /// What the coordinator has against what is read, which does not end the membership.
+    complaint: Option<Error>,
 }
 
 impl NextGen {
@@ -102,6 +104,7 @@ impl NextGen {
             was_member: false,
             unreleased_since: None,
             error: None,
+            complaint: None,
         }
     }
 
@@ -180,6 +183,10 @@ impl NextGen {
 
     pub fn take_error(&mut self) -> Option<Error> {
         self.error.take()
+    }
+
+    pub fn take_complaint(&mut self) -> Option<Error> {
+        self.complaint.take()
     }
 
     /// What was asked before this does not count any more, and everything has to be said again.
@@ -376,6 +383,11 @@ impl NextGen {
             // While this member was away, the group went over to the classic protocol, or nothing is left of it.
             Some(ErrorCode::GROUP_ID_NOT_FOUND) if self.epoch != JOIN => self.lose_membership(now),
             Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.try_later(now),
+            // The member goes on as soon as it may read the topic, as Java's does from Kafka 4.1 on.
+            Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED) => {
+                self.try_later(now);
+                self.complaint = Some(error);
+            }
             // A static member that died is there until its session ends.
             Some(ErrorCode::UNRELEASED_INSTANCE_ID)
                 if now.since(*self.unreleased_since.get_or_insert(now)) < self.config.session_timeout =>

@@ -75,6 +75,8 @@ pub struct ShareMember {
     /// Whether the coordinator may know of the member, who need not have heard yet that it joined.
     may_be_known: bool,
     error: Option<Error>,
+    /// What the coordinator has against what is read, which does not end the membership.
+    complaint: Option<Error>,
 }
 
 impl ShareMember {
@@ -97,6 +99,7 @@ impl ShareMember {
             beating: false,
             may_be_known: false,
             error: None,
+            complaint: None,
         }
     }
 
@@ -155,6 +158,11 @@ impl ShareMember {
     /// What the reader should hear of joining that fails and is tried again, once.
     pub fn take_trouble(&mut self) -> Option<Error> {
         self.contact.take_trouble()
+    }
+
+    /// What the coordinator has against what is read, once; the member stays one.
+    pub fn take_complaint(&mut self) -> Option<Error> {
+        self.complaint.take()
     }
 
     /// The partitions to read, as far as the names of their topics are known.
@@ -304,6 +312,10 @@ impl ShareMember {
                 self.contact.ask_again(now);
             }
             Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.contact.try_later(now),
+            Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED) => {
+                self.contact.try_later(now);
+                self.complaint = Some(error);
+            }
             _ if error.is_retriable() => {
                 self.contact.lose(now);
                 self.told = None;

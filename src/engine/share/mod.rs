@@ -560,6 +560,7 @@ impl<T: Send> Role for ShareConsumer<T> {
                 if let Some(error) = self.member.take_error() {
                     self.ended = Some(error);
                 }
+                self.error = self.member.take_complaint().or_else(|| self.error.take());
             }
         }
     }
