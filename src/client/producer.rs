@@ -225,6 +225,7 @@ impl Serve for Machine {
             // What is in flight has no outcome that anybody will hear of.
             promise.complete(if self.producer.is_flushed(flush) { Ok(()) } else { Err(error.clone()) });
         }
+        self.producer.abandon_all(error);
     }
 }
 

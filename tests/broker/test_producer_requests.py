@@ -11,6 +11,7 @@ import pytest
 
 import klamm
 from klamm import protocol
+from klamm.errors import KafkaError, KafkaTimeoutError
 from klamm.testing import DevBroker
 from settled import until
 
@@ -133,3 +134,39 @@ def fetched_bytes(servers):
         link.sendall(struct.pack(">i", len(request)) + request)
         (size,) = struct.unpack(">i", link.recv(4, socket.MSG_WAITALL))
     return size
+
+
+def test_a_topic_that_is_not_there_is_asked_for_no_longer_when_its_records_have_failed(style):
+    with DevBroker() as broker:
+        config = {"client_id": "sender", "allow_auto_create_topics": False, "max_block_ms": 100}
+        with (
+            style.producer(broker.bootstrap_servers, **config) as producer,
+            klamm.Consumer(broker.bootstrap_servers, client_id="waiting") as waiting,
+        ):
+            for number in range(20):
+                with pytest.raises(KafkaError):
+                    producer.send(f"absent-{number}", b"v")
+
+            def asked():
+                return sum(request.client_id == "sender" for request in broker.requests("Metadata"))
+
+            before = asked()
+            waiting.assign([klamm.TopicPartition("t", 0)])
+            waiting.poll(timeout=2.5)
+            assert asked() - before <= 1, "what was under way"
+
+
+def test_a_batch_whose_time_is_over_does_not_cost_others_their_connection(style):
+    with DevBroker() as broker:
+        with style.producer(broker.bootstrap_servers, delivery_timeout_ms=600) as producer:
+            producer.send("t", b"0")
+            connections = len(broker.requests("ApiVersions"))
+            broker.fault("Produce", "delay", seconds=1.5)
+            with pytest.raises(KafkaTimeoutError, match=r"delivery\.timeout\.ms"):
+                producer.send("t", b"1")
+            # It is in the log all the same, which its answer says, and so the next one follows it.
+            until(lambda: all(broker.in_flight == 0 for broker in producer.client.metrics().brokers.values()))
+            producer.send("t", b"2")
+            assert len(broker.requests("ApiVersions")) == connections
+        table = klamm.read_table(broker.bootstrap_servers, "t", columns=["value"])
+    assert table.column("value").to_pylist() == [b"0", b"1", b"2"]

@@ -444,7 +444,8 @@ impl<D> Producer<D> {
         };
         let mut refused = None;
         for w in std::mem::take(&mut t.waiting) {
-            self.release(w.bytes, w.generation, 1);
+            self.release(w.bytes);
+            self.outstanding.remove(w.generation, 1);
             let Some(name) = self.topics.get(topic).map(|t| t.name.clone()) else {
                 return;
             };
@@ -503,7 +504,8 @@ impl<D> Producer<D> {
             return;
         }
         for w in waiting {
-            self.release(w.bytes, w.generation, 1);
+            self.release(w.bytes);
+            self.outstanding.remove(w.generation, 1);
             self.refuse(topic, w.ticket, w.timestamp, error);
         }
         self.note_refused(error);

@@ -118,6 +118,18 @@ pub struct Flight<D> {
     producer: ProducedAs,
 }
 
+/// What is there of a batch in flight until its time is over, by when that is, its partition, and its number there.
+type Flying<D> = BTreeMap<(Time, usize, usize, u64), Waits<D>>;
+
+/// Whoever waits for the outcome of a batch in flight.
+struct Waits<D> {
+    deliveries: Vec<Delivery<D>>,
+    count: i32,
+    generation: u64,
+    /// Why the attempt before failed.
+    error: Option<Error>,
+}
+
 /// A request with batches.
 pub struct Sent<D> {
     flights: Vec<Flight<D>>,
@@ -146,6 +158,7 @@ pub struct Producer<D> {
     /// Partitions with something to send.
     active: BTreeSet<(usize, usize)>,
     in_flight: HashMap<i32, usize>,
+    flying: Flying<D>,
     /// Until when brokers asked not to be sent anything (KIP-219).
     throttled: HashMap<i32, Time>,
     identity: Identity,
@@ -193,6 +206,7 @@ impl<D> Producer<D> {
             by_name: HashMap::new(),
             active: BTreeSet::new(),
             in_flight: HashMap::new(),
+            flying: BTreeMap::new(),
             latest: 0,
             memory: 0,
             places: Vec::new(),
@@ -333,6 +347,15 @@ impl<D> Producer<D> {
         self.fail_unsent(error);
     }
 
+    /// Ends what is in flight, too: nobody hears any more what becomes of it.
+    pub fn abandon_all(&mut self, error: &Error) {
+        for ((_, topic, partition, _), waits) in std::mem::take(&mut self.flying) {
+            // Only those who wait: the others are told of failures, which this need not be.
+            let count = i32::try_from(waits.deliveries.len()).unwrap_or(i32::MAX);
+            self.tell(topic, partition, count, waits.deliveries, Err(error.clone()));
+        }
+    }
+
     fn fail_unsent(&mut self, error: &Error) {
         for topic in 0..self.topics.len() {
             self.fail_waiting(topic, error);
@@ -384,19 +407,24 @@ impl<D> Producer<D> {
     }
 
     fn forget(&mut self, batch: Batch<D>) {
-        self.release(batch.bytes, batch.generation, batch.count as u64);
+        self.outstanding.remove(batch.generation, batch.count as u64);
+        self.give_back(batch);
+    }
+
+    /// The memory of a batch is free.
+    fn give_back(&mut self, batch: Batch<D>) {
+        self.release(batch.bytes);
         if self.spare.len() < MAX_SPARE {
             self.spare.extend(batch.into_buffer());
         }
     }
 
-    fn release(&mut self, bytes: usize, generation: u64, records: u64) {
+    fn release(&mut self, bytes: usize) {
         self.memory = self.memory.saturating_sub(bytes);
         if self.memory <= self.config.buffer_memory / 2 {
             self.pressure = false;
         }
         self.pace.caught_up(self.memory);
-        self.outstanding.remove(generation, records);
     }
 }
 
@@ -455,6 +483,7 @@ impl<D: Send> Role for Producer<D> {
         let limit = self.config.delivery_timeout;
         let mut next = None;
         let mut at = |time: Time| next = earliest(next, Some(time).filter(|t| *t > now));
+        self.flying.first_key_value().into_iter().for_each(|((until, ..), _)| at(*until));
         if !self.active.is_empty() {
             self.identity.next_timeout().into_iter().for_each(&mut at);
         }

@@ -86,11 +86,18 @@ impl<D> Producer<D> {
                 p.answered(flight.number);
             }
             flight.batch.producer = Some(flight.producer).filter(|p| p.id >= 0);
+            let until = flight.batch.created + self.config.delivery_timeout;
+            let waits = self.flying.remove(&(until, flight.topic, flight.partition, flight.number));
             let result = match &response {
                 Ok(None) => Ok((-1, -1)),
                 Ok(Some(response)) => self.outcome_of(&flight, response),
                 Err(e) => Err((e.clone(), Named::new())),
             };
+            let Some(waits) = waits else {
+                self.land_late(flight, result.is_ok());
+                continue;
+            };
+            flight.batch.deliveries = waits.deliveries;
             match result {
                 Ok(found) => {
                     if let Some(p) = self.partition(flight.topic, flight.partition) {
@@ -108,6 +115,18 @@ impl<D> Producer<D> {
         if self.identity.drained(in_flight) {
             self.restart_sequences();
         }
+    }
+
+    /// Takes in what became of a batch that has its outcome since its time was over.
+    fn land_late(&mut self, flight: Flight<D>, is_written: bool) {
+        if is_written {
+            if let Some(p) = self.partition(flight.topic, flight.partition) {
+                p.succeeded(flight.number);
+            }
+        } else if flight.batch.producer.is_some() {
+            self.identity.abandon();
+        }
+        self.give_back(flight.batch);
     }
 
     /// Takes in what an answer says besides outcomes: who leads now (KIP-951), and how long the broker wants to be left
@@ -320,6 +339,20 @@ impl<D> Producer<D> {
     /// What may no longer wait: batches and records whose time is over.
     pub(super) fn expire(&mut self, now: Time) {
         let limit = self.config.delivery_timeout;
+        while let Some(first) = self.flying.first_entry().filter(|e| e.key().0 <= now) {
+            // Whether it is written, its answer says: until then it keeps its sequence number, and its memory.
+            let ((_, topic, partition, _), waits) = first.remove_entry();
+            let error = self.timed_out("delivery.timeout.ms", limit, waits.error);
+            if let Some(t) = self.topics.get_mut(topic) {
+                t.metrics.errors += u64::from(waits.count.unsigned_abs());
+            }
+            if let Some(transactions) = &mut self.transactions {
+                transactions.batch_failed(&error);
+            }
+            self.tell(topic, partition, waits.count, waits.deliveries, Err(error));
+            self.outstanding.remove(waits.generation, u64::from(waits.count.unsigned_abs()));
+            self.take_news();
+        }
         for (topic, partition) in self.active.clone() {
             let Some(p) = self.partition(topic, partition) else {
                 continue;
@@ -403,5 +436,139 @@ impl<D> Producer<D> {
         if has_failed {
             self.let_go(now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Event, NewRecord, Packet, Partitioner, ProducerConfig, Token};
+    use super::*;
+    use crate::api;
+    use crate::engine::cluster::{self, Cluster};
+    use crate::engine::{Answer, Role};
+
+    const SECOND: u64 = 1_000_000;
+
+    /// An idempotent producer that knows its topic, which a broker of node 1 leads.
+    fn producer() -> Producer<u32> {
+        let mut producer = Producer::new(ProducerConfig {
+            acks: -1,
+            linger: Duration::ZERO,
+            batch_size: 1_000,
+            buffer_memory: 3_000,
+            max_request_size: 1_000,
+            compression: crate::compress::Compression::None.into(),
+            delivery_timeout: Duration::from_secs(4),
+            request_timeout: Duration::from_secs(10),
+            max_block: Duration::from_secs(30),
+            retry_backoff: (Duration::from_millis(50), Duration::from_millis(50)),
+            retries: u32::MAX,
+            idempotent: true,
+            idempotence_required: false,
+            transactions: None,
+            partitioner: Partitioner::Murmur2,
+            adaptive: false,
+            max_in_flight: 5,
+            metadata_max_idle: Duration::from_secs(300),
+            seed: 7,
+        });
+        producer.topic("t").unwrap();
+        let one = cluster::Partition { leader: 1, leader_epoch: 0, replicas: vec![1], isr: vec![1] };
+        let (id, error) = (Uuid::ZERO, ErrorCode::NONE);
+        let topic = cluster::Topic { id, error, internal: false, partitions: vec![one] };
+        let broker = Broker { id: 1, host: "h".to_owned(), port: 1, rack: None };
+        let (topics, brokers) = ([(Arc::from("t"), topic)].into(), [(1, broker)].into());
+        producer.handle_cluster(Time(0), &Arc::new(Cluster { topics, brokers, ..Cluster::default() }));
+        producer
+    }
+
+    fn send(producer: &mut Producer<u32>, now: Time, ticket: u32) {
+        let topic = producer.topic("t").unwrap();
+        let value = Some(&b"v"[..]);
+        let (partition, timestamp) = (Some(0), 0);
+        let record = NewRecord { partition, timestamp, is_timed: false, key: None, value, headers: &[] };
+        producer.append(now, topic, &record, Some(ticket)).unwrap();
+    }
+
+    /// The next request with batches; a producer id is given to whoever asks for one.
+    fn next(producer: &mut Producer<u32>, now: Time) -> Option<(Token<u32>, Time)> {
+        producer.handle_timeout(now);
+        loop {
+            let packet = producer.poll_send(now)?;
+            let is_batches = matches!(packet, Packet::Produce(_));
+            let outgoing = Producer::pack(packet);
+            if is_batches {
+                return Some((outgoing.token, outgoing.deadline));
+            }
+            let given = init_producer_id::Response { producer_id: 5, ..Default::default() };
+            answer(producer, now, outgoing.token, Ok(given));
+        }
+    }
+
+    fn answer<R: api::Message>(producer: &mut Producer<u32>, now: Time, token: Token<u32>, result: Result<R, Error>) {
+        let reply = |response| Reply { version: 4, body: api::encode(4, &response).unwrap().into() };
+        producer.handle_answer(now, Answer { token, node: 1, result: result.map(reply) });
+    }
+
+    fn produced(error_code: ErrorCode) -> Result<produce::Response, Error> {
+        let partition = produce::PartitionResponse { error_code, base_offset: 3, ..Default::default() };
+        let topic =
+            produce::TopicResponse { name: "t".to_owned(), partition_responses: vec![partition], ..Default::default() };
+        Ok(produce::Response { responses: vec![topic], ..Default::default() })
+    }
+
+    fn lost() -> Result<produce::Response, Error> {
+        Err(Error::new(ErrorKind::Network, "lost"))
+    }
+
+    /// Who has which outcome: an offset, or a kind of error.
+    fn outcomes(producer: &mut Producer<u32>) -> Vec<(u32, Result<i64, ErrorKind>)> {
+        let of = |e: Event<u32>| {
+            let result = e.result.map(|(offset, _)| offset).map_err(|error| error.kind());
+            e.deliveries.into_iter().map(move |d| (d.ticket, result.map(|offset| offset + i64::from(d.index))))
+        };
+        std::iter::from_fn(|| producer.poll_event()).flat_map(of).collect()
+    }
+
+    fn sequence(token: &Token<u32>) -> (i16, i32) {
+        let Token::Produce(sent) = token else { panic!("no batches") };
+        let [Flight { producer, .. }] = &sent.flights[..] else { panic!("several batches") };
+        (producer.epoch, producer.base_sequence)
+    }
+
+    #[test]
+    fn a_batch_whose_time_is_over_has_its_outcome_while_its_request_goes_on() {
+        for result in [produced(ErrorCode::NONE), produced(ErrorCode::NOT_LEADER_OR_FOLLOWER), lost()] {
+            let is_written = result.is_ok() && *result.as_ref().unwrap() == produced(ErrorCode::NONE).unwrap();
+            let mut producer = producer();
+            send(&mut producer, Time(SECOND), 0);
+            let sent = Time(4 * SECOND);
+            let (token, deadline) = next(&mut producer, sent).unwrap();
+            assert_eq!((sequence(&token), deadline), ((0, 0), sent + Duration::from_secs(10)));
+            assert_eq!(producer.next_timeout(sent), Some(Time(5 * SECOND)));
+            let flush = producer.flush();
+            producer.handle_timeout(Time(5 * SECOND));
+            assert_eq!(outcomes(&mut producer), [(0, Err(ErrorKind::Timeout))]);
+            assert!(producer.is_flushed(flush) && producer.outstanding() == 0);
+            assert!(producer.metrics().buffered_bytes > 0, "the request holds it still");
+            answer(&mut producer, Time(6 * SECOND), token, result);
+            assert_eq!(producer.metrics().buffered_bytes, 0);
+            // If it is not in the log, its sequence number is one that the broker waits for: the next epoch has none such.
+            send(&mut producer, Time(7 * SECOND), 1);
+            let (token, _) = next(&mut producer, Time(7 * SECOND)).unwrap();
+            assert_eq!(sequence(&token), if is_written { (0, 1) } else { (1, 0) });
+            answer(&mut producer, Time(7 * SECOND), token, produced(ErrorCode::NONE));
+            assert_eq!(outcomes(&mut producer), [(1, Ok(3))]);
+        }
+    }
+
+    #[test]
+    fn whoever_waits_for_a_batch_in_flight_hears_of_the_end_of_the_client() {
+        let mut producer = producer();
+        send(&mut producer, Time(SECOND), 0);
+        let sent = next(&mut producer, Time(SECOND));
+        assert!(sent.is_some());
+        producer.abandon_all(&Error::new(ErrorKind::Closed, "closed"));
+        assert_eq!(outcomes(&mut producer), [(0, Err(ErrorKind::Closed))]);
     }
 }

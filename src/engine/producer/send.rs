@@ -2,7 +2,7 @@
 //! checksums are left to [`pack`], which needs no access to the producer.
 
 use super::batch::Batch;
-use super::{Flight, Producer, Sent, Token};
+use super::{Flight, Producer, Sent, Token, Waits};
 use crate::api::{Info, Release, init_producer_id, produce};
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::{Call, Outgoing, Target, Time};
@@ -221,7 +221,7 @@ impl<D> Producer<D> {
         let node = self.active.iter().find_map(|(t, p)| self.sendable(*t, *p, now))?;
         let mut flights = Vec::new();
         let mut names = HashMap::new();
-        let (mut size, mut deadline) = (0, now + self.config.request_timeout);
+        let mut size = 0;
         let led: Vec<(usize, usize)> = self.active.iter().copied().collect();
         for (topic, partition) in led {
             let Some(t) = self.topics.get_mut(topic) else {
@@ -240,7 +240,7 @@ impl<D> Producer<D> {
                 p.close_open();
             }
             let room = self.config.max_request_size.saturating_sub(size);
-            let Some(batch) = p.queue.pop_front_if(|b| flights.is_empty() || b.size() <= room) else {
+            let Some(mut batch) = p.queue.pop_front_if(|b| flights.is_empty() || b.size() <= room) else {
                 continue;
             };
             let producer = match batch.producer {
@@ -256,9 +256,16 @@ impl<D> Producer<D> {
                 }
             };
             size += batch.size();
-            deadline = deadline.min(batch.created + self.config.delivery_timeout);
             let number = p.sent();
             t.metrics.note_sent(now, &batch);
+            let waits = Waits {
+                deliveries: std::mem::take(&mut batch.deliveries),
+                count: batch.count,
+                generation: batch.generation,
+                error: batch.error.clone(),
+            };
+            let until = batch.created + self.config.delivery_timeout;
+            self.flying.insert((until, topic, partition, number), waits);
             names.entry(topic).or_insert_with(|| (t.name.clone(), t.id));
             flights.push(Flight { topic, partition, number, batch, producer });
             if p.is_idle() {
@@ -284,7 +291,8 @@ impl<D> Producer<D> {
             acks: self.config.acks,
             timeout: self.config.request_timeout,
             now,
-            deadline,
+            // Of the connection, not of a batch: one whose time is over has its outcome, and the others go on.
+            deadline: now + self.config.request_timeout,
             max_version,
         })))
     }
