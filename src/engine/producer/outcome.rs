@@ -209,7 +209,11 @@ impl<D> Producer<D> {
         let is_wanted = self.transactions.as_ref().is_none_or(|t| t.is_wanted());
         let too_large = matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE);
         if too_large && batch.count > 1 && is_wanted {
-            return self.split(topic, partition, batch, &error);
+            // A broker that has the whole batch in its log knows it by its sequence numbers, and its halves by nothing.
+            return match batch.may_be_written && batch.producer.is_some() {
+                true => self.fail(topic, partition, batch, error),
+                false => self.split(topic, partition, batch, &error),
+            };
         }
         // Behind a batch that failed, or may yet, this is to be expected; in front of all others it means that the broker
         // lost what was acknowledged before.
@@ -534,6 +538,28 @@ mod tests {
         let Token::Produce(sent) = token else { panic!("no batches") };
         let [Flight { producer, .. }] = &sent.flights[..] else { panic!("several batches") };
         (producer.epoch, producer.base_sequence)
+    }
+
+    #[test]
+    fn a_batch_that_may_be_in_the_log_is_not_cut_in_two_because_the_broker_would_not_know_the_halves() {
+        for is_lost in [false, true] {
+            let mut producer = producer();
+            let now = Time(SECOND);
+            (0..2).for_each(|ticket| send(&mut producer, now, ticket));
+            let (mut token, _) = next(&mut producer, now).unwrap();
+            let later = now + Duration::from_secs(1);
+            if is_lost {
+                answer(&mut producer, now, token, lost());
+                token = next(&mut producer, later).unwrap().0;
+            }
+            answer(&mut producer, later, token, produced(ErrorCode::MESSAGE_TOO_LARGE));
+            let goes_on = next(&mut producer, later).is_some();
+            let failed = [(0, Err(ErrorKind::Broker)), (1, Err(ErrorKind::Broker))];
+            assert_eq!(
+                (goes_on, outcomes(&mut producer)),
+                if is_lost { (false, failed.into()) } else { (true, vec![]) }
+            );
+        }
     }
 
     #[test]
