@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use super::driver::{Serve, Shared};
+use super::handing::Waiting;
 use super::keys::Role as ClientRole;
 use super::producer::{OpTicket, op_ticket};
 use super::watch::{Sockets, Watched};
@@ -525,9 +526,9 @@ impl Consumer {
         self.shared.unreachable()
     }
 
-    /// An error for who was called with one of this client's outcomes, and so cannot wait for another.
-    pub fn check_may_wait(&self) -> Result<(), Error> {
-        self.shared.check_may_wait()
+    /// Lets whoever is about to wait for this client do so; an error for a callback that would do it for ever.
+    pub fn may_wait(&self) -> Result<Waiting, Error> {
+        self.shared.may_wait()
     }
 
     /// An error if the client is closed or was made before a fork.

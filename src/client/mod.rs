@@ -35,6 +35,7 @@ pub use admin::Admin;
 pub use config::{Config, Value};
 pub use consumer::{Change, CommittedOffset, Consumer, LastCommit};
 pub use foreign::{FOREIGN, Foreign, SAME_VALUES, meant};
+pub use handing::Waiting;
 pub use keys::{KEYS, Key, Kind, Role};
 pub use legacy::LegacyConnection;
 pub use pending::{Pending, Promise};

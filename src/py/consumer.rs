@@ -125,7 +125,7 @@ impl ConsumerCore {
             if fetched != Fetched::Nothing || end.left().is_zero() {
                 return Ok(fetched);
             }
-            self.client.check_may_wait().map_err(|e| raise(py, &e))?;
+            let _waiting = self.client.may_wait().map_err(|e| raise(py, &e))?;
             if end.is_never() {
                 self.refuse_to_wait_for_nothing(py)?;
             }

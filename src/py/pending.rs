@@ -42,13 +42,13 @@ impl Origin {
         }
     }
 
-    /// An error in a callback of the same client, whose next outcome comes when that has returned.
-    fn check_may_wait(&self, py: Python<'_>) -> PyResult<()> {
+    /// Lets whoever is about to wait do so; an error in a callback that would do it for ever.
+    fn may_wait(&self, py: Python<'_>) -> PyResult<client::Waiting> {
         let result = match self {
-            Self::Producer(p) => p.check_may_wait(),
-            Self::Consumer(c) => c.check_may_wait(),
-            Self::ShareConsumer(c) => c.check_may_wait(),
-            Self::Admin(a) => a.check_may_wait(),
+            Self::Producer(p) => p.may_wait(),
+            Self::Consumer(c) => c.may_wait(),
+            Self::ShareConsumer(c) => c.may_wait(),
+            Self::Admin(a) => a.may_wait(),
         };
         result.map_err(|e| raise(py, &e))
     }
@@ -203,9 +203,8 @@ impl Pending {
 
     fn outcome(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<PyResult<Py<PyAny>>> {
         self.origin.check(py)?;
-        if !self.is_done() && timeout.is_none_or(|seconds| seconds > 0.0) {
-            self.origin.check_may_wait(py)?;
-        }
+        let waits = !self.is_done() && timeout.is_none_or(|seconds| seconds > 0.0);
+        let _waiting = waits.then(|| self.origin.may_wait(py)).transpose()?;
         if !wait_for(py, Deadline::after(timeout), |slice| self.wait(slice))? {
             return Err(self.timed_out(py, timeout.unwrap_or_default()));
         }

@@ -67,10 +67,10 @@ impl ProducerCore {
 
     /// Waits until the buffer has room again.
     fn room(&self, py: Python<'_>) -> PyResult<()> {
-        if let Err(e) = self.client.check_may_wait() {
+        let _waiting = self.client.may_wait().map_err(|e| {
             let message = format!("the buffer is full, and {}", e.message());
-            return Err(exception(py, "BufferFullError", &message, e.hint()));
-        }
+            exception(py, "BufferFullError", &message, e.hint())
+        })?;
         let seconds = self.client.max_block().as_secs_f64();
         if wait_for(py, Deadline::after(Some(seconds)), |slice| self.client.wait_for_room(slice))? {
             return Ok(());
@@ -398,7 +398,8 @@ impl ProducerCore {
         event_loop::forget(py, &(self.client.clone() as _))?;
         let Ok(flush) = self.client.flush() else { return Ok(()) };
         // A callback closes at once: what it would wait for comes when it has returned.
-        let timeout = if self.client.check_may_wait().is_ok() { timeout } else { Some(0.0) };
+        let waiting = self.client.may_wait();
+        let timeout = if waiting.is_ok() { timeout } else { Some(0.0) };
         let end = Deadline::after(timeout);
         if let Some(abort) = self.client.abort_transaction() {
             wait_for(py, end, |slice| abort.wait(slice))?;

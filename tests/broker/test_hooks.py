@@ -242,6 +242,29 @@ def test_a_callback_may_wait_for_another_client(broker, topic):
     assert found == [True]
 
 
+def test_callbacks_of_two_clients_that_would_wait_for_each_other_are_told_so(broker, topic):
+    raised, both, over = [], threading.Barrier(2), threading.Semaphore(0)
+
+    def waits_for(other):
+        def wait(_):
+            both.wait(20)
+            try:
+                other.flush(10)
+            except KafkaError as error:
+                raised.append(error)
+            over.release()
+
+        return wait
+
+    with klamm.Producer(broker.bootstrap_servers) as one, klamm.Producer(broker.bootstrap_servers) as two:
+        one.send(topic, b"v").add_done_callback(waits_for(two))
+        two.send(topic, b"v").add_done_callback(waits_for(one))
+        assert over.acquire(timeout=20)
+        assert over.acquire(timeout=20)
+    (error,) = raised
+    assert "a callback would wait for ever" in str(error)
+
+
 def test_a_callback_may_look_for_what_is_there_and_close_its_producer(broker, topic):
     found, is_over = [], threading.Event()
     producer = klamm.Producer(broker.bootstrap_servers, linger_ms=1_000)
