@@ -82,7 +82,7 @@ fn a_request_whose_broker_was_not_reached_in_time_is_not_told_what_is_wrong_with
     let (now, second) = (world.now, Duration::from_secs(1));
     for (node, deadline) in [(11, now + 60 * second), (12, now + 2 * second)] {
         let (call, target) = (Box::new(list_groups::Request::default()), Target::Node(node));
-        let token = node as u32;
+        let token = node as usize;
         world.network.submit(now, Outgoing { target, call, token, deadline, max_version: i16::MAX });
     }
     let mut errors = BTreeMap::new();
