@@ -165,14 +165,19 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Lets go of topics that are not there, and of those to which nothing was sent for `metadata.max.idle.ms`, unless
-    /// records are on their way (KIP-526). The sequence numbers of a topic's partitions stay: what is sent there later has to
-    /// follow what was sent before. A topic that was never there has none.
+    /// Lets go of topics that are not there or were not found in time, and of those to which nothing was sent for
+    /// `metadata.max.idle.ms`, unless records are on their way (KIP-526). The sequence numbers of a topic's partitions stay:
+    /// what is sent there later has to follow what was sent before. A topic that was never there has none.
     pub(super) fn let_go(&mut self, now: Time) {
         for (index, t) in self.topics.iter_mut().enumerate() {
             let is_absent = self.cluster.topics.get(&t.name).is_some_and(|known| known.error.is_error());
-            let is_idle = now.since(t.used) >= self.config.metadata_max_idle;
-            if t.standing == Standing::Forgotten || !(is_absent || is_idle) || t.is_busy() {
+            let stays = match t.standing {
+                Standing::Forgotten => true,
+                // Nobody waits for it.
+                Standing::Asked => false,
+                Standing::Known => !is_absent && now.since(t.used) < self.config.metadata_max_idle,
+            };
+            if stays || t.is_busy() {
                 continue;
             }
             self.wish.topics.remove(&t.name);
