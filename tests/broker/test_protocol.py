@@ -6,6 +6,7 @@ import pytest
 
 from by_hand import Line
 from klamm import protocol
+from settled import until
 
 KEYS = {api.key: api for api in protocol.apis()}
 
@@ -63,6 +64,21 @@ def leader(ask, versions, topic):
     line = Line(node["host"], node["port"])
     yield line, found["topicId"]
     line.close()
+
+
+def test_names_are_not_looked_at_beside_ids(ask, versions, topic):
+    newest = versions["Metadata"][-1]
+    for name in (topic, f"{topic}-2"):
+        ask("Metadata", newest, {"topics": [{"name": name}], "allowAutoTopicCreation": True})
+
+    def described(topics):
+        answer = ask("Metadata", newest, {"topics": topics, "allowAutoTopicCreation": False})
+        return {t["name"]: t["topicId"] for t in answer["topics"] if t["errorCode"] == 0}
+
+    names = [{"name": topic}, {"name": f"{topic}-2"}]
+    until(lambda: len(described(names)) == 2)
+    found = described(names)
+    assert described([{"topicId": found[topic], "name": None}, names[1]]) == {topic: found[topic]}
 
 
 def test_records_go_in_and_out_in_every_version(leader, versions, topic):

@@ -35,8 +35,10 @@ fn known(world: &World) -> BTreeSet<Arc<str>> {
     world.network.cluster().topics.keys().cloned().collect()
 }
 
-fn is_by_id(request: &metadata::Request) -> bool {
-    request.topics.iter().flatten().any(|t| !t.topic_id.is_zero())
+/// How many topics a request names, and how many it has the ids of.
+fn named_and_known_by_id(request: &metadata::Request) -> (usize, usize) {
+    let topics = || request.topics.iter().flatten();
+    (topics().filter(|t| t.name.is_some()).count(), topics().filter(|t| !t.topic_id.is_zero()).count())
 }
 
 #[test]
@@ -44,8 +46,8 @@ fn names_and_ids_are_asked_for_apart_because_brokers_answer_ids_alone() {
     let mut world = settled();
     wish(&mut world, Wish { topics: names(&["a"]), ids: [id(2)].into(), ..Wish::default() });
     assert_eq!(known(&world), names(&["a", "b"]));
-    let by_id: Vec<bool> = world.asked.iter().map(is_by_id).collect();
-    assert_eq!(by_id, [true, false]);
+    let asked: Vec<_> = world.asked.iter().map(named_and_known_by_id).collect();
+    assert_eq!(asked, [(0, 1), (1, 0)]);
 }
 
 #[test]

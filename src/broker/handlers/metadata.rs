@@ -15,8 +15,13 @@ use std::collections::HashSet;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
     let may_create = state.auto_create_topics && request.allow_auto_topic_creation;
     let mut topics = match request.topics {
-        Some(wanted) if context.version > 0 || !wanted.is_empty() => {
+        Some(mut wanted) if context.version > 0 || !wanted.is_empty() => {
             let mut seen = HashSet::new();
+            let has_id = |t: &TopicRequest| !t.topic_id.is_zero();
+            if context.version >= 12 && wanted.iter().any(has_id) {
+                // Beside ids Kafka does not look at names.
+                wanted.retain(has_id);
+            }
             let wanted = wanted.into_iter().filter(|t| seen.insert((t.name.clone(), t.topic_id)));
             wanted.map(|t| find(state, context, t, may_create)).collect()
         }
