@@ -275,7 +275,7 @@ mod tests {
         let heard = Some((ErrorKind::Timeout, error.code()));
         let told =
             [(1, 0), (60, 0), (61, 0), (120, 0), (121, 0), (421, 300), (480, 0), (481, 0)].map(|(s, w)| heard_at(s, w));
-        assert_eq!(told, [None, None, heard.clone(), None, heard.clone(), None, None, heard]);
+        assert_eq!(told, [None, None, heard, None, heard, None, None, heard]);
         contact.forget_trouble();
         assert!(contact.trouble().is_none() && !contact.has_trouble());
     }
