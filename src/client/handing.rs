@@ -73,7 +73,7 @@ impl<R: Serve> Shared<R> {
     }
 }
 
-/// Leave to wait for a client, see [`Shared::may_wait`].
+/// Leave to wait for a client, for as long as it takes.
 #[derive(Debug)]
 #[must_use = "others learn from it who waits"]
 pub struct Waiting {

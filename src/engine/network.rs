@@ -278,7 +278,8 @@ impl Network {
             return;
         };
         let connection = *connection;
-        let deadline = deadline.min(now + self.config.request_timeout + call.held());
+        let longest = now + self.config.request_timeout + call.held();
+        let deadline = if call.is_due_when_sent() { longest } else { deadline.min(longest) };
         let refused = c.send(&*call, max_version, deadline, token).err();
         while let Some(bytes) = c.poll_send() {
             self.actions.push_back(Action::Send(connection, bytes));

@@ -112,6 +112,11 @@ impl Call for ProduceCall {
     fn is_answered(&self) -> bool {
         self.request.acks != 0
     }
+
+    /// Of a request that is under way a batch whose time is over has its outcome, and the connection and the others go on.
+    fn is_due_when_sent(&self) -> bool {
+        true
+    }
 }
 
 /// Makes a request of a packet.
@@ -221,7 +226,7 @@ impl<D> Producer<D> {
         let node = self.active.iter().find_map(|(t, p)| self.sendable(*t, *p, now))?;
         let mut flights = Vec::new();
         let mut names = HashMap::new();
-        let mut size = 0;
+        let (mut size, mut deadline) = (0, now + self.config.request_timeout);
         let led: Vec<(usize, usize)> = self.active.iter().copied().collect();
         for (topic, partition) in led {
             let Some(t) = self.topics.get_mut(topic) else {
@@ -265,6 +270,7 @@ impl<D> Producer<D> {
                 error: batch.error.clone(),
             };
             let until = batch.created + self.config.delivery_timeout;
+            deadline = deadline.min(until);
             self.flying.insert((until, topic, partition, number), waits);
             names.entry(topic).or_insert_with(|| (t.name.clone(), t.id));
             flights.push(Flight { topic, partition, number, batch, producer });
@@ -291,8 +297,7 @@ impl<D> Producer<D> {
             acks: self.config.acks,
             timeout: self.config.request_timeout,
             now,
-            // Of the connection, not of a batch: one whose time is over has its outcome, and the others go on.
-            deadline: now + self.config.request_timeout,
+            deadline,
             max_version,
         })))
     }
