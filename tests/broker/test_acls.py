@@ -230,7 +230,7 @@ def test_share_groups_begin_where_kafkas_own_tool_says(broker, topic):
 
 
 def test_a_member_hears_that_it_may_not_read_its_topic_and_goes_on_when_it_may(rules):
-    """As Java's consumer from Kafka 4.1 on, whose member does not leave for that."""
+    """As Java's consumer, whose member does not leave for that (KAFKA-18813)."""
     assert rules.produce() is None
     rules.add(rule(TOPIC, rules.topic, READ, user="bob"))
     until(lambda: rules.produce() is TopicAuthorizationFailedError)

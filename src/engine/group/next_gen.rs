@@ -383,7 +383,7 @@ impl NextGen {
             // While this member was away, the group went over to the classic protocol, or nothing is left of it.
             Some(ErrorCode::GROUP_ID_NOT_FOUND) if self.epoch != JOIN => self.lose_membership(now),
             Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.try_later(now),
-            // The member goes on as soon as it may read the topic, as Java's does from Kafka 4.1 on.
+            // The member goes on as soon as it may read the topic, as Java's does (KAFKA-18813).
             Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED) => {
                 self.try_later(now);
                 self.complaint = Some(error);
