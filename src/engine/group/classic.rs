@@ -49,11 +49,11 @@ pub(super) struct Classic {
     config: Arc<GroupConfig>,
     state: State,
     subscription: BTreeSet<Arc<str>>,
-    contact: Contact,
+    pub(super) contact: Contact,
     member: String,
     generation: i32,
     /// Whether it had a generation once.
-    was_member: bool,
+    pub(super) was_member: bool,
     /// When the last request was sent that waits for other members.
     asked_at: Time,
     /// The assignor the group chose.
@@ -154,18 +154,6 @@ impl Classic {
 
     pub fn coordinator(&self) -> Option<i32> {
         self.contact.node()
-    }
-
-    pub fn contact(&self) -> &Contact {
-        &self.contact
-    }
-
-    pub fn contact_mut(&mut self) -> &mut Contact {
-        &mut self.contact
-    }
-
-    pub fn was_member(&self) -> bool {
-        self.was_member
     }
 
     pub fn changes(&self) -> &Changes {

@@ -452,8 +452,8 @@ impl Group {
 
     fn contact(&self) -> &Contact {
         match &self.machine {
-            Machine::Classic(m) => m.contact(),
-            Machine::NextGen(m) => m.contact(),
+            Machine::Classic(m) => &m.contact,
+            Machine::NextGen(m) => &m.contact,
         }
     }
 
@@ -464,15 +464,15 @@ impl Group {
 
     /// What the reader should hear of joining that fails and is tried again, once.
     pub fn take_trouble(&mut self) -> Option<Error> {
-        each!(self, m => m.contact_mut().take_trouble())
+        each!(self, m => m.contact.take_trouble())
     }
 
     /// Why the consumer, which is no member now, may not commit.
     pub fn refuse_commit(&self) -> Error {
         let group = &self.config.group;
         let was_member = match &self.machine {
-            Machine::Classic(m) => m.was_member(),
-            Machine::NextGen(m) => m.was_member(),
+            Machine::Classic(m) => m.was_member,
+            Machine::NextGen(m) => m.was_member,
         };
         let code = ErrorCode::UNKNOWN_MEMBER_ID;
         let Some(why) = self.contact().trouble() else {

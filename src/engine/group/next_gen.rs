@@ -59,7 +59,7 @@ pub(super) struct NextGen {
     config: Arc<GroupConfig>,
     state: State,
     subscription: Subscription,
-    contact: Contact,
+    pub(super) contact: Contact,
     member: String,
     epoch: i32,
     said: Said,
@@ -75,7 +75,7 @@ pub(super) struct NextGen {
     /// Whether the coordinator may know of the member, who need not have heard yet that it joined.
     may_be_known: bool,
     /// Whether the coordinator took it in once.
-    was_member: bool,
+    pub(super) was_member: bool,
     /// Since when another member has this one's instance id.
     unreleased_since: Option<Time>,
     error: Option<Error>,
@@ -159,18 +159,6 @@ impl NextGen {
 
     pub fn coordinator(&self) -> Option<i32> {
         self.contact.node()
-    }
-
-    pub fn contact(&self) -> &Contact {
-        &self.contact
-    }
-
-    pub fn contact_mut(&mut self) -> &mut Contact {
-        &mut self.contact
-    }
-
-    pub fn was_member(&self) -> bool {
-        self.was_member
     }
 
     pub fn changes(&self) -> &Changes {
