@@ -435,6 +435,7 @@ impl<D> Producer<D> {
                 let why = Some(code).filter(|c| c.is_error()).map(|c| Error::refused(c, format!("topic {:?}", t.name)));
                 let error = self.timed_out("max.block.ms", limit, why);
                 self.fail_waiting(topic, &error);
+                has_failed = true;
             }
         }
         if has_failed {
