@@ -187,6 +187,7 @@ impl<D> Producer<D> {
                 self.by_name.remove(&t.name);
                 // No topic has this name.
                 t.name = Arc::default();
+                self.latest = usize::MAX;
                 self.vacant.push(index);
             }
         }

@@ -542,6 +542,17 @@ mod tests {
     }
 
     #[test]
+    fn the_place_of_a_topic_that_was_let_go_is_no_topic_without_a_name() {
+        let mut producer = producer();
+        let topic = producer.topic("absent").unwrap();
+        assert_eq!(producer.topic("absent").unwrap(), topic);
+        let cluster = producer.cluster.clone();
+        producer.handle_cluster(Time(SECOND), &cluster);
+        assert_eq!(producer.vacant, [1]);
+        assert_eq!(producer.topic("").map_err(|e| e.code()), Err(Some(ErrorCode::INVALID_TOPIC_EXCEPTION)));
+    }
+
+    #[test]
     fn a_batch_that_may_be_in_the_log_is_not_cut_in_two_because_the_broker_would_not_know_the_halves() {
         for is_lost in [false, true] {
             let mut producer = producer();
