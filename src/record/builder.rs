@@ -2,7 +2,7 @@
 
 use super::{HEADER_SIZE, Header, crc32c};
 use crate::compress::{self, Codec, Compression, compress};
-use crate::wire::varint::{len_i64, len_u64, put_i32, put_i64};
+use crate::wire::varint::{len_i64, put_i32, put_i64};
 use bytes::Bytes;
 
 /// Who writes a batch: idempotent and transactional producers have an id.
@@ -57,6 +57,7 @@ pub struct BatchBuilder {
     gaps: i32,
     base_timestamp: Option<i64>,
     max_timestamp: i64,
+    deltas: Deltas,
 }
 
 /// A batch that is ready to send: offsets, producer and sequence may still be set.
@@ -78,7 +79,7 @@ impl BatchBuilder {
     pub fn with_buffer(mut buf: Vec<u8>) -> Self {
         buf.clear();
         buf.resize(HEADER_SIZE + ROOM, 0);
-        Self { buf, count: 0, gaps: 0, base_timestamp: None, max_timestamp: i64::MIN }
+        Self { buf, count: 0, gaps: 0, base_timestamp: None, max_timestamp: i64::MIN, deltas: Deltas::default() }
     }
 
     /// The same empty batch, in which timestamps count from `ms` instead of the first one: from a delete horizon.
@@ -118,6 +119,7 @@ impl BatchBuilder {
         headers: &[(&str, Option<&[u8]>)],
     ) -> Appended {
         self.gaps = delta - self.count;
+        self.deltas.until = i32::MIN;
         self.put(delta, timestamp, key, value, headers)
     }
 
@@ -130,9 +132,12 @@ impl BatchBuilder {
         value: Option<&[u8]>,
         headers: &[(&str, Option<&[u8]>)],
     ) -> Appended {
-        self.max_timestamp = self.max_timestamp.max(timestamp);
         let (index, start) = (self.count, self.size());
-        let timestamp_delta = timestamp.wrapping_sub(*self.base_timestamp.get_or_insert(timestamp));
+        if delta < self.deltas.until && timestamp == self.deltas.timestamp {
+            self.deltas.bytes = self.deltas.bytes.wrapping_add(self.deltas.step);
+        } else {
+            self.turn(delta, timestamp);
+        }
         let headers_size = match headers {
             [] => 1,
             _ => {
@@ -140,26 +145,19 @@ impl BatchBuilder {
                     + headers.iter().map(|(k, v)| sized(Some(k.as_bytes())) + sized(*v)).sum::<usize>()
             }
         };
-        let numbers = [zigzag(timestamp_delta), zigzag(delta.into()), length(key), length(value)];
-        let [timestamp, offset, key_length, value_length] = numbers;
         let (key_bytes, value_bytes) = (key.unwrap_or_default(), value.unwrap_or_default());
         let payload = key_bytes.len() + value_bytes.len() + headers_size;
         let buf = &mut self.buf;
-        // At once for all that follows: a vector that grew to take a large value would double for the room behind it.
-        buf.reserve(NUMBERS + payload);
-        // In zigzag order like the others. With all of them below this the record's size has at most three bytes, too.
-        let headers_length = 2 * headers_size as u64;
         if let Some(room) = buf.last_chunk_mut()
-            && (timestamp | offset | key_length | value_length | headers_length) < 1 << 19
+            && payload < self.deltas.limit
         {
-            let (timestamp, offset) = (Varint::new(timestamp), Varint::new(offset));
-            let (key_length, value_length) = (Varint::new(key_length), Varint::new(value_length));
-            let size = 1 + timestamp.len + offset.len + key_length.len + value_length.len + payload;
+            let (key_length, value_length) = (Varint::new(length(key)), Varint::new(length(value)));
+            let deltas_len = self.deltas.len & 7; // as it is; so that the compiler knows that it stays in the room
+            let size = deltas_len + key_length.len + value_length.len + payload;
             let mut front = Front { room, len: 0 };
             front.number(Varint::new(2 * size as u64));
-            front.len += 1; // attributes: a byte of zeros
-            front.number(timestamp);
-            front.number(offset);
+            front.set(front.len, self.deltas.bytes.to_le_bytes());
+            front.len += deltas_len;
             front.number(key_length);
             if front.bytes(key_bytes) {
                 front.number(value_length);
@@ -169,11 +167,15 @@ impl BatchBuilder {
                     buf.truncate(end);
                 } else {
                     buf.truncate(value_start);
+                    // At once for all that follows, here as below: a vector that grew to take a large value would double
+                    // for the room behind it.
+                    buf.reserve(value_bytes.len() + headers_size + ROOM);
                     buf.extend_from_slice(value_bytes);
                 }
             } else {
                 let key_start = start + front.len;
                 buf.truncate(key_start);
+                buf.reserve(payload + 4 + ROOM);
                 buf.extend_from_slice(key_bytes);
                 let value_start = buf.len() + value_length.len;
                 buf.extend_from_slice(&(value_length.bytes as u32).to_le_bytes());
@@ -182,22 +184,30 @@ impl BatchBuilder {
             }
         } else {
             buf.truncate(start);
-            let size = 1 + numbers.into_iter().map(len_u64).sum::<usize>() + payload;
-            put_slowly(buf, size, timestamp_delta, delta, key, value);
+            let timestamp_delta = timestamp.wrapping_sub(self.base_timestamp.unwrap_or(timestamp));
+            put_slowly(buf, timestamp_delta, delta, key, value, headers_size);
         }
         match headers {
             // The byte of zeros before the room is their number.
             [] => buf.extend_from_slice(&[0; 1 + ROOM]),
-            _ => put_headers(buf, headers),
+            _ => put_headers(buf, headers, headers_size),
         }
         self.count += 1;
         Appended { index, size: self.size() - start }
     }
 
+    /// Begins anew with the deltas: another timestamp than the last record's, or an offset whose low seven bits overflow.
+    #[inline]
+    fn turn(&mut self, delta: i32, timestamp: i64) {
+        self.max_timestamp = self.max_timestamp.max(timestamp);
+        let base = *self.base_timestamp.get_or_insert(timestamp);
+        self.deltas = Deltas::new(delta, timestamp, base);
+    }
+
     /// Compresses the records and fills in the header. The base offset is 0 and the leader epoch -1, which is what
     /// a producer sends; the broker sets both.
     pub fn seal(self, codec: impl Into<Codec>, producer: Producer) -> Result<Sealed, compress::Error> {
-        let Self { mut buf, count, gaps, base_timestamp, max_timestamp } = self;
+        let Self { mut buf, count, gaps, base_timestamp, max_timestamp, .. } = self;
         let codec = codec.into();
         buf.truncate(buf.len() - ROOM);
         if codec.compression() != Compression::None {
@@ -243,12 +253,8 @@ pub fn reseal(data: &[u8], producer: Producer) -> Bytes {
     buf.into()
 }
 
-/// The most that a record's numbers of at most three bytes take: its size, timestamp, offset and both lengths; and the
-/// attributes.
-const NUMBERS: usize = 5 * 3 + 1;
-
 /// Zeros behind the last record, over which the front of the next one is written: a vector that grows by each field takes
-/// longer than all of its numbers. They hold the numbers, each of which is stored as four bytes, and a short key and value;
+/// longer than all of its numbers. They hold the numbers, which are stored as four or eight bytes, and a short key and value;
 /// with the byte before them they fill four registers.
 const ROOM: usize = 63;
 
@@ -266,6 +272,44 @@ impl Varint {
             0..0x80 => Self { bytes: v, len: 1 },
             0x80..0x4000 => Self { bytes: v + (v & !0x7f) + 0x80, len: 2 },
             _ => Self { bytes: v << 2 & 0x7f_0000 | v << 1 & 0x7f00 | v & 0x7f | 0x8080, len: 3 },
+        }
+    }
+}
+
+/// A record's attributes and the deltas of its timestamp and offset as the format has them, kept for the next record: in
+/// most batches it has the same timestamp, and its offset is one more. To compute them takes as long as all the rest of
+/// the numbers.
+#[derive(Debug, Default)]
+struct Deltas {
+    /// The timestamp they are of.
+    timestamp: i64,
+    /// The offset from which on adding `step` is not enough.
+    until: i32,
+    /// One byte of zeros and two numbers, the first byte lowest.
+    bytes: u64,
+    /// What one more of the offset adds to `bytes`.
+    step: u64,
+    /// How many of `bytes` there are, at most seven.
+    len: usize,
+    /// Key, value and headers that are shorter than this make a record whose numbers have at most three bytes each. 0 if
+    /// the deltas have more themselves.
+    limit: usize,
+}
+
+impl Deltas {
+    #[inline]
+    fn new(offset: i32, timestamp: i64, base: i64) -> Self {
+        let (first, second) = (zigzag(timestamp.wrapping_sub(base)), zigzag(offset.into()));
+        let limit = if (first | second) < 1 << 19 { 1 << 18 } else { 0 };
+        let (first, second) = (Varint::new(first), Varint::new(second));
+        let shift = 8 * (1 + first.len);
+        Self {
+            timestamp,
+            until: if offset < 0 { i32::MIN } else { (offset | 0x3f).saturating_add(1) },
+            bytes: first.bytes << 8 | second.bytes << shift,
+            step: 2 << shift,
+            len: 1 + first.len + second.len,
+            limit,
         }
     }
 }
@@ -318,12 +362,14 @@ impl Front<'_> {
 #[inline(never)]
 fn put_slowly(
     buf: &mut Vec<u8>,
-    size: usize,
     timestamp_delta: i64,
     offset_delta: i32,
     key: Option<&[u8]>,
     value: Option<&[u8]>,
+    headers_size: usize,
 ) {
+    let numbers = 1 + len_i64(timestamp_delta) + len_i64(offset_delta.into());
+    let size = numbers + sized(key) + sized(value) + headers_size;
     buf.reserve(len_i64(size as i64) + size + ROOM);
     put_i64(buf, size as i64);
     buf.push(0); // attributes
@@ -335,7 +381,8 @@ fn put_slowly(
 
 /// The headers, and the room for the next record.
 #[inline(never)]
-fn put_headers(buf: &mut Vec<u8>, headers: &[(&str, Option<&[u8]>)]) {
+fn put_headers(buf: &mut Vec<u8>, headers: &[(&str, Option<&[u8]>)], size: usize) {
+    buf.reserve(size + ROOM);
     put_i32(buf, headers.len() as i32);
     for (k, v) in headers {
         put_sized(buf, Some(k.as_bytes()));
@@ -423,6 +470,37 @@ mod tests {
     }
 
     #[test]
+    fn records_that_follow_one_another_are_written_as_the_format_says() {
+        let timestamps = [0, 0, 0, 1, 1, 70, 70, 69, 8_192, 8_192, 1 << 20, 1 << 20, i64::MAX, i64::MAX, i64::MIN, -1];
+        for runs in [1, 3, 200] {
+            let mut builder = BatchBuilder::with_capacity(0).with_base_timestamp(0);
+            let (mut expected, mut next) = (Vec::new(), 0i32);
+            for i in 0..40_000 {
+                let timestamp = timestamps[i / runs % timestamps.len()];
+                let jump = match i {
+                    10 => Some(60),
+                    20 => Some(-200),
+                    1_000 => Some(8_180),
+                    2_000 => Some((1 << 18) - 70),
+                    3_000 => Some(i32::MAX - 500),
+                    3_400 => Some(0),
+                    _ => None,
+                };
+                match jump {
+                    Some(delta) => {
+                        next = delta;
+                        builder.append_at(delta, timestamp, Some(b"key"), Some(b"value"), &[])
+                    }
+                    None => builder.append(timestamp, Some(b"key"), Some(b"value"), &[]),
+                };
+                expected.extend(plainly(timestamp, next, Some(b"key"), Some(b"value")));
+                next += 1;
+            }
+            assert!(builder.buf[HEADER_SIZE..builder.size()] == expected, "{runs}");
+        }
+    }
+
+    #[test]
     fn a_batch_grows_only_beyond_its_capacity() {
         for (key, value) in [(0, 0), (4, 8), (16, 100), (16, 3), (36, 8), (300, 5000), (0, 300_000)] {
             let (key, value) = (vec![7; key], vec![7; value]);
@@ -443,11 +521,16 @@ mod tests {
     #[test]
     fn a_large_record_gets_the_memory_it_needs_and_no_more() {
         for size in [100_000, 300_000] {
-            let value = vec![7; size];
-            for headers in [&[][..], &[("name", Some(&value[..]))]] {
-                let mut builder = BatchBuilder::with_capacity(0);
-                builder.append(0, None, Some(&value), headers);
-                assert!(builder.buf.capacity() <= HEADER_SIZE + max_record_size(None, Some(&value), headers) + ROOM);
+            let (large, small) = (vec![7; size], [7; 8]);
+            for (key, value, header) in [(0, 1, 0), (1, 1, 1), (0, 0, 1), (1, 0, 0), (0, 1, 1)] {
+                let [key, value, header] = [key, value, header].map(|is_large| [&small[..], &large][is_large]);
+                let headers = [("name", Some(header))];
+                for headers in [&[][..], &headers] {
+                    let mut builder = BatchBuilder::with_capacity(0);
+                    builder.append(0, Some(key), Some(value), headers);
+                    let most = HEADER_SIZE + max_record_size(Some(key), Some(value), headers) + ROOM;
+                    assert!(builder.buf.capacity() <= most.max(2 * (HEADER_SIZE + ROOM)));
+                }
             }
         }
     }
