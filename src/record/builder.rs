@@ -169,7 +169,9 @@ impl BatchBuilder {
                     buf.truncate(value_start);
                     // At once for all that follows, here as below: a vector that grew to take a large value would double
                     // for the room behind it.
-                    buf.reserve(value_bytes.len() + headers_size + ROOM);
+                    if value_bytes.len() + headers_size > LARGE {
+                        buf.reserve(value_bytes.len() + headers_size + ROOM);
+                    }
                     buf.extend_from_slice(value_bytes);
                 }
             } else {
@@ -253,10 +255,13 @@ pub fn reseal(data: &[u8], producer: Producer) -> Bytes {
     buf.into()
 }
 
+/// A value with headers that is longer is looked at twice before a batch grows for it.
+const LARGE: usize = 1024;
+
 /// Zeros behind the last record, over which the front of the next one is written: a vector that grows by each field takes
-/// longer than all of its numbers. They hold the numbers, which are stored as four or eight bytes, and a short key and value;
-/// with the byte before them they fill four registers.
-const ROOM: usize = 63;
+/// longer than all of its numbers. They hold a size of three bytes, the deltas' seven, and key and value of 16 bytes with
+/// their lengths, 44 in all; with the byte before them they fill three registers.
+const ROOM: usize = 47;
 
 /// A number of at most three bytes, as the format has it.
 #[derive(Clone, Copy)]
@@ -472,7 +477,9 @@ mod tests {
     #[test]
     fn records_that_follow_one_another_are_written_as_the_format_says() {
         let timestamps = [0, 0, 0, 1, 1, 70, 70, 69, 8_192, 8_192, 1 << 20, 1 << 20, i64::MAX, i64::MAX, i64::MIN, -1];
-        for runs in [1, 3, 200] {
+        let bytes = [7; 100];
+        for (runs, size) in [(1, 3), (3, 16), (200, 100)] {
+            let part = Some(&bytes[..size]);
             let mut builder = BatchBuilder::with_capacity(0).with_base_timestamp(0);
             let (mut expected, mut next) = (Vec::new(), 0i32);
             for i in 0..40_000 {
@@ -489,11 +496,11 @@ mod tests {
                 match jump {
                     Some(delta) => {
                         next = delta;
-                        builder.append_at(delta, timestamp, Some(b"key"), Some(b"value"), &[])
+                        builder.append_at(delta, timestamp, part, part, &[])
                     }
-                    None => builder.append(timestamp, Some(b"key"), Some(b"value"), &[]),
+                    None => builder.append(timestamp, part, part, &[]),
                 };
-                expected.extend(plainly(timestamp, next, Some(b"key"), Some(b"value")));
+                expected.extend(plainly(timestamp, next, part, part));
                 next += 1;
             }
             assert!(builder.buf[HEADER_SIZE..builder.size()] == expected, "{runs}");
