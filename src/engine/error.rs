@@ -3,6 +3,7 @@
 use crate::api::ErrorCode;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,6 +82,14 @@ impl Error {
         }
     }
 
+    /// That what was tried did not succeed in so much time, with the reason that is known last; `hint` if that has none.
+    pub fn in_vain(tried: impl fmt::Display, time: Duration, why: &Self, hint: &str) -> Self {
+        // Never having reached anybody is what the user has to know, not that time ran out meanwhile.
+        let kind = if why.kind() == ErrorKind::Broker { ErrorKind::Timeout } else { why.kind() };
+        let message = format!("{tried} did not succeed in {} s: {}", time.as_secs_f64(), why.placed());
+        Self::new(kind, message).with_hint(why.hint().unwrap_or(hint)).caused_by(why)
+    }
+
     fn inner(&mut self) -> &mut Inner {
         Arc::make_mut(&mut self.0)
     }
@@ -129,6 +138,14 @@ impl Error {
     /// What was tried and why it failed.
     pub fn message(&self) -> &str {
         &self.0.message
+    }
+
+    /// The same with the broker that it came from, for a sentence of another error.
+    pub fn placed(&self) -> String {
+        match self.broker() {
+            Some(broker) => format!("{} (broker {broker})", self.message()),
+            None => self.message().to_owned(),
+        }
     }
 
     /// What to do about it.
@@ -206,10 +223,7 @@ fn hint_of(code: ErrorCode) -> Option<&'static str> {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)?;
-        if let Some(broker) = &self.0.broker {
-            write!(f, " (broker {broker})")?;
-        }
+        f.write_str(&self.placed())?;
         if let Some(hint) = &self.0.hint {
             write!(f, "; hint: {hint}")?;
         }

@@ -16,7 +16,9 @@ use super::held::{Held, Join};
 use super::{Assignments, Changes, GroupConfig, Joined, Protocol, Step, Strategy, Subscription, Token, Work};
 use crate::api::data::consumer_protocol as embedded;
 use crate::api::{ErrorCode, heartbeat, join_group, leave_group, sync_group};
-use crate::engine::{Answer, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, coordinator, earliest};
+use crate::engine::{
+    Answer, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Target, Time, Wish, coordinator, earliest,
+};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,8 +56,6 @@ pub(super) struct Classic {
     generation: i32,
     /// Whether it had a generation once.
     pub(super) was_member: bool,
-    /// When the last request was sent that waits for other members.
-    asked_at: Time,
     /// The assignor the group chose.
     assignor: Option<Strategy>,
     /// What the last assignment gave, and in which generation; sticky assignors go by it.
@@ -84,7 +84,6 @@ impl Classic {
             member: String::new(),
             generation: -1,
             was_member: false,
-            asked_at: Time(0),
             assignor: None,
             last: (Vec::new(), -1),
             rejoin: None,
@@ -228,9 +227,8 @@ impl Classic {
     }
 
     fn send(&mut self, now: Time, target: Target, call: impl Call + 'static, step: Step) {
-        self.asked_at = now;
         let patience = self.config.request_timeout + call.held();
-        self.contact.send(now + patience, target, call, step);
+        self.contact.send(now, now + patience, target, call, step);
     }
 
     pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
@@ -330,7 +328,7 @@ impl Classic {
             protocols: protocols.collect(),
             reason: Some(self.reason.clone()).filter(|r| !r.is_empty()),
         };
-        let held = self.config.max_poll_interval.max(self.config.session_timeout) + JOIN_SLACK;
+        let held = self.held_for(self.config.max_poll_interval.max(self.config.session_timeout));
         self.send(now, Target::Group(node), Join(request, held), Step::Join);
     }
 
@@ -351,8 +349,14 @@ impl Classic {
             protocol_name: self.assignor.as_ref().map(|a| a.name().to_owned()),
             assignments: shares.iter().map(assignment).collect(),
         };
-        let held = self.config.max_poll_interval + JOIN_SLACK;
+        let held = self.held_for(self.config.max_poll_interval);
         self.send(now, Target::Group(node), Held(request, held), Step::Sync);
+    }
+
+    /// What is added to the time that every request has, where the coordinator may wait so long for other members: as with
+    /// Java's consumer, whichever of the two is longer is the time that a silent coordinator is given.
+    fn held_for(&self, members_take: Duration) -> Duration {
+        (members_take + JOIN_SLACK).saturating_sub(self.config.request_timeout)
     }
 
     /// While joining the coordinator needs no sign of life, and one would wait behind the answer.
@@ -375,7 +379,7 @@ impl Classic {
                 group_instance_id: self.config.instance.clone(),
             };
             let deadline = now + self.config.session_timeout.min(self.config.request_timeout);
-            self.contact.send(deadline, Target::Group(node), request, Step::Heartbeat);
+            self.contact.send(now, deadline, Target::Group(node), request, Step::Heartbeat);
         }
     }
 
@@ -442,8 +446,9 @@ impl Classic {
             }
             return;
         }
-        if matches!(step, Step::Join | Step::Sync) {
-            self.contact.waited(now.since(self.asked_at));
+        let is_answered = !answer.result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Timeout);
+        if is_answered && matches!(step, Step::Join | Step::Sync) {
+            self.contact.waited(now);
         }
         let result = answer.result.and_then(|reply| match step {
             Step::Find => self.contact.found(now, reply),
@@ -455,7 +460,7 @@ impl Classic {
         // That others came while the members shared is as it should be.
         let is_usual = step == Step::Sync && error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS);
         if step != Step::Heartbeat && !is_usual {
-            self.handle_unreachable(now, &error);
+            self.note_failure(now, self.contact.failing_since(now, &error), &error);
         }
         if error.is_retriable() && error.code().is_none_or(|c| !is_of_group(c)) {
             self.handle_failure(now, step, error);
@@ -464,10 +469,14 @@ impl Classic {
         }
     }
 
-    /// Notes why the member does not get in, if it wants to.
     pub fn handle_unreachable(&mut self, now: Time, error: &Error) {
+        self.note_failure(now, now, error);
+    }
+
+    /// Notes why the member does not get in, if it wants to.
+    fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
         if matches!(self.state, State::Joining { .. } | State::Syncing { .. }) {
-            self.contact.failed_to_join(now, error);
+            self.contact.failed_to_join(now, since, error);
         }
     }
 
@@ -538,7 +547,7 @@ impl Classic {
         if self.assignor.is_none() {
             let message =
                 format!("group {:?} chose assignor {name:?}, which this member does not have", self.config.group);
-            return Err(Error::new(crate::engine::ErrorKind::Decode, message));
+            return Err(Error::new(ErrorKind::Decode, message));
         }
         if response.leader != self.member {
             self.state = State::Syncing { asked: false, shares: Assignment::new() };
@@ -656,7 +665,7 @@ impl Classic {
 
     fn malformed(&self, what: &str, e: &crate::wire::Error) -> Error {
         let message = format!("group {:?} has {what} that is malformed: {e}", self.config.group);
-        Error::new(crate::engine::ErrorKind::Decode, message)
+        Error::new(ErrorKind::Decode, message)
             .with_hint("all members of a group of consumers must use the consumer protocol")
     }
 }

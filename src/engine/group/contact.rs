@@ -39,6 +39,8 @@ pub(super) struct Contact {
     trouble: Option<Trouble>,
     /// How many answers in a row were malformed, by the key of their API.
     malformed: BTreeMap<i16, u32>,
+    /// When something was asked last.
+    asked_at: Time,
     /// Nothing is asked before.
     pub retry_at: Time,
     pub cluster: Arc<Cluster>,
@@ -65,6 +67,7 @@ impl Contact {
             finding: false,
             round: 0,
             malformed: BTreeMap::new(),
+            asked_at: Time(0),
             retry_at: Time(0),
             cluster: Arc::default(),
             wish: Wish::default(),
@@ -109,7 +112,7 @@ impl Contact {
         } else if !self.finding {
             self.finding = true;
             let request = coordinator::ask_as_member(&self.group);
-            self.send(now + self.request_timeout, Target::Any, request, Step::Find);
+            self.send(now, now + self.request_timeout, Target::Any, request, Step::Find);
         }
         None
     }
@@ -133,7 +136,7 @@ impl Contact {
 
     /// Says that the member leaves; if that is not heard, there is time for another attempt.
     pub fn send_leave(&mut self, now: Time, deadline: Time, target: Target, call: impl Call + 'static) {
-        self.send(deadline.min(now + LEAVE_ATTEMPT), target, call, Step::Leave);
+        self.send(now, deadline.min(now + LEAVE_ATTEMPT), target, call, Step::Leave);
     }
 
     /// Takes in what became of that; says whether it has to be said again.
@@ -196,23 +199,28 @@ impl Contact {
 
     /// Notes why the member could not join just now. Java's consumer tells of that in its log alone; here whoever polls hears of
     /// it after as long as other calls try, and again after as long, as it is with what keeps a partition from being read.
-    pub fn failed_to_join(&mut self, now: Time, error: &Error) {
-        let trouble = self.trouble.get_or_insert_with(|| Trouble { since: now, last: error.clone(), due: None });
+    /// `since` is when that began which failed now.
+    pub fn failed_to_join(&mut self, now: Time, since: Time, error: &Error) {
+        let trouble = self.trouble.get_or_insert_with(|| Trouble { since, last: error.clone(), due: None });
         trouble.last = error.clone();
         if now.since(trouble.since) < self.patience {
             return;
         }
         trouble.since = now;
-        let seconds = self.patience.as_secs_f64();
-        let what = format!("joining group {:?} did not succeed in {seconds} s: {}", self.group, error.message());
-        // Never having reached anybody is what the user has to know, not that time ran out meanwhile.
-        let kind = if error.kind() == ErrorKind::Broker { ErrorKind::Timeout } else { error.kind() };
-        let hint = error.hint().unwrap_or("the consumer goes on trying; check the group's coordinator");
-        trouble.due = Some(Error::new(kind, what).with_hint(hint).caused_by(error));
+        let time = self.patience.max(Duration::from_secs(now.since(since).as_secs()));
+        let what = format_args!("joining group {:?}", self.group);
+        let hint = "the consumer goes on trying; check the group's coordinator";
+        trouble.due = Some(Error::in_vain(what, time, error, hint));
     }
 
-    /// Notes that an answer was waited for as long as other members took: that is no trouble, however long it is.
-    pub fn waited(&mut self, time: Duration) {
+    /// Since when the last question has failed: since it was asked, if nobody answered, or since now.
+    pub fn failing_since(&self, now: Time, error: &Error) -> Time {
+        if error.kind() == ErrorKind::Timeout { self.asked_at } else { now }
+    }
+
+    /// Notes that an answer came, for which was waited as long as other members took: that is no trouble, however long it is.
+    pub fn waited(&mut self, now: Time) {
+        let time = now.since(self.asked_at);
         if let Some(trouble) = &mut self.trouble {
             trouble.since = trouble.since + time;
         }
@@ -238,7 +246,8 @@ impl Contact {
         self.trouble.as_mut().and_then(|t| t.due.take())
     }
 
-    pub fn send(&mut self, deadline: Time, target: Target, call: impl Call + 'static, step: Step) {
+    pub fn send(&mut self, now: Time, deadline: Time, target: Target, call: impl Call + 'static, step: Step) {
+        self.asked_at = now;
         let token = Token { round: self.round, step };
         self.outbox.push_back(Outgoing { target, call: Box::new(call), token, deadline, max_version: i16::MAX });
     }
@@ -268,8 +277,9 @@ mod tests {
         let error = Error::refused(crate::api::ErrorCode::COORDINATOR_NOT_AVAILABLE, "find");
         let mut heard_at = |second, waited| {
             let now = Time(0) + Duration::from_secs(second);
-            contact.waited(Duration::from_secs(waited));
-            contact.failed_to_join(now, &error);
+            contact.asked_at = now;
+            contact.waited(now + Duration::from_secs(waited));
+            contact.failed_to_join(now, now, &error);
             contact.take_trouble().map(|e| (e.kind(), e.cause().and_then(Error::code)))
         };
         let heard = Some((ErrorKind::Timeout, error.code()));

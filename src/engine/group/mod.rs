@@ -564,3 +564,68 @@ impl Group {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{self, find_coordinator};
+    use crate::engine::{Broker, Reply};
+
+    fn member() -> Group {
+        let seconds = Duration::from_secs;
+        let mut group = Group::new(GroupConfig {
+            group: "g".to_owned(),
+            instance: None,
+            rack: String::new(),
+            protocol: Protocol::Classic(vec![Strategy::Known(&assignor::Range)]),
+            session_timeout: seconds(45),
+            heartbeat_interval: seconds(3),
+            max_poll_interval: seconds(300),
+            request_timeout: seconds(30),
+            api_timeout: seconds(60),
+            retry_backoff: (Duration::from_millis(100), seconds(1)),
+            seed: 1,
+        });
+        let broker = Broker { id: 0, host: "h".to_owned(), port: 1, rack: None };
+        group.handle_cluster(&Arc::new(Cluster { brokers: [(0, broker)].into(), ..Cluster::default() }));
+        group.subscribe(Time(0), Subscription { topics: ["t".into()].into(), pattern: None });
+        group
+    }
+
+    /// JoinGroup, after the coordinator was found.
+    fn join(group: &mut Group, now: Time) -> Outgoing<Token> {
+        let mut outgoing = group.poll_send(now).unwrap();
+        if outgoing.token.step == Step::Find {
+            let found = api::encode(0, &find_coordinator::Response::default()).unwrap();
+            let result = Ok(Reply { version: 0, body: found.into() });
+            group.handle_answer(now, Answer { token: outgoing.token, node: 0, result });
+            outgoing = group.poll_send(now).unwrap();
+        }
+        assert_eq!(outgoing.token.step, Step::Join);
+        outgoing
+    }
+
+    /// Java's consumer gives JoinGroup `max.poll.interval.ms` and five seconds, too.
+    #[test]
+    fn whoever_polls_hears_of_a_coordinator_that_never_answers_a_member_that_joins() {
+        let mut group = member();
+        let mut now = Time(0);
+        for _ in 0..2 {
+            let asked = join(&mut group, now);
+            assert_eq!(asked.deadline.since(now), Duration::from_secs(305));
+            now = asked.deadline;
+            group.note_activity(now);
+            let error = Error::new(ErrorKind::Timeout, "no answer to JoinGroup in time").from_broker("h:1");
+            group.handle_answer(now, Answer { token: asked.token, node: 0, result: Err(error) });
+            let heard = group.take_trouble().unwrap();
+            assert_eq!(
+                (heard.kind(), heard.message()),
+                (
+                    ErrorKind::Timeout,
+                    "joining group \"g\" did not succeed in 305 s: no answer to JoinGroup in time (broker h:1)"
+                )
+            );
+            now = now + Duration::from_secs(2);
+        }
+    }
+}

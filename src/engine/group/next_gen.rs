@@ -234,6 +234,7 @@ impl NextGen {
                 self.may_be_known = true;
                 self.heartbeat_at = now + self.interval;
                 self.contact.send(
+                    now,
                     now + self.config.request_timeout,
                     Target::Group(node),
                     Beat(request),
@@ -353,15 +354,20 @@ impl NextGen {
             _ => self.take_beat(now, reply),
         });
         if let Err(error) = result {
-            self.handle_unreachable(now, &error);
+            self.note_failure(now, self.contact.failing_since(now, &error), &error);
             self.refused(now, error);
         }
     }
 
-    /// Notes why the member does not get in, if it wants to.
+    /// Takes in that no broker can be reached.
     pub fn handle_unreachable(&mut self, now: Time, error: &Error) {
+        self.note_failure(now, now, error);
+    }
+
+    /// Notes why the member does not get in, if it wants to.
+    fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
         if self.state == State::Joining {
-            self.contact.failed_to_join(now, error);
+            self.contact.failed_to_join(now, since, error);
         }
     }
 
