@@ -423,6 +423,11 @@ impl Consumer {
         Ok(pending)
     }
 
+    /// Why a partition has no position yet, as far as that is known.
+    pub fn why_no_position(&self, topic: &str, partition: i32) -> Option<Error> {
+        self.shared.role().consumer.why_no_position(self.shared.now(), topic, partition)
+    }
+
     /// Stops giving out and fetching records of partitions; what is buffered stays.
     pub fn pause(&self, partitions: &[Partition]) -> Result<(), Error> {
         self.change(|_, c| c.set_paused(partitions, true))
@@ -446,6 +451,11 @@ impl Consumer {
             Ok(())
         })?;
         Ok(pending)
+    }
+
+    /// Why what was to be committed is not yet, as far as that is known.
+    pub fn why_not_committed(&self) -> Option<Error> {
+        self.shared.role().consumer.why_not_committed(self.shared.now())
     }
 
     /// The offset behind everything given out, of each partition that has a position.

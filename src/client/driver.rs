@@ -65,7 +65,9 @@ pub struct Shared<R: Serve> {
 }
 
 impl<R: Serve> Shared<R> {
-    pub fn new(role: R, Connecting { network: config, tls }: Connecting) -> Arc<Self> {
+    pub fn new(mut role: R, Connecting { network: config, tls }: Connecting) -> Arc<Self> {
+        let nobody = config.nobody_yet();
+        role.handle_unreachable(Time(0), &nobody);
         Arc::new(Self {
             role: Mutex::new(role),
             changed: Condvar::new(),
@@ -74,7 +76,7 @@ impl<R: Serve> Shared<R> {
             start: Instant::now(),
             birth: Birth::now(),
             closed: AtomicBool::new(false),
-            unreachable: Mutex::new(None),
+            unreachable: Mutex::new(Some(nobody)),
             thread: Mutex::new(None),
             driver: Mutex::new(None),
             poller: OnceLock::new(),
@@ -114,7 +116,7 @@ impl<R: Serve> Shared<R> {
         self.birth.check()
     }
 
-    /// Why no broker was reachable when one was last tried, if that was so.
+    /// Why no broker was reachable when one was last tried, if that was so; from the start until one was.
     pub fn unreachable(&self) -> Option<Error> {
         self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

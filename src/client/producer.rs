@@ -503,15 +503,20 @@ impl Producer {
     }
 
     /// The partitions of a topic.
-    pub fn partitions_for(&self, topic: &str) -> Result<Pending<Vec<i32>>, Error> {
+    pub fn partitions_for(&self, topic: &str) -> Result<(u64, Pending<Vec<i32>>), Error> {
         let (ticket, pending) = op_ticket(|output| match output {
             Output::Partitions(p) => Some(p),
             _ => None,
         });
         let op = Box::new(Partitions::new(topic.to_owned(), self.create_topics));
-        self.shared.open()?.ops.start(self.shared.now(), op, self.api_timeout, ticket);
+        let asked = self.shared.open()?.ops.start(self.shared.now(), op, self.api_timeout, ticket);
         self.shared.wake()?;
-        Ok(pending)
+        Ok((asked, pending))
+    }
+
+    /// Why that has no outcome yet, as far as it is known.
+    pub fn why(&self, asked: u64) -> Option<Error> {
+        self.shared.role().ops.why(self.shared.now(), asked)
     }
 
     /// Where tokens to log in with are left, if the client needs some.

@@ -66,6 +66,11 @@ impl ConsumerCore {
         Origin::Consumer(self.client.clone())
     }
 
+    fn pending_commit(&self, pending: client::Pending<()>) -> Pending {
+        let client = self.client.clone();
+        Pending::explained("commit", self.origin(), pending, |py, ()| Ok(py.None()), move || client.why_not_committed())
+    }
+
     #[inline]
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.client.check().map_err(|e| raise(py, &e))
@@ -450,9 +455,11 @@ impl ConsumerCore {
             }
             None => {
                 let pending = self.client.position(topic, partition).map_err(|e| raise(py, &e))?;
-                Ok(Pending::new("position", self.origin(), pending, |py, at| {
-                    Ok(at.into_pyobject(py)?.into_any().unbind())
-                }))
+                let convert = |py: Python<'_>, at: i64| Ok(at.into_pyobject(py)?.into_any().unbind());
+                let (what, topic, client) =
+                    (format!("position of {topic}-{partition}"), topic.to_owned(), self.client.clone());
+                let why = move || client.why_no_position(&topic, partition);
+                Ok(Pending::explained(what, self.origin(), pending, convert, why))
             }
         }
     }
@@ -490,7 +497,7 @@ impl ConsumerCore {
         self.check(py)?;
         let offsets = self.to_commit(offsets).map_err(|e| raise(py, &e))?;
         let pending = self.client.commit(offsets).map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("commit", self.origin(), pending, |py, ()| Ok(py.None())))
+        Ok(self.pending_commit(pending))
     }
 
     /// The same for nobody to wait for, except at the end; `on_commit` hears of the outcome from `_tell_commits`.
@@ -505,7 +512,7 @@ impl ConsumerCore {
         let offsets = self.to_commit(offsets).map_err(|e| raise(py, &e))?;
         let pending = self.client.commit(offsets.clone()).map_err(|e| raise(py, &e))?;
         self.commits.note(pending.clone(), offsets, on_commit);
-        Ok(Pending::new("commit", self.origin(), pending, |py, ()| Ok(py.None())))
+        Ok(self.pending_commit(pending))
     }
 
     /// Calls who wants to hear of commits that are over.

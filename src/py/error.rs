@@ -47,7 +47,7 @@ fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<P
         ErrorKind::BufferFull => "BufferFullError",
         ErrorKind::Forked => "ForkedClientError",
     };
-    Ok(PyErr::from_value(errors(py)?.getattr(class)?.call((error.message(),), Some(&fields))?))
+    Ok(PyErr::from_value(errors(py)?.getattr(class)?.call((error.placed(),), Some(&fields))?))
 }
 
 /// An exception of a class of `klamm.errors`, for what only the Python edge can get wrong.

@@ -11,6 +11,7 @@ use crate::client::{self, ErrorKind};
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
@@ -53,9 +54,10 @@ impl Origin {
         result.map_err(|e| raise(py, &e))
     }
 
-    fn last_network_error(&self) -> Option<client::Error> {
+    /// What went wrong last, of what is tried again.
+    fn last_error(&self) -> Option<client::Error> {
         match self {
-            Self::Producer(p) => p.last_network_error(),
+            Self::Producer(p) => p.last_network_error().or_else(|| p.last_refusal()),
             Self::Consumer(c) => c.last_network_error(),
             Self::ShareConsumer(c) => c.last_network_error(),
             Self::Admin(a) => a.last_network_error(),
@@ -65,22 +67,35 @@ impl Origin {
 
 /// A completion whose value becomes a Python object when somebody looks.
 trait Outcome: Send + Sync {
+    /// What it is called in the message of a timeout.
+    fn what(&self) -> &str;
+    /// Why it is not there, if that is known.
+    fn why(&self) -> Option<client::Error>;
     fn wait(&self, timeout: Duration) -> bool;
     fn is_done(&self) -> bool;
     fn get(&self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>>;
     fn on_done(&self, waker: Waker);
 }
 
-struct Converted<T, F> {
+struct Converted<T, F, W> {
+    what: Cow<'static, str>,
     pending: client::Pending<T>,
     convert: F,
+    why: W,
 }
 
-impl<T, F> Outcome for Converted<T, F>
+impl<T, F, W> Outcome for Converted<T, F, W>
 where
     T: Clone + Send + Sync,
     F: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + Sync,
+    W: Fn() -> Option<client::Error> + Send + Sync,
 {
+    fn what(&self) -> &str {
+        &self.what
+    }
+    fn why(&self) -> Option<client::Error> {
+        (self.why)()
+    }
     fn wait(&self, timeout: Duration) -> bool {
         self.pending.wait(timeout)
     }
@@ -112,9 +127,15 @@ impl Wake for Callback {
 }
 
 /// A value that was there from the start.
-struct Known(Py<PyAny>);
+struct Known(&'static str, Py<PyAny>);
 
 impl Outcome for Known {
+    fn what(&self) -> &str {
+        self.0
+    }
+    fn why(&self) -> Option<client::Error> {
+        None
+    }
     fn wait(&self, _: Duration) -> bool {
         true
     }
@@ -122,7 +143,7 @@ impl Outcome for Known {
         true
     }
     fn get(&self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>> {
-        Some(Ok(self.0.clone_ref(py)))
+        Some(Ok(self.1.clone_ref(py)))
     }
     fn on_done(&self, waker: Waker) {
         waker.wake();
@@ -134,7 +155,6 @@ impl Outcome for Known {
 pub(super) struct Pending {
     kind: Kind,
     origin: Origin,
-    what: &'static str,
 }
 
 /// Deliveries are many and need no box.
@@ -145,7 +165,7 @@ enum Kind {
 
 impl Pending {
     pub(super) fn delivery(pending: client::Pending<client::RecordMetadata>, origin: Origin) -> Self {
-        Self { kind: Kind::Delivery(pending), origin, what: "acknowledgement" }
+        Self { kind: Kind::Delivery(pending), origin }
     }
 
     /// `convert` makes the Python value; `what` names it in the message of a timeout.
@@ -154,11 +174,43 @@ impl Pending {
         T: Clone + Send + Sync + 'static,
         F: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + Sync + 'static,
     {
-        Self { kind: Kind::Other(Box::new(Converted { pending, convert })), origin, what }
+        Self::explained(what, origin, pending, convert, || None)
+    }
+
+    /// The same of what may be waited for for less long than it is tried: `why` gives what is in its way so far.
+    pub(super) fn explained<T, F, W>(
+        what: impl Into<Cow<'static, str>>,
+        origin: Origin,
+        pending: client::Pending<T>,
+        convert: F,
+        why: W,
+    ) -> Self
+    where
+        T: Clone + Send + Sync + 'static,
+        F: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + Sync + 'static,
+        W: Fn() -> Option<client::Error> + Send + Sync + 'static,
+    {
+        Self { kind: Kind::Other(Box::new(Converted { what: what.into(), pending, convert, why })), origin }
     }
 
     pub(super) fn known(what: &'static str, origin: Origin, value: Py<PyAny>) -> Self {
-        Self { kind: Kind::Other(Box::new(Known(value))), origin, what }
+        Self { kind: Kind::Other(Box::new(Known(what, value))), origin }
+    }
+
+    fn what(&self) -> &str {
+        match &self.kind {
+            Kind::Delivery(_) => "acknowledgement",
+            Kind::Other(outcome) => outcome.what(),
+        }
+    }
+
+    /// Why there is no outcome yet, as far as that is known.
+    fn why(&self) -> Option<client::Error> {
+        let own = match &self.kind {
+            Kind::Delivery(_) => None,
+            Kind::Other(outcome) => outcome.why(),
+        };
+        own.or_else(|| self.origin.last_error())
     }
 
     fn wait(&self, timeout: Duration) -> bool {
@@ -295,9 +347,9 @@ impl Pending {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         self.origin.check(py)?;
         Ok(match self.get(py) {
-            None => format!("<Pending {}>", self.what),
-            Some(Ok(value)) => format!("<Pending {}: {}>", self.what, value.bind(py).repr()?),
-            Some(Err(error)) => format!("<Pending {}: {}>", self.what, error.value(py).repr()?),
+            None => format!("<Pending {}>", self.what()),
+            Some(Ok(value)) => format!("<Pending {}: {}>", self.what(), value.bind(py).repr()?),
+            Some(Err(error)) => format!("<Pending {}: {}>", self.what(), error.value(py).repr()?),
         })
     }
 }
@@ -306,12 +358,12 @@ impl Pending {
     /// The error for a wait of so many seconds that saw no outcome.
     #[cold]
     pub(super) fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyErr {
-        let last = self.origin.last_network_error();
-        let message = match &last {
-            Some(error) => format!("no {} within {seconds} s; the network said last: {}", self.what, error.message()),
-            None => format!("no {} within {seconds} s", self.what),
+        let why = py.detach(|| self.why());
+        let message = match &why {
+            Some(error) => format!("no {} within {seconds} s: {}", self.what(), error.placed()),
+            None => format!("no {} within {seconds} s", self.what()),
         };
-        let hint = last.as_ref().and_then(|error| error.hint());
+        let hint = why.as_ref().and_then(|error| error.hint());
         let hint = hint.unwrap_or("it may still come; wait longer, or look at the brokers");
         exception(py, "KafkaTimeoutError", &message, Some(hint))
     }

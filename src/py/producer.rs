@@ -363,8 +363,9 @@ impl ProducerCore {
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::topic)] topic: &str,
     ) -> PyResult<Pending> {
-        let pending = self.client.partitions_for(topic).map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("answer about the topic", self.origin(), pending, list))
+        let (asked, pending) = self.client.partitions_for(topic).map_err(|e| raise(py, &e))?;
+        let (what, client) = (format!("answer about topic {topic:?}"), self.client.clone());
+        Ok(Pending::explained(what, self.origin(), pending, list, move || client.why(asked)))
     }
 
     /// What was counted: (topic, numbers), (broker, numbers), bytes that wait, records without an outcome. Times are in

@@ -26,6 +26,8 @@ pub(super) struct Committing<T> {
     epoch: i32,
     deadline: Time,
     whose: Vec<Whose<T>>,
+    /// Why it was not taken when it was tried last.
+    why: Option<Error>,
 }
 
 /// Whether a commit was refused since the group went on without the member: others read on from the commit before, as after
@@ -76,6 +78,7 @@ impl<T: Send> Consumer<T> {
             epoch: -1,
             deadline,
             whose: Vec::new(),
+            why: None,
         });
         next.offsets.extend(offsets.into_iter().map(|o| ((o.topic.clone(), o.partition), o)));
         next.deadline = next.deadline.max(deadline);
@@ -107,6 +110,12 @@ impl<T: Send> Consumer<T> {
             .with_retention(self.config.offsets_retention)
             .with_coordinator(self.coordinator());
         self.ops.start(now, Box::new(op), commit.deadline.since(now), Ticket::Commit(commit));
+    }
+
+    /// Why what was to be committed is not yet, as far as that is known.
+    pub fn why_not_committed(&self, now: Time) -> Option<Error> {
+        let waits = self.next_commits.as_ref().and_then(|next| next.why.clone());
+        self.ops.why_of(now, |ticket| matches!(ticket, Ticket::Commit(_))).or(waits)
     }
 
     /// The group's coordinator, if its membership knows it: asking is a round trip more.
@@ -143,6 +152,7 @@ impl<T: Send> Consumer<T> {
                 commit.whose.extend(next.whose);
                 commit.deadline = commit.deadline.max(next.deadline);
             }
+            commit.why = result.as_ref().err().cloned();
             self.next_commits = Some(commit);
             self.commit_at = at;
             return self.start_commit(now);

@@ -32,6 +32,16 @@ impl<T: Send> Consumer<T> {
         Ok(())
     }
 
+    /// Why a partition has no position yet, as far as that is known.
+    pub fn why_no_position(&self, now: Time, topic: &str, partition: i32) -> Option<Error> {
+        let slot = self.slot(topic, partition).ok()?;
+        self.ops.why_of(now, |ticket| match ticket {
+            Ticket::Start(slots, _) => slots.iter().any(|(s, _)| *s == slot),
+            Ticket::Check(slots) => slots.iter().any(|(s, ..)| *s == slot),
+            Ticket::User(_) | Ticket::Commit(_) => false,
+        })
+    }
+
     pub(super) fn answer_positions(&mut self) {
         for (ticket, slot, generation) in std::mem::take(&mut self.positions) {
             let Some(p) = self.partitions.get(&slot) else {

@@ -1,7 +1,7 @@
 //! What a network does when brokers do not let the client in, and while there is nothing to get in with: who waits for
 //! that hears of it at once.
 
-use super::{Action, ConnectionId, Network, PeerId};
+use super::{Action, ConnectionId, Network, NetworkConfig, PeerId};
 use crate::engine::peer::{Link, Peer};
 use crate::engine::sasl::{self, Credentials, gssapi};
 use crate::engine::{Answer, Error, ErrorKind, Time};
@@ -11,6 +11,15 @@ use std::time::Duration;
 /// How long a peer that refused the client is left alone: a loop over refused calls must not become an attack that locks
 /// the account.
 pub(super) const REFUSED_WAIT: Duration = Duration::from_secs(5);
+
+impl NetworkConfig {
+    /// What is known of the brokers until one of them, or every attempt to reach one, says more.
+    pub fn nobody_yet(&self) -> Error {
+        let list: Vec<String> = self.bootstrap.iter().map(|(host, port)| format!("{host}:{port}")).collect();
+        Error::new(ErrorKind::Timeout, format!("no broker of bootstrap.servers has answered yet ({})", list.join(", ")))
+            .with_hint("check that they run, that these are their addresses, and that the network leads there")
+    }
+}
 
 impl Network {
     /// If nobody is left who might let the client in, whatever waits for somebody is over.

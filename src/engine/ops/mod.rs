@@ -35,6 +35,8 @@ use std::time::Duration;
 /// all of them well within a second.
 pub const UNKNOWN_TOPIC_GRACE: Duration = Duration::from_secs(5);
 
+const WAIT_LONGER: &str = "it may still come: wait longer, or look whether the brokers run and can be reached";
+
 /// What an operation gives.
 #[derive(Clone, Debug)]
 pub enum Output {
@@ -144,13 +146,24 @@ struct Running<T> {
     backoff: Backoff,
     /// When to step again; `None` while replies are outstanding.
     next_step: Option<Time>,
-    outstanding: usize,
+    outstanding: Vec<Asked>,
     /// How many answers were malformed.
     malformed: u32,
     /// Whether the last try failed.
     failed: bool,
     error: Option<Error>,
 }
+
+/// A request without an answer.
+struct Asked {
+    part: u32,
+    target: Target,
+    api: &'static str,
+    at: Time,
+}
+
+/// A broker that has a request for longer is silent, whatever was answered before.
+const SILENT_AFTER: Duration = Duration::from_secs(1);
 
 /// Which request of which operation a reply belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,8 +199,8 @@ impl<T> Ops<T> {
         }
     }
 
-    /// Starts an operation that ends within `timeout`.
-    pub fn start(&mut self, now: Time, op: Box<dyn Op>, timeout: Duration, ticket: T) {
+    /// Starts an operation that ends within `timeout`; gives its number, for [`Ops::why`].
+    pub fn start(&mut self, now: Time, op: Box<dyn Op>, timeout: Duration, ticket: T) -> u64 {
         let id = self.next;
         self.next += 1;
         let backoff = Backoff::new(self.backoff.0, self.backoff.1, now.0 ^ id.rotate_left(32));
@@ -200,7 +213,7 @@ impl<T> Ops<T> {
             deadline,
             backoff,
             next_step: Some(now),
-            outstanding: 0,
+            outstanding: Vec::new(),
             malformed: 0,
             failed: false,
             error: None,
@@ -210,6 +223,48 @@ impl<T> Ops<T> {
             self.wish.refresh = true;
         }
         self.step(now, id);
+        id
+    }
+
+    /// Why an operation has no outcome yet, as far as that is known.
+    pub fn why(&self, now: Time, op: u64) -> Option<Error> {
+        self.running.get(&op).map(|running| self.explain(now, running))
+    }
+
+    /// The same of the first operation whose ticket is one of those.
+    pub fn why_of(&self, now: Time, is_it: impl Fn(&T) -> bool) -> Option<Error> {
+        self.running.values().find(|r| is_it(&r.ticket)).map(|running| self.explain(now, running))
+    }
+
+    fn explain(&self, now: Time, running: &Running<T>) -> Error {
+        let silent = running.outstanding.iter().min_by_key(|asked| asked.at);
+        let silent = silent.filter(|asked| running.error.is_none() || now.since(asked.at) >= SILENT_AFTER);
+        if let Some(asked) = silent {
+            return self.silence_of(asked);
+        }
+        let why = running.error.as_ref().or(self.unreachable.as_ref()).cloned();
+        why.unwrap_or_else(|| {
+            let unknown = running.topics.iter().find(|topic| !self.cluster.topics.contains_key(*topic));
+            let of_what = unknown.map_or_else(|| "the cluster".to_owned(), |topic| format!("topic {topic:?}"));
+            Error::new(ErrorKind::Timeout, format!("no broker has told of {of_what} yet")).with_hint(WAIT_LONGER)
+        })
+    }
+
+    fn silence_of(&self, asked: &Asked) -> Error {
+        let node = match asked.target {
+            Target::Node(node) | Target::Fetch(node) | Target::Group(node) => Some(node),
+            Target::Controller => Some(self.cluster.controller),
+            Target::Any => None,
+        };
+        let error = match (node.filter(|node| self.cluster.brokers.contains_key(node)), &self.unreachable) {
+            (Some(node), _) => {
+                let message = format!("broker {node} has not answered {} yet", asked.api);
+                Error::new(ErrorKind::Timeout, message).from_broker(self.cluster.address(node))
+            }
+            (None, Some(error)) => return error.clone(),
+            (None, None) => Error::new(ErrorKind::Timeout, format!("no broker has answered {} yet", asked.api)),
+        };
+        error.with_hint(WAIT_LONGER)
     }
 
     /// Whether nothing runs.
@@ -234,7 +289,7 @@ impl<T> Ops<T> {
         let mut cx = Cx { now, cluster: &self.cluster, wish, wanted, sent: Vec::new() };
         let result = f(&mut *running.op, &mut cx);
         for (target, call, part, max_version) in cx.sent {
-            running.outstanding += 1;
+            running.outstanding.push(Asked { part, target, api: call.api().name, at: now });
             let token = OpToken { op: id, part };
             self.outbox.push_back(Outgoing { target, call, token, deadline: running.deadline, max_version });
         }
@@ -263,11 +318,13 @@ impl<T> Ops<T> {
         if let Some(output) = running.op.output() {
             return self.finish(id, Ok(output));
         }
-        running.next_step = (running.outstanding == 0).then(|| now + running.backoff.next_wait());
+        running.next_step = running.outstanding.is_empty().then(|| now + running.backoff.next_wait());
     }
 
-    /// A malformed answer is as good as a lost one, while another may be whole.
-    fn doubt(&mut self, id: u64, error: Error) -> Error {
+    /// A malformed answer is as good as a lost one, while another may be whole. Whose answer it was goes with the error.
+    fn doubt(&mut self, id: u64, node: i32, error: Error) -> Error {
+        let is_placed = error.broker().is_some() || !self.cluster.brokers.contains_key(&node);
+        let error = if is_placed { error } else { error.from_broker(self.cluster.address(node)) };
         let Some(running) = self.running.get_mut(&id).filter(|_| error.kind() == ErrorKind::Decode) else {
             return error;
         };
@@ -276,7 +333,7 @@ impl<T> Ops<T> {
             return error;
         }
         running.op.lost();
-        Error::new(ErrorKind::Network, error.message())
+        Error::new(ErrorKind::Network, error.placed())
     }
 
     fn finish(&mut self, id: u64, result: Result<Output, Error>) {
@@ -305,11 +362,13 @@ impl<T: Send> Role for Ops<T> {
         let Some(running) = self.running.get_mut(&id) else {
             return;
         };
-        running.outstanding -= 1;
+        if let Some(at) = running.outstanding.iter().position(|asked| asked.part == part) {
+            running.outstanding.swap_remove(at);
+        }
         let result = match answer.result {
             Ok(reply) => {
                 let taken = self.with(now, id, |op, cx| op.take(cx, part, answer.node, reply));
-                taken.map(|taken| taken.map_err(|error| self.doubt(id, error)))
+                taken.map(|taken| taken.map_err(|error| self.doubt(id, answer.node, error)))
             }
             Err(error) => self.with(now, id, |op, cx| op.fail(cx, part, error)),
         };
@@ -320,7 +379,7 @@ impl<T: Send> Role for Ops<T> {
         self.cluster = cluster.clone();
         self.unreachable = None;
         // What failed waits for its time; what had nobody to ask waited for this.
-        let waiting = |r: &Running<T>| r.outstanding == 0 && !r.failed;
+        let waiting = |r: &Running<T>| r.outstanding.is_empty() && !r.failed;
         let waiting: Vec<u64> = self.running.iter().filter(|(_, r)| waiting(r)).map(|(id, _)| *id).collect();
         for id in waiting {
             self.step(now, id);
@@ -356,25 +415,15 @@ impl<T: Send> Role for Ops<T> {
         let due = |r: &Running<T>| r.deadline <= now || r.next_step.is_some_and(|t| t <= now);
         let ids: Vec<u64> = self.running.iter().filter(|(_, r)| due(r)).map(|(id, _)| *id).collect();
         for id in ids {
-            let Some(running) = self.running.get_mut(&id) else {
+            let Some(running) = self.running.get(&id) else {
                 continue;
             };
             if running.deadline > now {
                 self.step(now, id);
                 continue;
             }
-            let seconds = running.deadline.since(running.started).as_secs_f64();
-            let why = running.error.take().or_else(|| self.unreachable.clone());
-            let error = match why {
-                // Never having reached anybody is what the user has to know, not that time ran out meanwhile.
-                Some(e) if e.kind() != ErrorKind::Broker => e,
-                Some(e) => {
-                    let message = format!("{} did not succeed in {seconds} s: {}", running.op.name(), e.message());
-                    let hint = e.hint().unwrap_or("check the brokers").to_owned();
-                    Error::new(ErrorKind::Timeout, message).with_hint(hint).caused_by(&e)
-                }
-                None => Error::new(ErrorKind::Timeout, format!("{} got no answer in {seconds} s", running.op.name())),
-            };
+            let time = running.deadline.since(running.started);
+            let error = Error::in_vain(running.op.name(), time, &self.explain(now, running), "check the brokers");
             self.finish(id, Err(error));
         }
     }

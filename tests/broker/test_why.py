@@ -1,0 +1,132 @@
+"""Calls whose time is over: each says what was tried, where, what was in its way last, and what to do."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import klamm
+from klamm.errors import KafkaTimeoutError
+from klamm.testing import DevBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from styles import Driven
+
+PLACE = klamm.TopicPartition("t", 0)
+
+
+def position(consumer: Driven) -> Any:
+    consumer.assign([PLACE])
+    return consumer.position(PLACE, timeout=0.5)
+
+
+# A call with a time of its own, what it asks, and what the coordinator or the leader may say to that.
+CALLS = {
+    "position": (position, "OffsetFetch", "COORDINATOR_LOAD_IN_PROGRESS"),
+    "commit": (lambda c: c.commit({PLACE: 1}, timeout=0.5), "OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS"),
+    "committed": (lambda c: c.committed([PLACE], timeout=0.5), "OffsetFetch", "COORDINATOR_LOAD_IN_PROGRESS"),
+    "offsets_for_times": (
+        lambda c: c.offsets_for_times({PLACE: 0}, timeout=0.5),
+        "ListOffsets",
+        "NOT_LEADER_OR_FOLLOWER",
+    ),
+    "partitions_for": (lambda c: c.partitions_for("t", timeout=0.5), "Metadata", "LEADER_NOT_AVAILABLE"),
+}
+
+
+@pytest.fixture
+def dev() -> Iterator[DevBroker]:
+    """A dev broker of its own, with a topic `t`."""
+    with DevBroker() as broker:
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics({"t": klamm.NewTopic()})
+        yield broker
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address where connections are taken and nothing is ever answered."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture(params=CALLS)
+def call(request: pytest.FixtureRequest) -> tuple[Callable[[Driven], Any], str, str]:
+    return CALLS[request.param]
+
+
+def heard(call: Callable[[Driven], Any], client: Driven) -> str:
+    with pytest.raises(KafkaTimeoutError) as caught:
+        call(client)
+    assert caught.value.hint
+    return str(caught.value)
+
+
+def test_a_call_in_vain_says_what_it_was_refused_with_and_by_whom(style, dev, call):
+    ask, api, code = call
+    with style.consumer(dev.bootstrap_servers, group_id="g") as consumer:
+        consumer.committed([PLACE])
+        dev.fault(api, "error", error=code, times=None)
+        said = heard(ask, consumer)
+        assert code in said
+        # What any broker may say of a topic is not one's own.
+        assert api == "Metadata" or f"(broker {dev.bootstrap_servers})" in said
+
+
+def test_a_call_in_vain_names_the_broker_that_is_silent(style, dev, call):
+    ask, api, _ = call
+    with style.consumer(dev.bootstrap_servers, group_id="g") as consumer:
+        consumer.committed([PLACE])
+        dev.fault(api, "delay", seconds=3600, times=None)
+        said = heard(ask, consumer)
+        if api == "Metadata":  # any broker may answer
+            assert "no broker has answered Metadata yet" in said
+        else:
+            assert f"broker 1 has not answered {api} yet (broker {dev.bootstrap_servers})" in said
+
+
+def test_a_call_in_vain_names_the_addresses_where_nobody_answers(style, nobody, call):
+    with style.consumer(nobody, group_id="g") as consumer:
+        said = heard(call[0], consumer)
+        assert f"no broker of bootstrap.servers has answered yet ({nobody})" in said
+
+
+def test_a_coordinator_that_is_not_found_is_why_there_is_no_position(style, dev):
+    dev.fault("FindCoordinator", "error", error="COORDINATOR_NOT_AVAILABLE", times=None)
+    with style.consumer(dev.bootstrap_servers, group_id="g") as consumer:
+        said = heard(CALLS["position"][0], consumer)
+    assert said.startswith('no position of t-0 within 0.5 s: find the coordinator of group "g": COORDINATOR_NOT')
+
+
+def test_a_commit_that_waits_for_the_members_to_share_says_so(style, dev):
+    with style.consumer(dev.bootstrap_servers, group_id="g", topics=["t"]) as consumer:
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        dev.fault("OffsetCommit", "error", error="REBALANCE_IN_PROGRESS", times=None)
+        assert "REBALANCE_IN_PROGRESS" in heard(CALLS["commit"][0], consumer)
+        dev.clear_faults()
+
+
+@pytest.mark.parametrize("fault", ["error", "delay"])
+def test_a_producer_says_why_it_does_not_know_the_partitions(style, dev, fault):
+    with style.producer(dev.bootstrap_servers) as producer:
+        assert producer.partitions_for("t") == [0]
+        how = {"error": "LEADER_NOT_AVAILABLE"} if fault == "error" else {"seconds": 3600}
+        dev.fault("Metadata", fault, times=None, **how)
+        said = heard(lambda p: p.partitions_for("t", timeout=0.5), producer)
+    assert said.startswith('no answer about topic "t" within 0.5 s: ')
+    assert ("LEADER_NOT_AVAILABLE" if fault == "error" else "no broker has answered Metadata yet") in said
+
+
+def test_a_delivery_that_is_waited_for_in_vain_says_what_the_record_was_refused_with(dev):
+    with klamm.Producer(dev.bootstrap_servers, delivery_timeout_ms=2000, request_timeout_ms=1000) as producer:
+        producer.send("t", b"v").result(20)
+        dev.fault("Produce", "error", error="NOT_ENOUGH_REPLICAS", times=None)
+        delivery = producer.send("t", b"v")
+        with pytest.raises(KafkaTimeoutError, match=r"no acknowledgement within 0.5 s: .*NOT_ENOUGH_REPLICAS"):
+            delivery.result(0.5)
+        dev.clear_faults()
