@@ -473,16 +473,13 @@ impl Config {
     /// The assignors of a classic group, checked whether or not there is one: a name that was typed wrong would be found out by
     /// whoever adds a group later.
     fn strategies(&self) -> Result<Vec<Strategy>, Error> {
+        let given = OF_CLASSIC_GROUPS.iter().find(|(key, ..)| self.values.contains_key(key));
+        if let Some((key, why, instead)) = given.filter(|_| self.text("group.protocol") == "consumer") {
+            let message = format!("{key} does not go with group.protocol=consumer: {why}");
+            return Err(bad(message, format!("leave it out; {instead}")));
+        }
         let key = "partition.assignment.strategy";
         let names = match self.values.get(key) {
-            // As in the Java client.
-            Some(_) if self.text("group.protocol") == "consumer" => {
-                let hint = "leave it out; group.remote.assignor names one of the coordinator's".to_owned();
-                return Err(bad(
-                    format!("{key} does not go with group.protocol=consumer: the coordinator assigns"),
-                    hint,
-                ));
-            }
             Some(Value::List(names)) => names.clone(),
             _ => vec!["range".to_owned(), "cooperative-sticky".to_owned()],
         };
@@ -531,6 +528,25 @@ impl Config {
         })
     }
 }
+
+/// What a member of a group of KIP-848 has no say in, why, and where it is said instead: an error, as in the Java client.
+const OF_CLASSIC_GROUPS: [(&str, &str, &str); 3] = [
+    (
+        "partition.assignment.strategy",
+        "the coordinator assigns",
+        "group.remote.assignor names one of the coordinator's",
+    ),
+    (
+        "session.timeout.ms",
+        "the brokers decide how long a session is",
+        "set consumer.session.timeout.ms of the group, as with admin.alter_configs(\"group\", ...)",
+    ),
+    (
+        "heartbeat.interval.ms",
+        "the brokers say when the next heartbeat is due",
+        "set consumer.heartbeat.interval.ms of the group, as with admin.alter_configs(\"group\", ...)",
+    ),
+];
 
 const BY_DURATION: &str = "by_duration:";
 

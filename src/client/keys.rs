@@ -179,8 +179,8 @@ keys! {
     "group.protocol": Kind::Choice(&["classic", "consumer"]), "classic", CONSUMER, "Whether members assign partitions or, from Kafka 4.0 on, the coordinator does (KIP-848).";
     "group.remote.assignor": Kind::Text, "", CONSUMER, "The coordinator's assignor, uniform or range, with group.protocol=consumer; it chooses one by itself.";
     "partition.assignment.strategy": Kind::List, "range,cooperative-sticky", CONSUMER, "The assignors of a classic group, the preferred one first: range, roundrobin, sticky, cooperative-sticky.";
-    "session.timeout.ms": MS, "45000", CONSUMER, "After how long without a heartbeat a member of a classic group is taken for dead; with group.protocol=consumer, how long to wait for a group.instance.id that is still in use.";
-    "heartbeat.interval.ms": Kind::Int(1, i32::MAX as i64), "3000", CONSUMER, "Between heartbeats of a member of a classic group.";
+    "session.timeout.ms": MS, "45000", CONSUMER, "After how long without a heartbeat a member of a classic group is taken for dead; not with group.protocol=consumer, where the brokers decide it (the group's consumer.session.timeout.ms).";
+    "heartbeat.interval.ms": Kind::Int(1, i32::MAX as i64), "3000", CONSUMER, "Between heartbeats of a member of a classic group; not with group.protocol=consumer, where the brokers decide it (the group's consumer.heartbeat.interval.ms).";
     "max.poll.interval.ms": Kind::Int(1, i32::MAX as i64), "300000", CONSUMER, "How long the reader may take between polls before its partitions go to other members.";
     "enable.auto.commit": Kind::Bool, "true", CONSUMER, "Whether offsets of records the reader is done with are committed in the background, if there is a group.";
     "auto.commit.interval.ms": Kind::Int(1, i32::MAX as i64), "5000", CONSUMER, "How often they are.";

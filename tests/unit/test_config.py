@@ -80,10 +80,19 @@ def test_a_consumer_without_assignors_is_not_made(names, says):
             klamm.Consumer(NOWHERE, partition_assignment_strategy=names, **group)
 
 
-def test_assignors_of_members_do_not_go_with_a_coordinator_that_assigns():
+@pytest.mark.parametrize("client", [klamm.Consumer, klamm.AsyncConsumer])
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [
+        ({"partition_assignment_strategy": "range"}, "group.remote.assignor"),
+        ({"session_timeout_ms": 45_000}, "consumer.session.timeout.ms of the group"),
+        ({"heartbeat_interval_ms": 3_000}, "consumer.heartbeat.interval.ms of the group"),
+    ],
+)
+def test_what_the_coordinator_decides_is_not_set_by_its_members(client, option, instead):
     for group in {"group_id": "g"}, {}:
-        with pytest.raises(ConfigError, match=r"does not go with group.protocol=consumer.*group\.remote\.assignor"):
-            klamm.Consumer(NOWHERE, group_protocol="consumer", partition_assignment_strategy="range", **group)
+        with pytest.raises(ConfigError, match=rf"does not go with group.protocol=consumer.*; hint: .*{instead}"):
+            client(NOWHERE, group_protocol="consumer", **option, **group)
 
 
 @pytest.mark.parametrize(
