@@ -186,8 +186,12 @@ class _HookedProducer(_Hooked):
         self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None = None, partition: int | None = None
     ) -> None:
         """Send many records, each through the hooks."""
-        for value, key in _pairs(values, keys):
-            self.send_nowait(topic, value, key, partition)
+        for place, (value, key) in enumerate(_pairs(values, keys)):
+            try:
+                self.send_nowait(topic, value, key, partition)
+            except Exception as error:
+                _note_place(error, place)
+                raise
 
 
 class _HookedAsyncProducer(_Hooked):
@@ -249,13 +253,23 @@ class _HookedAsyncProducer(_Hooked):
         if self._hooks.partitioner is not None and self._count(topic) is None:
             self._note_count(topic, await self.partitions_for(topic))  # type: ignore[attr-defined]
         for done, (value, key) in enumerate(_pairs(values, keys)):
-            record = self._prepared(NewRecord(topic, value, key, partition))
-            while True:
-                try:
-                    self._try_send(*record)
-                    break
-                except BufferFullError:
-                    await self._for_room(done)  # type: ignore[attr-defined]
+            try:
+                record = self._prepared(NewRecord(topic, value, key, partition))
+                while True:
+                    try:
+                        self._try_send(*record)
+                        break
+                    except BufferFullError:
+                        await self._for_room(done)  # type: ignore[attr-defined]
+            except Exception as error:
+                _note_place(error, done)
+                raise
+
+
+def _note_place(error: Exception, place: int) -> None:
+    """Say with what a hook raised, of which of many records it was, where exceptions take notes (Python 3.11)."""
+    if hasattr(error, "add_note"):
+        error.add_note(f"with values[{place}] of send_many, which sent those before it")
 
 
 def _pairs(values: Iterable[Any], keys: Iterable[Any] | None) -> Iterable[tuple[Any, Any]]:

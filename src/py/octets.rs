@@ -2,7 +2,7 @@
 //! into `bytes` first (the stable ABI of Python 3.10 gives no borrowed view of one). Text is refused: Kafka stores bytes,
 //! and which encoding is meant is the caller's decision.
 
-use super::arguments::{of_type, text};
+use super::arguments::{no_unicode, of_type};
 use super::error::argument;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyMemoryView, PyString, PyTuple};
@@ -92,24 +92,45 @@ pub(super) fn of_datetime(value: &Bound<'_, PyAny>) -> Option<i64> {
 pub(super) type Header<'a> = (&'a str, Option<&'a [u8]>);
 
 /// The headers of a record: pairs of text and bytes, or a dict or another mapping of them.
-pub(super) struct Headers<'py>(Vec<(Bound<'py, PyString>, Option<Bound<'py, PyBytes>>)>);
+pub(super) struct Headers<'py> {
+    pairs: Vec<(Bound<'py, PyString>, Option<Bound<'py, PyBytes>>)>,
+    place: Place,
+}
+
+/// Where the record is, if it is one in a list: errors name it.
+#[derive(Clone, Copy)]
+struct Place(Option<usize>);
+
+impl Place {
+    #[cold]
+    fn headers(self) -> String {
+        self.0.map_or_else(|| "headers".to_owned(), |place| format!("records[{place}].headers"))
+    }
+
+    #[cold]
+    fn header(self, number: usize, field: &str) -> String {
+        format!("{}[{number}].{field}", self.headers())
+    }
+}
 
 impl<'py> Headers<'py> {
     #[inline]
     pub(super) fn new(value: Option<&Bound<'py, PyAny>>) -> PyResult<Self> {
         match value {
-            None => Ok(Self(Vec::new())),
-            Some(value) if value.is_none() => Ok(Self(Vec::new())),
-            Some(value) => Self::read(value, None),
+            None => Ok(Self { pairs: Vec::new(), place: Place(None) }),
+            Some(value) => Self::read(value, Place(None)),
         }
     }
 
-    /// Those of a record in a list, which errors name by its place.
+    /// Those of a record in a list.
     pub(super) fn of_record(place: usize, value: &Bound<'py, PyAny>) -> PyResult<Self> {
-        if value.is_none() { Ok(Self(Vec::new())) } else { Self::read(value, Some(place)) }
+        Self::read(value, Place(Some(place)))
     }
 
-    fn read(value: &Bound<'py, PyAny>, place: Option<usize>) -> PyResult<Self> {
+    fn read(value: &Bound<'py, PyAny>, place: Place) -> PyResult<Self> {
+        if value.is_none() {
+            return Ok(Self { pairs: Vec::new(), place });
+        }
         let pairs = if let Ok(dict) = value.cast::<PyDict>() {
             dict.items().into_any()
         } else if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
@@ -119,49 +140,54 @@ impl<'py> Headers<'py> {
         } else {
             value.clone()
         };
-        let items = pairs.try_iter().map_err(|_| wrong(value, place))?;
-        items.map(|pair| Self::pair(&pair?, place)).collect::<PyResult<_>>().map(Self)
+        let items = pairs.try_iter().map_err(|_| wrong(value, place))?.enumerate();
+        let pairs = items.map(|(number, pair)| Self::pair(&pair?, place, number)).collect::<PyResult<_>>()?;
+        Ok(Self { pairs, place })
     }
 
     fn pair(
         pair: &Bound<'py, PyAny>,
-        place: Option<usize>,
+        place: Place,
+        number: usize,
     ) -> PyResult<(Bound<'py, PyString>, Option<Bound<'py, PyBytes>>)> {
         let is_pair = pair.is_instance_of::<PyTuple>() || pair.is_instance_of::<PyList>();
         if !is_pair || pair.len()? != 2 {
             return Err(wrong(pair, place));
         }
         let key = pair.get_item(0)?.cast_into::<PyString>().map_err(|_| wrong(pair, place))?;
-        let value = match (pair.get_item(1)?.cast_into_exact::<PyBytes>(), place) {
-            (Ok(bytes), _) => Some(bytes),
-            (Err(e), None) => optional_bytes("header value", e.into_inner())?,
-            (Err(e), Some(place)) => optional_bytes(&format!("records[{place}].headers value"), e.into_inner())?,
+        let value = match pair.get_item(1)?.cast_into_exact::<PyBytes>() {
+            Ok(bytes) => Some(bytes),
+            Err(e) => match e.into_inner() {
+                value if value.is_none() => None,
+                value => optional_bytes(&place.header(number, "value"), value)?,
+            },
         };
         Ok((key, value))
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.pairs.is_empty()
     }
 
     /// The headers, borrowed.
     #[inline]
     pub(super) fn parts(&self) -> PyResult<Vec<Header<'_>>> {
-        if self.0.is_empty() {
+        if self.pairs.is_empty() {
             return Ok(Vec::new());
         }
-        self.0
-            .iter()
-            .map(|(key, value)| Ok((text("a header's name", key)?, value.as_ref().map(|v| v.as_bytes()))))
-            .collect()
+        let pairs = self.pairs.iter().enumerate().map(|(number, (key, value))| {
+            let name = key.to_str().map_err(|_| no_unicode(&self.place.header(number, "name"), key))?;
+            Ok((name, value.as_ref().map(|v| v.as_bytes())))
+        });
+        pairs.collect()
     }
 }
 
 #[cold]
-fn wrong(value: &Bound<'_, PyAny>, place: Option<usize>) -> PyErr {
+fn wrong(value: &Bound<'_, PyAny>, place: Place) -> PyErr {
     let kind = value.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
     let hint = "as headers=[(\"name\", b\"value\")] or headers={\"name\": b\"value\"}";
-    let what = place.map_or_else(|| "headers".to_owned(), |place| format!("records[{place}].headers"));
+    let what = place.headers();
     argument(value.py(), &format!("{what} have to be pairs of str and bytes, not {kind}"), Some(hint))
 }
 

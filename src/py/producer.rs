@@ -197,8 +197,8 @@ impl ProducerCore {
         #[pyo3(from_py_with = arguments::partition)] partition: Option<i32>,
         start: usize,
     ) -> PyResult<usize> {
-        let values = Items::new("value", values)?;
-        let keys = keys.map(|keys| Items::new("key", keys)).transpose()?;
+        let values = Items::new("values", values)?;
+        let keys = keys.map(|keys| Items::new("keys", keys)).transpose()?;
         let length = values.len();
         let mut next = start;
         let mut chunk: Vec<KeyAndValue<'_>> = Vec::with_capacity(CHUNK);
@@ -592,7 +592,13 @@ impl<'a, 'py> Items<'a, 'py> {
             Sequence::List(list) => list.get_item(i)?,
             Sequence::Tuple(tuple) => tuple.get_item(i)?,
         };
-        optional_bytes(self.what, item)
+        match item.cast_into_exact::<PyBytes>() {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(e) => match e.into_inner() {
+                item if item.is_none() => Ok(None),
+                item => optional_bytes(&format!("{}[{i}]", self.what), item),
+            },
+        }
     }
 }
 

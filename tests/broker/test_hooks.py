@@ -29,6 +29,15 @@ def test_serializers_see_everything_but_null(style, broker, topic):
     assert found == [("\u00fc".encode(), b'{"a": 1}'), (None, None), (b"k", b"[2]"), (None, b"3"), (b"k", None)]
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions take no notes")
+def test_what_a_serializer_cannot_use_is_named_by_its_place_among_many(style, broker, topic):
+    with style.producer(broker.bootstrap_servers, value_serializer=str.encode) as producer:
+        with pytest.raises(UnicodeEncodeError, match="surrogates") as caught:
+            producer.send_many(topic, ["v", "\udc80", "w"])
+        assert caught.value.__notes__ == ["with values[1] of send_many, which sent those before it"]
+    assert [row["value"] for row in rows(broker, topic)] == [b"v"]
+
+
 def test_text_needs_a_serializer(style, broker, topic):
     with style.producer(broker.bootstrap_servers) as producer, pytest.raises(TypeError, match="value"):
         producer.send(topic, "text")

@@ -160,7 +160,7 @@ def test_what_a_format_lacks_is_refused(fields, says):
         ([protocol.BatchRecord(value="v")], "records[0].value is a str, and Kafka stores bytes"),
         ([protocol.BatchRecord(), protocol.BatchRecord(key=5)], "records[1].key has to be bytes-like or None, not int"),
         ([protocol.BatchRecord(timestamp=1.5)], "records[0].timestamp has to be an int, not float"),
-        ([protocol.BatchRecord(headers=[("h", "v")])], "records[0].headers value is a str"),
+        ([protocol.BatchRecord(headers=[("h", "v")])], "records[0].headers[0].value is a str"),
         ([protocol.BatchRecord(headers=5)], "records[0].headers have to be pairs of str and bytes, not int"),
         (
             [protocol.BatchRecord(), protocol.BatchRecord(headers=[(b"h", b"v")])],
@@ -170,6 +170,12 @@ def test_what_a_format_lacks_is_refused(fields, says):
 )
 def test_records_that_cannot_be_used_are_named(records, says):
     with pytest.raises(ArgumentError, match=re.escape(says)):
+        protocol.encode_batch(records)
+
+
+def test_a_header_whose_name_is_no_text_is_named_with_its_record():
+    records = [protocol.BatchRecord(), protocol.BatchRecord(headers=[("h", b""), ("\udc80", b"")])]
+    with pytest.raises(ConfigError, match=r"^records\[1\]\.headers\[1\]\.name cannot be .*: it is no Unicode text"):
         protocol.encode_batch(records)
 
 

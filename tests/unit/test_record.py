@@ -171,7 +171,7 @@ def test_a_timestamp_type_that_is_none_is_refused():
     [
         ({"value": "text"}, r"value is a str, and Kafka stores bytes; hint: encode it: value.encode\(\)"),
         ({"key": 5}, "key has to be bytes-like or None, not int"),
-        ({"headers": [("h", "text")]}, "header value is a str"),
+        ({"headers": [("h", "text")]}, r"headers\[0\].value is a str"),
         ({"headers": [b"h"]}, "pairs of str and bytes, not bytes"),
         ({"headers": [(b"h", b"v")]}, "pairs of str and bytes"),
         ({"headers": 5}, "pairs of str and bytes, not int"),
