@@ -229,13 +229,20 @@ def test_share_groups_begin_where_kafkas_own_tool_says(broker, topic):
     assert "Successful" in said, said
 
 
-def test_a_member_hears_that_it_may_not_read_its_topic_and_goes_on_when_it_may(rules):
+@pytest.mark.parametrize("kind", ["consumer", "share"])
+def test_a_member_hears_that_it_may_not_read_its_topic_and_goes_on_when_it_may(rules, kind):
     """As Java's consumer, whose member does not leave for that (KAFKA-18813)."""
     assert rules.produce() is None
     rules.add(rule(TOPIC, rules.topic, READ, user="bob"))
     until(lambda: rules.produce() is TopicAuthorizationFailedError)
-    config = {**rules.config, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
-    with klamm.Consumer(config, rules.group, [rules.topic]) as consumer:
+    if kind == "consumer":
+        config = {**rules.config, "group.protocol": "consumer", "auto.offset.reset": "earliest"}
+        reader = klamm.Consumer(config, rules.group, [rules.topic])
+    else:
+        with klamm.Admin({**rules.config, "sasl.username": ADMIN}) as admin:
+            admin.alter_configs("group", rules.group, {"share.auto.offset.reset": "earliest"})
+        reader = klamm.ShareConsumer(rules.config, rules.group, [rules.topic])
+    with reader as consumer:
         values = []
 
         def poll():

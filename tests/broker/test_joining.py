@@ -1,14 +1,21 @@
-"""Members that do not get into their group: whoever polls or commits hears why, and waiting for other members is no failure."""
+"""Members that do not get into their group, or may not read there: whoever polls or commits hears why, and waiting for other
+members is no failure."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import klamm
-from klamm.errors import KafkaTimeoutError, NetworkError, UnknownMemberIdError
+from klamm.errors import (
+    GroupIdNotFoundError,
+    KafkaTimeoutError,
+    NetworkError,
+    TopicAuthorizationFailedError,
+    UnknownMemberIdError,
+)
 from klamm.testing import DevBroker
 from settled import until
 
@@ -100,6 +107,33 @@ def test_a_share_consumer_hears_what_is_in_the_way(style, dev):
         with pytest.raises(KafkaTimeoutError, match=r"joining group \"g\" did not succeed in 0.5 s"):
             consumer.poll(WAIT_S)
         dev.clear_faults()
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "share"])
+def test_a_member_that_may_not_read_its_topic_any_more_stays_in_its_group(style, dev, protocol):
+    config: dict[str, Any] = {"group_id": "g", "topics": ["t"]}
+    with (
+        klamm.Admin(dev.bootstrap_servers) as admin,
+        style.share_consumer(dev.bootstrap_servers, **config)
+        if protocol == "share"
+        else style.consumer(dev.bootstrap_servers, group_protocol="consumer", **config) as consumer,
+    ):
+
+        def members() -> list[str]:
+            with suppress(GroupIdNotFoundError):  # until it has a member
+                return [member.member_id for member in admin.describe_groups(["g"])["g"].members]
+            return []
+
+        until(lambda: not consumer.poll(0.1) and members())
+        before = members()
+        heartbeat = "ShareGroupHeartbeat" if protocol == "share" else "ConsumerGroupHeartbeat"
+        dev.fault(heartbeat, "error", error="TOPIC_AUTHORIZATION_FAILED", times=2)
+        for _ in range(2):
+            with pytest.raises(TopicAuthorizationFailedError, match=r"heartbeat in .*group"):
+                consumer.poll(WAIT_S)
+        asked = len(dev.requests(heartbeat))
+        until(lambda: not consumer.poll(0.1) and len(dev.requests(heartbeat)) > asked)
+        assert members() == before
 
 
 def test_waiting_for_a_member_that_is_slow_is_no_failure(dev):
