@@ -500,3 +500,21 @@ def test_starting_transactions_can_be_waited_for_again(style):
                     producer.init_transactions(0)
             producer.init_transactions(30)
             assert len(cluster.requests("InitProducerId")) == 4
+
+
+def test_an_abort_does_not_wait_for_a_request_whose_batch_is_given_up(style):
+    """As Java's producer. The epoch of the batch is over then, and the broker that takes it late refuses it."""
+    with DevBroker(brokers=2) as broker:
+        make(broker, "t", "u")
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            leader = admin.describe_topics(["t"])["t"].partitions[0].leader
+        broker.move_coordinator("tx", 3 - leader)  # the one answers while the other does not
+        config = {"transactional_id": "tx", "delivery_timeout_ms": 500, "request_timeout_ms": 20_000}
+        with style.producer(broker.bootstrap_servers, **config) as producer:
+            tx = producer.client.transaction()
+            enter(style, tx)
+            broker.fault("Produce", "delay", seconds=3600, times=1)
+            with pytest.raises(KafkaTimeoutError, match=r"delivery\.timeout\.ms"):
+                style.wait(tx.send("t", b"given up"))
+            style.wait(tx.abort(timeout=10))
+        assert committed(broker.bootstrap_servers, "t") == []

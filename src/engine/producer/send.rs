@@ -2,6 +2,7 @@
 //! checksums are left to [`pack`], which needs no access to the producer.
 
 use super::batch::Batch;
+use super::transaction::InFlight;
 use super::{Flight, Producer, Sent, Token, Waits};
 use crate::api::{Info, Release, init_producer_id, produce};
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
@@ -306,7 +307,11 @@ impl<D> Producer<D> {
     fn next_step(&mut self, now: Time) -> Option<Outgoing<Token<D>>> {
         let transactions = self.transactions.as_mut()?;
         let is_flushed = self.outstanding.oldest().is_none();
-        let in_flight = self.in_flight.values().any(|n| *n > 0);
+        let in_flight = match self.in_flight.values().any(|n| *n > 0) {
+            false => InFlight::Nothing,
+            true if self.flying.is_empty() => InFlight::Expired,
+            true => InFlight::Awaited,
+        };
         let name = |topic: usize| self.topics.get(topic).map(|t| t.name.clone());
         let step = transactions.poll_send(now, is_flushed, in_flight, name);
         self.take_news();

@@ -124,6 +124,15 @@ pub struct Transactions {
     news: News,
 }
 
+/// Which batches are under way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum InFlight {
+    Nothing,
+    /// None but those whose time is over.
+    Expired,
+    Awaited,
+}
+
 /// What an abort mends, of what coordinators answer.
 fn is_abortable(code: ErrorCode) -> bool {
     matches!(
@@ -355,13 +364,12 @@ impl Transactions {
         self.state = State::Fatal(error);
     }
 
-    /// The next request. `is_flushed` says that no record is without an outcome, `in_flight` that batches are under way,
-    /// `name` what a topic is called.
+    /// The next request. `is_flushed` says that no record is without an outcome, `name` what a topic is called.
     pub fn poll_send(
         &mut self,
         now: Time,
         is_flushed: bool,
-        in_flight: bool,
+        in_flight: InFlight,
         name: impl Fn(usize) -> Option<Arc<str>>,
     ) -> Option<Outgoing<Step>> {
         if self.under_way || self.retry_at > now {
@@ -369,8 +377,11 @@ impl Transactions {
         }
         let is_idle = self.unknown.is_empty() && self.commits.is_empty();
         let ends = match self.state {
-            State::Committing => is_flushed && !in_flight && is_idle,
-            State::Aborting(_) => !in_flight,
+            State::Committing => is_flushed && in_flight == InFlight::Nothing && is_idle,
+            // A batch that comes behind the end is of an epoch that is over, and refused; under version 1 it would be taken, and
+            // be part of the next transaction. Java's producer does not wait in either.
+            State::Aborting(_) if self.version2 => in_flight != InFlight::Awaited,
+            State::Aborting(_) => in_flight == InFlight::Nothing,
             _ => false,
         };
         if ends && !self.begun {
@@ -516,5 +527,47 @@ impl Transactions {
                 self.die(&Error::new(ErrorKind::Timeout, message).with_hint(hint));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{self, init_producer_id};
+
+    /// A transaction of a version of the protocol that has sent a batch, which failed, and is aborted.
+    fn aborting(version: i16) -> Transactions {
+        let second = Duration::from_secs(1);
+        let settings = Settings {
+            id: "tx".into(),
+            timeout: second,
+            request_timeout: second,
+            init_timeout: second,
+            end_timeout: second,
+        };
+        let mut transactions = Transactions::new(settings, Backoff::new(second, second, 1));
+        transactions.init(Time(0)).unwrap();
+        let found = api::encode(0, &find_coordinator::Response::default()).unwrap();
+        let given = api::encode(0, &init_producer_id::Response { producer_id: 5, ..Default::default() }).unwrap();
+        for body in [found, given] {
+            let asked = transactions.poll_send(Time(0), true, InFlight::Nothing, |_| None).unwrap();
+            transactions.handle_answer(Time(0), asked.token, Ok(Reply { version: 0, body: body.into() }));
+        }
+        transactions.begin(version).unwrap();
+        transactions.sent();
+        transactions.batch_failed(&Error::new(ErrorKind::Timeout, "too late"));
+        transactions.end(Time(0), false).unwrap();
+        transactions
+    }
+
+    #[test]
+    fn an_abort_waits_for_batches_whose_time_is_over_only_where_one_that_comes_later_would_be_taken() {
+        let ends = |version, in_flight| {
+            let asked = aborting(version).poll_send(Time(0), true, in_flight, |_| None);
+            asked.is_some_and(|asked| asked.token == Step::End)
+        };
+        let all = [InFlight::Nothing, InFlight::Expired, InFlight::Awaited];
+        assert_eq!(all.map(|in_flight| ends(1, in_flight)), [true, false, false]);
+        assert_eq!(all.map(|in_flight| ends(2, in_flight)), [true, true, false]);
     }
 }
