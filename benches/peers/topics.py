@@ -22,6 +22,7 @@ NOT_YET = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError._NOENT,  # noqa: SLF001 - librdkafka's own, where it finds no leader at all
 }
 
