@@ -86,7 +86,10 @@ def nanoseconds(*path: str) -> float:
     folder = TARGET / "criterion"
     for part in path:
         folder /= re.sub(r'[?"/\\*<>:|^]', "_", part)
-    found = json.loads((folder / "new" / "estimates.json").read_text())
+    estimates = folder / "new" / "estimates.json"
+    if not estimates.exists():
+        sys.exit(f"there is no time of {'/'.join(path)} yet: make bench-codec ARGS='--only time' measures all")
+    found = json.loads(estimates.read_text())
     return float(found["median"]["point_estimate"])
 
 

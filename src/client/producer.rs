@@ -502,7 +502,7 @@ impl Producer {
         std::mem::take(&mut self.shared.role().failures)
     }
 
-    /// The partitions of a topic.
+    /// The partitions of a topic, and the number to ask [`Producer::why`] with while there is no answer.
     pub fn partitions_for(&self, topic: &str) -> Result<(u64, Pending<Vec<i32>>), Error> {
         let (ticket, pending) = op_ticket(|output| match output {
             Output::Partitions(p) => Some(p),
@@ -514,7 +514,7 @@ impl Producer {
         Ok((asked, pending))
     }
 
-    /// Why that has no outcome yet, as far as it is known.
+    /// Why what was asked under a number has no answer yet, as far as that is known.
     pub fn why(&self, asked: u64) -> Option<Error> {
         self.shared.role().ops.why(self.shared.now(), asked)
     }

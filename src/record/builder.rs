@@ -119,7 +119,7 @@ impl BatchBuilder {
         headers: &[(&str, Option<&[u8]>)],
     ) -> Appended {
         self.gaps = delta - self.count;
-        self.deltas.until = i32::MIN;
+        self.deltas.until = i32::MIN; // what is kept is for the offset behind the last one
         self.put(delta, timestamp, key, value, headers)
     }
 
@@ -136,7 +136,9 @@ impl BatchBuilder {
         if delta < self.deltas.until && timestamp == self.deltas.timestamp {
             self.deltas.bytes = self.deltas.bytes.wrapping_add(self.deltas.step);
         } else {
-            self.turn(delta, timestamp);
+            self.max_timestamp = self.max_timestamp.max(timestamp);
+            let base = *self.base_timestamp.get_or_insert(timestamp);
+            self.deltas = Deltas::new(delta, timestamp, base);
         }
         let headers_size = match headers {
             [] => 1,
@@ -169,7 +171,7 @@ impl BatchBuilder {
                     buf.truncate(value_start);
                     // At once for all that follows, here as below: a vector that grew to take a large value would double
                     // for the room behind it.
-                    if value_bytes.len() + headers_size > LARGE {
+                    if value_bytes.len() + headers_size >= LARGE {
                         buf.reserve(value_bytes.len() + headers_size + ROOM);
                     }
                     buf.extend_from_slice(value_bytes);
@@ -196,14 +198,6 @@ impl BatchBuilder {
         }
         self.count += 1;
         Appended { index, size: self.size() - start }
-    }
-
-    /// Begins anew with the deltas: another timestamp than the last record's, or an offset whose low seven bits overflow.
-    #[inline]
-    fn turn(&mut self, delta: i32, timestamp: i64) {
-        self.max_timestamp = self.max_timestamp.max(timestamp);
-        let base = *self.base_timestamp.get_or_insert(timestamp);
-        self.deltas = Deltas::new(delta, timestamp, base);
     }
 
     /// Compresses the records and fills in the header. The base offset is 0 and the leader epoch -1, which is what
@@ -255,7 +249,8 @@ pub fn reseal(data: &[u8], producer: Producer) -> Bytes {
     buf.into()
 }
 
-/// A value with headers that is longer is looked at twice before a batch grows for it.
+/// From here on memory for a value and its headers is asked for at once. For less, a vector that doubles is as good, and to ask
+/// costs every record.
 const LARGE: usize = 1024;
 
 /// Zeros behind the last record, over which the front of the next one is written: a vector that grows by each field takes
@@ -282,15 +277,15 @@ impl Varint {
 }
 
 /// A record's attributes and the deltas of its timestamp and offset as the format has them, kept for the next record: in
-/// most batches it has the same timestamp, and its offset is one more. To compute them takes as long as all the rest of
-/// the numbers.
+/// most batches it has the same timestamp, and its offset is one more. To compute them anew takes an eighth of the time of a
+/// record of 100 bytes.
 #[derive(Debug, Default)]
 struct Deltas {
     /// The timestamp they are of.
     timestamp: i64,
     /// The offset from which on adding `step` is not enough.
     until: i32,
-    /// One byte of zeros and two numbers, the first byte lowest.
+    /// One byte of zeros and two numbers, the first byte lowest; anything, if the limit is 0.
     bytes: u64,
     /// What one more of the offset adds to `bytes`.
     step: u64,
