@@ -105,8 +105,8 @@ impl Role for Machine {
 
     fn pack(packet: ToSend) -> Outgoing<Token> {
         match packet {
-            ToSend::Op(o) => map_token(o, Token::Op),
-            ToSend::Producer(packet) => map_token(producer::Producer::pack(packet), Token::Producer),
+            ToSend::Op(o) => o.map(Token::Op),
+            ToSend::Producer(packet) => producer::Producer::pack(packet).map(Token::Producer),
         }
     }
 
@@ -155,11 +155,6 @@ impl Role for Machine {
         self.producer.handle_timeout(now);
         self.ops.handle_timeout(now);
     }
-}
-
-fn map_token<A, B>(o: Outgoing<A>, f: impl FnOnce(A) -> B) -> Outgoing<B> {
-    let Outgoing { target, call, token, deadline, max_version } = o;
-    Outgoing { target, call, token: f(token), deadline, max_version }
 }
 
 impl Serve for Machine {

@@ -51,10 +51,6 @@ pub trait Call: Send {
     fn is_answered(&self) -> bool {
         true
     }
-    /// Whether its deadline is one for sending it, after which it has as long as any other.
-    fn is_due_when_sent(&self) -> bool {
-        false
-    }
     /// How long the broker may hold the answer back on purpose.
     fn held(&self) -> Duration {
         Duration::ZERO

@@ -33,7 +33,7 @@ pub use cluster::{Broker, Cluster, Partition, Topic};
 pub use connection::{Call, Connection, Proof, Reply};
 pub use error::{Error, ErrorKind};
 pub use network::{Action, ConnectionId, Network, NetworkConfig};
-pub use role::{Answer, Moved, Outgoing, Role, Target, Wish};
+pub use role::{Answer, Deadline, Moved, Outgoing, Role, Target, Wish};
 pub use under_way::UnderWay;
 
 use std::fmt;

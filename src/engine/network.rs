@@ -19,7 +19,8 @@ use super::greeting::Greeting;
 use super::peer::{Link, Peer, PeerId, Token};
 use super::sasl::{Credentials, Nonces};
 use super::{
-    Answer, Backoff, Call, Cluster, Connection, Error, ErrorKind, Outgoing, Proof, Reply, Target, Time, Wish, earliest,
+    Answer, Backoff, Call, Cluster, Connection, Deadline, Error, ErrorKind, Outgoing, Proof, Reply, Target, Time, Wish,
+    earliest,
 };
 use crate::api::Release;
 use crate::frame::Frames;
@@ -273,13 +274,16 @@ impl Network {
         }
     }
 
-    fn send(&mut self, now: Time, id: PeerId, call: Box<dyn Call>, max_version: i16, deadline: Time, token: Token) {
+    fn send(&mut self, now: Time, id: PeerId, call: Box<dyn Call>, max_version: i16, deadline: Deadline, token: Token) {
         let Some(Peer { link: Link::Up(connection, c), .. }) = self.peers.get_mut(&id) else {
             return;
         };
         let connection = *connection;
         let longest = now + self.config.request_timeout + call.held();
-        let deadline = if call.is_due_when_sent() { longest } else { deadline.min(longest) };
+        let deadline = match deadline {
+            Deadline::ToSend(_) => longest,
+            Deadline::ToAnswer(time) => time.min(longest),
+        };
         let refused = c.send(&*call, max_version, deadline, token).err();
         while let Some(bytes) = c.poll_send() {
             self.actions.push_back(Action::Send(connection, bytes));
@@ -557,9 +561,9 @@ impl Network {
                 Link::Connecting(_, deadline) => at(*deadline),
                 Link::Up(_, c) => c.next_timeout().into_iter().for_each(&mut at),
             }
-            peer.queue.iter().for_each(|o| at(o.deadline));
+            peer.queue.iter().for_each(|o| at(o.deadline.time()));
         }
-        self.waiting.iter().for_each(|o| at(o.deadline));
+        self.waiting.iter().for_each(|o| at(o.deadline.time()));
         next
     }
 
@@ -600,7 +604,7 @@ impl Network {
             }
             self.expire(now, id);
         }
-        let (late, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|o| o.deadline <= now);
+        let (late, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|o| o.deadline.time() <= now);
         self.waiting = waiting;
         self.give_up(late, None);
         self.refresh_if_due(now);
@@ -613,8 +617,8 @@ impl Network {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
-        if peer.queue.iter().any(|o| o.deadline <= now) {
-            let (late, queue) = std::mem::take(&mut peer.queue).into_iter().partition(|o| o.deadline <= now);
+        if peer.queue.iter().any(|o| o.deadline.time() <= now) {
+            let (late, queue) = std::mem::take(&mut peer.queue).into_iter().partition(|o| o.deadline.time() <= now);
             peer.queue = queue;
             self.give_up(late, Some(id));
         }

@@ -30,9 +30,35 @@ pub struct Outgoing<T> {
     /// What the answer is matched with.
     pub token: T,
     /// When to give up.
-    pub deadline: Time,
+    pub deadline: Deadline,
     /// The newest version to use, because of what the request's fields hold.
     pub max_version: i16,
+}
+
+impl<T> Outgoing<T> {
+    /// The same request under another token.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Outgoing<U> {
+        let Self { target, call, token, deadline, max_version } = self;
+        Outgoing { target, call, token: f(token), deadline, max_version }
+    }
+}
+
+/// When a request is given up. None has longer than `request.timeout.ms` for its answer, and what the broker may hold it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// If it is not sent by then. After that it has as long as any other: who wanted the answer may give it up alone, and
+    /// the connection goes on.
+    ToSend(Time),
+    /// If it is not answered by then, and its connection with it.
+    ToAnswer(Time),
+}
+
+impl Deadline {
+    /// The time.
+    pub fn time(self) -> Time {
+        let (Self::ToSend(time) | Self::ToAnswer(time)) = self;
+        time
+    }
 }
 
 /// The end of a request, exactly one for each.

@@ -19,15 +19,16 @@ impl<T> Default for UnderWay<T> {
 impl<T> UnderWay<T> {
     /// Keeps a request's token and puts its number in its place.
     pub fn begin(&mut self, outgoing: Outgoing<T>) -> Outgoing<usize> {
-        let Outgoing { target, call, token, deadline, max_version } = outgoing;
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.tokens.push(None);
-            self.tokens.len() - 1
-        });
-        if let Some(place) = self.tokens.get_mut(number) {
-            *place = Some(token);
-        }
-        Outgoing { target, call, token: number, deadline, max_version }
+        outgoing.map(|token| {
+            let number = self.free.pop().unwrap_or_else(|| {
+                self.tokens.push(None);
+                self.tokens.len() - 1
+            });
+            if let Some(place) = self.tokens.get_mut(number) {
+                *place = Some(token);
+            }
+            number
+        })
     }
 
     /// Gives an answer the token of its request; `None` if that has had its answer.
@@ -41,7 +42,7 @@ impl<T> UnderWay<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Error, ErrorKind, Target, Time};
+    use super::super::{Deadline, Error, ErrorKind, Target, Time};
     use super::*;
     use crate::api::metadata;
 
@@ -52,7 +53,7 @@ mod tests {
             target: Target::Any,
             call: Box::new(metadata::Request::default()),
             token,
-            deadline: Time(0),
+            deadline: Deadline::ToSend(Time(0)),
             max_version: i16::MAX,
         };
         let answer = |token| Answer { token, node: 1, result: Err(Error::new(ErrorKind::Network, "lost")) };

@@ -1,4 +1,7 @@
-"""Calls whose time is over: each says what was tried, where, what was in its way last, and what to do."""
+"""Calls whose time is over: each says what was tried, where, what was in its way last, and what to do.
+
+None costs others their connection.
+"""
 
 from __future__ import annotations
 
@@ -87,6 +90,23 @@ def test_a_call_in_vain_names_the_broker_that_is_silent(style, dev, call):
             assert "no broker has answered Metadata yet" in said
         else:
             assert f"broker 1 has not answered {api} yet (broker {dev.bootstrap_servers})" in said
+
+
+def test_a_call_whose_time_is_over_does_not_cost_others_their_connection(style, dev, call):
+    ask, api, _ = call
+    with style.consumer(dev.bootstrap_servers, group_id="g") as consumer:
+        consumer.assign([PLACE])
+        while not dev.requests("Fetch"):
+            consumer.poll(timeout=0.1)
+        consumer.offsets_for_times({PLACE: 0})
+        consumer.assign([])
+        connections = len(dev.requests("ApiVersions"))
+        dev.fault(api, "delay", seconds=1)
+        heard(ask, consumer)
+        # It is answered behind that, on the same connection.
+        consumer.committed([PLACE])
+        consumer.offsets_for_times({PLACE: 0})
+        assert len(dev.requests("ApiVersions")) == connections
 
 
 def test_a_call_in_vain_names_the_addresses_where_nobody_answers(style, nobody, call):

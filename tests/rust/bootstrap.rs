@@ -3,7 +3,7 @@
 
 use crate::network::{BOOTSTRAP, MINUTE, World};
 use klamm::api::list_groups;
-use klamm::engine::{ErrorKind, Outgoing, Target, Time, Wish};
+use klamm::engine::{Deadline, ErrorKind, Outgoing, Target, Time, Wish};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn who_is_sent_away_again_and_again_waits_longer_each_time() {
 fn a_request_whose_answer_has_no_whole_header_ends_at_once() {
     let mut world = World::settled();
     world.most = 6;
-    let (call, deadline) = (Box::new(list_groups::Request::default()), world.now + MINUTE);
+    let (call, deadline) = (Box::new(list_groups::Request::default()), Deadline::ToAnswer(world.now + MINUTE));
     world
         .network
         .submit(world.now, Outgoing { target: Target::Node(11), call, token: 7, deadline, max_version: i16::MAX });
@@ -83,7 +83,9 @@ fn a_request_whose_broker_was_not_reached_in_time_is_not_told_what_is_wrong_with
     for (node, deadline) in [(11, now + 60 * second), (12, now + 2 * second)] {
         let (call, target) = (Box::new(list_groups::Request::default()), Target::Node(node));
         let token = node as usize;
-        world.network.submit(now, Outgoing { target, call, token, deadline, max_version: i16::MAX });
+        world
+            .network
+            .submit(now, Outgoing { target, call, token, deadline: Deadline::ToSend(deadline), max_version: i16::MAX });
     }
     let mut errors = BTreeMap::new();
     while errors.len() < 2 && world.now < now + 5 * second {

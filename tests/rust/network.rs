@@ -4,7 +4,7 @@ use bytes::Bytes;
 use klamm::api::header::{RequestHeader, put_response_header};
 use klamm::api::{self, ErrorCode, api_versions, list_groups, metadata};
 use klamm::engine::sasl::Nonces;
-use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, Outgoing, Target, Time, Wish};
+use klamm::engine::{Action, ConnectionId, Deadline, Network, NetworkConfig, Outgoing, Target, Time, Wish};
 use klamm::frame::Frames;
 use klamm::wire::{Reader, Uuid, Value, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,10 @@ impl World {
     /// Has a request be answered within a minute.
     pub fn ask(&mut self, target: Target) {
         let (call, deadline) = (Box::new(list_groups::Request::default()), self.now + MINUTE);
-        self.network.submit(self.now, Outgoing { target, call, token: 0, deadline, max_version: i16::MAX });
+        self.network.submit(
+            self.now,
+            Outgoing { target, call, token: 0, deadline: Deadline::ToAnswer(deadline), max_version: i16::MAX },
+        );
         while !self.play(deadline) {
             assert!(self.now < deadline, "no answer");
         }

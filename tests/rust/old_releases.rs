@@ -6,7 +6,7 @@ use klamm::api::header::{RequestHeader, put_response_header};
 use klamm::api::{
     self, ErrorCode, Release, api_versions, find_coordinator, heartbeat, list_groups, list_offsets, offset_fetch,
 };
-use klamm::engine::{Action, Call, ConnectionId, Error, Network, NetworkConfig, Outgoing, Target, Time};
+use klamm::engine::{Action, Call, ConnectionId, Deadline, Error, Network, NetworkConfig, Outgoing, Target, Time};
 use klamm::frame::Frames;
 use klamm::wire::{Reader, Value, Writer};
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ impl World {
 
     /// The outcome of a request.
     fn ask(&mut self, call: impl Call + 'static) -> Result<i16, Error> {
-        let deadline = self.now + Duration::from_secs(60);
+        let deadline = Deadline::ToAnswer(self.now + Duration::from_secs(60));
         let call = Box::new(call);
         self.network
             .submit(self.now, Outgoing { target: Target::Any, call, token: 0, deadline, max_version: i16::MAX });
@@ -258,7 +258,7 @@ fn questions_are_asked_from_the_oldest_on_and_one_at_a_time() {
     let asked = [&list_offsets::API, &offset_fetch::API, &find_coordinator::API, &list_groups::API, &api_versions::API];
     let mut seen = Vec::new();
     let call = Box::new(ends());
-    let deadline = Time(60_000_000);
+    let deadline = Deadline::ToAnswer(Time(60_000_000));
     world.network.submit(world.now, Outgoing { target: Target::Any, call, token: 0, deadline, max_version: i16::MAX });
     while world.made < 3 {
         while let Some(action) = world.network.poll_action() {

@@ -8,7 +8,7 @@ use super::partition::{Doubt, Partition, Position};
 use super::{Consumer, Token};
 use crate::api::{ErrorCode, Info, fetch};
 use crate::engine::connection::MAX_MALFORMED;
-use crate::engine::{Call, Error, ErrorKind, Outgoing, Target, Time, wait_after};
+use crate::engine::{Call, Deadline, Error, ErrorKind, Outgoing, Target, Time, wait_after};
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -203,7 +203,7 @@ impl<T: Send> Consumer<T> {
             target: Target::Fetch(node),
             call: Box::new(FetchCall(request)),
             token: Token::Fetch(asked, checks, self.leftover.clone()),
-            deadline: now + self.config.request_timeout + wait,
+            deadline: Deadline::ToAnswer(now + self.config.request_timeout + wait),
             max_version: if ids { i16::MAX } else { MAX_NAMED },
         })
     }

@@ -422,13 +422,11 @@ impl<T: Send> Role for Consumer<T> {
 
     fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
         self.auto_commit(now);
-        if let Some(Outgoing { target, call, token, deadline, max_version }) = self.ops.poll_send(now) {
-            return Some(Outgoing { target, call, token: Token::Op(token), deadline, max_version });
+        if let Some(outgoing) = self.ops.poll_send(now) {
+            return Some(outgoing.map(Token::Op));
         }
-        if let Some(Outgoing { target, call, token, deadline, max_version }) =
-            self.group.as_mut().and_then(|g| g.poll_send(now))
-        {
-            return Some(Outgoing { target, call, token: Token::Group(token), deadline, max_version });
+        if let Some(outgoing) = self.group.as_mut().and_then(|g| g.poll_send(now)) {
+            return Some(outgoing.map(Token::Group));
         }
         self.next_fetch(now)
     }

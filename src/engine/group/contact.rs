@@ -3,7 +3,9 @@
 use super::{Step, Token};
 use crate::api::{self, Info, find_coordinator};
 use crate::engine::connection::MAX_MALFORMED;
-use crate::engine::{Backoff, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Target, Time, Wish, coordinator};
+use crate::engine::{
+    Backoff, Call, Cluster, Deadline, Error, ErrorKind, Outgoing, Reply, Target, Time, Wish, coordinator,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -249,6 +251,7 @@ impl Contact {
     pub fn send(&mut self, now: Time, deadline: Time, target: Target, call: impl Call + 'static, step: Step) {
         self.asked_at = now;
         let token = Token { round: self.round, step };
+        let deadline = Deadline::ToAnswer(deadline);
         self.outbox.push_back(Outgoing { target, call: Box::new(call), token, deadline, max_version: i16::MAX });
     }
 

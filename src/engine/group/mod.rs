@@ -612,8 +612,8 @@ mod tests {
         let mut now = Time(0);
         for _ in 0..2 {
             let asked = join(&mut group, now);
-            assert_eq!(asked.deadline.since(now), Duration::from_secs(305));
-            now = asked.deadline;
+            assert_eq!(asked.deadline.time().since(now), Duration::from_secs(305));
+            now = asked.deadline.time();
             group.note_activity(now);
             let error = Error::new(ErrorKind::Timeout, "no answer to JoinGroup in time").from_broker("h:1");
             group.handle_answer(now, Answer { token: asked.token, node: 0, result: Err(error) });

@@ -5,7 +5,7 @@ use super::Network;
 use crate::api::metadata;
 use crate::engine::cluster::AskMetadata;
 use crate::engine::peer::Token;
-use crate::engine::{Cluster, Time, Wish, earliest};
+use crate::engine::{Cluster, Deadline, Time, Wish, earliest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ impl Network {
             allow_auto_topic_creation: self.config.allow_auto_topic_creation,
             ..Default::default()
         };
-        let deadline = now + self.config.request_timeout;
+        let deadline = Deadline::ToAnswer(now + self.config.request_timeout);
         self.send(now, id, Box::new(AskMetadata(request)), i16::MAX, deadline, Token::Metadata { all, ids });
     }
 }

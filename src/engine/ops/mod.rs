@@ -25,7 +25,7 @@ pub use topics::{CreatePartitions, CreateTopics, DeleteTopics, Describe, NewTopi
 
 use super::connection::{AtLeast, MAX_MALFORMED};
 use super::group::Place;
-use super::{Answer, Backoff, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Role, Target, Time, Wish};
+use super::{Answer, Backoff, Call, Cluster, Deadline, Error, ErrorKind, Outgoing, Reply, Role, Target, Time, Wish};
 use crate::api::{ErrorCode, Request};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -291,7 +291,8 @@ impl<T> Ops<T> {
         for (target, call, part, max_version) in cx.sent {
             running.outstanding.push(Asked { part, target, api: call.api().name, at: now });
             let token = OpToken { op: id, part };
-            self.outbox.push_back(Outgoing { target, call, token, deadline: running.deadline, max_version });
+            let deadline = Deadline::ToSend(running.deadline);
+            self.outbox.push_back(Outgoing { target, call, token, deadline, max_version });
         }
         Some(result)
     }

@@ -503,7 +503,7 @@ mod tests {
             let is_batches = matches!(packet, Packet::Produce(_));
             let outgoing = Producer::pack(packet);
             if is_batches {
-                return Some((outgoing.token, outgoing.deadline));
+                return Some((outgoing.token, outgoing.deadline.time()));
             }
             let given = init_producer_id::Response { producer_id: 5, ..Default::default() };
             answer(producer, now, outgoing.token, Ok(given));

@@ -6,7 +6,7 @@ use super::transaction::InFlight;
 use super::{Flight, Producer, Sent, Token, Waits};
 use crate::api::{Info, Release, init_producer_id, produce};
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
-use crate::engine::{Call, Outgoing, Target, Time};
+use crate::engine::{Call, Deadline, Outgoing, Target, Time};
 use crate::record::down_convert;
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::HashMap;
@@ -113,11 +113,6 @@ impl Call for ProduceCall {
     fn is_answered(&self) -> bool {
         self.request.acks != 0
     }
-
-    /// Of a request that is under way a batch whose time is over has its outcome, and the connection and the others go on.
-    fn is_due_when_sent(&self) -> bool {
-        true
-    }
 }
 
 /// Makes a request of a packet.
@@ -171,7 +166,8 @@ pub fn pack<D>(packet: Packet<D>) -> Outgoing<Token<D>> {
         target: Target::Node(node),
         call,
         token: Token::Produce(Sent { flights, at: now, bytes }),
-        deadline,
+        // Of a request that is under way a batch whose time is over has its outcome, and the others go on.
+        deadline: Deadline::ToSend(deadline),
         max_version,
     }
 }
@@ -219,7 +215,7 @@ impl<D> Producer<D> {
                 target: Target::Any,
                 call: Box::new(request),
                 token: Token::Identity,
-                deadline: now + self.config.request_timeout,
+                deadline: Deadline::ToAnswer(now + self.config.request_timeout),
                 max_version: i16::MAX,
             }));
         }
@@ -315,8 +311,7 @@ impl<D> Producer<D> {
         let name = |topic: usize| self.topics.get(topic).map(|t| t.name.clone());
         let step = transactions.poll_send(now, is_flushed, in_flight, name);
         self.take_news();
-        let Outgoing { target, call, token, deadline, max_version } = step?;
-        Some(Outgoing { target, call, token: Token::Transaction(token), deadline, max_version })
+        step.map(|outgoing| outgoing.map(Token::Transaction))
     }
 }
 

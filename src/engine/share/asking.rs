@@ -6,7 +6,7 @@ use super::{Node, OPEN, ShareConsumer, Token};
 use crate::api::share_fetch::{BATCH_OPTIMIZED, RECORD_LIMIT};
 use crate::api::{ErrorCode, share_acknowledge, share_fetch};
 use crate::engine::connection::AtLeast;
-use crate::engine::{Error, Outgoing, Target, Time};
+use crate::engine::{Deadline, Error, Outgoing, Target, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Epoch of the request that closes a session.
@@ -95,7 +95,7 @@ impl<T: Send> ShareConsumer<T> {
         }
         let min_version = if config.record_limit { 2 } else { 1 };
         let checks = Checks { crcs: config.check_crcs, limit: config.decompress_limit };
-        let deadline = now + config.member.request_timeout + config.max_wait;
+        let deadline = Deadline::ToAnswer(now + config.member.request_timeout + config.max_wait);
         node.telling = places;
         node.begin();
         Outgoing {
@@ -125,7 +125,7 @@ impl<T: Send> ShareConsumer<T> {
             target: Target::Fetch(id),
             call: Box::new(AtLeast(request, if renews { 2 } else { 1 })),
             token: Token::Acknowledge(id, names),
-            deadline: now + self.config.member.request_timeout,
+            deadline: Deadline::ToAnswer(now + self.config.member.request_timeout),
             max_version: i16::MAX,
         }
     }

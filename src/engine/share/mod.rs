@@ -575,8 +575,8 @@ impl<T: Send> Role for ShareConsumer<T> {
     }
 
     fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
-        if let Some(Outgoing { target, call, token, deadline, max_version }) = self.member.poll_send(now) {
-            return Some(Outgoing { target, call, token: Token::Member(token), deadline, max_version });
+        if let Some(outgoing) = self.member.poll_send(now) {
+            return Some(outgoing.map(Token::Member));
         }
         self.next_request(now)
     }

@@ -7,7 +7,7 @@ use crate::api::{
     ErrorCode, Info, add_offsets_to_txn, add_partitions_to_txn, end_txn, find_coordinator, init_producer_id,
     txn_offset_commit,
 };
-use crate::engine::{Call, Outgoing, Reply, Target, Time, coordinator};
+use crate::engine::{Call, Deadline, Outgoing, Reply, Target, Time, coordinator};
 use crate::wire::{Wire, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -142,7 +142,7 @@ impl Transactions {
         token: Step,
         max_version: i16,
     ) -> Outgoing<Step> {
-        Outgoing { target, call, token, deadline: now + self.settings.request_timeout, max_version }
+        Outgoing { target, call, token, deadline: Deadline::ToAnswer(now + self.settings.request_timeout), max_version }
     }
 
     /// Takes an answer to a step in; the error says what was refused.
