@@ -4,7 +4,9 @@
     make bench-codec ARGS='--only time'       # or instructions, or size
     make bench-codec ARGS=--markdown          # the table for benches/README.md
 
-Time comes from criterion (medians), all codecs in one run; instructions from callgrind through gungraun, the same on every run.
+Time comes from criterion (medians), all codecs in turns, several rounds: a machine may be half as fast a second later, so a
+ratio is that of one round. The table has the median over all rounds, of ratios with the least and the largest. Instructions
+come from callgrind through gungraun, the same on every run.
 Size is what a stripped, optimised program grows by when it uses every API in both directions and every record format. The
 build is that of klamm and all it needs, from nothing, with its default features: without Python and the dev broker.
 """
@@ -16,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,7 +29,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PACKAGE = "klamm-bench-codec"
-SECONDS = ("--warm-up-time", "1", "--measurement-time", "3")
+ROUNDS = 5
+SECONDS = ("--warm-up-time", "0.2", "--measurement-time", "0.5", "--sample-size", "20")
 SHAPES = ("100 bytes", "1 KiB", "8 bytes")
 RECORDS = 10_000
 
@@ -76,21 +80,34 @@ def cargo(*arguments: str, folder: Path = ROOT, **variables: str) -> str:
 
 def run_time() -> None:
     """Run the criterion benches."""
-    for bench in ("records", "messages", "compress", "parts", "legacy"):
-        cargo("bench", "--locked", "-q", "-p", PACKAGE, "--bench", bench, "--", "--noplot", *SECONDS)
+    for number in range(ROUNDS):
+        for bench in ("records", "messages", "compress", "parts", "legacy"):
+            options = ("--noplot", "--save-baseline", f"round-{number}", *SECONDS)
+            cargo("bench", "--locked", "-q", "-p", PACKAGE, "--bench", bench, "--", *options)
 
 
-def nanoseconds(*path: str) -> float:
-    """Median time of a bench."""
+def rounds(*path: str) -> list[float]:
+    """Nanoseconds of a bench in each round."""
     # criterion puts an underscore for what a file name may not have.
     folder = TARGET / "criterion"
     for part in path:
         folder /= re.sub(r'[?"/\\*<>:|^]', "_", part)
-    estimates = folder / "new" / "estimates.json"
-    if not estimates.exists():
+    estimates = [folder / f"round-{number}" / "estimates.json" for number in range(ROUNDS)]
+    if not all(file.exists() for file in estimates):
         sys.exit(f"there is no time of {'/'.join(path)} yet: make bench-codec ARGS='--only time' measures all")
-    found = json.loads(estimates.read_text())
-    return float(found["median"]["point_estimate"])
+    return [float(json.loads(file.read_text())["median"]["point_estimate"]) for file in estimates]
+
+
+def nanoseconds(*path: str) -> float:
+    """Time of a bench: the median over the rounds."""
+    return statistics.median(rounds(*path))
+
+
+def ratio(these: list[float], those: list[float], digits: int = 1) -> str:
+    """How much longer the first take than the second, round by round."""
+    found = [a / b for a, b in zip(these, those, strict=True)]
+    middle, least, most = (f"{x:.{digits}f}" for x in (statistics.median(found), min(found), max(found)))
+    return f"{middle} × ({least}–{most})"
 
 
 def report_time() -> list[Row]:
@@ -103,33 +120,36 @@ def report_time() -> list[Row]:
             ("encode", "encode", ("kafka-protocol",), "15 ns, 5 × kafka-protocol"),
             ("decode to views, CRC checked", "decode", ("kafka-protocol", "barnabas"), "13 ns, 5 × and 1.3 ×"),
         ):
-            ours = nanoseconds(group, "klamm", shape)
-            times = ", ".join(f"{peer} {nanoseconds(group, peer, shape) / ours:.1f} ×" for peer in peers)
+            ours = rounds(group, "klamm", shape)
+            times = ", ".join(f"{peer} {ratio(rounds(group, peer, shape), ours)}" for peer in peers)
+            figure = f"{statistics.median(ours) / RECORDS:.1f} ns a record"
             beside = f"{times}, copy and CRC {base:.1f} ns"
-            rows.append(Row(f"{what}, {shape}", f"{ours / RECORDS:.1f} ns a record", beside, target if usual else ""))
+            rows.append(Row(f"{what}, {shape}", figure, beside, target if usual else ""))
         arrow = nanoseconds("decode", "klamm to Arrow", shape) / RECORDS
-        old, new = nanoseconds("legacy", "magic 1", shape), nanoseconds("legacy", "magic 2", shape)
+        old, new = rounds("legacy", "magic 1", shape), rounds("legacy", "magic 2", shape)
         rows.append(
             Row(
                 f"decode a fetch of Kafka 0.7, {shape}",
-                f"{old / RECORDS:.1f} ns a message",
-                f"records of magic 2 {new / old:.1f} ×",
+                f"{statistics.median(old) / RECORDS:.1f} ns a message",
+                f"records of magic 2 {ratio(new, old)}",
                 "0.5 ×" if usual else "",
             )
         )
         rows.append(Row(f"decode to Arrow, {shape}", f"{arrow:.1f} ns a record", "", "25 ns" if usual else ""))
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         for way in ("compress", "decompress"):
-            ours, library = nanoseconds(codec, way, "klamm"), nanoseconds(codec, way, "library")
-            beside = f"library called directly {library / 1e3:,.0f} µs"
+            ours, library = rounds(codec, way, "klamm"), rounds(codec, way, "library")
+            figure = f"{statistics.median(ours) / 1e3:,.0f} µs"
+            beside = f"library called directly {statistics.median(library) / 1e3:,.0f} µs"
             rows.append(
-                Row(f"{codec} {way}, 1.2 MB", f"{ours / 1e3:,.0f} µs", beside, f"1.10 ×, is {ours / library:.2f} ×")
+                Row(f"{codec} {way}, 1.2 MB", figure, beside, f"1.10 ×, is {ratio(ours, library, digits=2)}")
             )
     for message in ("metadata", "fetch"):
         for way in ("decode", "encode"):
             group = f"{message} of 1,000 partitions"
-            ours, theirs = nanoseconds(group, f"{way}/klamm"), nanoseconds(group, f"{way}/kafka-protocol")
-            rows.append(Row(f"{way} {group}", f"{ours / 1e3:.1f} µs", f"kafka-protocol {theirs / ours:.1f} ×"))
+            ours, theirs = rounds(group, f"{way}/klamm"), rounds(group, f"{way}/kafka-protocol")
+            figure = f"{statistics.median(ours) / 1e3:.1f} µs"
+            rows.append(Row(f"{way} {group}", figure, f"kafka-protocol {ratio(theirs, ours)}"))
     rows += [Row(f"varint {way}", f"{nanoseconds('varint', way) / RECORDS:.2f} ns", "") for way in ("decode", "encode")]
     rows.append(Row("CRC-32C of 16 KiB", f"{(16 << 10) / nanoseconds('checksum', '16384 bytes'):.1f} GB/s", ""))
     return rows
