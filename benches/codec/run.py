@@ -141,9 +141,7 @@ def report_time() -> list[Row]:
             ours, library = rounds(codec, way, "klamm"), rounds(codec, way, "library")
             figure = f"{statistics.median(ours) / 1e3:,.0f} µs"
             beside = f"library called directly {statistics.median(library) / 1e3:,.0f} µs"
-            rows.append(
-                Row(f"{codec} {way}, 1.2 MB", figure, beside, f"1.10 ×, is {ratio(ours, library, digits=2)}")
-            )
+            rows.append(Row(f"{codec} {way}, 1.2 MB", figure, beside, f"1.10 ×, is {ratio(ours, library, digits=2)}"))
     for message in ("metadata", "fetch"):
         for way in ("decode", "encode"):
             group = f"{message} of 1,000 partitions"
