@@ -88,6 +88,33 @@ def test_a_broker_that_does_not_know_the_version_of_api_versions_answers_in_vers
     assert told["body"] == answered["body"]
 
 
+def test_a_version_that_klamm_does_not_know_ends_its_own_frame_alone():
+    # As a client that is newer than both klamm and the broker begins.
+    newest = max(row.max for row in protocol.apis() if row.name == "ApiVersions")
+    asked = bytearray(request("ApiVersions", 3, fields={"clientSoftwareName": "app"}))
+    asked[2:4] = (newest + 1).to_bytes(2, "big")
+    refused = protocol.encode("ApiVersions", "response", 0, {"errorCode": 35})
+    answer = protocol.encode("ResponseHeader", "header", 0, {"correlationId": 5}) + refused
+    stream = framed(request(correlation_id=6), bytes(asked), answer, response(correlation_id=6))
+    first, unknown, answered, last = decode(stdin=stream, code=1)
+    assert (first["api"], last["api"], last["kind"]) == ("Metadata", "Metadata", "response")
+    assert f"ApiVersions request v{newest + 1}" in unknown["error"]
+    assert (answered["version"], answered["body"]) == (0, {"errorCode": 35, "apiKeys": []})
+    # One that knows the version answers in it, which is an answer all the same.
+    known = protocol.encode("ResponseHeader", "header", 0, {"correlationId": 5}) + bytes(7)
+    _, told, again = decode(stdin=framed(bytes(asked), known, request()), code=1)
+    assert f"ApiVersions response v{newest + 1}" in told["error"]
+    assert again["api"] == "Metadata"
+
+
+def test_frames_are_found_however_they_arrive():
+    stream = framed(request(), request("Fetch", 4, 6), response())
+    whole = list(Decoder("frames", None, expand=True).objects(io.BytesIO(stream), "raw"))
+    for size in (1, 3, 50):
+        chunks = (stream[at : at + size] for at in range(0, len(stream), size))
+        assert list(Decoder("frames", None, expand=True).frames(chunks)) == whole
+
+
 def test_floats_that_json_has_not_are_text():
     for value, shown in ((float("nan"), "NaN"), (float("-inf"), "-Infinity"), (float("inf"), "Infinity"), (1.5, 1.5)):
         entry = {"entity": [], "values": [{"key": "producer_byte_rate", "value": value}]}

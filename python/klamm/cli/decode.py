@@ -22,7 +22,7 @@ from klamm import protocol
 from klamm.cli.options import natural
 from klamm.cli.output import CommandError
 from klamm.cli.record_format import text_field
-from klamm.errors import DecodeError
+from klamm.errors import ConfigError, DecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -107,6 +107,7 @@ class Decoder:
         self.expand = expand
         self.failed = False
         """Whether something was not what it should be."""
+        self.apis = {api.key: api.name for api in protocol.apis()}
         self.asked: defaultdict[int, deque[tuple[str, int]]] = defaultdict(deque)
         """What was asked under a correlation id and not answered yet; connections in one capture may share ids."""
 
@@ -124,19 +125,22 @@ class Decoder:
 
     def frames(self, chunks: Iterator[bytes]) -> Iterator[dict[str, Any]]:
         """Describe the frames of a stream as they come."""
-        held, at = b"", 0
+        held, at = bytearray(), 0
         for chunk in chunks:
             held += chunk
-            while len(held) >= LENGTH:
-                size = int.from_bytes(held[:LENGTH], "big", signed=True)
+            start = 0
+            while len(held) >= start + LENGTH:
+                begin = start + LENGTH
+                size = int.from_bytes(held[start:begin], "big", signed=True)
                 if size < 0:
                     yield {"at": at, **self.failure(f"a frame of {size} bytes: this is no stream of frames")}
                     return
-                if len(held) < LENGTH + size:
+                if len(held) < begin + size:
                     break
-                frame, held = held[LENGTH : LENGTH + size], held[LENGTH + size :]
-                yield {"at": at, "size": size, **self.attempt(self.frame, frame)}
+                start = begin + size
+                yield {"at": at, "size": size, **self.attempt(self.frame, bytes(held[begin:start]))}
                 at += LENGTH + size
+            del held[:start]
         if held:
             yield {"at": at, **self.failure(f"the input ends {len(held)} bytes into a frame")}
 
@@ -151,25 +155,48 @@ class Decoder:
             return decode(data)
         except DecodeError as error:
             return self.failure(error.message)
+        except ConfigError as error:  # a version that klamm does not know
+            if self.told:
+                raise
+            return self.failure(error.message)
 
     def frame(self, data: bytes) -> dict[str, Any]:
         """Describe a frame of either direction: an answer to something that was asked, or else a request."""
         if self.told:
             return self.response(data, *self.told)
         asked = self.asked.get(int.from_bytes(data[:LENGTH], "big", signed=True))
+        unknown = None
         if asked:
             try:
                 described = self.response(data, *asked[0])
             except DecodeError:
                 pass  # the first bytes of a request may look like a correlation id
+            except ConfigError as error:
+                unknown = error
             else:
                 asked.popleft()
                 return described
-        described = self.request(data)
-        header = described["header"]
-        if not (described["api"] == "Produce" and described["body"]["acks"] == 0):
-            self.asked[header["correlationId"]].append((described["api"], described["version"]))
-        return described
+        try:
+            return self.asking(data)
+        except DecodeError:
+            if asked and unknown:
+                asked.popleft()
+                raise unknown from None
+            raise
+
+    def asking(self, data: bytes) -> dict[str, Any]:
+        """Describe a request that may be answered."""
+        header, api, body = self.request_header(data)
+        number, version = header["correlationId"], header["requestApiVersion"]
+        try:
+            described = self.body(api, version, "request", body)
+        except ConfigError:
+            # The broker may know the version, or refuse it in one that klamm knows.
+            self.asked[number].append((api, version))
+            raise
+        if not (api == "Produce" and described["body"]["acks"] == 0):
+            self.asked[number].append((api, version))
+        return {"header": header, **described}
 
     def message(self, data: bytes) -> dict[str, Any]:
         """Describe one message of the kind that was asked for."""
@@ -183,12 +210,16 @@ class Decoder:
 
     def request(self, data: bytes) -> dict[str, Any]:
         """Describe a request with its header."""
+        header, api, body = self.request_header(data)
+        return {"header": header, **self.body(api, header["requestApiVersion"], "request", body)}
+
+    def request_header(self, data: bytes) -> tuple[dict[str, Any], str, bytes]:
+        """Read a request's header; return it, the API and the body."""
         header, body = protocol.decode_header("request", data)
-        known = {api.key: api.name for api in protocol.apis()}
-        key, version = header["requestApiKey"], header["requestApiVersion"]
-        if key not in known:
+        key = header["requestApiKey"]
+        if key not in self.apis:
             raise DecodeError(f"there is no API {key}: this is no request", path="requestApiKey", offset=0)
-        return {"header": header, **self.body(known[key], version, "request", body)}
+        return header, self.apis[key], body
 
     def response(self, data: bytes, api: str, version: int) -> dict[str, Any]:
         """Describe a response with its header."""
