@@ -1,7 +1,7 @@
 """The codec beside other codecs, as one table: time, instructions, size of code, time to build.
 
     make bench-codec                          # everything, about 25 minutes, most of it building
-    make bench-codec ARGS='--only time'       # or instructions, or size
+    make bench-codec ARGS='--only time'       # or python, instructions, size
     make bench-codec ARGS=--markdown          # the table for benches/README.md
 
 Time comes from criterion (medians), all codecs in turns, several rounds: a machine may be half as fast a second later, so a
@@ -48,7 +48,7 @@ class Row:
 def main() -> int:
     """Run the benches and print the table."""
     parser = argparse.ArgumentParser(description="Measure the codec beside other codecs.")
-    parser.add_argument("--only", choices=("time", "instructions", "size"), action="append", help="may be repeated")
+    parser.add_argument("--only", choices=tuple(PARTS), action="append", help="may be repeated")
     parser.add_argument("--markdown", action="store_true", help="print the table for benches/README.md")
     parser.add_argument("--report", action="store_true", help="print what the last run measured, run nothing")
     args = parser.parse_args()
@@ -153,6 +153,27 @@ def report_time() -> list[Row]:
     return rows
 
 
+# Python records.
+
+
+def run_python() -> None:
+    """Run the bench of `klamm.protocol`, in the environment that has klamm and kafka-python."""
+    command = [str(ROOT / ".venv/bin/python"), str(ROOT / "benches/codec/python_records.py"), str(4 * ROUNDS)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    PYTHON_TIMES.parent.mkdir(parents=True, exist_ok=True)
+    PYTHON_TIMES.write_text(done.stdout)
+
+
+def report_python() -> list[Row]:
+    """Turn its times into lines."""
+    rows = []
+    for shape, times in json.loads(PYTHON_TIMES.read_text()).items():
+        figure = f"{statistics.median(times['klamm']):,.0f} ns a record"
+        beside = f"kafka-python {ratio(times['kafka-python'], times['klamm'])}"
+        rows.append(Row(f"decode to Python records, {shape}", figure, beside))
+    return rows
+
+
 # Instructions.
 
 
@@ -227,6 +248,7 @@ def report_size() -> list[Row]:
     ]
 
 
+PYTHON_TIMES = TARGET / "bench-codec" / "python.json"
 SIZES = TARGET / "bench-codec" / "size.json"
 SIZE_MANIFEST = """\
 [package]
@@ -289,6 +311,7 @@ def print_table(rows: list[Row], *, markdown: bool) -> None:
 
 PARTS = {
     "time": (run_time, report_time),
+    "python": (run_python, report_python),
     "instructions": (run_instructions, report_instructions),
     "size": (run_size, report_size),
 }

@@ -9,7 +9,8 @@ them, and `schema` says what each is made of, for tools that build on it.
 
 Messages are dicts with the names of Kafka's schemas (`throttleTimeMs`): bytes and records are `bytes`, a uuid is its 22
 characters of base64, and fields that a version lacks are absent, as are tagged fields that hold their default. What is
-wrong with data is a `DecodeError` that says where: the path of the field and the offset of the byte.
+wrong with data is a `DecodeError` that says where: the path of the field and the offset of the byte, for records in their
+batch.
 """
 
 from __future__ import annotations
@@ -211,7 +212,9 @@ def errors() -> list[ErrorCode]:
 def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
     """Decode the `records` of a fetch or a log segment, of any format; a batch that is cut off at the end is left out.
 
-    The DecodeError of a broken batch has what was good before it, as `batches` and (in that batch) `records`.
+    The DecodeError of a broken batch has what was good before it, as `batches` and (in that batch) `records`. Its `offset`
+    counts from the start of the batch, as if the batch were not compressed, or from the first of the messages that are inside
+    of another; the number of the batch begins its `path`.
 
     Everything is checked here, but a record becomes an object when somebody looks at it: a few KB that were compressed may
     be millions. Until the last batch is gone, `data` is kept, and what the batch that was looked at last decompresses to,
