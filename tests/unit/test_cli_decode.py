@@ -107,6 +107,29 @@ def test_a_version_that_klamm_does_not_know_ends_its_own_frame_alone():
     assert again["api"] == "Metadata"
 
 
+def test_connections_of_a_capture_may_share_correlation_ids():
+    refused = protocol.encode("ApiVersions", "response", 0, {"errorCode": 0})
+    answer = protocol.encode("ResponseHeader", "header", 0, {"correlationId": 5}) + refused
+    stream = framed(request("Metadata", 1), request("ApiVersions", 0), answer)
+    assert [(found["api"], found["kind"]) for found in decode(stdin=stream)] == [
+        ("Metadata", "request"),
+        ("ApiVersions", "request"),
+        ("ApiVersions", "response"),
+    ]
+
+
+def test_json_is_utf_8_whatever_the_terminal_is(monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    (found,) = decode(stdin=framed(request(fields={"topics": [{"name": "\u00e9"}]})))
+    assert found["body"]["topics"][0]["name"] == "\u00e9"
+
+
+def test_what_is_neither_hex_nor_base64_is_found_out_in_linear_time():
+    # A pattern that tries every way to divide the blanks never ends here.
+    (found,) = decode(stdin=b" " * 60_000 + b"!", code=1)
+    assert "into a frame" in found["error"]
+
+
 def test_frames_are_found_however_they_arrive():
     stream = framed(request(), request("Fetch", 4, 6), response())
     whole = list(Decoder("frames", None, expand=True).objects(io.BytesIO(stream), "raw"))

@@ -82,6 +82,8 @@ def run(args: argparse.Namespace, _: Output) -> int:
         raise CommandError("--api and --version go together")
     told = None if args.api is None else (args.api, args.api_version)
     decoder = Decoder(args.kind, told, expand=not args.plain_records)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # JSON is that, whatever the terminal is (RFC 8259, 8.1)
     with opened(args.input) as stream:
         for found in decoder.objects(stream, args.form):
             sys.stdout.writelines(written(found))
@@ -92,6 +94,8 @@ def run(args: argparse.Namespace, _: Output) -> int:
 def opened(name: str) -> BinaryIO:
     """Open standard input, a file, or the argument itself."""
     if name == "-":
+        if sys.stdin is None:
+            raise CommandError("standard input is closed", "name a file, or give hex or base64")
         return sys.stdin.buffer
     if not Path(name).exists() and form_of(name.encode()) != RAW:
         return io.BytesIO(name.encode())
@@ -108,8 +112,8 @@ class Decoder:
         self.failed = False
         """Whether something was not what it should be."""
         self.apis = {api.key: api.name for api in protocol.apis()}
-        self.asked: defaultdict[int, deque[tuple[str, int]]] = defaultdict(deque)
-        """What was asked under a correlation id and not answered yet; connections in one capture may share ids."""
+        self.asked: defaultdict[int, deque[tuple[str, int]]] = defaultdict(lambda: deque(maxlen=MOST_ASKED))
+        """What was asked last under a correlation id and not answered yet; connections in one capture may share ids."""
 
     def objects(self, stream: BinaryIO, form: str | None) -> Iterator[dict[str, Any]]:
         """Describe all there is in the input."""
@@ -164,25 +168,26 @@ class Decoder:
         """Describe a frame of either direction: an answer to something that was asked, or else a request."""
         if self.told:
             return self.response(data, *self.told)
-        asked = self.asked.get(int.from_bytes(data[:LENGTH], "big", signed=True))
+        asked = self.asked.get(int.from_bytes(data[:LENGTH], "big", signed=True), deque())
         unknown = None
-        if asked:
+        for place, (api, version) in enumerate(asked):
             try:
-                described = self.response(data, *asked[0])
+                described = self.response(data, api, version)
             except DecodeError:
-                pass  # the first bytes of a request may look like a correlation id
+                continue  # the first bytes of a request may look like a correlation id
             except ConfigError as error:
-                unknown = error
-            else:
-                asked.popleft()
-                return described
+                unknown = unknown or (place, error)
+                continue
+            del asked[place]
+            return described
         try:
             return self.asking(data)
         except DecodeError:
-            if asked and unknown:
-                asked.popleft()
-                raise unknown from None
-            raise
+            if unknown is None:
+                raise
+            place, refusal = unknown
+            del asked[place]
+            raise refusal from None
 
     def asking(self, data: bytes) -> dict[str, Any]:
         """Describe a request that may be answered."""
@@ -341,9 +346,10 @@ def pieces(start: bytes, stream: BinaryIO) -> Iterator[bytes]:
 
 def form_of(data: bytes) -> str:
     """Guess how bytes are written."""
-    if HEX_TEXT.fullmatch(data):
+    text = data.strip()
+    if HEX_TEXT.fullmatch(text):
         return HEX
-    return BASE64 if BASE64_TEXT.fullmatch(data) else RAW
+    return BASE64 if BASE64_TEXT.fullmatch(text) else RAW
 
 
 def from_text(text: bytes, form: str) -> bytes:
@@ -359,8 +365,11 @@ def from_text(text: bytes, form: str) -> bytes:
 
 
 LENGTH = 4
+# Each is tried with what may be an answer, and where one direction alone was captured nothing is ever answered.
+MOST_ASKED = 16
 UNSUPPORTED_VERSION = (35).to_bytes(2, "big")
 NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 PIECE = 1 << 16
-HEX_TEXT = re.compile(rb"\s*(0x)?[0-9a-fA-F:\s]+")
-BASE64_TEXT = re.compile(rb"\s*[A-Za-z0-9+/\s]+={0,2}\s*")
+# Of what has no blanks around it, and each byte is of one repetition alone, so that a match takes linear time.
+HEX_TEXT = re.compile(rb"(0x)?[0-9a-fA-F:\s]*")
+BASE64_TEXT = re.compile(rb"[A-Za-z0-9+/\s]+={0,2}")
