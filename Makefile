@@ -138,7 +138,7 @@ bench-spark: needs-everything build ## klamm's Spark source and sink beside Spar
 bench-broker: needs-everything build ## the dev broker beside Apache Kafka; ARGS= goes to benches/broker/run.py
 	@$(BIN)/python benches/broker/run.py $(ARGS)
 
-bench-codec: needs-rust build $(RUNNER) ## the codec beside other codecs: time, instructions, size; ARGS= goes to benches/codec/run.py
+bench-codec: needs-rust build $(RUNNER) ## the codec beside other codecs: time, records in Python, instructions, size; ARGS= goes to benches/codec/run.py
 	@PATH="$(abspath $(TOOLS)/bin):$$PATH" $(PYTHON) benches/codec/run.py $(ARGS)
 
 dev-broker: build ## the embedded broker on a port, until Ctrl+C; ARGS= goes to `klamm dev-broker`
