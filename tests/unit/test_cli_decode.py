@@ -159,9 +159,27 @@ def test_bytes_may_be_written_in_three_ways(form, tmp_path):
         assert decode("--as", "request", text.decode())[0]["api"] == "Metadata"
 
 
+def test_base64_may_be_of_the_url_safe_alphabet():
+    data = request(correlation_id=-0x04000001)
+    text = base64.urlsafe_b64encode(data).decode()
+    assert {"-", "_"} & set(text)
+    assert decode("--as", "request", "--form", "base64", text)[0]["header"]["correlationId"] == -0x04000001
+
+
 def test_lines_of_text_are_a_message_each():
     text = b"\n".join(request(version=version).hex().encode() for version in (1, 12)) + b"\n"
     assert [found["version"] for found in decode("--as", "request", stdin=text)] == [1, 12]
+
+
+def test_lines_that_look_like_a_wrapped_input_come_with_a_hint():
+    for text, says in ((base64.encodebytes(4 * BATCH), True), (4 * BATCH[:40] + b"\0", False)):
+        result = klamm("decode", "--as", "records", stdin=text)
+        assert (b"hint: each line was taken as a whole; join them" in result.stderr) == says
+
+
+def test_no_input_is_no_folder():
+    result = klamm("decode", "")
+    assert (result.returncode, b"INPUT is empty" in result.stderr) == (1, True)
 
 
 def test_frames_written_as_text():

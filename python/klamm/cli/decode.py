@@ -84,20 +84,25 @@ def run(args: argparse.Namespace, _: Output) -> int:
     decoder = Decoder(args.kind, told, expand=not args.plain_records)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # JSON is that, whatever the terminal is (RFC 8259, 8.1)
-    with opened(args.input) as stream:
+    with opened(args.input, args.form) as stream:
         for found in decoder.objects(stream, args.form):
             sys.stdout.writelines(written(found))
             print(flush=True)
+    if decoder.failed and decoder.wrapped:
+        join = "join them (base64 -w0, xxd -p -c0) if they are one that was wrapped"
+        print(f"hint: each line was taken as a whole; {join}", file=sys.stderr)
     return 1 if decoder.failed else 0
 
 
-def opened(name: str) -> BinaryIO:
-    """Open standard input, a file, or the argument itself."""
+def opened(name: str, form: str | None) -> BinaryIO:
+    """Open standard input, a file, or the argument itself, where it is text."""
+    if not name:
+        raise CommandError("INPUT is empty", "name a file, or give hex or base64")
     if name == "-":
         if sys.stdin is None:
             raise CommandError("standard input is closed", "name a file, or give hex or base64")
         return sys.stdin.buffer
-    if not Path(name).exists() and form_of(name.encode()) != RAW:
+    if not Path(name).exists() and (form or form_of(name.encode())) != RAW:
         return io.BytesIO(name.encode())
     return Path(name).open("rb")
 
@@ -111,6 +116,8 @@ class Decoder:
         self.expand = expand
         self.failed = False
         """Whether something was not what it should be."""
+        self.wrapped = False
+        """Whether lines of text look like parts of one."""
         self.apis = {api.key: api.name for api in protocol.apis()}
         self.asked: defaultdict[int, deque[tuple[str, int]]] = defaultdict(lambda: deque(maxlen=MOST_ASKED))
         """What was asked last under a correlation id and not answered yet; connections in one capture may share ids."""
@@ -124,7 +131,9 @@ class Decoder:
             yield from self.frames(chunks)
             return
         whole = start + stream.read()
-        for data in [whole] if form == RAW else [from_text(line, form) for line in whole.splitlines() if line.strip()]:
+        lines = [whole] if form == RAW else [line for line in whole.splitlines() if line.strip()]
+        self.wrapped = len(lines) > 1 and len({len(line) for line in lines[:-1]}) == 1
+        for data in [from_text(line, form) for line in lines]:
             yield from self.batches(data) if self.kind == RECORDS else [self.attempt(self.message, data)]
 
     def frames(self, chunks: Iterator[bytes]) -> Iterator[dict[str, Any]]:
@@ -358,7 +367,7 @@ def from_text(text: bytes, form: str) -> bytes:
         if form == HEX:
             return bytes.fromhex(re.sub(r"0x|[:\s]", "", text.decode()))
         if form == BASE64:
-            return base64.b64decode(b"".join(text.split()), validate=True)
+            return base64.b64decode(b"".join(text.split()).translate(FROM_URL_SAFE), validate=True)
     except ValueError as error:
         raise CommandError(f"the input is not {form}: {error}", "--form says how it is written") from None
     return text
@@ -372,4 +381,5 @@ NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 PIECE = 1 << 16
 # Of what has no blanks around it, and each byte is of one repetition alone, so that a match takes linear time.
 HEX_TEXT = re.compile(rb"(0x)?[0-9a-fA-F:\s]*")
+FROM_URL_SAFE = bytes.maketrans(b"-_", b"+/")
 BASE64_TEXT = re.compile(rb"[A-Za-z0-9+/\s]+={0,2}")
