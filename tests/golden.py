@@ -18,6 +18,11 @@ def lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+def document(name: str) -> Any:
+    """A file that is one JSON document."""
+    return json.loads((FOLDER / name).read_text())
+
+
 def to_json(value: Any) -> Any:
     """A decoded message as the vectors write it."""
     if isinstance(value, bytes):

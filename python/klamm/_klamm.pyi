@@ -52,6 +52,7 @@ __all__ = [
     "decode_fetched",
     "decode_header",
     "decode_messages",
+    "decode_prefix",
     "decode_records",
     "decode_request",
     "decode_response",
@@ -651,7 +652,13 @@ def schema(name: str, kind: str) -> dict[str, Any]:
     """
 
 def decode(name: str, kind: str, version: int, body: Buffer) -> dict[str, Any]:
-    """The fields of a body."""
+    """The fields of a body; bytes left over are refused.
+
+    Takes at most 256 times the memory of the body, and 128 KiB: half of that while it reads, half for the dicts.
+    """
+
+def decode_prefix(name: str, kind: str, version: int, data: Buffer) -> tuple[dict[str, Any], int, bytes]:
+    """The fields of the body that bytes begin with, how many tagged fields were dropped, and the bytes behind it."""
 
 def encode(name: str, kind: str, version: int, fields: Mapping[str, Any]) -> bytes:
     """The bytes of a body; fields left out take their defaults."""
@@ -662,7 +669,8 @@ def decode_header(
     """The fields of the header that a frame begins with, and the body behind it.
 
     A request says itself what it is, a response does not: it needs the name of its API and the version. Exceptions from the
-    rule of header versions (ApiVersions, ControlledShutdown) are kept.
+    rule of header versions (ApiVersions, ControlledShutdown) are kept, and a newer version than klamm knows has the header
+    of the newest.
     """
 
 def decode_records(

@@ -37,6 +37,7 @@ __all__ = [
     "BatchRecord",
     "BatchRecords",
     "Control",
+    "Decoded",
     "ErrorCode",
     "ScramClient",
     "Structure",
@@ -44,6 +45,7 @@ __all__ = [
     "crc32c",
     "decode",
     "decode_header",
+    "decode_prefix",
     "decode_records",
     "encode",
     "encode_batch",
@@ -209,6 +211,19 @@ def errors() -> list[ErrorCode]:
     return [ErrorCode(*fields) for fields in _klamm.error_codes()]
 
 
+class Decoded(NamedTuple):
+    """From `decode_prefix`: a body, how many tagged fields of it nobody knows, and the bytes behind it."""
+
+    fields: dict[str, Any]
+    unknown_tags: int
+    rest: bytes
+
+
+def decode_prefix(name: str, kind: str, version: int, data: Buffer) -> Decoded:
+    """Decode the body that bytes begin with: `decode` for what more may follow, and for who counts unknown tags."""
+    return Decoded(*_klamm.decode_prefix(name, kind, version, data))
+
+
 def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
     """Decode the `records` of a fetch or a log segment, of any format; a batch that is cut off at the end is left out.
 
@@ -253,6 +268,7 @@ def encode_batch(
     base_sequence: int = -1,
     transactional: bool = False,
     control: bool = False,
+    base_timestamp: int | None = None,
     delete_horizon_ms: int | None = None,
     last_offset_delta: int | None = None,
     max_timestamp: int | None = None,
@@ -261,8 +277,9 @@ def encode_batch(
 
     Offsets rise by one from `base_offset` (0) or, with `keep_offsets`, are those of the records, of which the first is the
     base unless another is given. `level` is one of the compression's own; of lz4 all give the same. With
-    `log_append_time` (not in format 0) that is when all records were written. The last offset and the largest timestamp
-    are those of the records unless compaction took some away.
+    `log_append_time` (not in format 0) that is when all records were written. Timestamps are written as differences from
+    `base_timestamp`, the first record's unless another is given; a batch with a delete horizon has that in its place. The
+    last offset and the largest timestamp are those of the records unless compaction took some away.
     """
     records = several("records", records)
     for place, record in enumerate(records):
@@ -281,6 +298,7 @@ def encode_batch(
         "base_sequence": (whole("base_sequence", base_sequence, -INT32 - 1, INT32), -1),
         "transactional": (flag("transactional", transactional), False),
         "control": (flag("control", control), False),
+        "base_timestamp": (whole_or_none("base_timestamp", base_timestamp, LEAST), None),
         "delete_horizon_ms": (whole_or_none("delete_horizon_ms", delete_horizon_ms, LEAST), None),
         "last_offset_delta": (whole_or_none("last_offset_delta", last_offset_delta, -INT32 - 1, INT32), None),
         "max_timestamp": (whole_or_none("max_timestamp", max_timestamp, LEAST), None),
@@ -288,6 +306,8 @@ def encode_batch(
     given = [name for name, (value, default) in of_magic_2.items() if value != default]
     if magic in (0, 1) and given:
         raise ConfigError(f"{given[0]} needs magic 2")
+    if base_timestamp is not None and delete_horizon_ms is not None:
+        raise ConfigError("base_timestamp and delete_horizon_ms share a field: give one of them")
     offsets: Iterable[int]
     if flag("keep_offsets", keep_offsets):
         offsets = [whole(f"records[{place}].offset", r.offset, LEAST) for place, r in enumerate(records)]

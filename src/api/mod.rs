@@ -47,7 +47,7 @@ impl Info {
 }
 
 /// A body: a request, a response, or a structure that travels in some other place.
-pub trait Message: Wire + Struct + Default + 'static {
+pub trait Message: Wire + Struct + Default + Clone + 'static {
     /// The API it belongs to; for a structure, its own name and versions.
     const API: &'static Info;
     /// `request`, `response`, `header` or `data`.
@@ -85,7 +85,13 @@ pub fn encode<M: Message>(version: i16, message: &M) -> Result<Vec<u8>, Error> {
     M::API.check(M::KIND, version)?;
     let mut w = Writer::new(version, M::API.is_flexible(version));
     message.put(&mut w);
-    w.finish().map_err(|e| e.of(M::API.name, M::KIND, version))
+    w.finish().map_err(|e| unwritable(&mut message.clone(), version, e).of(M::API.name, M::KIND, version))
+}
+
+/// The error of a writer with the way to what has no form.
+#[cold]
+fn unwritable(message: &mut dyn Struct, version: i16, error: Error) -> Error {
+    wire::find_unwritable(Shape::Struct(message), version, error.offset()).unwrap_or(error)
 }
 
 /// A message without its Rust type: bytes and values by name. Which one is a number, and what belongs to it is found when
@@ -96,6 +102,17 @@ enum Which {
     Request(Api),
     Response(Api),
     Structure(Structure),
+}
+
+/// A body that more may follow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decoded {
+    /// The body.
+    pub value: Value,
+    /// Tagged fields that were dropped because nobody knows them.
+    pub unknown_tags: usize,
+    /// What is behind it.
+    pub rest: Bytes,
 }
 
 /// A message whose type is forgotten. With the traits it is made of as supertraits, each message would have two tables
@@ -150,20 +167,32 @@ impl Door {
         }
     }
 
-    /// The value of a whole body, with the fields `version` has; bytes left over are refused.
+    /// The value of a whole body, with the fields `version` has; bytes left over are refused. Takes memory up to
+    /// [`wire::memory_limit_by_name`].
     pub fn decode(&self, version: i16, body: Bytes) -> Result<Value, Error> {
-        self.decode_counting(version, body).map(|(value, _)| value)
+        let (message, _) = self.read(version, body, Reader::finish)?;
+        Ok(message)
     }
 
-    /// The value of a whole body, and how many tagged fields were dropped because nobody knows them.
-    pub fn decode_counting(&self, version: i16, body: Bytes) -> Result<(Value, usize), Error> {
+    /// The body that `data` begins with, as [`Self::decode`] gives it, and what else there is.
+    pub fn decode_prefix(&self, version: i16, data: Bytes) -> Result<Decoded, Error> {
+        let (value, mut r) = self.read(version, data, |_| Ok(()))?;
+        Ok(Decoded { value, unknown_tags: r.unknown_tags(), rest: r.rest() })
+    }
+
+    fn read(
+        &self,
+        version: i16,
+        data: Bytes,
+        end: impl Fn(&Reader) -> Result<(), Error>,
+    ) -> Result<(Value, Reader), Error> {
         let (info, kind) = (self.info(), self.kind());
         info.check(kind, version)?;
-        let mut r = Reader::new(body, version, info.is_flexible(version));
+        let mut r = Reader::new(data, version, info.is_flexible(version));
         let mut message = self.message();
-        let read = message.read(&mut r).and_then(|()| r.finish());
+        let read = message.read(&mut r).and_then(|()| end(&r));
         read.map_err(|e| e.of(info.name, kind, version))?;
-        Ok((wire::take_value(&mut Shape::Struct(&mut message), version), r.unknown_tags()))
+        Ok((wire::take_value(&mut Shape::Struct(&mut message), version), r))
     }
 
     /// The bytes of a body; fields left out take their defaults.
@@ -175,10 +204,7 @@ impl Door {
         let set = wire::set_value(Shape::Struct(&mut message), value, version);
         let written = set.and_then(|()| {
             message.put(&mut w);
-            w.finish().map_err(|e| {
-                let of = Shape::Struct(&mut message);
-                wire::find_unwritable(of, version, info.is_flexible(version), e.offset()).unwrap_or(e)
-            })
+            w.finish().map_err(|e| unwritable(&mut message, version, e))
         });
         written.map_err(|e| e.of(info.name, kind, version))
     }

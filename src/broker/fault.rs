@@ -126,7 +126,7 @@ impl Rule {
 /// The session that a Fetch goes on with.
 fn session(request: &Opened, value: &Value) -> Option<i32> {
     let Value::Struct(fields) = value else { return None };
-    let of_fetch = || fields.iter().find(|(name, _)| name == "sessionId");
+    let of_fetch = || fields.iter().find(|(name, _)| **name == *"sessionId");
     match (request.api.key == api::fetch::API.key).then(of_fetch)?? {
         (_, Value::Int(id)) => i32::try_from(*id).ok(),
         _ => None,
@@ -136,7 +136,7 @@ fn session(request: &Opened, value: &Value) -> Option<i32> {
 /// Whether a topic is named anywhere in a request.
 fn names(value: &Value, topic: &str, id: Option<Uuid>) -> bool {
     match value {
-        Value::Struct(fields) => fields.iter().any(|(field, value)| match (field.as_str(), value) {
+        Value::Struct(fields) => fields.iter().any(|(field, value)| match (&**field, value) {
             ("name" | "topic" | "topicName", Value::String(name)) => name == topic,
             ("topicId", Value::Uuid(other)) => Some(*other) == id,
             ("topicNames", Value::List(names)) => {

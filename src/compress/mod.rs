@@ -112,7 +112,7 @@ impl From<Compression> for Codec {
     }
 }
 
-/// Data that could not be compressed or decompressed.
+/// Data that could not be compressed or decompressed, or is more than a batch may hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// Which codec.
@@ -123,7 +123,10 @@ pub struct Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.compression.name(), self.why)
+        match self.compression {
+            Compression::None => f.write_str(&self.why),
+            other => write!(f, "{}: {}", other.name(), self.why),
+        }
     }
 }
 

@@ -303,7 +303,8 @@ fn put(out: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Error> {
 }
 
 fn put_string(out: &mut Vec<u8>, text: &str, name: &'static str) -> Result<(), Error> {
-    let too_long = |_| Error::new(Reason::TooLong(text.len()), out.len()).in_field(name);
+    let too_long =
+        |_| Error::new(Reason::TooLong { length: text.len(), limit: i16::MAX as usize }, out.len()).in_field(name);
     let size = i16::try_from(text.len()).map_err(too_long)?;
     out.extend_from_slice(&size.to_be_bytes());
     put(out, text.as_bytes())
@@ -315,7 +316,8 @@ fn put_list<T>(
     name: &'static str,
     write: impl Fn(&T, &mut Vec<u8>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let too_many = |_| Error::new(Reason::TooLong(items.len()), out.len()).in_field(name);
+    let too_many =
+        |_| Error::new(Reason::TooLong { length: items.len(), limit: i16::MAX as usize }, out.len()).in_field(name);
     out.extend_from_slice(&i16::try_from(items.len()).map_err(too_many)?.to_be_bytes());
     items.iter().try_for_each(|item| write(item, out))
 }

@@ -78,7 +78,8 @@ fn frame_reader(frame: Bytes) -> Result<Reader, Error> {
 
 /// A length for four bytes on the wire.
 fn length(n: usize, at: usize) -> Result<[u8; 4], Error> {
-    i32::try_from(n).map(i32::to_be_bytes).map_err(|_| Error::new(Reason::TooLong(n), at))
+    let too_long = |_| Error::new(Reason::TooLong { length: n, limit: i32::MAX as usize }, at);
+    i32::try_from(n).map(i32::to_be_bytes).map_err(too_long)
 }
 
 /// Appends a frame: its length and the body that `write` appends.

@@ -227,7 +227,8 @@ fn read_place(r: &mut Reader) -> Result<(String, i32), Error> {
 }
 
 fn write_place(topic: &str, partition: i32, out: &mut Vec<u8>) -> Result<(), Error> {
-    let too_long = |_| Error::new(Reason::TooLong(topic.len()), out.len()).in_field("topic");
+    let too_long =
+        |_| Error::new(Reason::TooLong { length: topic.len(), limit: i16::MAX as usize }, out.len()).in_field("topic");
     let size = i16::try_from(topic.len()).map_err(too_long)?;
     out.extend_from_slice(&size.to_be_bytes());
     out.extend_from_slice(topic.as_bytes());
@@ -259,7 +260,8 @@ fn write_counted<T>(
     parts: &[T],
     write: impl Fn(&T, &mut Vec<u8>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let too_many = |_| Error::new(Reason::TooLong(parts.len()), out.len()).in_field("count");
+    let too_many =
+        |_| Error::new(Reason::TooLong { length: parts.len(), limit: i16::MAX as usize }, out.len()).in_field("count");
     out.extend_from_slice(&i16::try_from(parts.len()).map_err(too_many)?.to_be_bytes());
     parts.iter().try_for_each(|part| write(part, out))
 }

@@ -244,6 +244,7 @@ pub(super) struct Fields {
     base_sequence: i32,
     transactional: bool,
     control: bool,
+    base_timestamp: Option<i64>,
     delete_horizon_ms: Option<i64>,
     last_offset_delta: Option<i32>,
     max_timestamp: Option<i64>,
@@ -294,7 +295,7 @@ fn messages(py: Python<'_>, mut set: MessageSetBuilder, records: &[Plain<'_>], c
 
 fn batch(py: Python<'_>, records: &[Plain<'_>], fields: &Fields, codec: Codec) -> PyResult<Vec<u8>> {
     let builder = BatchBuilder::with_capacity(1024);
-    let mut builder = match fields.delete_horizon_ms {
+    let mut builder = match fields.delete_horizon_ms.or(fields.base_timestamp) {
         Some(ms) => builder.with_base_timestamp(ms),
         None => builder,
     };

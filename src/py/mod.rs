@@ -66,7 +66,7 @@ mod _klamm {
     #[pymodule_export]
     use super::producer::ProducerCore;
     #[pymodule_export]
-    use super::protocol::{apis, decode, decode_header, encode, murmur2, schema, structures};
+    use super::protocol::{apis, decode, decode_header, decode_prefix, encode, murmur2, schema, structures};
     #[pymodule_export]
     use super::record::{Deserializers, Record, RecordMetadata, Records};
     #[pymodule_export]

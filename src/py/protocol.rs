@@ -12,6 +12,8 @@ use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The fields of a body.
 #[pyfunction]
@@ -25,7 +27,23 @@ pub(super) fn decode<'py>(
     let door = door(py, name, kind)?;
     let body = Bytes::from_owner(octets("body", body)?);
     let value = door.decode(version, body).map_err(|e| refused(py, &e))?;
-    to_python(py, &value)
+    to_python(py, value, &mut Names::new())
+}
+
+/// The fields of the body that bytes begin with, how many tagged fields were dropped, and the bytes behind it.
+#[pyfunction]
+pub(super) fn decode_prefix<'py>(
+    py: Python<'py>,
+    #[pyo3(from_py_with = arguments::name)] name: &str,
+    #[pyo3(from_py_with = arguments::kind)] kind: &str,
+    #[pyo3(from_py_with = arguments::version)] version: i16,
+    data: &Bound<'py, PyAny>,
+) -> PyResult<(Bound<'py, PyAny>, usize, Bound<'py, PyBytes>)> {
+    let door = door(py, name, kind)?;
+    let data = Bytes::from_owner(octets("data", data)?);
+    let found = door.decode_prefix(version, data).map_err(|e| refused(py, &e))?;
+    let rest = PyBytes::new(py, &found.rest);
+    Ok((to_python(py, found.value, &mut Names::new())?, found.unknown_tags, rest))
 }
 
 /// The bytes of a body; fields left out take their defaults.
@@ -71,7 +89,7 @@ pub(super) fn decode_header<'py>(
             return Err(exception(py, "ConfigError", &message, None));
         }
     };
-    let header = to_python(py, &header.map_err(|e| refused(py, &e))?)?;
+    let header = to_python(py, header.map_err(|e| refused(py, &e))?, &mut Names::new())?;
     Ok((header, PyBytes::new(py, &r.rest())))
 }
 
@@ -114,24 +132,31 @@ fn unwritable(py: Python<'_>, error: &crate::wire::Error) -> PyErr {
     }
 }
 
-fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+/// The keys of dicts, of which there is one object for each name.
+type Names<'py> = HashMap<Arc<str>, Bound<'py, PyString>>;
+
+fn to_python<'py>(py: Python<'py>, value: Value, names: &mut Names<'py>) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),
-        Value::Bool(v) => PyBool::new(py, *v).to_owned().into_any(),
-        Value::Int(v) => PyInt::new(py, *v).into_any(),
-        Value::Float(v) => PyFloat::new(py, *v).into_any(),
-        Value::String(v) => PyString::new(py, v).into_any(),
-        Value::Bytes(v) => PyBytes::new(py, v).into_any(),
-        Value::Foreign(what) => PyString::new(py, what).into_any(),
+        Value::Bool(v) => PyBool::new(py, v).to_owned().into_any(),
+        Value::Int(v) => PyInt::new(py, v).into_any(),
+        Value::Float(v) => PyFloat::new(py, v).into_any(),
+        Value::String(v) => PyString::new(py, &v).into_any(),
+        Value::Bytes(v) => PyBytes::new(py, &v).into_any(),
+        Value::Foreign(what) => PyString::new(py, &what).into_any(),
         Value::Uuid(v) => PyString::new(py, &v.to_string()).into_any(),
         Value::List(items) => {
-            let items = items.iter().map(|item| to_python(py, item)).collect::<PyResult<Vec<_>>>()?;
-            PyList::new(py, items)?.into_any()
+            let list = PyList::empty(py);
+            for item in items {
+                list.append(to_python(py, item, names)?)?;
+            }
+            list.into_any()
         }
         Value::Struct(fields) => {
             let dict = PyDict::new(py);
             for (name, value) in fields {
-                dict.set_item(name, to_python(py, value)?)?;
+                let key = names.entry(name).or_insert_with_key(|name| PyString::new(py, name)).clone();
+                dict.set_item(key, to_python(py, value, names)?)?;
             }
             dict.into_any()
         }
@@ -163,7 +188,7 @@ fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
     if let Ok(v) = value.cast::<PyDict>() {
         let field = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
             let known = name.extract::<String>().or_else(|_| name.repr().map(|shown| shown.to_string()));
-            Ok((known?, from_python(&value, depth + 1)?))
+            Ok((known?.into(), from_python(&value, depth + 1)?))
         };
         return v.iter().map(field).collect::<PyResult<_>>().map(Value::Struct);
     }
@@ -254,7 +279,7 @@ fn fields_schema<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Vec<Bound<'
             found.set_item("taggedVersions", versions(when.first, when.last))?;
         }
         if let Some(default) = default {
-            found.set_item("default", to_python(py, default)?)?;
+            found.set_item("default", to_python(py, default.clone(), &mut Names::new())?)?;
         }
         if let Some(fields) = fields {
             found.set_item("fields", fields_schema(py, fields)?)?;

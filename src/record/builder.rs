@@ -201,15 +201,17 @@ impl BatchBuilder {
     }
 
     /// Compresses the records and fills in the header. The base offset is 0 and the leader epoch -1, which is what
-    /// a producer sends; the broker sets both.
+    /// a producer sends; the broker sets both. More than 2 GiB are refused, also of records to compress.
     pub fn seal(self, codec: impl Into<Codec>, producer: Producer) -> Result<Sealed, compress::Error> {
         let Self { mut buf, count, gaps, base_timestamp, max_timestamp, .. } = self;
         let codec = codec.into();
         buf.truncate(buf.len() - ROOM);
+        check_size(buf.len(), codec.compression())?;
         if codec.compression() != Compression::None {
             let mut packed = Vec::with_capacity(HEADER_SIZE + buf.len() / 2);
             packed.resize(HEADER_SIZE, 0);
             compress(codec, &buf[HEADER_SIZE..], &mut packed)?;
+            check_size(packed.len(), codec.compression())?;
             buf = packed;
         }
         let header = Header {
@@ -229,6 +231,16 @@ impl BatchBuilder {
         };
         header.stamp(&mut buf);
         Ok(Sealed { data: buf.into(), count })
+    }
+}
+
+/// Refuses records whose lengths do not fit 31 bits, in all or each for itself.
+pub(super) fn check_size(size: usize, compression: Compression) -> Result<(), compress::Error> {
+    match i32::try_from(size) {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            Err(compress::Error { compression, why: format!("{size} bytes are more than a batch may have, 2 GiB") })
+        }
     }
 }
 

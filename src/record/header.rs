@@ -11,7 +11,7 @@
 //! `length` counts from byte 12 on. The checksum covers what is behind it in magic 2, and from the magic on before.
 //! A batch that is cut off at the end of a fetch is not an error: the broker cuts at the size it was asked for.
 
-use super::{HEADER_SIZE, LOG_OVERHEAD, crc32c};
+use super::{LOG_OVERHEAD, crc32c};
 use crate::compress::Compression;
 use crate::wire::{Error, Reason};
 
@@ -21,6 +21,8 @@ pub(super) const MIN_LENGTH: i32 = 14;
 const MAX_LENGTH: i32 = i32::MAX - 12;
 /// Bytes of a message of magic 1 that the length counts, without key and value.
 const MIN_LENGTH_1: i32 = 22;
+/// Bytes of a batch without records that the length counts.
+const MIN_LENGTH_2: i32 = 49;
 
 const TIMESTAMP_TYPE: i16 = 1 << 3;
 const TRANSACTIONAL: i16 = 1 << 4;
@@ -80,9 +82,11 @@ impl Header {
         let Some(batch_length) = at(data, 8).map(i32::from_be_bytes) else {
             return Ok(None);
         };
-        let length_error = |left| Error::new(Reason::Length { length: batch_length.into(), left }, 8);
+        let too_short = |least: i32| {
+            Error::new(Reason::TooShort { length: batch_length.into(), least: least.unsigned_abs() as usize }, 8)
+        };
         if batch_length < MIN_LENGTH {
-            return Err(length_error(data.len()));
+            return Err(too_short(MIN_LENGTH));
         }
         let Some(magic) = at(data, 16).map(i8::from_be_bytes) else {
             return Ok(None);
@@ -91,18 +95,19 @@ impl Header {
             return Err(Error::new(Reason::Invalid("magic is not 0, 1 or 2"), 16));
         }
         if batch_length > MAX_LENGTH {
-            return Err(length_error(data.len()));
+            let (length, limit) = (batch_length.unsigned_abs() as usize, MAX_LENGTH as usize);
+            return Err(Error::new(Reason::TooLong { length, limit }, 8));
         }
         let size = size_of(batch_length);
         if size > data.len() {
             return Ok(None);
         }
         let (header, least) = match magic {
-            2 => (Self::batch(data), HEADER_SIZE),
-            1 => (Self::message(data), size_of(MIN_LENGTH_1)),
-            _ => (Self::message(data), size_of(MIN_LENGTH)),
+            2 => (Self::batch(data), MIN_LENGTH_2),
+            1 => (Self::message(data), MIN_LENGTH_1),
+            _ => (Self::message(data), MIN_LENGTH),
         };
-        header.filter(|_| size >= least).map(Some).ok_or_else(|| length_error(least))
+        header.filter(|_| batch_length >= least).map(Some).ok_or_else(|| too_short(least))
     }
 
     fn batch(data: &[u8]) -> Option<Self> {

@@ -1,5 +1,6 @@
 //! Writing messages of magic 0 and 1, plain or inside of one that is compressed.
 
+use super::builder::check_size;
 use super::{LOG_OVERHEAD, crc32};
 use crate::compress::{self, Codec, Compression, compress, compress_of_magic_0};
 
@@ -63,9 +64,10 @@ impl MessageSetBuilder {
     }
 
     /// The messages, one after the other, or all of them inside of a compressed one. Inside, offsets count from the
-    /// first in magic 1; the checksum does not cover them.
+    /// first in magic 1; the checksum does not cover them. More than 2 GiB are refused.
     pub fn seal(mut self, codec: impl Into<Codec>) -> Result<Vec<u8>, compress::Error> {
         let codec = codec.into();
+        check_size(self.buf.len(), codec.compression())?;
         let Some(first_offset) = self.first_offset.filter(|_| codec.compression() != Compression::None) else {
             return Ok(self.buf);
         };
@@ -78,6 +80,7 @@ impl MessageSetBuilder {
         }
         self.buf.clear();
         self.put(self.last_offset, codec.compression(), self.max_timestamp, None, Some(&packed));
+        check_size(self.buf.len(), codec.compression())?;
         Ok(self.buf)
     }
 

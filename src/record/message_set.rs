@@ -134,8 +134,8 @@ fn count(data: &[u8]) -> Result<(usize, i64), Error> {
     let (mut count, mut last_offset, mut start) = (0, 0, 0);
     while let Some(length) = at(data, start + 8).map(i32::from_be_bytes) {
         if length < MIN_LENGTH {
-            let left = data.len() - start;
-            return Err(Error::new(Reason::Length { length: length.into(), left }, start + 8));
+            let least = MIN_LENGTH as usize;
+            return Err(Error::new(Reason::TooShort { length: length.into(), least }, start + 8));
         }
         let Some(message) = Message::at(data, start) else { break };
         (count, last_offset, start) = (count + 1, message.offset, message.end);
@@ -159,7 +159,8 @@ fn span(data: &[u8], start: usize) -> Result<Span, Error> {
     if usize::try_from(length).is_ok_and(|n| n > left) {
         return Err(Error::new(Reason::Length { length: length.into(), left }, start));
     }
-    let start = u32::try_from(body).map_err(|_| Error::new(Reason::TooLong(data.len()), start))?;
+    let start = u32::try_from(body)
+        .map_err(|_| Error::new(Reason::TooLong { length: data.len(), limit: u32::MAX as usize }, start))?;
     Ok(Span { start, length })
 }
 

@@ -3,7 +3,7 @@
 //! An error is one pointer, built out of line, so that the success path pays nothing for it. The path is
 //! collected while the error travels up: the innermost field first.
 
-use super::reflect::split_field;
+use super::reflect::{field_of_tag, split_field};
 use std::fmt;
 
 /// One step from a message to the field that is wrong.
@@ -47,8 +47,20 @@ pub enum Reason {
         /// The limit, bytes.
         limit: usize,
     },
-    /// A value too long for its length field (strings before flexible versions: 32,767 bytes).
-    TooLong(usize),
+    /// A value longer than Kafka has them (a string: 32,767 bytes, in flexible versions too).
+    TooLong {
+        /// Bytes, or elements of a list.
+        length: usize,
+        /// The most there can be.
+        limit: usize,
+    },
+    /// A length below that of the smallest thing that can be there.
+    TooShort {
+        /// The length found.
+        length: i64,
+        /// The least it can be.
+        least: usize,
+    },
     /// The API has no such version.
     Version {
         /// The oldest version.
@@ -89,7 +101,8 @@ impl fmt::Display for Reason {
             Self::Varint => f.write_str("variable-length integer is longer than its type"),
             Self::TrailingBytes(n) => write!(f, "{n} bytes left over"),
             Self::Budget { limit } => write!(f, "would take more than {limit} bytes of memory"),
-            Self::TooLong(n) => write!(f, "{n} bytes do not fit its length field"),
+            Self::TooLong { length, limit } => write!(f, "length {length} exceeds the limit of {limit}"),
+            Self::TooShort { length, least } => write!(f, "length {length} is less than the least, {least}"),
             Self::Version { min, max } => write!(f, "no such version, known are {min} to {max}"),
             Self::Type { wanted, got } => write!(f, "wants {wanted}, got {got}"),
             Self::UnknownField { name, nearest: Some(near) } => {
@@ -142,6 +155,22 @@ impl Error {
     #[inline(never)]
     pub fn in_one_of(self, declared: &'static str, n: usize) -> Self {
         self.in_field(declared.split(';').nth(n + 1).map_or("", |field| split_field(field).0))
+    }
+
+    /// The same error, out of a tagged field of a struct that is declared so; as it is if this version has no such field.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn in_tag(self, declared: &'static str, tag: u32, version: i16) -> Self {
+        match field_of_tag(declared, tag, version) {
+            Some(name) => self.in_field(name),
+            None => self,
+        }
+    }
+
+    /// The same error of something that turned out to begin `by` bytes further on.
+    pub(super) fn moved(mut self, by: usize) -> Self {
+        self.0.offset += by;
+        self
     }
 
     /// A field that is null in a version that allows none; `offset` is where it starts.

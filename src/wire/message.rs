@@ -79,15 +79,12 @@ macro_rules! message {
                 if !Self::HAS_TAGS {
                     return r.no_tags();
                 }
-                r.tags(&mut |found, r| {
+                r.tags(Self::DECLARED, &mut |found, r| {
                     $( $crate::on_tag!(r.version, [$($($when)*)?], tag =>
                         if found == tag {
                             // A tag that comes twice starts anew.
                             self.$f = $crate::or_default!($($default)?);
-                            return match $crate::wire::Wire::read(&mut self.$f, r) {
-                                Ok(()) => Ok(true),
-                                Err(e) => Err(e.in_one_of(Self::DECLARED, At::$f as usize)),
-                            };
+                            return $crate::wire::Wire::read(&mut self.$f, r).map(|()| true);
                         }); )*
                     Ok(false)
                 })

@@ -20,7 +20,7 @@ pub mod varint;
 mod writer;
 
 pub use error::{Error, Reason, Step};
-pub use reader::{Reader, memory_limit};
+pub use reader::{Reader, memory_limit, memory_limit_by_name};
 pub use reflect::{
     Array, Field, Grow, Look, Nullable, Reflect, Shape, Struct, Type, Walk, When, describe, find_unwritable, set_value,
     take_value,
@@ -30,6 +30,9 @@ pub use value::Value;
 pub use writer::{Tags, Writer};
 
 use bytes::Bytes;
+
+/// Bytes of the longest string. Flexible versions have room for longer ones, which Kafka's own code neither writes nor reads.
+const LONGEST_STRING: usize = i16::MAX as usize;
 
 /// A value with a Kafka wire form.
 pub trait Wire {
@@ -129,7 +132,7 @@ impl Wire for Uuid {
 impl Wire for Option<String> {
     #[inline(never)]
     fn put(&self, w: &mut Writer) {
-        w.length(self.as_ref().map(String::len), false);
+        w.string_length(self.as_ref().map(String::len));
         if let Some(s) = self {
             w.buf.extend_from_slice(s.as_bytes());
         }
@@ -144,7 +147,7 @@ impl Wire for Option<String> {
 impl Wire for String {
     #[inline(never)]
     fn put(&self, w: &mut Writer) {
-        w.length(Some(self.len()), false);
+        w.string_length(Some(self.len()));
         w.buf.extend_from_slice(self.as_bytes());
     }
     #[inline(never)]
@@ -158,7 +161,7 @@ impl Wire for String {
 impl Wire for Option<Bytes> {
     #[inline(never)]
     fn put(&self, w: &mut Writer) {
-        w.length(self.as_ref().map(Bytes::len), true);
+        w.length(self.as_ref().map(Bytes::len));
         if let Some(b) = self {
             w.bytes(b);
         }
@@ -166,7 +169,7 @@ impl Wire for Option<Bytes> {
     #[inline(never)]
     fn read(&mut self, r: &mut Reader) -> Result<(), Error> {
         let at = r.offset();
-        *self = match r.length(true)? {
+        *self = match r.length()? {
             Some(n) => Some(r.take(n, at)?),
             None => None,
         };
@@ -177,7 +180,7 @@ impl Wire for Option<Bytes> {
 impl Wire for Bytes {
     #[inline(never)]
     fn put(&self, w: &mut Writer) {
-        w.length(Some(self.len()), true);
+        w.length(Some(self.len()));
         w.bytes(self);
     }
     #[inline(never)]
@@ -190,7 +193,7 @@ impl Wire for Bytes {
 
 impl<T: Wire + Default> Wire for Option<Vec<T>> {
     fn put(&self, w: &mut Writer) {
-        w.length(self.as_ref().map(Vec::len), true);
+        w.length(self.as_ref().map(Vec::len));
         for item in self.iter().flatten() {
             item.put(w);
         }
@@ -205,7 +208,7 @@ impl<T: Wire + Default> Wire for Option<Vec<T>> {
 
 impl<T: Wire + Default> Wire for Vec<T> {
     fn put(&self, w: &mut Writer) {
-        w.length(Some(self.len()), true);
+        w.length(Some(self.len()));
         for item in self {
             item.put(w);
         }
@@ -240,7 +243,7 @@ impl<T: Wire + Default> Items for &mut Vec<T> {
 #[inline(never)]
 fn count(r: &mut Reader) -> Result<Option<usize>, Error> {
     let at = r.offset();
-    let n = r.length(true)?;
+    let n = r.length()?;
     // Every element takes a byte at least.
     match n {
         Some(n) if n > r.left() => Err(Error::new(Reason::Length { length: n as i64, left: r.left() }, at)),

@@ -1,6 +1,6 @@
 //! The decoding cursor: a slice of a frame, the version, and how much memory may still be taken.
 
-use super::{Error, Reason};
+use super::{Error, LONGEST_STRING, Reason};
 use bytes::{Buf, Bytes};
 
 /// Memory that decoding a message of `len` bytes may take: 64 times its size and 64 KiB.
@@ -9,6 +9,12 @@ use bytes::{Buf, Bytes};
 /// byte on the wire and 24 in memory, and a vector that grows holds its elements twice.
 pub fn memory_limit(len: usize) -> usize {
     len.saturating_mul(64).saturating_add(64 << 10)
+}
+
+/// Memory that decoding a message of `len` bytes by name may take: twice as much. A value takes a byte on the wire at
+/// least, and with its name 56 in memory.
+pub fn memory_limit_by_name(len: usize) -> usize {
+    memory_limit(len).saturating_mul(2)
 }
 
 /// Takes values off the front of a message body.
@@ -108,9 +114,13 @@ impl Reader {
     #[inline(never)]
     pub(super) fn string(&mut self) -> Result<Option<String>, Error> {
         let at = self.offset();
-        let Some(n) = self.length(false)? else {
+        let length = if self.flexible { self.compact_length()? } else { i16::from_be_bytes(self.array()?).into() };
+        let Some(n) = self.checked(length, at)? else {
             return Ok(None);
         };
+        if n > LONGEST_STRING {
+            return Err(Error::new(Reason::TooLong { length: n, limit: LONGEST_STRING }, at));
+        }
         let Some(bytes) = self.buf.get(..n) else {
             return Err(Error::new(Reason::Length { length: n as i64, left: self.left() }, at));
         };
@@ -146,19 +156,20 @@ impl Reader {
         }
     }
 
-    /// A length or count; `None` is null. Flexible lengths are one more than they say, classic ones take 16 bits
-    /// for strings and 32 for the rest.
+    /// A length of bytes or a count; `None` is null. Flexible ones are one more than they say, others take 32 bits.
     #[inline(never)]
-    pub(super) fn length(&mut self, wide: bool) -> Result<Option<usize>, Error> {
+    pub(super) fn length(&mut self) -> Result<Option<usize>, Error> {
         let at = self.offset();
-        let n = if self.flexible {
-            i64::from(self.uvarint()?) - 1
-        } else if wide {
-            i64::from(i32::from_be_bytes(self.array()?))
-        } else {
-            i64::from(i16::from_be_bytes(self.array()?))
-        };
-        match n {
+        let length = if self.flexible { self.compact_length()? } else { i32::from_be_bytes(self.array()?).into() };
+        self.checked(length, at)
+    }
+
+    fn compact_length(&mut self) -> Result<i64, Error> {
+        Ok(i64::from(self.uvarint()?) - 1)
+    }
+
+    fn checked(&self, length: i64, at: usize) -> Result<Option<usize>, Error> {
+        match length {
             -1 => Ok(None),
             n => usize::try_from(n).map(Some).map_err(|_| Error::new(Reason::NegativeLength(n), at)),
         }
@@ -171,12 +182,16 @@ impl Reader {
             self.buf.advance(1);
             return Ok(());
         }
-        self.tags(&mut |_, _| Ok(false))
+        self.tags("", &mut |_, _| Ok(false))
     }
 
-    /// The tagged fields of a struct. `each` reads one into its field and says whether it knows the tag.
+    /// The tagged fields of a struct that is declared so. `each` reads one into its field and says whether it knows the tag.
     #[inline(never)]
-    pub fn tags(&mut self, each: &mut dyn FnMut(u32, &mut Self) -> Result<bool, Error>) -> Result<(), Error> {
+    pub fn tags(
+        &mut self,
+        declared: &'static str,
+        each: &mut dyn FnMut(u32, &mut Self) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
         if !self.flexible {
             return Ok(());
         }
@@ -184,15 +199,13 @@ impl Reader {
             let tag = self.uvarint()?;
             let at = self.offset();
             let len = self.uvarint()? as usize;
-            let field = self.take(len, at)?;
+            let version = self.version;
+            let field = self.take(len, at).map_err(|e| e.in_tag(declared, tag, version))?;
             let after = std::mem::replace(&mut self.buf, field);
             let field_end = self.end - after.len();
             let end = std::mem::replace(&mut self.end, field_end);
-            if each(tag, self)? {
-                self.finish()?;
-            } else {
-                self.unknown_tags += 1;
-            }
+            let read = each(tag, self).and_then(|is_known| if is_known { self.finish().map(|()| 0) } else { Ok(1) });
+            self.unknown_tags += read.map_err(|e| e.in_tag(declared, tag, version))?;
             self.buf = after;
             self.end = end;
         }

@@ -4,9 +4,11 @@
 //! declared. Everything else walks over that and exists once: there are hundreds of structs, and a function for each of
 //! them and each direction would be most of the codec. Names are those of Kafka's schemas (`throttleTimeMs`).
 
-use super::{Error, Reason, Step, Uuid, Value, camel_case};
+use super::{Error, LONGEST_STRING, Reason, Step, Uuid, Value, camel_case};
 use bytes::Bytes;
+use std::collections::HashMap;
 use std::mem::take;
+use std::sync::Arc;
 
 /// The versions of a field, and its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +69,13 @@ fn range(versions: &str) -> (i16, i16) {
 pub(super) fn split_field(declared: &'static str) -> (&'static str, &'static str) {
     let (name, when) = declared.split_once('[').unwrap_or((declared, ""));
     (name.trim_end(), when.trim_end_matches(']'))
+}
+
+/// The name of the tagged field that a struct has in a version.
+pub(super) fn field_of_tag(declared: &'static str, tag: u32, version: i16) -> Option<&'static str> {
+    let fields = declared.split(';').skip(1).map(split_field);
+    let mut known = fields.map(|(name, when)| (name, When::parse(when)));
+    known.find(|(_, when)| when.tag.map(u32::from) == Some(tag) && when.has(version)).map(|(name, _)| name)
 }
 
 /// What a field holds.
@@ -238,6 +247,13 @@ fn walk<'a>(over: &mut dyn Struct, see: &'a mut See<'a>) -> &'static str {
 
 /// Takes a value out, with the fields `version` has; what is left behind means nothing.
 pub fn take_value(from: &mut Shape<'_>, version: i16) -> Value {
+    take_named(from, version, &mut HashMap::new())
+}
+
+/// The names of fields as values have them, by those that are declared.
+type Names = HashMap<&'static str, Arc<str>>;
+
+fn take_named(from: &mut Shape<'_>, version: i16, names: &mut Names) -> Value {
     match from {
         Shape::Bool(v) => Value::Bool(**v),
         Shape::Int8(v) => Value::Int((**v).into()),
@@ -251,31 +267,50 @@ pub fn take_value(from: &mut Shape<'_>, version: i16) -> Value {
         Shape::Bytes(v) => Value::Bytes(take(v)),
         Shape::Uuid(v) => Value::Uuid(**v),
         Shape::Array(items) => {
-            let mut list = Vec::new();
-            loop {
-                let mut value = None;
-                items.item(list.len(), &mut |mut item| value = Some(take_value(&mut item, version)));
-                match value {
-                    Some(value) => list.push(value),
-                    None => break Value::List(list),
-                }
+            let n = length(*items);
+            let mut list = Vec::with_capacity(n);
+            for i in 0..n {
+                items.item(i, &mut |mut item| list.push(take_named(&mut item, version, names)));
             }
+            Value::List(list)
         }
         Shape::Nullable(of) => {
             let mut value = Value::Null;
-            of.item(&mut |mut item| value = take_value(&mut item, version));
+            of.item(&mut |mut item| value = take_named(&mut item, version, names));
             value
         }
         Shape::Struct(of) => {
             let mut fields = Vec::new();
             walk(*of, &mut |name, when, is_default, mut shape| {
                 if when.has(version) && !is_default {
-                    fields.push((camel_case(name), take_value(&mut shape, version)));
+                    let value = take_named(&mut shape, version, names);
+                    fields.push((names.entry(name).or_insert_with(|| camel_case(name).into()).clone(), value));
                 }
             });
+            // There may be as many structs as bytes, and none of them grows any more.
+            fields.shrink_to_fit();
             Value::Struct(fields)
         }
     }
+}
+
+/// How many elements a list has. Asked by looking for its end: one function less for each type of list.
+fn length(items: &mut dyn Array) -> usize {
+    let mut has = |i| {
+        let mut has = false;
+        items.item(i, &mut |_| has = true);
+        has
+    };
+    let mut beyond = 1;
+    while has(beyond - 1) {
+        beyond *= 2;
+    }
+    let mut length = beyond / 2;
+    while length + 1 < beyond {
+        let middle = length.midpoint(beyond);
+        *(if has(middle - 1) { &mut length } else { &mut beyond }) = middle;
+    }
+    length
 }
 
 /// Puts a value into what holds its default; fields that are left out go on holding theirs.
@@ -329,12 +364,12 @@ fn set_int<T: TryFrom<i64>>(slot: &mut T, v: i64, wanted: &'static str) -> Resul
     Ok(())
 }
 
-fn set_fields(of: &mut dyn Struct, mut given: Vec<(String, Value)>, version: i16) -> Result<(), Error> {
+fn set_fields(of: &mut dyn Struct, mut given: Vec<(Arc<str>, Value)>, version: i16) -> Result<(), Error> {
     let mut result = Ok(());
     walk(of, &mut |name, when, _, shape| {
         if result.is_ok() && when.has(version) {
             let known = camel_case(name);
-            if let Some(at) = given.iter().position(|(given, _)| *given == known) {
+            if let Some(at) = given.iter().position(|(given, _)| **given == *known) {
                 result = set_value(shape, given.remove(at).1, version).map_err(|e| e.in_field(name));
             }
         }
@@ -342,26 +377,26 @@ fn set_fields(of: &mut dyn Struct, mut given: Vec<(String, Value)>, version: i16
     result?;
     match given.into_iter().next() {
         None => Ok(()),
-        Some((name, _)) => Err(unknown_field(name, of, version)),
+        Some((name, _)) => Err(unknown_field(name.to_string(), of, version)),
     }
 }
 
 /// The first thing in a message that has no form in a version, with the way to it: a writer that fails at a byte knows the
 /// field at most.
-pub fn find_unwritable(of: Shape<'_>, version: i16, is_flexible: bool, at: usize) -> Option<Error> {
+pub fn find_unwritable(of: Shape<'_>, version: i16, at: usize) -> Option<Error> {
     let mut found: Option<Error> = None;
     match of {
-        Shape::String(text) if !is_flexible && text.len() > i16::MAX as usize => {
-            found = Some(Error::new(Reason::TooLong(text.len()), at));
+        Shape::String(text) if text.len() > LONGEST_STRING => {
+            found = Some(Error::new(Reason::TooLong { length: text.len(), limit: LONGEST_STRING }, at));
         }
-        Shape::Nullable(of) => of.item(&mut |item| found = find_unwritable(item, version, is_flexible, at)),
+        Shape::Nullable(of) => of.item(&mut |item| found = find_unwritable(item, version, at)),
         Shape::Array(items) => {
             let (mut i, mut is_there) = (0, true);
             while is_there && found.is_none() {
                 is_there = false;
                 items.item(i, &mut |item| {
                     is_there = true;
-                    found = find_unwritable(item, version, is_flexible, at).map(|e| e.within(Step::Index(i)));
+                    found = find_unwritable(item, version, at).map(|e| e.within(Step::Index(i)));
                 });
                 i += 1;
             }
@@ -372,7 +407,7 @@ pub fn find_unwritable(of: Shape<'_>, version: i16, is_flexible: bool, at: usize
                     return;
                 }
                 let wrong = match when.has_null(version) || !is_null(&mut shape) {
-                    true => find_unwritable(shape, version, is_flexible, at),
+                    true => find_unwritable(shape, version, at),
                     false => Some(Error::new(Reason::Null, at)),
                 };
                 found = wrong.map(|e| e.in_field(name));

@@ -3,6 +3,7 @@
 
 use super::Uuid;
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// A message, or a part of one, without its Rust type.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,8 +24,8 @@ pub enum Value {
     Uuid(Uuid),
     /// An array.
     List(Vec<Value>),
-    /// Fields by name, in declaration order.
-    Struct(Vec<(String, Value)>),
+    /// Fields by name, in declaration order. All structs of a message share the names.
+    Struct(Vec<(Arc<str>, Value)>),
     /// Something of a program's that no field holds, in words: refused where it stands, with the way to it.
     Foreign(String),
 }

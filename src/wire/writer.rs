@@ -1,6 +1,6 @@
 //! The encoding cursor: a growing buffer, the version, and the first thing that could not be written.
 
-use super::{Error, Reason, Wire, varint};
+use super::{Error, LONGEST_STRING, Reason, Wire, varint};
 use bytes::Bytes;
 
 /// Appends values to a message body.
@@ -71,7 +71,7 @@ impl Writer {
     #[cold]
     #[inline(never)]
     pub fn fail(&mut self, reason: Reason) {
-        let at = self.buf.len();
+        let at = self.size();
         self.error.get_or_insert_with(|| Error::new(reason, at));
     }
 
@@ -79,7 +79,7 @@ impl Writer {
     #[cold]
     #[inline(never)]
     pub fn fail_null(&mut self, field: &'static str) {
-        let at = self.buf.len();
+        let at = self.size();
         self.error.get_or_insert_with(|| Error::null(field, at));
     }
 
@@ -96,9 +96,15 @@ impl Writer {
             let mut tags = Tags { count: 0, fields: Writer::new(self.version, true) };
             add(&mut tags);
             self.uvarint(tags.count);
-            self.buf.extend_from_slice(&tags.fields.buf);
-            self.error = self.error.take().or(tags.fields.error);
+            self.append(tags.fields);
         }
+    }
+
+    /// Appends what was written apart.
+    fn append(&mut self, part: Self) {
+        let at = self.size();
+        self.buf.extend_from_slice(&part.buf);
+        self.error = self.error.take().or_else(|| part.error.map(|e| e.moved(at)));
     }
 
     /// The tagged fields of a struct that has none.
@@ -116,19 +122,28 @@ impl Writer {
         }
     }
 
+    /// The length of bytes, or of a list.
     #[inline(never)]
-    pub(super) fn length(&mut self, n: Option<usize>, wide: bool) {
-        let bytes = n.unwrap_or(0);
-        let limit = if self.flexible || wide { i32::MAX as usize - 1 } else { i16::MAX as usize };
-        if bytes > limit {
-            self.fail(Reason::TooLong(bytes));
-        } else if self.flexible {
-            self.uvarint(n.map_or(0, |n| n as u32 + 1));
-        } else if wide {
-            self.buf.extend_from_slice(&n.map_or(-1, |n| n as i32).to_be_bytes());
-        } else {
-            self.buf.extend_from_slice(&n.map_or(-1, |n| n as i16).to_be_bytes());
+    pub(super) fn length(&mut self, n: Option<usize>) {
+        const LIMIT: usize = i32::MAX as usize - 1;
+        match n {
+            Some(length) if length > LIMIT => self.fail(Reason::TooLong { length, limit: LIMIT }),
+            n if self.flexible => self.compact_length(n),
+            n => self.buf.extend_from_slice(&n.map_or(-1, |n| n as i32).to_be_bytes()),
         }
+    }
+
+    #[inline(never)]
+    pub(super) fn string_length(&mut self, n: Option<usize>) {
+        match n {
+            Some(length) if length > LONGEST_STRING => self.fail(Reason::TooLong { length, limit: LONGEST_STRING }),
+            n if self.flexible => self.compact_length(n),
+            n => self.buf.extend_from_slice(&n.map_or(-1, |n| n as i16).to_be_bytes()),
+        }
+    }
+
+    fn compact_length(&mut self, n: Option<usize>) {
+        self.uvarint(n.map_or(0, |n| n as u32 + 1));
     }
 }
 
@@ -147,8 +162,7 @@ impl Tags {
         self.count += 1;
         self.fields.uvarint(tag);
         self.fields.uvarint(body.buf.len() as u32);
-        self.fields.buf.extend_from_slice(&body.buf);
-        self.fields.error = self.fields.error.take().or(body.error);
+        self.fields.append(body);
     }
 }
 

@@ -8,13 +8,16 @@ use klamm::api::data::{consumer_protocol, control_record, principal, transaction
 use klamm::api::{self, APIS, Door, Message, STRUCTURES};
 use klamm::compress::Compression;
 use klamm::record::{Batch, BatchBuilder, MessageSetBuilder, Producer, batches, crc32, crc32c};
-use klamm::wire::{Error, Field, Reader, Reason, Type, Uuid, Value, Wire, camel_case, memory_limit};
+use klamm::wire::{
+    Error, Field, Reader, Reason, Type, Uuid, Value, Wire, camel_case, memory_limit, memory_limit_by_name,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Memory that the budget does not count: the message's own struct, the error with its path, and what `Bytes` needs to share
 /// a frame.
@@ -123,6 +126,14 @@ fn forth_and_back<M: Message + PartialEq + std::fmt::Debug>(version: i16, bytes:
     Ok(peak)
 }
 
+/// Decodes a body to a value; gives the bytes that took.
+fn by_name(body: &Body, bytes: Bytes) -> Result<usize, Error> {
+    let limit = memory_limit_by_name(bytes.len()) + OUTSIDE_THE_BUDGET;
+    let (value, peak) = peak_of(|| door(body).decode(body.version, bytes.clone()));
+    assert!(peak <= limit, "{peak} bytes held, {limit} allowed: {} {bytes:02x?}", body.name());
+    value.map(|_| peak)
+}
+
 macro_rules! typed {
     ({ $($module:ident)* } { $($structure:path)* }) => {
         /// Decodes a body to its type and checks that it encodes to the same message; gives the bytes it took.
@@ -185,7 +196,11 @@ fn mutated_messages_neither_panic_nor_take_more_memory_than_they_may() {
     for round in 0..100_000 {
         let body = &bodies[round % bodies.len()];
         let bytes = mutate(&body.bytes, &mut random);
-        accepted += usize::from(typed(body, bytes.into()).is_ok());
+        let bytes = Bytes::from(bytes);
+        let named = by_name(body, bytes.clone());
+        let typed = typed(body, bytes);
+        assert_eq!(named.is_ok(), typed.is_ok(), "{}", body.name());
+        accepted += usize::from(typed.is_ok());
     }
     // The loop is worth little if next to nothing gets past the first length, or everything does.
     assert!((5_000..95_000).contains(&accepted), "{accepted}");
@@ -234,19 +249,22 @@ fn no_message_of_many_small_elements_is_refused_for_its_memory() {
             *known = body;
         }
     }
-    let mut greatest = 0;
+    let (mut greatest, mut greatest_by_name) = (0, 0);
     for body in longest.values() {
         let value = door(body).decode(body.version, body.bytes.clone()).unwrap();
         // One element more than a power of two: a vector has just grown.
-        for value in swollen(&value, 1025) {
+        for value in [1025, 1700].iter().flat_map(|n| swollen(&value, *n)) {
             let bytes = door(body).encode(body.version, value).unwrap();
             let size = bytes.len();
-            let peak = typed(body, bytes.into()).unwrap();
-            greatest = greatest.max(peak / size);
+            let bytes = Bytes::from(bytes);
+            greatest_by_name = greatest_by_name.max(by_name(body, bytes.clone()).unwrap() / size);
+            greatest = greatest.max(typed(body, bytes).unwrap() / size);
         }
     }
     let allowed = memory_limit(1) - memory_limit(0);
     assert!((allowed / 2..allowed).contains(&greatest), "{greatest} of {allowed} bytes a byte");
+    let allowed = memory_limit_by_name(1) - memory_limit_by_name(0);
+    assert!((allowed / 2..allowed).contains(&greatest_by_name), "{greatest_by_name} of {allowed} bytes a byte");
 }
 
 /// Messages that are wider in memory than any of Kafka's, to reach the budget.
@@ -389,10 +407,16 @@ fn values_of(holds: &Type, version: i16) -> BoxedStrategy<Value> {
         Type::Uint32 => any::<u32>().prop_map(|v| Value::Int(v.into())).boxed(),
         Type::Int64 => any::<i64>().prop_map(Value::Int).boxed(),
         Type::Float64 => any::<f64>().prop_map(Value::Float).boxed(),
-        Type::String => ".{0,40}".prop_map(Value::String).boxed(),
+        // Some with a length of two bytes.
+        Type::String => prop_oneof![9 => ".{0,40}", 1 => "[a-z]{120,400}"].prop_map(Value::String).boxed(),
         Type::Bytes => vec(any::<u8>(), 0..300).prop_map(|v| Value::Bytes(v.into())).boxed(),
         Type::Uuid => any::<[u8; 16]>().prop_map(|v| Value::Uuid(Uuid(v))).boxed(),
-        Type::Array(of) => vec(values_of(of, version), 0..4).prop_map(Value::List).boxed(),
+        Type::Array(of) => {
+            let most = if matches!(**of, Type::Struct { .. }) { 4 } else { 200 };
+            prop_oneof![9 => vec(values_of(of, version), 0..4), 1 => vec(values_of(of, version), 0..most)]
+                .prop_map(Value::List)
+                .boxed()
+        }
         Type::Nullable(of) => values_of(of, version),
         Type::Struct { fields, .. } => {
             let fields: Vec<_> = fields.iter().filter(|f| f.when.has(version)).map(|f| field(f, version)).collect();
@@ -402,14 +426,19 @@ fn values_of(holds: &Type, version: i16) -> BoxedStrategy<Value> {
 }
 
 /// A field by name; nothing for one that may be left out.
-fn field(of: &Field, version: i16) -> BoxedStrategy<Option<(String, Value)>> {
+fn field(of: &Field, version: i16) -> BoxedStrategy<Option<(Arc<str>, Value)>> {
     let Field { name, when, holds, .. } = of;
     let nullable = matches!(holds, Type::Nullable(_)) && (when.null_from..=when.null_until).contains(&version);
     let values = values_of(holds, version);
     let values = if nullable { prop_oneof![Just(Value::Null), values].boxed() } else { values };
-    let name = camel_case(name);
+    let name: Arc<str> = camel_case(name).into();
     let named = values.prop_map(move |value| Some((name.clone(), value)));
     if when.tag.is_some() { prop_oneof![Just(None), named].boxed() } else { named.boxed() }
+}
+
+/// Values of each version of each message; PROPTEST_CASES=256 tries more of them.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").map_or(8, |cases| cases.parse().unwrap())
 }
 
 #[test]
@@ -417,7 +446,7 @@ fn every_version_of_every_message_decodes_to_the_value_that_was_encoded() {
     for door in APIS.iter().flat_map(|api| [&api.request, &api.response]).chain(STRUCTURES) {
         let message = door.describe();
         for version in door.info().min..=door.info().max {
-            let config = Config { cases: 4, failure_persistence: None, ..Config::default() };
+            let config = Config { cases: cases(), failure_persistence: None, ..Config::default() };
             let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
             let result = runner.run(&values_of(&message, version), |value| round_trip(door, version, value));
             assert!(result.is_ok(), "{} {} v{version}: {}", door.info().name, door.kind(), result.unwrap_err());

@@ -102,7 +102,7 @@ pub fn to_json(value: &Value) -> Json {
         Value::Bytes(v) => Json::from(base64(v, STANDARD, true)),
         Value::Uuid(v) => Json::from(base64(&v.0, URL_SAFE, false)),
         Value::List(items) => items.iter().map(to_json).collect(),
-        Value::Struct(fields) => fields.iter().map(|(name, v)| (name.clone(), to_json(v))).collect(),
+        Value::Struct(fields) => fields.iter().map(|(name, v)| (name.to_string(), to_json(v))).collect(),
         Value::Foreign(what) => unreachable!("no message holds {what}"),
     }
 }
@@ -121,8 +121,8 @@ pub fn from_json(json: &Json, like: &Value) -> Value {
             Value::List(items.iter().zip(like).map(|(item, like)| from_json(item, like)).collect())
         }
         (Json::Object(fields), Value::Struct(like)) => {
-            let like = |name: &str| like.iter().find(|(n, _)| n == name).map_or(&Value::Null, |(_, v)| v);
-            Value::Struct(fields.iter().map(|(name, v)| (name.clone(), from_json(v, like(name)))).collect())
+            let like = |name: &str| like.iter().find(|(n, _)| **n == *name).map_or(&Value::Null, |(_, v)| v);
+            Value::Struct(fields.iter().map(|(name, v)| (name.as_str().into(), from_json(v, like(name)))).collect())
         }
         (json, like) => panic!("{json} is nothing like {like:?}"),
     }

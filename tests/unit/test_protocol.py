@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,17 +41,80 @@ def test_nothing_java_wrote_is_unknown():
 
 def test_unknown_tagged_fields_are_dropped():
     for vector in golden.lines("unknown_tags.jsonl.gz"):
-        fields = protocol.decode(*message(vector), bytes.fromhex(vector["hex"]))
-        assert golden.to_json(fields) == vector["json"]
-        assert protocol.encode(*message(vector), fields).hex() == vector["hex_without"]
-
-
-def test_every_prefix_of_a_message_is_refused():
-    for vector in MESSAGES[::40]:
         body = bytes.fromhex(vector["hex"])
-        for cut in {0, len(body) // 2, len(body) - 1} - {len(body)}:
+        found = protocol.decode_prefix(*message(vector), body)
+        assert golden.to_json(found.fields) == vector["json"]
+        assert (found.unknown_tags, found.rest) == (len(vector["unknown_tags"]), b"")
+        assert protocol.decode(*message(vector), body) == found.fields
+        assert protocol.encode(*message(vector), found.fields).hex() == vector["hex_without"]
+
+
+def test_prefixes_of_every_message_are_refused():
+    # A hundred of each at most; the tests in Rust try all.
+    for vector in MESSAGES:
+        body = bytes.fromhex(vector["hex"])
+        for cut in range(len(body) - 1, -1, -(len(body) // 100 + 1)):
             with pytest.raises(DecodeError):
                 protocol.decode(*message(vector), body[:cut])
+
+
+def test_bytes_behind_a_body_are_refused_unless_they_are_asked_for():
+    for vector in MESSAGES:
+        body = bytes.fromhex(vector["hex"])
+        with pytest.raises(DecodeError, match="2 bytes left over"):
+            protocol.decode(*message(vector), body + b"ab")
+        found = protocol.decode_prefix(*message(vector), body + b"ab")
+        assert (golden.to_json(found.fields), found.unknown_tags, found.rest) == (vector["json"], 0, b"ab")
+
+
+def test_a_body_is_found_behind_the_header_that_java_gives_it():
+    for row in golden.document("apis.json")["apis"]:
+        for client in (
+            row[release] for release in ("3.9.2", "4.4.0") if row[release] and row[release]["max"] is not None
+        ):
+            headers = zip(client["request_header"], client["response_header"], strict=True)
+            for version, (asked, answered) in enumerate(headers, client["min"]):
+                sent = {"requestApiKey": row["key"], "requestApiVersion": version, "correlationId": 7}
+                if asked:
+                    sent["clientId"] = "app"
+                frame = protocol.encode("RequestHeader", "header", asked, sent) + b"body"
+                assert protocol.decode_header("request", frame) == (sent, b"body")
+                answer = protocol.encode("ResponseHeader", "header", answered, {"correlationId": 7}) + b"body"
+                found = protocol.decode_header("response", answer, row["name"], version)
+                assert found == ({"correlationId": 7}, b"body")
+
+
+SMALL_ELEMENTS = """
+import sys
+from klamm import protocol
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+
+body = sys.stdin.buffer.read()
+before = peak()
+found = protocol.decode("ListGroups", "response", 3, body)
+print(len(found["groups"]), peak() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="measures memory as Linux shows it")
+def test_a_message_of_many_small_elements_takes_the_memory_that_is_documented():
+    count = 300_000
+    one = protocol.encode("ListGroups", "response", 3, {"groups": [{}]})
+    element = protocol.encode("ListGroups", "response", 3, {"groups": [{}, {}]})[len(one) - 1 : -1]
+    head = protocol.encode("ListGroups", "response", 3, {})[:-2]
+    body = (
+        head
+        + bytes([(count + 1) & 0x7F | 0x80, (count + 1) >> 7 & 0x7F | 0x80, (count + 1) >> 14])
+        + count * element
+        + b"\0"
+    )
+    result = subprocess.run([sys.executable, "-c", SMALL_ELEMENTS], input=body, capture_output=True, check=True)
+    groups, taken = map(int, result.stdout.split())
+    assert groups == count
+    assert taken < 256 * len(body) + (128 << 10), f"{taken / len(body):.0f} times as much"
 
 
 def test_a_hash_is_javas():
@@ -112,7 +178,7 @@ COMMITTED = "OffsetCommit request v2: topics[1].partitions[0]"
         (
             {"committedMetadata": "x" * 40_000},
             ConfigError,
-            ".committedMetadata: 40000 bytes do not fit its length field",
+            ".committedMetadata: length 40000 exceeds the limit of 32767",
         ),
         ({"partitionIndx": 0}, ConfigError, ': has no field "partitionIndx" in this version, did you mean'),
         (None, ArgumentError, ": wants a struct, got null"),

@@ -272,9 +272,9 @@ pub(super) fn throttled(
     let mut reader = Reader::new(parts.concat().split_off(4).into(), context.version, false);
     get_response_header(api, context.version, &mut reader).ok()?;
     let Value::Struct(mut fields) = door.decode(context.version, reader.rest()).ok()? else { return None };
-    let (_, time) = fields.iter_mut().find(|(name, _)| name == "throttleTimeMs")?;
+    let (_, time) = fields.iter_mut().find(|(name, _)| **name == *"throttleTimeMs")?;
     *time = Value::Int(i32::try_from(by.as_millis()).unwrap_or(i32::MAX).into());
-    if let Some((_, fetched)) = fields.iter_mut().find(|(name, _)| is_empty && name == "responses") {
+    if let Some((_, fetched)) = fields.iter_mut().find(|(name, _)| is_empty && **name == *"responses") {
         *fetched = Value::List(Vec::new());
     }
     let body = door.encode(context.version, Value::Struct(fields)).ok()?;

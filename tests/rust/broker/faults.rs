@@ -8,6 +8,7 @@ use klamm::api::*;
 use klamm::broker::{Action, Connection, Fault, Options};
 use klamm::record::Producer;
 use klamm::wire::{Reader, Value};
+use std::sync::Arc;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -138,7 +139,7 @@ fn codes(value: &Value) -> Vec<i64> {
         Value::Struct(fields) => fields
             .iter()
             .flat_map(|(name, value)| match value {
-                Value::Int(code) if name == "errorCode" || name == "partitionErrorCode" => vec![*code],
+                Value::Int(code) if matches!(&**name, "errorCode" | "partitionErrorCode") => vec![*code],
                 value => codes(value),
             })
             .collect(),
@@ -150,7 +151,7 @@ fn codes(value: &Value) -> Vec<i64> {
 #[test]
 fn an_error_is_answered_by_every_api_in_every_version() {
     let code = ErrorCode::COORDINATOR_LOAD_IN_PROGRESS;
-    let field = |name: &str, value| (name.to_owned(), value);
+    let field = |name: &str, value| (name.into(), value);
     let text = || Value::String("t".to_owned());
     for api in served() {
         for version in api.info.min..=api.info.max_stable {
@@ -163,10 +164,10 @@ fn an_error_is_answered_by_every_api_in_every_version() {
                 Value::List(vec![partition])
             };
             let indexes = || Value::List(vec![Value::Int(0)]);
-            let id = |name: &'static str, first: i16, rest: Vec<(String, Value)>| {
+            let id = |name: &'static str, first: i16, rest: Vec<(Arc<str>, Value)>| {
                 let mut fields = rest;
                 if version < first {
-                    fields.push((name.to_owned(), Value::String("t".to_owned())));
+                    fields.push((name.into(), Value::String("t".to_owned())));
                 }
                 Value::List(vec![Value::Struct(fields)])
             };

@@ -24,7 +24,7 @@ fn every_version_of_every_api_answers_in_its_own_form() {
             let mut world = World::with_topic();
             let mut fields = Vec::new();
             if api.info.key == produce::API.key {
-                fields.push(("acks".to_owned(), Value::Int(1)));
+                fields.push(("acks".into(), Value::Int(1)));
             }
             let body = api.request.encode(version, Value::Struct(fields)).unwrap();
             world.cluster.handle(world.now, Connection(1), frame(api.info, version, 3, &body));

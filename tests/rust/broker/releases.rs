@@ -22,7 +22,7 @@ fn a_release_serves_its_versions_and_closes_on_any_other() {
         for info in [&produce::API, &fetch::API, &metadata::API, &join_group::API, &end_txn::API] {
             for version in info.min..=info.max_stable {
                 let mut world = as_release(release.name());
-                let acks = (info.key == produce::API.key).then(|| ("acks".to_owned(), klamm::wire::Value::Int(1)));
+                let acks = (info.key == produce::API.key).then(|| ("acks".into(), klamm::wire::Value::Int(1)));
                 let fields = klamm::wire::Value::Struct(acks.into_iter().collect());
                 let body = by_key(info.key).unwrap().request.encode(version, fields).unwrap();
                 world.cluster.handle(world.now, klamm::broker::Connection(1), frame(info, version, 3, &body));
