@@ -1,4 +1,5 @@
-//! gzip through flate2 on zlib-rs. Members follow each other; what follows the last one is ignored, as Java does.
+//! gzip through flate2 on zlib-rs. Members follow each other. As in Java, what is no member, or is too short for one, is
+//! ignored behind one, and so are flags that nobody knows.
 //!
 //! Members are decompressed in one go to where their bytes stay. Only what turns out to be damaged is read again in pieces,
 //! for what comes before the damage.
@@ -7,9 +8,13 @@ use super::read_bounded;
 use flate2::Compression;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
-use std::io::{Read, Write};
+use std::io::{Chain, Read, Write};
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// Bytes of a header without a name and of the checksum and size behind the data.
+const SMALLEST: usize = 18;
+/// Flags that mean nothing.
+const RESERVED: u8 = 0b1110_0000;
 /// Bytes out of one that is in, up to which a size is believed before it is true.
 const USUAL_RATIO: usize = 16;
 
@@ -30,17 +35,33 @@ pub fn decompress(mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()
     out.truncate(start);
     out.shrink_to_fit();
     loop {
-        let mut member = GzDecoder::new(data);
+        let mut start = [0; 4];
+        let mut member = open(data, &mut start);
         read_bounded(&mut member, out, limit)?;
-        data = member.into_inner();
-        if !data.starts_with(&MAGIC) {
+        (_, data) = member.into_inner().into_inner();
+        if !is_member(data) {
             return Ok(());
         }
     }
 }
 
 pub fn check_start(data: &[u8]) -> Result<(), String> {
-    GzDecoder::new(data).header().map(drop).ok_or_else(|| "not a gzip header".to_owned())
+    let mut start = [0; 4];
+    open(data, &mut start).header().map(drop).ok_or_else(|| "not a gzip header".to_owned())
+}
+
+/// The member that begins here; `start` is for its first bytes, without the flags that flate2 would refuse.
+fn open<'s, 'd>(data: &'d [u8], start: &'s mut [u8; 4]) -> GzDecoder<Chain<&'s [u8], &'d [u8]>> {
+    let Some((first, rest)) = data.split_first_chunk() else { return GzDecoder::new([].chain(data)) };
+    *start = *first;
+    let [.., flags] = start;
+    *flags &= !RESERVED;
+    GzDecoder::new(start.chain(rest))
+}
+
+/// Whether Java reads on behind a member.
+fn is_member(data: &[u8]) -> bool {
+    data.len() > SMALLEST && data.starts_with(&MAGIC) && check_start(data).is_ok()
 }
 
 /// Decompresses what is whole and within the limit, in as few pieces as can be: the decoder copies its window once a piece.
@@ -48,12 +69,13 @@ fn whole(mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Option<()> {
     let size = data.last_chunk().map_or(0, |size| u32::from_le_bytes(*size) as usize);
     out.reserve(size.min(data.len().saturating_mul(USUAL_RATIO)).min(limit.saturating_sub(out.len())));
     loop {
-        let member = GzDecoder::new(data);
+        let mut start = [0; 4];
+        let member = open(data, &mut start);
         // One byte more than allowed tells "exactly at the limit" from "beyond it".
         let mut member = member.take((limit.checked_sub(out.len())? as u64).saturating_add(1));
         member.read_to_end(out).ok().filter(|_| out.len() <= limit)?;
-        data = member.into_inner().into_inner();
-        if !data.starts_with(&MAGIC) {
+        (_, data) = member.into_inner().into_inner().into_inner();
+        if !is_member(data) {
             return Some(());
         }
     }

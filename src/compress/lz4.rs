@@ -1,6 +1,7 @@
 //! LZ4: blocks through lz4_flex, the frame around them read here, because what Kafka's Java client takes is not what
 //! the frame format's specification says: one frame of independent blocks, version 1, no dictionary; the content
-//! checksum is not verified, and what follows the frame is ignored. Frames are written by lz4_flex, as the Java
+//! checksum is not verified, and what follows the frame is ignored. Blocks that lz4_flex refuses, or that do not end as
+//! every encoder ends them, get the verdict of the reference library, which that client has. Frames are written by lz4_flex, as the Java
 //! client writes them: independent blocks of 64 KiB, no checksums but the header's. That one is wrong in magic 0, where
 //! the Java client computed it over the frame's magic number too (KIP-57).
 
@@ -54,7 +55,7 @@ pub fn decompress(mut data: &[u8], checked: bool, limit: usize, out: &mut Vec<u8
     let (flags, block_size) = frame_header(&mut data, checked)?;
     loop {
         let length = word(&mut data)?;
-        if length == 0 {
+        if length & !STORED == 0 {
             if flags & CONTENT_CHECKSUM != 0 {
                 word(&mut data)?;
             }
@@ -70,10 +71,18 @@ pub fn decompress(mut data: &[u8], checked: bool, limit: usize, out: &mut Vec<u8
         }
         let room = block_size.min(limit.saturating_sub(out.len()));
         if length & STORED == 0 {
-            append_decompressed(block, room, out).map_err(|e| match e {
-                DecompressError::OutputTooSmall { .. } if room < block_size => too_large(limit),
-                e => e.to_string(),
-            })?;
+            let start = out.len();
+            let refused = match append_decompressed(block, room, out) {
+                Ok(()) if ends_in_literals(block, out.get(start..).unwrap_or_default()) => continue,
+                Ok(()) => "block does not end in literals".to_owned(),
+                Err(DecompressError::OutputTooSmall { .. }) if room < block_size => return Err(too_large(limit)),
+                Err(e) => e.to_string(),
+            };
+            out.truncate(start);
+            if append_as_reference(block, block_size, limit, out)?.is_none() {
+                out.truncate(start);
+                return Err(refused);
+            }
         } else if block.len() > room {
             return Err(too_large(limit));
         } else {
@@ -89,6 +98,76 @@ fn append_decompressed(block: &[u8], room: usize, out: &mut Vec<u8>) -> Result<(
     let written = decompress_into(block, out.get_mut(start..).unwrap_or_default());
     out.truncate(start + written.as_ref().copied().unwrap_or(0));
     written.map(drop)
+}
+
+/// Whether the last five bytes stand in the block as they are, which encoders see to.
+fn ends_in_literals(block: &[u8], decompressed: &[u8]) -> bool {
+    block.ends_with(decompressed.last_chunk::<LAST_LITERALS>().map_or(decompressed, |last| last))
+}
+
+/// Decompresses a block as the reference library does, `None` if that refuses it: it reads a match at no distance as zeros,
+/// and has rules for how a block ends, of which it looks at some only near the end of input or room.
+fn append_as_reference(
+    mut block: &[u8],
+    block_size: usize,
+    limit: usize,
+    out: &mut Vec<u8>,
+) -> Result<Option<()>, String> {
+    let start = out.len();
+    let room = limit.saturating_sub(start);
+    loop {
+        let Some((&token, rest)) = block.split_first() else { return Ok(None) };
+        block = rest;
+        let written = out.len() - start;
+        let is_far_from_the_end = token >> 4 < LONG && block.len() > 16 && written + 32 <= block_size;
+        let Some(literals) = length_of(token >> 4, &mut block) else { return Ok(None) };
+        let is_last = !is_far_from_the_end && (written + literals + 12 > block_size || literals + 8 > block.len());
+        if is_last && (literals != block.len() || written + literals > block_size) {
+            return Ok(None);
+        }
+        let Some((bytes, rest)) = block.split_at_checked(literals) else { return Ok(None) };
+        if written + literals > room {
+            return Err(too_large(limit));
+        }
+        out.extend_from_slice(bytes);
+        if is_last {
+            return Ok(Some(()));
+        }
+        let Some((&offset, rest)) = rest.split_first_chunk() else { return Ok(None) };
+        block = rest;
+        let Some(length) = length_of(token & 15, &mut block).map(|length| length + 4) else { return Ok(None) };
+        let offset = usize::from(u16::from_le_bytes(offset));
+        let (written, end) = (out.len() - start, out.len() - start + length);
+        if token & 15 == LONG && block.len() < LAST_LITERALS || offset > written || end + LAST_LITERALS > block_size {
+            return Ok(None);
+        }
+        if end > room {
+            return Err(too_large(limit));
+        }
+        if offset == 0 {
+            out.resize(out.len() + length, 0);
+        }
+        // What is copied may be what the copy has just made.
+        while out.len() - start < end {
+            let from = out.len() - offset;
+            out.extend_from_within(from..(from + end - (out.len() - start)).min(out.len()));
+        }
+    }
+}
+
+/// Of a token, the length that says that more bytes of it follow.
+const LONG: u8 = 15;
+const LAST_LITERALS: usize = 5;
+
+fn length_of(short: u8, block: &mut &[u8]) -> Option<usize> {
+    let mut length = usize::from(short);
+    let mut more = if short == LONG { u8::MAX } else { 0 };
+    while more == u8::MAX {
+        let (&byte, rest) = block.split_first()?;
+        (more, *block) = (byte, rest);
+        length += usize::from(byte);
+    }
+    Some(length)
 }
 
 /// The flags and the size of the largest block.

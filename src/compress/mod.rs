@@ -356,6 +356,85 @@ mod tests {
         assert!(decompress(Compression::Snappy, &[&out[..], &[1; 4]].concat(), DEFAULT_LIMIT).is_err());
     }
 
+    /// A frame of LZ4 with one block, and the mark at its end.
+    fn frame_of(block: &[u8], end: u32) -> Vec<u8> {
+        let mut frame = Vec::new();
+        compress(Compression::Lz4, b"", &mut frame).unwrap();
+        frame.truncate(7);
+        frame.extend_from_slice(&(block.len() as u32).to_le_bytes());
+        frame.extend_from_slice(block);
+        frame.extend_from_slice(&end.to_le_bytes());
+        frame
+    }
+
+    #[test]
+    fn blocks_of_lz4_are_read_as_the_reference_library_reads_them() {
+        let blocks: [(&[u8], Option<&[u8]>); 5] = [
+            (b"\x40abcd\x04\x00\x50vwxyz", Some(b"abcdabcdvwxyz")),
+            // A match at no distance.
+            (b"\x40abcd\x00\x00\x50vwxyz", Some(b"abcd\0\0\0\0vwxyz")),
+            // The last five bytes have to be literals,
+            (b"\x40abcd\x04\x00\x10z", None),
+            // which is looked at near the end of the block only.
+            (b"\xe0abcdefghijklmn\x0e\x00\x00", Some(b"abcdefghijklmnabcd")),
+            (b"\xd0abcdefghijklm\x0d\x00\x00", None),
+        ];
+        for (block, expected) in blocks {
+            for end in [0, 1 << 31] {
+                let found = decompress(Compression::Lz4, &frame_of(block, end), DEFAULT_LIMIT).ok();
+                assert_eq!(found.as_deref(), expected, "{block:?}");
+            }
+        }
+        let long = frame_of(b"\x4fabcd\x00\x00\xff\xff\x00\x50vwxyz", 0);
+        assert_eq!(decompress(Compression::Lz4, &long, 4 + 529 + 5).unwrap().len(), 4 + 529 + 5);
+        assert!(decompress(Compression::Lz4, &long, 100).unwrap_err().why.contains("more than 100 bytes"));
+    }
+
+    #[test]
+    fn behind_a_member_of_gzip_is_ignored_what_java_takes_for_none() {
+        let member = |data: &[u8]| {
+            let mut out = Vec::new();
+            compress(Compression::Gzip, data, &mut out).unwrap();
+            out
+        };
+        let (first, second) = (member(b"first"), member(b"second"));
+        let mut unknown_method = second.clone();
+        unknown_method[2] = 7;
+        let mut unknown_flags = second.clone();
+        unknown_flags[3] |= 0xe0;
+        let cut = |n| &second[..n];
+        for (behind, expected) in [
+            (&second[..], Some("firstsecond")),
+            (&unknown_flags, Some("firstsecond")),
+            (&unknown_method, Some("first")),
+            (cut(18), Some("first")),
+            (cut(19), None),
+        ] {
+            let found = decompress(Compression::Gzip, &[&first, behind].concat(), DEFAULT_LIMIT).ok();
+            assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{behind:02x?}");
+        }
+    }
+
+    #[test]
+    fn damaged_zstd_is_read_up_to_the_damage_whatever_window_it_asks_for() {
+        let whole = ::zstd::stream::encode_all(&text()[..], 22).unwrap();
+        for (window, is_read) in [(0x88, true), (0x78, true), (0x60, true), (0x89, false)] {
+            let (mut data, mut out) = (whole.clone(), Vec::new());
+            data[5] = window;
+            assert_eq!(decompress(Compression::Zstd, &data, DEFAULT_LIMIT).is_ok(), is_read, "{window:#x}");
+            data.truncate(whole.len() - 1);
+            decompress_into(Compression::Zstd, &data, DEFAULT_LIMIT, &mut out).unwrap_err();
+            assert_eq!(!out.is_empty(), is_read, "{window:#x}");
+        }
+    }
+
+    #[test]
+    fn a_block_of_zstd_is_no_larger_than_the_window() {
+        let mut data = ::zstd::stream::encode_all(&text()[..], 3).unwrap();
+        data[5] = 0;
+        assert!(decompress(Compression::Zstd, &data, DEFAULT_LIMIT).is_err());
+    }
+
     #[test]
     fn output_beyond_the_limit_is_refused() {
         for compression in &Compression::ALL[1..] {

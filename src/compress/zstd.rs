@@ -6,6 +6,7 @@
 //! stream, for what comes before the damage.
 
 use super::read_bounded;
+use std::io::Read;
 use zstd::bulk::Decompressor;
 use zstd::stream::read::Decoder;
 
@@ -13,9 +14,14 @@ const MAGIC: u32 = 0xfd2f_b528;
 /// Magic numbers of frames to skip, but for the lowest four bits.
 const SKIPPABLE: u32 = 0x184d_2a50;
 /// What a block makes at most.
-const MAX_BLOCK: usize = 128 << 10;
+const MAX_BLOCK: usize = 1 << WINDOW_OF_MAX_BLOCK;
+const WINDOW_OF_MAX_BLOCK: u8 = 17;
 /// The largest window, as a power of two, of a stream that is read as far as it goes: that of level 19.
-const DAMAGED_WINDOW: u32 = 23;
+const DAMAGED_WINDOW: u8 = 23;
+/// How a frame asks for the largest window that a stream of the library reads by default, 128 MiB.
+const WIDEST: u8 = (27 - 10) << 3;
+/// The flag of a frame without a window of its own.
+const SINGLE_SEGMENT: u8 = 1 << 5;
 
 pub fn compress(data: &[u8], level: Option<i32>, out: &mut Vec<u8>) -> Result<(), String> {
     let level = level.unwrap_or(zstd::DEFAULT_COMPRESSION_LEVEL);
@@ -28,8 +34,11 @@ pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), St
     let room = limit.saturating_sub(out.len());
     let whole = bound(data).and_then(|bound| Decompressor::new().ok()?.decompress(data, bound.min(room)).ok());
     let Some(mut whole) = whole else {
-        let mut decoder = Decoder::with_buffer(data).map_err(|e| e.to_string())?;
-        decoder.window_log_max(DAMAGED_WINDOW).map_err(|e| e.to_string())?;
+        let [start, window, rest] = narrowed(data);
+        let limit = if window.is_empty() { limit } else { limit.min(out.len() + (1 << DAMAGED_WINDOW)) };
+        let decoder = Decoder::with_buffer(start.chain(window).chain(rest));
+        let mut decoder = decoder.map_err(|e| e.to_string())?;
+        decoder.window_log_max(DAMAGED_WINDOW.into()).map_err(|e| e.to_string())?;
         return read_bounded(decoder, out, limit);
     };
     if out.is_empty() {
@@ -39,6 +48,18 @@ pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), St
         out.append(&mut whole);
     }
     Ok(())
+}
+
+/// Data in three parts, whose first frame asks for the window of damaged data if it asked for a larger one. As far as that
+/// reaches, it makes the same. Windows that the library refuses by default stay as they are.
+fn narrowed(data: &[u8]) -> [&[u8]; 3] {
+    const NARROW: u8 = (DAMAGED_WINDOW - 10) << 3;
+    match data {
+        [_, _, _, _, flags, NARROW..=WIDEST, rest @ ..] if flags & SINGLE_SEGMENT == 0 => {
+            [data.split_at(5).0, &[NARROW], rest]
+        }
+        _ => [data, &[], &[]],
+    }
 }
 
 /// The most that whole frames can make: what their blocks say, or what a compressed block holds. `None` if they are
@@ -57,10 +78,19 @@ fn bound(mut data: &[u8]) -> Option<usize> {
         }
         let [flags] = take(&mut data)?;
         // Window, dictionary and content size, whose widths the flags give.
-        let single = flags >> 5 & 1;
+        let single = u8::from(flags & SINGLE_SEGMENT != 0);
         let window = 1 - single;
         let dictionary = 1u8 << (flags & 3) >> 1;
         let content = if flags >> 6 == 0 { single } else { 1 << (flags >> 6) };
+        // The library minds a window that is too wide, or a block that is larger than it, only in a stream, as Java has it.
+        let mut max_block = MAX_BLOCK;
+        if let Some(&described) = data.first().filter(|_| single == 0) {
+            if content == 0 && described > WIDEST {
+                return None;
+            }
+            let power = 1usize << (10 + (described >> 3)).min(WINDOW_OF_MAX_BLOCK);
+            max_block = MAX_BLOCK.min(power + power / 8 * usize::from(described & 7));
+        }
         data = data.get(usize::from(window + dictionary + content)..)?;
         loop {
             let [a, b, c] = take(&mut data)?;
@@ -70,10 +100,10 @@ fn bound(mut data: &[u8]) -> Option<usize> {
             let (takes, makes) = match header >> 1 & 3 {
                 0 => (size, size),
                 1 => (1, size),
-                _ => (size, MAX_BLOCK),
+                _ => (size, max_block),
             };
             data = data.get(takes..)?;
-            total = total.saturating_add(makes.min(MAX_BLOCK));
+            total = total.saturating_add(makes.min(max_block));
             if header & 1 == 1 {
                 break;
             }

@@ -129,6 +129,9 @@ impl Message {
     }
 }
 
+/// The most that Java reads as a length of a message inside of another. What is cut off may have a length up to that.
+const MAX_LENGTH: i32 = i32::MAX - 8;
+
 /// How many whole messages there are, and the offset of the last one.
 fn count(data: &[u8]) -> Result<(usize, i64), Error> {
     let (mut count, mut last_offset, mut start) = (0, 0, 0);
@@ -136,6 +139,10 @@ fn count(data: &[u8]) -> Result<(usize, i64), Error> {
         if length < MIN_LENGTH {
             let least = MIN_LENGTH as usize;
             return Err(Error::new(Reason::TooShort { length: length.into(), least }, start + 8));
+        }
+        if length > MAX_LENGTH {
+            let (length, limit) = (length.unsigned_abs() as usize, MAX_LENGTH as usize);
+            return Err(Error::new(Reason::TooLong { length, limit }, start + 8));
         }
         let Some(message) = Message::at(data, start) else { break };
         (count, last_offset, start) = (count + 1, message.offset, message.end);
