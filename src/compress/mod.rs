@@ -361,7 +361,7 @@ mod tests {
         let mut frame = Vec::new();
         compress(Compression::Lz4, b"", &mut frame).unwrap();
         frame.truncate(7);
-        frame.extend_from_slice(&(block.len() as u32).to_le_bytes());
+        frame.extend_from_slice(&u32::try_from(block.len()).unwrap().to_le_bytes());
         frame.extend_from_slice(block);
         frame.extend_from_slice(&end.to_le_bytes());
         frame
