@@ -25,6 +25,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -75,6 +76,13 @@ def cargo(*arguments: str, folder: Path = ROOT, **variables: str) -> str:
     return done.stdout
 
 
+def measured(file: Path, part: str) -> Any:
+    """What a part of the run has written."""
+    if not file.exists():
+        sys.exit(f"{file.relative_to(TARGET)} is not there yet: make bench-codec ARGS='--only {part}' writes it")
+    return json.loads(file.read_text())
+
+
 # Time.
 
 
@@ -93,9 +101,7 @@ def rounds(*path: str) -> list[float]:
     for part in path:
         folder /= re.sub(r'[?"/\\*<>:|^]', "_", part)
     estimates = [folder / f"round-{number}" / "estimates.json" for number in range(ROUNDS)]
-    if not all(file.exists() for file in estimates):
-        sys.exit(f"there is no time of {'/'.join(path)} yet: make bench-codec ARGS='--only time' measures all")
-    return [float(json.loads(file.read_text())["median"]["point_estimate"]) for file in estimates]
+    return [float(measured(file, "time")["median"]["point_estimate"]) for file in estimates]
 
 
 def nanoseconds(*path: str) -> float:
@@ -167,7 +173,7 @@ def run_python() -> None:
 def report_python() -> list[Row]:
     """Turn its times into lines."""
     rows = []
-    for shape, times in json.loads(PYTHON_TIMES.read_text()).items():
+    for shape, times in measured(PYTHON_TIMES, "python").items():
         figure = f"{statistics.median(times['klamm']):,.0f} ns a record"
         beside = f"kafka-python {ratio(times['kafka-python'], times['klamm'])}"
         rows.append(Row(f"decode to Python records, {shape}", figure, beside))
@@ -184,8 +190,9 @@ def run_instructions() -> None:
 
 def instructions(function: str, case: str) -> float:
     """Instructions of a case, a record."""
-    (summary,) = (TARGET / "gungraun" / PACKAGE / "instructions").rglob(f"{function}.{case}/summary.json")
-    (profile,) = json.loads(summary.read_text())["profiles"]
+    folder = TARGET / "gungraun" / PACKAGE / "instructions"
+    summary = next(folder.rglob(f"{function}.{case}/summary.json"), folder / f"{function}.{case}")
+    (profile,) = measured(summary, "instructions")["profiles"]
     values = profile["data"]["total"]["metrics"]["Ir"]["values"]
     # With an earlier run to compare with, both are there.
     found = values["new"] if "new" in values else values["both"][0]
@@ -213,7 +220,7 @@ def report_instructions() -> list[Row]:
 
 def run_size() -> None:
     """Build a program without and with the codec, and klamm from nothing."""
-    measured: dict[str, float] = {}
+    found: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="klamm-size-") as scratch:
         folder = Path(scratch)
         (folder / "src").mkdir()
@@ -221,27 +228,25 @@ def run_size() -> None:
         shutil.copy(ROOT / "Cargo.lock", folder / "Cargo.lock")
         for name, program in (("without", SIZE_WITHOUT), ("with", SIZE_WITH)):
             (folder / "src" / "main.rs").write_text(program)
-            began = time.monotonic()
             cargo("build", "-q", "--release", folder=folder, CARGO_TARGET_DIR=str(folder / "target"))
-            measured[f"{name} seconds"] = time.monotonic() - began
-            measured[name] = (folder / "target" / "release" / "size").stat().st_size
+            found[name] = (folder / "target" / "release" / "size").stat().st_size
         began = time.monotonic()
         cargo("build", "-q", "--locked", "--release", CARGO_TARGET_DIR=str(folder / "clean"))
-        measured["build"] = time.monotonic() - began
+        found["build"] = time.monotonic() - began
     SIZES.parent.mkdir(parents=True, exist_ok=True)
-    SIZES.write_text(json.dumps(measured))
+    SIZES.write_text(json.dumps(found))
 
 
 def report_size() -> list[Row]:
     """Turn sizes into lines."""
-    measured = json.loads(SIZES.read_text())
-    added = (measured["with"] - measured["without"]) / 1e6
+    found = measured(SIZES, "size")
+    added = (found["with"] - found["without"]) / 1e6
     cores = os.cpu_count()
     return [
         Row("code a program grows by", f"{added:.2f} MB", "95 APIs, both directions, all record formats", "0.8 MB"),
         Row(
             "clean release build",
-            f"{measured['build']:.0f} s",
+            f"{found['build']:.0f} s",
             f"{cores} cores, without Python and the dev broker",
             "60 s",
         ),

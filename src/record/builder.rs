@@ -236,12 +236,8 @@ impl BatchBuilder {
 
 /// Refuses records whose lengths do not fit 31 bits, in all or each for itself.
 pub(super) fn check_size(size: usize, compression: Compression) -> Result<(), compress::Error> {
-    match i32::try_from(size) {
-        Ok(_) => Ok(()),
-        Err(_) => {
-            Err(compress::Error { compression, why: format!("{size} bytes are more than a batch may have, 2 GiB") })
-        }
-    }
+    let why = || format!("{size} bytes are more than a batch may have, 2 GiB");
+    i32::try_from(size).map(drop).map_err(|_| compress::Error { compression, why: why() })
 }
 
 /// The same batch from another producer, or under another sequence number: one copy and a new checksum.
