@@ -256,7 +256,11 @@ FETCH = {**PLACE, "offset": 0, "max_size": 1}
         ({"type": "fetch", "parts": []}, ConfigError, "a fetch request has one part, not 0"),
         ({"type": "fetch", "parts": [FETCH, FETCH]}, ConfigError, "a fetch request has one part, not 2"),
         ({"type": "multifetch", "parts": [FETCH, PLACE]}, ConfigError, r"parts\[1\]\.offset is missing"),
-        ({"type": "fetch", "parts": [{**FETCH, "topic": "t" * 32_768}]}, ConfigError, "topic: 32768 bytes do not fit"),
+        (
+            {"type": "fetch", "parts": [{**FETCH, "topic": "t" * 32_768}]},
+            ConfigError,
+            "topic: length 32768 exceeds the limit of 32767",
+        ),
         (
             {"type": "fetch", "parts": [{**FETCH, "offset": "5"}]},
             ArgumentError,
