@@ -34,7 +34,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 # Two compilers, Spark or two brokers at a time are more than a small machine has memory for.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-format check-clippy check-python check-docs fmt \
+.PHONY: help build demo test test-rust test-python check check-format check-prose check-clippy check-python check-docs fmt \
 	fuzz soak test-matrix test-old-spark test-free-threaded soak-spark bench-peers bench-spark bench-broker bench-codec dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
@@ -66,12 +66,16 @@ test-free-threaded: needs-everything target/free-threaded/.installed ## clients 
 	@echo '==> tests, $(FREE_THREADED)'
 	@target/free-threaded/bin/python -m pytest $(or $(ARGS),$(FREE_THREADED_TESTS))
 
-check: check-format check-clippy check-python check-docs ## formatting, lints, types, stubs, docs
+check: check-format check-prose check-clippy check-python check-docs ## formatting, prose, lints, types, stubs, docs
 
 check-format: $(VENV)/.installed
 	@echo '==> rustfmt and ruff format'
 	@cargo fmt --check
 	@$(BIN)/ruff format --check
+
+check-prose:
+	@echo '==> prose: long sentences and vague words'
+	@$(PYTHON) scripts/check_prose.py
 
 check-clippy: needs-build $(VENV)/.installed
 	@echo '==> clippy, without the dev broker, with it, and with the Python module'
