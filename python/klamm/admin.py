@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
 
 from klamm._klamm import AdminCore
-from klamm.arguments import INT16, INT32, names, pairs, place, places, text, whole
+from klamm.arguments import INT16, INT32, checked_partition, checked_partitions, integer, items_of, list_of_str, string
 from klamm.errors import ArgumentError, KafkaError
 from klamm.record import TopicPartition, committable, timed
 
@@ -192,7 +192,7 @@ class Admin(AdminCore):
 
     def delete_topics(self, topics: Iterable[str], timeout: float | None = None) -> None:
         """Delete topics and all their records."""
-        self._delete_topics(names("topics", topics), timeout).result()
+        self._delete_topics(list_of_str("topics", topics), timeout).result()
 
     def create_partitions(
         self, counts: Mapping[str, int], timeout: float | None = None, *, validate_only: bool = False
@@ -239,7 +239,7 @@ class Admin(AdminCore):
 
     def describe_topics(self, topics: Iterable[str], timeout: float | None = None) -> dict[str, TopicDescription]:
         """Describe topics, all of which have to exist."""
-        topics = names("topics", topics)
+        topics = list_of_str("topics", topics)
         return _topics(topics, self._describe(topics, timeout).result())
 
     def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
@@ -250,12 +250,12 @@ class Admin(AdminCore):
         self, states: Iterable[str] = (), types: Iterable[str] = (), timeout: float | None = None
     ) -> list[GroupListing]:
         """Return all groups, or those in one of some states (`Stable`, `Empty`) or of one of some types (`classic`)."""
-        found = self._list_groups(names("states", states), names("types", types), timeout).result()
+        found = self._list_groups(list_of_str("states", states), list_of_str("types", types), timeout).result()
         return [GroupListing(*group) for group in found]
 
     def describe_groups(self, groups: Iterable[str], timeout: float | None = None) -> dict[str, GroupDescription]:
         """Describe groups, all of which have to exist, of any type but streams."""
-        pending = {group: self._describe_group(group, timeout) for group in names("groups", groups)}
+        pending = {group: self._describe_group(group, timeout) for group in list_of_str("groups", groups)}
         return {group: _group(each.result()) for group, each in pending.items()}
 
     def delete_groups(self, groups: Iterable[str], timeout: float | None = None) -> None:
@@ -263,7 +263,7 @@ class Admin(AdminCore):
 
         Each is deleted that can be; the error is that of the first which cannot.
         """
-        pending = [self._delete_group(group, timeout) for group in names("groups", groups)]
+        pending = [self._delete_group(group, timeout) for group in list_of_str("groups", groups)]
         for each in pending:
             each.exception()
         for each in pending:
@@ -283,7 +283,7 @@ class Admin(AdminCore):
         self, group: str, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> None:
         """Forget what a group committed of partitions. No member may subscribe to their topics."""
-        self._delete_group_offsets(group, places(partitions), timeout).result()
+        self._delete_group_offsets(group, checked_partitions(partitions), timeout).result()
 
     def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
         """Return how many records a group has yet to read, where it committed an offset.
@@ -316,7 +316,7 @@ class AsyncAdmin(AdminCore):
 
     async def delete_topics(self, topics: Iterable[str], timeout: float | None = None) -> None:
         """Delete topics and all their records."""
-        await self._delete_topics(names("topics", topics), timeout)
+        await self._delete_topics(list_of_str("topics", topics), timeout)
 
     async def create_partitions(
         self, counts: Mapping[str, int], timeout: float | None = None, *, validate_only: bool = False
@@ -360,7 +360,7 @@ class AsyncAdmin(AdminCore):
 
     async def describe_topics(self, topics: Iterable[str], timeout: float | None = None) -> dict[str, TopicDescription]:
         """Describe topics, all of which have to exist."""
-        topics = names("topics", topics)
+        topics = list_of_str("topics", topics)
         return _topics(topics, await self._describe(topics, timeout))
 
     async def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
@@ -371,17 +371,17 @@ class AsyncAdmin(AdminCore):
         self, states: Iterable[str] = (), types: Iterable[str] = (), timeout: float | None = None
     ) -> list[GroupListing]:
         """Return all groups, or those in one of some states (`Stable`, `Empty`) or of one of some types (`classic`)."""
-        found = await self._list_groups(names("states", states), names("types", types), timeout)
+        found = await self._list_groups(list_of_str("states", states), list_of_str("types", types), timeout)
         return [GroupListing(*group) for group in found]
 
     async def describe_groups(self, groups: Iterable[str], timeout: float | None = None) -> dict[str, GroupDescription]:
         """Describe groups, all of which have to exist, of any type but streams."""
-        pending = {group: self._describe_group(group, timeout) for group in names("groups", groups)}
+        pending = {group: self._describe_group(group, timeout) for group in list_of_str("groups", groups)}
         return {group: _group(await each) for group, each in pending.items()}
 
     async def delete_groups(self, groups: Iterable[str], timeout: float | None = None) -> None:
         """Delete groups and all they committed, as `Admin.delete_groups`."""
-        pending = [self._delete_group(group, timeout) for group in names("groups", groups)]
+        pending = [self._delete_group(group, timeout) for group in list_of_str("groups", groups)]
         errors = []
         for each in pending:
             try:
@@ -405,7 +405,7 @@ class AsyncAdmin(AdminCore):
         self, group: str, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> None:
         """Forget what a group committed of partitions. No member may subscribe to their topics."""
-        await self._delete_group_offsets(group, places(partitions), timeout)
+        await self._delete_group_offsets(group, checked_partitions(partitions), timeout)
 
     async def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
         """Return how many records a group has yet to read, where it committed an offset.
@@ -430,12 +430,14 @@ class AsyncAdmin(AdminCore):
 def _plain(topics: Mapping[str, NewTopic]) -> list[tuple[str, int, int, list[tuple[str, str]]]]:
     if not hasattr(topics, "items") or not all(isinstance(topic, NewTopic) for topic in topics.values()):
         raise ArgumentError(f"a NewTopic for each name is needed, not {topics!r}", hint='write {"events": NewTopic()}')
-    return [(text("the name of a topic", name), *_numbers(name, t), _settings(t.configs)) for name, t in topics.items()]
+    return [
+        (string("the name of a topic", name), *_numbers(name, t), _settings(t.configs)) for name, t in topics.items()
+    ]
 
 
 def _numbers(name: str, topic: NewTopic) -> tuple[int, int]:
-    partitions = whole(f"the number of partitions of {name}", topic.partitions, -1, INT32)
-    return partitions, whole(f"the replication factor of {name}", topic.replication_factor, -1, INT16)
+    partitions = integer(f"the number of partitions of {name}", topic.partitions, -1, INT32)
+    return partitions, integer(f"the replication factor of {name}", topic.replication_factor, -1, INT16)
 
 
 def _settings(configs: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -444,15 +446,15 @@ def _settings(configs: Mapping[str, str]) -> list[tuple[str, str]]:
 
 def _counts(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return [
-        (text("the name of a topic", name), whole(f"the number of partitions of {name}", count, -1, INT32))
-        for name, count in pairs("counts", counts)
+        (string("the name of a topic", name), integer(f"the number of partitions of {name}", count, -1, INT32))
+        for name, count in items_of("counts", counts)
     ]
 
 
 def _before(offsets: Mapping[TopicPartition, int | None]) -> list[tuple[str, int, int]]:
     return [
-        (*place(tp), -1 if offset is None else whole("an offset", offset, -1))
-        for tp, offset in pairs("before", offsets)
+        (*checked_partition(tp), -1 if offset is None else integer("an offset", offset, -1))
+        for tp, offset in items_of("before", offsets)
     ]
 
 
@@ -470,7 +472,7 @@ def _changes(changes: Mapping[str, str | bool | float | None]) -> list[tuple[str
             raise ArgumentError(f"a setting has to be a str, a number, a bool or None, not {type(value).__name__}")
         return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
 
-    return [(text("the name of a setting", name), said(value)) for name, value in pairs("settings", changes)]
+    return [(string("the name of a setting", name), said(value)) for name, value in items_of("settings", changes)]
 
 
 def _names(answer: ClusterTuple, internal: bool) -> list[str]:

@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     V = TypeVar("V")
 
 INT16, INT32, INT64 = 2**15 - 1, 2**31 - 1, 2**63 - 1
-LEAST = -INT64 - 1
+INT64_MIN = -INT64 - 1
 
 
-def place(partition: TopicPartition) -> tuple[str, int]:
+def checked_partition(partition: TopicPartition) -> tuple[str, int]:
     """Return topic and number of a partition."""
     try:
         topic, number = partition.topic, partition.partition
     except AttributeError:
         raise ArgumentError(f"{partition!r} is no TopicPartition", hint='as TopicPartition("events", 0)') from None
-    return text("the topic of a partition", topic), whole("the number of a partition", number, 0, INT32)
+    return string("the topic of a partition", topic), integer("the number of a partition", number, 0, INT32)
 
 
-def places(partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
+def checked_partitions(partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
     """Return topics and numbers of partitions."""
-    return [place(tp) for tp in several("partitions", partitions)]
+    return [checked_partition(tp) for tp in list_of("partitions", partitions)]
 
 
-def several(name: str, items: Iterable[V]) -> list[V]:
+def list_of(name: str, items: Iterable[V]) -> list[V]:
     """Return a list of an iterable of several; a text or one partition is not meant as one."""
     if not isinstance(items, (str, bytes, bytearray, memoryview)):
         try:
@@ -47,54 +47,54 @@ def several(name: str, items: Iterable[V]) -> list[V]:
             if hasattr(items, "__iter__"):
                 raise  # the program's own
     hint = f"as [{items!r}]" if isinstance(items, str) or hasattr(items, "partition") else None
-    raise ArgumentError(f"{name} have to be a list, not {_kind(items)}", hint=hint)
+    raise ArgumentError(f"{name} have to be a list, not {_type_name(items)}", hint=hint)
 
 
-def names(name: str, items: Iterable[str]) -> list[str]:
+def list_of_str(name: str, items: Iterable[str]) -> list[str]:
     """Return a list of an iterable of names."""
-    return [text(f"one of {name}", item) for item in several(name, items)]
+    return [string(f"one of {name}", item) for item in list_of(name, items)]
 
 
-def pairs(name: str, mapping: Mapping[K, V]) -> list[tuple[K, V]]:
+def items_of(name: str, mapping: Mapping[K, V]) -> list[tuple[K, V]]:
     """Return the items of a mapping."""
     if not hasattr(mapping, "items"):
-        raise ArgumentError(f"{name} have to be a dict, not {_kind(mapping)}")
+        raise ArgumentError(f"{name} have to be a dict, not {_type_name(mapping)}")
     return list(mapping.items())
 
 
-def text(name: str, value: str) -> str:
+def string(name: str, value: str) -> str:
     """Return a text."""
     if not isinstance(value, str):
-        raise ArgumentError(f"{name} has to be a str, not {_kind(value)}")
+        raise ArgumentError(f"{name} has to be a str, not {_type_name(value)}")
     return value
 
 
-def text_or_none(name: str, value: str | None) -> str | None:
+def optional_string(name: str, value: str | None) -> str | None:
     """Return a text, or None."""
-    return None if value is None else text(name, value)
+    return None if value is None else string(name, value)
 
 
-def whole(name: str, value: int, least: int, most: int = INT64) -> int:
+def integer(name: str, value: int, least: int, most: int = INT64) -> int:
     """Return a whole number."""
     try:
         number = index(value)
     except TypeError:
-        raise ArgumentError(f"{name} has to be an int, not {_kind(value)}") from None
+        raise ArgumentError(f"{name} has to be an int, not {_type_name(value)}") from None
     if not least <= number <= most:
         up_to = "" if most == INT64 else f" to {most}"
         raise ConfigError(f"{name} cannot be {number}", hint=f"allowed: a whole number from {least}{up_to}")
     return number
 
 
-def whole_or_none(name: str, value: int | None, least: int, most: int = INT64) -> int | None:
+def optional_integer(name: str, value: int | None, least: int, most: int = INT64) -> int | None:
     """Return a whole number, or None."""
-    return None if value is None else whole(name, value, least, most)
+    return None if value is None else integer(name, value, least, most)
 
 
-def flag(name: str, value: bool) -> bool:
+def boolean(name: str, value: bool) -> bool:
     """Return True or False."""
     if not isinstance(value, bool):
-        raise ArgumentError(f"{name} has to be a bool, not {_kind(value)}")
+        raise ArgumentError(f"{name} has to be a bool, not {_type_name(value)}")
     return value
 
 
@@ -111,14 +111,14 @@ def seconds(timeout: Any) -> float | None:
         pass
     hint = "give its total_seconds()" if hasattr(timeout, "total_seconds") else None
     allowed = "a number of seconds, or None to wait for ever"
-    raise ArgumentError(f"timeout has to be {allowed}, not {_kind(timeout)}", hint=hint)
+    raise ArgumentError(f"timeout has to be {allowed}, not {_type_name(timeout)}", hint=hint)
 
 
-def function(name: str, value: Any, of: str = "") -> None:
+def check_function(name: str, value: Any, of: str = "") -> None:
     """Check that something may be called, or is None."""
     if value is not None and not callable(value):
-        raise ArgumentError(f"{name} has to be a function{of}, not {_kind(value)}")
+        raise ArgumentError(f"{name} has to be a function{of}, not {_type_name(value)}")
 
 
-def _kind(value: object) -> str:
+def _type_name(value: object) -> str:
     return type(value).__name__

@@ -23,7 +23,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from klamm import _klamm
-from klamm.arguments import INT32, names, pairs, places, several, text, text_or_none, whole, whole_or_none
+from klamm.arguments import (
+    INT32,
+    checked_partitions,
+    integer,
+    items_of,
+    list_of,
+    list_of_str,
+    optional_integer,
+    optional_string,
+    string,
+)
 from klamm.errors import ArgumentError, ConfigError
 from klamm.record import TopicPartition
 
@@ -79,7 +89,9 @@ def _ask(assignor: Assignor, topics: dict[str, list[list[str]]], told: list[Any]
         Member(id, topics, [TopicPartition(*place) for place in owned], generation, instance_id, rack, user_data)
         for id, instance_id, rack, topics, owned, generation, user_data in told  # noqa: A001
     ]
-    made = {member: places(owned) for member, owned in pairs("assignments", assignor.assign(topics, members))}
+    made = {
+        member: checked_partitions(owned) for member, owned in items_of("assignments", assignor.assign(topics, members))
+    }
     return {member.id: [] for member in members} | made
 
 
@@ -95,29 +107,33 @@ def assign(
     `topics` are nobody's.
     """
     racks = {
-        node: text(f"the rack of node {node}", rack) for node, rack in pairs("nodes", nodes or {}) if rack is not None
+        node: string(f"the rack of node {node}", rack)
+        for node, rack in items_of("nodes", nodes or {})
+        if rack is not None
     }
-    plain = [_told(member) for member in several("members", members)]
+    plain = [_told(member) for member in list_of("members", members)]
     if len({told[0] for told in plain}) < len(plain):
         raise ConfigError("two members have the same id")
     known = []
-    for topic, partitions in pairs("topics", topics):
-        numbered = enumerate(several(f"the partitions of {topic}", partitions))
+    for topic, partitions in items_of("topics", topics):
+        numbered = enumerate(list_of(f"the partitions of {topic}", partitions))
         kept = [_racks(f"{topic}-{number}", replicas, racks) for number, replicas in numbered]
-        known.append((text("a topic", topic), kept))
-    assignment = _klamm.assign(text("name", name), known, plain)
+        known.append((string("a topic", topic), kept))
+    assignment = _klamm.assign(string("name", name), known, plain)
     return {member: [TopicPartition(*place) for place in owned] for member, owned in assignment.items()}
 
 
 def user_data(name: str, owned: Iterable[TopicPartition] = (), generation: int | None = None) -> bytes | None:
     """Return what a member says in its subscription of the partitions it had; None if it has nothing to say."""
-    generation = whole_or_none("generation", generation, -INT32 - 1, INT32)
-    return _klamm.user_data(text("name", name), places(owned), generation)
+    generation = optional_integer("generation", generation, -INT32 - 1, INT32)
+    return _klamm.user_data(string("name", name), checked_partitions(owned), generation)
 
 
 def _racks(partition: str, replicas: Sequence[int], racks: dict[int, str]) -> list[str]:
     """Return the racks of the nodes that keep a partition."""
-    nodes = [whole(f"a node of {partition}", node, 0, INT32) for node in several(f"the nodes of {partition}", replicas)]
+    nodes = [
+        integer(f"a node of {partition}", node, 0, INT32) for node in list_of(f"the nodes of {partition}", replicas)
+    ]
     return [racks[node] for node in nodes if node in racks]
 
 
@@ -126,11 +142,11 @@ def _told(member: Member) -> tuple[Any, ...]:
     if not isinstance(member, Member):
         raise ArgumentError(f"members have to be a list of Member, and {member!r} is none")
     return (
-        text("the id of a member", member.id),
-        text_or_none(f"instance_id of {member.id}", member.instance_id),
-        text_or_none(f"rack of {member.id}", member.rack),
-        names(f"the topics of {member.id}", member.topics),
-        places(member.owned),
-        whole_or_none(f"generation of {member.id}", member.generation, -INT32 - 1, INT32),
+        string("the id of a member", member.id),
+        optional_string(f"instance_id of {member.id}", member.instance_id),
+        optional_string(f"rack of {member.id}", member.rack),
+        list_of_str(f"the topics of {member.id}", member.topics),
+        checked_partitions(member.owned),
+        optional_integer(f"generation of {member.id}", member.generation, -INT32 - 1, INT32),
         member.user_data,
     )

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from klamm._klamm import ArrowColumns, ConsumerCore, Records
-from klamm.arguments import function, place, places, seconds, several, whole
+from klamm.arguments import check_function, checked_partition, checked_partitions, integer, list_of, seconds
 from klamm.errors import ArgumentError, ConfigError, KafkaError, KafkaTimeoutError
 from klamm.hooks import deserializers, hooked
 from klamm.rebalance import partitions
@@ -90,7 +90,8 @@ class _Consumer(ConsumerCore[K_co, V_co]):
                 "assign cannot await that the consumer leaves its group", hint="await unsubscribe() first"
             )
         wanted = [
-            (*place(tp), _bound(tp, "offset"), _bound(tp, "end_offset")) for tp in several("partitions", partitions)
+            (*checked_partition(tp), _bound(tp, "offset"), _bound(tp, "end_offset"))
+            for tp in list_of("partitions", partitions)
         ]
         self._assign(wanted, not self._is_async)
 
@@ -127,7 +128,7 @@ class _Consumer(ConsumerCore[K_co, V_co]):
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on reading a partition at an offset."""
-        self._seek(*place(partition), offset)
+        self._seek(*checked_partition(partition), offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Go on reading partitions, or all that are assigned, at their first record."""
@@ -139,11 +140,11 @@ class _Consumer(ConsumerCore[K_co, V_co]):
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Give out no more records of partitions until they are resumed."""
-        self._pause(places(partitions))
+        self._pause(checked_partitions(partitions))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Give out records of paused partitions again."""
-        self._resume(places(partitions))
+        self._resume(checked_partitions(partitions))
 
     def paused(self) -> set[TopicPartition]:
         """Return the partitions that are paused."""
@@ -157,7 +158,7 @@ class _Consumer(ConsumerCore[K_co, V_co]):
         return {TopicPartition(*place): behind for place, behind in self._lag()}
 
     def _chosen(self, partitions: Iterable[TopicPartition] | None) -> list[tuple[str, int]]:
-        return self._assignment() if partitions is None else places(partitions)
+        return self._assignment() if partitions is None else checked_partitions(partitions)
 
 
 class Consumer(_Consumer[K_co, V_co]):
@@ -208,7 +209,7 @@ class Consumer(_Consumer[K_co, V_co]):
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """Return the offset of the next record of a partition."""
-        return self._position(*place(partition)).result(timeout)
+        return self._position(*checked_partition(partition)).result(timeout)
 
     def group_metadata(self) -> GroupMetadata:
         """Return the consumer's place in its group, for a producer's transaction."""
@@ -232,7 +233,7 @@ class Consumer(_Consumer[K_co, V_co]):
         in the thread that uses the consumer, by the next iteration, `poll()`, `commit()` or `close()` that comes after the
         outcome, and in the order of the commits. What it raises comes out of that call.
         """
-        function("on_commit", on_commit)
+        check_function("on_commit", on_commit)
         self._commit_nowait(_given(offsets), on_commit)
 
     def committed(
@@ -245,8 +246,8 @@ class Consumer(_Consumer[K_co, V_co]):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the offsets the group has committed with what was kept with them; None where there is none."""
-        partitions = several("partitions", partitions)
-        return _with_metadata(partitions, self._committed(places(partitions), timeout).result())
+        partitions = list_of("partitions", partitions)
+        return _with_metadata(partitions, self._committed(checked_partitions(partitions), timeout).result())
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
@@ -258,13 +259,13 @@ class Consumer(_Consumer[K_co, V_co]):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the first offset of partitions."""
-        return _ends(self.offsets_for_times(dict.fromkeys(several("partitions", partitions), BEGINNING), timeout))
+        return _ends(self.offsets_for_times(dict.fromkeys(list_of("partitions", partitions), BEGINNING), timeout))
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the offset after the last record of partitions."""
-        return _ends(self.offsets_for_times(dict.fromkeys(several("partitions", partitions), END), timeout))
+        return _ends(self.offsets_for_times(dict.fromkeys(list_of("partitions", partitions), END), timeout))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partitions of a topic."""
@@ -399,7 +400,7 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
 
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """Return the offset of the next record of a partition."""
-        return await self._position(*place(partition)).within(timeout)
+        return await self._position(*checked_partition(partition)).within(timeout)
 
     def group_metadata(self) -> GroupMetadata:
         """Return the consumer's place in its group, for a producer's transaction."""
@@ -422,7 +423,7 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         `on_commit(offsets, error)`, a plain function, is called with what was committed and None, or the exception that
         `commit()` would raise: by the event loop, soon after the outcome, and in the order of the commits.
         """
-        function("on_commit", on_commit)
+        check_function("on_commit", on_commit)
         pending = self._commit_nowait(_given(offsets), on_commit)
         if on_commit is not None:
             pending.add_done_callback(_soon(self._tell_commits))
@@ -437,8 +438,8 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the offsets the group has committed with what was kept with them; None where there is none."""
-        partitions = several("partitions", partitions)
-        return _with_metadata(partitions, await self._committed(places(partitions), timeout))
+        partitions = list_of("partitions", partitions)
+        return _with_metadata(partitions, await self._committed(checked_partitions(partitions), timeout))
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
@@ -450,13 +451,13 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the first offset of partitions."""
-        return _ends(await self.offsets_for_times(dict.fromkeys(several("partitions", partitions), BEGINNING), timeout))
+        return _ends(await self.offsets_for_times(dict.fromkeys(list_of("partitions", partitions), BEGINNING), timeout))
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """Return the offset after the last record of partitions."""
-        return _ends(await self.offsets_for_times(dict.fromkeys(several("partitions", partitions), END), timeout))
+        return _ends(await self.offsets_for_times(dict.fromkeys(list_of("partitions", partitions), END), timeout))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partitions of a topic."""
@@ -556,11 +557,11 @@ def _soon(call: Callable[[], None]) -> Callable[[object], None]:
 
 def _bound(partition: TopicPartition, name: str) -> int | None:
     value = getattr(partition, name, None)
-    return None if value is None else whole(f"the {name} of {partition.topic}-{partition.partition}", value, 0)
+    return None if value is None else integer(f"the {name} of {partition.topic}-{partition.partition}", value, 0)
 
 
 def _batches(max_rows: int, max_bytes: int | None) -> tuple[int, int | None]:
-    return whole("max_rows", max_rows, 1), None if max_bytes is None else whole("max_bytes", max_bytes, 1)
+    return integer("max_rows", max_rows, 1), None if max_bytes is None else integer("max_bytes", max_bytes, 1)
 
 
 def _given(

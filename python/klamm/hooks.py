@@ -13,7 +13,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from klamm._klamm import Deserializers
-from klamm.arguments import function, several
+from klamm.arguments import check_function, list_of
 from klamm.errors import ArgumentError, BufferFullError, ConfigError
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ class Hooks(NamedTuple):
             ("value_serializer", value_serializer),
             ("on_delivery", on_delivery),
         ):
-            function(name, given)
-        interceptors = several("interceptors", interceptors)
+            check_function(name, given)
+        interceptors = list_of("interceptors", interceptors)
         for each in interceptors:
             if not (hasattr(each, "on_send") or hasattr(each, "on_delivery")):
                 raise ArgumentError(f"an interceptor has to have on_send or on_delivery, and {each!r} has neither")
@@ -201,8 +201,8 @@ class _HookedAsyncProducer(_Hooked):
         """Send a record; see `AsyncProducer.send`."""
         record = self._hooks.prepared(NewRecord(topic, *fields, **named))
         if self._needs_partition(record):
-            count, line = self._count(topic), self._line_here()  # type: ignore[attr-defined]
-            if count is None or line.is_finding(topic):
+            count, queue = self._count(topic), self._current_queue()  # type: ignore[attr-defined]
+            if count is None or queue.is_partitioning(topic):
 
                 async def find(timeout: float) -> NewRecord:
                     count = self._count(topic)
@@ -211,7 +211,7 @@ class _HookedAsyncProducer(_Hooked):
                         count = self._note_count(topic, partitions)
                     return self._placed(record, count)
 
-                return line.send_later(self, topic, find)  # type: ignore[no-any-return]
+                return queue.send_unpartitioned(self, topic, find)  # type: ignore[no-any-return]
             record = self._placed(record, count)
         return super().send(*record)  # type: ignore[misc, no-any-return]
 
@@ -284,9 +284,9 @@ def sequences(
     for name, items in ("values", values), ("keys", keys):
         if isinstance(items, (str, bytes, bytearray, memoryview)):
             raise ArgumentError(f"{name} has to be a sequence of bytes-like objects, not {type(items).__name__}")
-    values = values if isinstance(values, (list, tuple)) else several("values", values)
+    values = values if isinstance(values, (list, tuple)) else list_of("values", values)
     if keys is not None:
-        keys = keys if isinstance(keys, (list, tuple)) else several("keys", keys)
+        keys = keys if isinstance(keys, (list, tuple)) else list_of("keys", keys)
         if len(keys) != len(values):
             raise ConfigError(
                 f"there are {len(values):,} values but {len(keys):,} keys", hint="give as many keys as values"
@@ -318,7 +318,7 @@ class _HookedAsyncConsumer(_HookedConsumer):
 def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deserializers | None:
     """Check the deserializers of a consumer; None if there are none."""
     for name, given in ("key_deserializer", key), ("value_deserializer", value):
-        function(name, given, of=" of bytes")
+        check_function(name, given, of=" of bytes")
     return None if key is None and value is None else Deserializers(key, value)
 
 

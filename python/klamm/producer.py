@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from klamm._klamm import Buffer, RecordMetadata
     from klamm.config import Bootstrap, ProducerConfig
     from klamm.hooks import Interceptor, Serializer
-    from klamm.line import Line
     from klamm.metrics import ProducerMetrics
     from klamm.record import HeadersLike
+    from klamm.send_queue import SendQueue
 
 __all__ = ["AsyncProducer", "Delivery", "Producer"]
 
@@ -242,7 +242,7 @@ class AsyncProducer(_Producer):
     or its arguments so that it cannot be sent is raised by the call; what becomes of it later, by the `await`.
     """
 
-    _line: Line | None = None
+    _queue: SendQueue | None = None
 
     def send(  # type: ignore[override]  # noqa: PLR0917 - as Producer.send
         self,
@@ -260,25 +260,25 @@ class AsyncProducer(_Producer):
 
         An error that can be told at once is raised here, so that no record is lost whose acknowledgement nobody awaits.
         """
-        if self._line is None or not self._line.is_queued():
+        if self._queue is None or not self._queue.has_records():
             try:
                 return self._try_send(topic, value, key, partition, timestamp_ms, headers)
             except BufferFullError:
                 if self._drops:
                     raise
-        return self._line_here().send(self, (topic, value, key, partition, timestamp_ms, headers))
+        return self._current_queue().send(self, (topic, value, key, partition, timestamp_ms, headers))
 
-    def _line_here(self) -> Line:
+    def _current_queue(self) -> SendQueue:
         """Return the line of the loop that runs now."""
-        from klamm.line import Line
+        from klamm.send_queue import SendQueue
 
-        if self._line is None or not self._line.is_here():
-            self._line = Line()
-        return self._line
+        if self._queue is None or not self._queue.is_of_running_loop():
+            self._queue = SendQueue()
+        return self._queue
 
-    async def _lined_up(self, what: str, timeout: float | None) -> float | None:
+    async def _drain_queue(self, what: str, timeout: float | None) -> float | None:
         """Wait until the records in line are appended or have failed; return how much of the timeout is left."""
-        waiting = [] if self._line is None else self._line.waiting()
+        waiting = [] if self._queue is None else self._queue.waiting()
         if not waiting:
             return timeout
         import asyncio
@@ -293,28 +293,23 @@ class AsyncProducer(_Producer):
             )
         return None if end is None else max(end - time.monotonic(), 0)
 
-    async def _in_turn(self) -> None:
+    async def _wait_for_earlier(self) -> None:
         """Wait until the records that queued up before are appended, so that a bulk call does not overtake them."""
-        if self._line is not None and self._line.is_queued():
+        if self._queue is not None and self._queue.has_records():
             try:
-                await self._lined_up("room in the buffer", self._max_block)
+                await self._drain_queue("room in the buffer", self._max_block)
             except KafkaTimeoutError:
                 raise self._no_room() from None
 
-    def _abandon_line(self) -> None:
+    def _fail_queued(self) -> None:
         """Fail the records in line: they are of a transaction that is aborted."""
-        for place in [] if self._line is None else self._line.waiting():
+        for place in [] if self._queue is None else self._queue.waiting():
             place.set_exception(TransactionAbortedError("transaction was aborted"))
 
-    async def _room_within(self, timeout: float, done: int = 0) -> bool:
-        if (pause := self._pause()) is None:
-            return await self._room(done, timeout)
-        if not await self._room(done, min(pause, timeout)):
-            self._run_ahead()
-        return True
-
     async def _for_room(self, done: int = 0) -> None:
-        if not await self._room_within(self._max_block, done):
+        from klamm.send_queue import room_within
+
+        if not await room_within(self, self._max_block, done):
             raise self._no_room()
 
     def send_nowait(  # type: ignore[override]  # noqa: PLR0917 - as Producer.send
@@ -343,7 +338,7 @@ class AsyncProducer(_Producer):
         """Send many records in one call; what goes wrong reaches `on_error` and `flush`."""
         values, keys = sequences(values, keys)
         done = 0
-        await self._in_turn()
+        await self._wait_for_earlier()
         while (done := self._send_values(topic, values, keys, partition, done)) < len(values):
             await self._for_room(done)
         self._failures(False)
@@ -351,7 +346,7 @@ class AsyncProducer(_Producer):
     async def send_arrow(self, topic: str | None, data: Any) -> int:
         """Send the rows of Arrow data, and return how many, as `Producer.send_arrow`."""
         rows = ArrowRows(data)
-        await self._in_turn()
+        await self._wait_for_earlier()
         while not self._send_rows(topic, rows):
             await self._for_room(rows.sent)
         self._failures(False)
@@ -359,7 +354,7 @@ class AsyncProducer(_Producer):
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until every record sent so far has its outcome; raise an ExceptionGroup of what failed unseen."""
-        left = await self._lined_up("end of the flush", timeout)
+        left = await self._drain_queue("end of the flush", timeout)
         await self._flush().within(left)
         self._raise_failures()
 
@@ -380,13 +375,13 @@ class AsyncProducer(_Producer):
         in_line: KafkaTimeoutError | None = None
         left = timeout = seconds(timeout)
         if (abort := self._abort_transaction()) is not None:
-            self._abandon_line()
+            self._fail_queued()
             begun = time.monotonic()
             with suppress(KafkaError):  # an abort that fails leaves nothing to do, and the broker ends the transaction
                 await abort.within(left)
             left = None if left is None else max(left - (time.monotonic() - begun), 0)
         try:
-            left = await self._lined_up("end of the flush before the close", left)
+            left = await self._drain_queue("end of the flush before the close", left)
         except KafkaTimeoutError as error:
             in_line, left = error, 0
         with suppress(KafkaTimeoutError):  # the end says how many are left

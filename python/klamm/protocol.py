@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from klamm import _klamm
 from klamm._klamm import ScramClient, crc32c, decode, decode_header, encode, murmur2, schema
-from klamm.arguments import INT16, INT32, LEAST, flag, several, text, whole, whole_or_none
+from klamm.arguments import INT16, INT32, INT64_MIN, boolean, integer, list_of, optional_integer, string
 from klamm.errors import ArgumentError, ConfigError, DecodeError
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
     be millions. Until the last batch is gone, `data` is kept, and what the batch that was looked at last decompresses to,
     256 MiB at most.
     """
-    found, begun, error = _klamm.decode_records(data, flag("check_crcs", check_crcs))
+    found, begun, error = _klamm.decode_records(data, boolean("check_crcs", check_crcs))
     batches = [Batch(**{**fields, "records": BatchRecords(fields["records"])}) for fields in found]
     if error is None:
         return batches
@@ -281,27 +281,27 @@ def encode_batch(
     `base_timestamp`, the first record's unless another is given; a batch with a delete horizon has that in its place. The
     last offset and the largest timestamp are those of the records unless compaction took some away.
     """
-    records = several("records", records)
+    records = list_of("records", records)
     for place, record in enumerate(records):
         if not isinstance(record, BatchRecord):
             raise ArgumentError(f"records[{place}] has to be a BatchRecord, not {type(record).__name__}")
-    if whole("magic", magic, LEAST) not in (0, 1, 2):
+    if integer("magic", magic, INT64_MIN) not in (0, 1, 2):
         raise ConfigError(f"there is no magic {magic!r}, only 0, 1 and 2")
-    base_offset = whole_or_none("base_offset", base_offset, LEAST)
-    log_append_time = whole_or_none("log_append_time", log_append_time, LEAST)
+    base_offset = optional_integer("base_offset", base_offset, INT64_MIN)
+    log_append_time = optional_integer("log_append_time", log_append_time, INT64_MIN)
     if magic == 0 and log_append_time is not None:
         raise ConfigError("log_append_time needs magic 1 or 2")
     of_magic_2: dict[str, tuple[Any, Any]] = {
-        "partition_leader_epoch": (whole("partition_leader_epoch", partition_leader_epoch, -INT32 - 1, INT32), -1),
-        "producer_id": (whole("producer_id", producer_id, LEAST), -1),
-        "producer_epoch": (whole("producer_epoch", producer_epoch, -INT16 - 1, INT16), -1),
-        "base_sequence": (whole("base_sequence", base_sequence, -INT32 - 1, INT32), -1),
-        "transactional": (flag("transactional", transactional), False),
-        "control": (flag("control", control), False),
-        "base_timestamp": (whole_or_none("base_timestamp", base_timestamp, LEAST), None),
-        "delete_horizon_ms": (whole_or_none("delete_horizon_ms", delete_horizon_ms, LEAST), None),
-        "last_offset_delta": (whole_or_none("last_offset_delta", last_offset_delta, -INT32 - 1, INT32), None),
-        "max_timestamp": (whole_or_none("max_timestamp", max_timestamp, LEAST), None),
+        "partition_leader_epoch": (integer("partition_leader_epoch", partition_leader_epoch, -INT32 - 1, INT32), -1),
+        "producer_id": (integer("producer_id", producer_id, INT64_MIN), -1),
+        "producer_epoch": (integer("producer_epoch", producer_epoch, -INT16 - 1, INT16), -1),
+        "base_sequence": (integer("base_sequence", base_sequence, -INT32 - 1, INT32), -1),
+        "transactional": (boolean("transactional", transactional), False),
+        "control": (boolean("control", control), False),
+        "base_timestamp": (optional_integer("base_timestamp", base_timestamp, INT64_MIN), None),
+        "delete_horizon_ms": (optional_integer("delete_horizon_ms", delete_horizon_ms, INT64_MIN), None),
+        "last_offset_delta": (optional_integer("last_offset_delta", last_offset_delta, -INT32 - 1, INT32), None),
+        "max_timestamp": (optional_integer("max_timestamp", max_timestamp, INT64_MIN), None),
     }
     given = [name for name, (value, default) in of_magic_2.items() if value != default]
     if magic in (0, 1) and given:
@@ -309,8 +309,8 @@ def encode_batch(
     if base_timestamp is not None and delete_horizon_ms is not None:
         raise ConfigError("base_timestamp and delete_horizon_ms share a field: give one of them")
     offsets: Iterable[int]
-    if flag("keep_offsets", keep_offsets):
-        offsets = [whole(f"records[{place}].offset", r.offset, LEAST) for place, r in enumerate(records)]
+    if boolean("keep_offsets", keep_offsets):
+        offsets = [integer(f"records[{place}].offset", r.offset, INT64_MIN) for place, r in enumerate(records)]
         base_offset = next(iter(offsets), 0) if base_offset is None else base_offset
     else:
         base_offset = 0 if base_offset is None else base_offset
@@ -321,8 +321,8 @@ def encode_batch(
         [(offset, r.timestamp, r.key, r.value, r.headers) for offset, r in zip(offsets, records, strict=False)],
         {
             **fields,
-            "compression": text("compression", compression),
-            "level": whole_or_none("level", level, -INT32 - 1, INT32),
+            "compression": string("compression", compression),
+            "level": optional_integer("level", level, -INT32 - 1, INT32),
         },
     )
 

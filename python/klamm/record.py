@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from klamm._klamm import Record, RecordMetadata, Records
-from klamm.arguments import INT32, INT64, pairs, place, text, whole
+from klamm.arguments import INT32, INT64, checked_partition, integer, items_of, string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,25 +57,31 @@ def committable(
     offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
 ) -> list[tuple[str, int, int, str, int | None, int | None]]:
     """Turn offsets to commit into what the core takes; ConfigError for those that cannot be."""
-    return [(*place(tp), *_committed(place(tp), offset)) for tp, offset in pairs("offsets", offsets)]
+    return [
+        (*checked_partition(tp), *_committed(checked_partition(tp), offset))
+        for tp, offset in items_of("offsets", offsets)
+    ]
 
 
 def _committed(at: tuple[str, int], given: int | OffsetAndMetadata) -> tuple[int, str, int | None, int | None]:
     of = f"of {at[0]}-{at[1]}"
     if not isinstance(given, OffsetAndMetadata):
-        return whole(f"the offset {of}", given, 0), "", None, None
+        return integer(f"the offset {of}", given, 0), "", None, None
     epoch, time = given.leader_epoch, given.timestamp_ms
     return (
-        whole(f"the offset {of}", given.offset, 0),
-        text(f"the metadata {of}", given.metadata),
-        None if epoch is None else whole(f"the leader epoch {of}", epoch, -1, INT32),
-        None if time is None else whole(f"the time of a commit {of}", time, 0),
+        integer(f"the offset {of}", given.offset, 0),
+        string(f"the metadata {of}", given.metadata),
+        None if epoch is None else integer(f"the leader epoch {of}", epoch, -1, INT32),
+        None if time is None else integer(f"the time of a commit {of}", time, 0),
     )
 
 
 def timed(times: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
     """Turn partitions and times into what the core takes; the ends of a partition are times below 0."""
-    return [(*place(tp), whole("a time in milliseconds", time_ms, -INT64)) for tp, time_ms in pairs("times", times)]
+    return [
+        (*checked_partition(tp), integer("a time in milliseconds", time_ms, -INT64))
+        for tp, time_ms in items_of("times", times)
+    ]
 
 
 def offsets_of(

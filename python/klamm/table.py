@@ -8,7 +8,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import ArrowColumns
-from klamm.arguments import names
+from klamm.arguments import list_of_str
 from klamm.consumer import Consumer, _pyarrow
 from klamm.errors import ArgumentError, ConfigError, KafkaTimeoutError
 from klamm.record import TopicPartition, first_ms_of
@@ -50,7 +50,7 @@ def read_table(
     # misspelt is an error, and not the name of a new topic.
     defaults = {"enable_auto_commit": False, "auto_offset_reset": "earliest", "allow_auto_create_topics": False}
     with Consumer(bootstrap_servers, **{**defaults, **config}) as consumer:
-        topics = [topic] if isinstance(topic, str) else list(dict.fromkeys(names("topics", topic)))
+        topics = [topic] if isinstance(topic, str) else list(dict.fromkeys(list_of_str("topics", topic)))
         ranges = _ranges(consumer, topics, start, end)
         batches: list[pa.RecordBatch] = []
         if ranges:

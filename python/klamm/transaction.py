@@ -216,7 +216,7 @@ class AsyncTransaction(_Transaction):
     def _end(self, *, commit: bool) -> Pending[None]:
         pending = super()._end(commit=commit)
         if not commit:
-            self._producer._abandon_line()  # noqa: SLF001
+            self._producer._fail_queued()  # noqa: SLF001
         return pending
 
     async def commit_offsets(
@@ -231,7 +231,7 @@ class AsyncTransaction(_Transaction):
     async def commit(self, timeout: float | None = None) -> None:
         """Wait for every record's acknowledgement, and commit, as `Transaction.commit`."""
         if self._is_open:
-            timeout = await self._producer._lined_up("end of the transaction", timeout)  # noqa: SLF001
+            timeout = await self._producer._drain_queue("end of the transaction", timeout)  # noqa: SLF001
         pending = self._end(commit=True)
         try:
             await pending.within(timeout)

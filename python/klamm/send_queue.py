@@ -1,0 +1,185 @@
+"""The send queue of an `AsyncProducer`: records that could not be appended to a batch at once.
+
+A record is queued while the buffer is full, or while the number of partitions of its topic is unknown. One task appends the
+queued records in the order of their calls, and waits for room on behalf of all of them. No record waits longer than
+`max_block_ms` after its call.
+
+The core does not know queued records yet. Methods that cover "all records sent so far", such as `flush`, therefore wait for
+the queue first. `klamm.producer` decides what is queued.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from klamm.errors import BufferFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from typing import NoReturn
+
+    from klamm._klamm import Pending, ProducerCore, RecordMetadata
+
+Appended: TypeAlias = "asyncio.Future[Pending[RecordMetadata]]"
+"""Future of a queued record. Its result is the Delivery of the record, once the record is appended."""
+
+Unpartitioned: TypeAlias = "tuple[Appended, float, Callable[[float], Awaitable[Sequence[Any]]]]"
+"""A record without a partition: its future, its deadline, and the function that returns the record with a partition."""
+
+APPENDS_PER_TURN = 256
+"""Records appended before other tasks get a turn, so that a long queue does not block the event loop."""
+
+
+class SendQueue:
+    """The send queue of one producer on one event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: set[Appended] = set()
+        self._queue: deque[tuple[Appended, float, Sequence[Any]]] = deque()
+        self._appending: asyncio.Task[None] | None = None
+        # For each topic: its records in send order, and the task that finds their partitions one after the other.
+        self._unpartitioned: dict[str, tuple[deque[Unpartitioned], asyncio.Task[None]]] = {}
+
+    def is_of_running_loop(self) -> bool:
+        """Return whether this queue belongs to the running event loop."""
+        return self._loop is asyncio.get_running_loop()
+
+    def has_records(self) -> bool:
+        """Return whether a new record has to queue behind others."""
+        return bool(self._queue) and self.is_of_running_loop()
+
+    def send(self, producer: ProducerCore, record: Sequence[Any]) -> asyncio.Task[RecordMetadata]:
+        """Queue a record, and return a task that ends with its acknowledgement."""
+        appended, deadline = self._add(producer)
+        self._enqueue(producer, appended, deadline, record)
+        return self._acknowledgement(appended)
+
+    def is_partitioning(self, topic: str) -> bool:
+        """Return whether records of a topic wait for their partitions. Later records must not overtake them."""
+        return topic in self._unpartitioned and self.is_of_running_loop()
+
+    def send_unpartitioned(
+        self, producer: ProducerCore, topic: str, find: Callable[[float], Awaitable[Sequence[Any]]]
+    ) -> asyncio.Task[RecordMetadata]:
+        """Queue the record that `find(timeout)` returns, and return a task that ends with its acknowledgement."""
+        appended, deadline = self._add(producer)
+        if topic not in self._unpartitioned:
+            records: deque[Unpartitioned] = deque()
+            self._unpartitioned[topic] = records, self._loop.create_task(self._find(producer, topic, records))
+        self._unpartitioned[topic][0].append((appended, deadline, find))
+        appended.add_done_callback(lambda _: self._stop_unneeded_search(topic))
+        return self._acknowledgement(appended)
+
+    def waiting(self) -> list[Appended]:
+        """Return the futures of the records that are not appended yet."""
+        return [each for each in self._waiting if not each.done()] if self.is_of_running_loop() else []
+
+    def _add(self, producer: ProducerCore) -> tuple[Appended, float]:
+        appended: Appended = self._loop.create_future()
+        self._waiting.add(appended)
+        appended.add_done_callback(self._waiting.discard)
+        return appended, time.monotonic() + producer._max_block  # noqa: SLF001
+
+    def _enqueue(self, producer: ProducerCore, appended: Appended, deadline: float, record: Sequence[Any]) -> None:
+        self._queue.append((appended, deadline, record))
+        if self._appending is None:
+            self._appending = self._loop.create_task(self._append(producer))
+
+    def _acknowledgement(self, appended: Appended) -> asyncio.Task[RecordMetadata]:
+        async def acknowledged() -> RecordMetadata:
+            return await (await appended)
+
+        task = _Acknowledgement(acknowledged(), loop=self._loop)
+        # Not inside the coroutine: a task that is cancelled before its first step never runs it.
+        task.add_done_callback(lambda _: appended.cancel())
+        return task
+
+    async def _find(self, producer: ProducerCore, topic: str, records: deque[Unpartitioned]) -> None:
+        try:
+            while records:
+                appended, deadline, find = records[0]
+                if not appended.done():
+                    try:
+                        record = await find(max(deadline - time.monotonic(), 0))
+                    except Exception as error:  # noqa: BLE001 - it is raised where the record is awaited
+                        _fail(producer, appended, error)
+                    else:
+                        self._enqueue(producer, appended, deadline, record)
+                records.popleft()
+        finally:
+            if self._unpartitioned.get(topic, (None,))[0] is records:
+                del self._unpartitioned[topic]
+            for appended, _, _ in records:
+                appended.cancel()
+
+    def _stop_unneeded_search(self, topic: str) -> None:
+        """Stop finding partitions of a topic if no record waits for them any more."""
+        records, finding = self._unpartitioned.get(topic, ((), None))
+        if finding is not None and all(appended.done() for appended, _, _ in records):
+            del self._unpartitioned[topic]  # now, so that the next record starts a new search
+            finding.cancel()
+
+    async def _append(self, producer: ProducerCore) -> None:
+        done = 0
+        try:
+            while self._queue:
+                await _append_one(producer, *self._queue[0])
+                self._queue.popleft()
+                done += 1
+                if done % APPENDS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+        finally:
+            self._appending = None
+            for appended, _, _ in self._queue:
+                appended.cancel()
+            self._queue.clear()
+
+
+class _Acknowledgement(asyncio.Task["RecordMetadata"]):
+    """A task that is a coroutine as well, like a Delivery: `asyncio.create_task(producer.send(...))` accepts both."""
+
+    def send(self, _value: None) -> _Acknowledgement:
+        if self.done():
+            raise StopIteration(self.result())
+        self._asyncio_future_blocking = True
+        return self
+
+    def throw(self, error: BaseException, *_more: object) -> NoReturn:
+        raise error
+
+    def close(self) -> None:
+        """Do nothing: the record is already queued."""
+
+
+async def room_within(producer: ProducerCore, timeout: float, done: int = 0) -> bool:
+    """Wait for room in the buffer for at most `timeout` seconds, and return whether there is room."""
+    if (pause := producer._pause()) is None:  # noqa: SLF001
+        return await producer._room(done, timeout)  # noqa: SLF001
+    if not await producer._room(done, min(pause, timeout)):  # noqa: SLF001
+        producer._run_ahead()  # noqa: SLF001
+    return True
+
+
+async def _append_one(producer: ProducerCore, appended: Appended, deadline: float, record: Sequence[Any]) -> None:
+    try:
+        while not appended.done():
+            try:
+                appended.set_result(producer._try_send(*record))  # noqa: SLF001
+            except BufferFullError:
+                has_room = await room_within(producer, max(deadline - time.monotonic(), 0))
+                # A record that was cancelled meanwhile must not fail the transaction that is open now.
+                if not has_room and not appended.done():
+                    raise producer._no_room() from None  # noqa: SLF001
+    except Exception as error:  # noqa: BLE001 - it is raised where the record is awaited
+        _fail(producer, appended, error)
+
+
+def _fail(producer: ProducerCore, appended: Appended, error: Exception) -> None:
+    """Fail a record and its transaction, whose commit may already be running."""
+    if not appended.done():
+        producer._fail_transaction(str(error))  # noqa: SLF001
+        appended.set_exception(error)
