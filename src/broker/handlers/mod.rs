@@ -3,6 +3,67 @@
 //! What Kafka answers by closing the connection closes it here: an unknown API, a version that is not served (for
 //! ApiVersions alone there is an answer), a body that cannot be decoded.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
+mod alter_client_quotas;
+mod alter_configs;
+mod alter_partition_reassignments;
+mod alter_share_group_offsets;
+mod alter_user_scram_credentials;
+mod api_versions;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
+mod create_acls;
+mod create_delegation_token;
+mod create_partitions;
+mod create_topics;
+mod delete_acls;
+mod delete_groups;
+mod delete_records;
+mod delete_share_group_offsets;
+mod delete_topics;
+mod describe_acls;
+mod describe_client_quotas;
+mod describe_cluster;
+mod describe_configs;
+mod describe_delegation_token;
+mod describe_groups;
+mod describe_log_dirs;
+mod describe_producers;
+mod describe_share_group_offsets;
+mod describe_topic_partitions;
+mod describe_transactions;
+mod describe_user_scram_credentials;
+mod elect_leaders;
+mod end_txn;
+mod expire_delegation_token;
+mod fetch;
+mod find_coordinator;
+mod heartbeat;
+mod incremental_alter_configs;
+mod init_producer_id;
+mod join_group;
+mod leave_group;
+mod list_groups;
+mod list_offsets;
+mod list_partition_reassignments;
+mod list_transactions;
+mod metadata;
+mod offset_commit;
+mod offset_delete;
+mod offset_fetch;
+mod offset_for_leader_epoch;
+mod produce;
+mod renew_delegation_token;
+mod sasl_authenticate;
+mod sasl_handshake;
+mod share_acknowledge;
+mod share_fetch;
+mod share_group_describe;
+mod share_group_heartbeat;
+mod sync_group;
+mod txn_offset_commit;
+
 use super::Time;
 use super::cluster::Connection;
 use super::group;
@@ -77,11 +138,9 @@ enum Answer<R> {
     Close,
 }
 
-/// Names the handlers, by their APIs' files: what is served is what is listed.
+/// Dispatches to the handlers of these APIs. The broker serves the APIs listed here.
 macro_rules! serve {
     ($($module:ident)*) => {
-        $( mod $module; )*
-
         /// The APIs that are known, from their oldest to their newest stable version.
         static KNOWN: &[&Info] = &[$( &api::$module::API ),*];
 
