@@ -11,8 +11,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let id = request.transactional_id.as_str();
     let producer = ProducerId { id: request.producer_id, epoch: request.producer_epoch };
     let may_write = state.check(context, Operation::Write, Resource::TransactionalId(id));
-    let allowed =
-        may_write.and_then(|()| state.check(context, Operation::Read, Resource::Group(&request.group_id)));
+    let allowed = may_write.and_then(|()| state.check(context, Operation::Read, Resource::Group(&request.group_id)));
     let added = if allowed.is_err() {
         allowed
     } else if id.is_empty() {

@@ -4,8 +4,8 @@
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;
-use crate::api::add_partitions_to_txn::{PartitionResult, Request, Response, Topic, TopicResult, Transaction};
 use crate::api::add_partitions_to_txn::TransactionResult;
+use crate::api::add_partitions_to_txn::{PartitionResult, Request, Response, Topic, TopicResult, Transaction};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::state::{ProducerId, State};
 
@@ -89,9 +89,9 @@ fn add(state: &mut State, context: &Context, wanted: &Transaction) -> Vec<TopicR
 }
 
 fn result(topic: &Topic, mut judge: impl FnMut(&str, i32) -> ErrorCode) -> TopicResult {
-    let results = topic.partitions.iter().map(|index| PartitionResult {
-        partition_index: *index,
-        partition_error_code: judge(&topic.name, *index),
-    });
+    let results = topic
+        .partitions
+        .iter()
+        .map(|index| PartitionResult { partition_index: *index, partition_error_code: judge(&topic.name, *index) });
     TopicResult { name: topic.name.clone(), results_by_partition: results.collect() }
 }

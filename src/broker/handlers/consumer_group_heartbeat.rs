@@ -101,7 +101,9 @@ fn check(version: i16, request: &Request) -> Result<(), Refusal> {
                 return invalid("TopicPartitions must be empty when (re-)joining.");
             }
             if request.subscribed_topic_names.is_none() && request.subscribed_topic_regex.is_none() {
-                return invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.");
+                return invalid(
+                    "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+                );
             }
         }
         LEAVE => {}

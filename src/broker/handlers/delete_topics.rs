@@ -5,7 +5,7 @@
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::delete_topics::{Request, Response, Topic, TopicResult};
-use crate::broker::authorizer::{Operation};
+use crate::broker::authorizer::Operation;
 use crate::broker::state::State;
 use std::collections::HashSet;
 

@@ -16,8 +16,9 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     if let Err(error_code) = state.check(context, Operation::Describe, Resource::Cluster) {
         return Answer::Reply(Response { error_code, ..Response::default() });
     }
-    let wanted: Option<BTreeMap<String, BTreeSet<i32>>> =
-        request.topics.map(|topics| topics.into_iter().map(|t| (t.topic, t.partitions.into_iter().collect())).collect());
+    let wanted: Option<BTreeMap<String, BTreeSet<i32>>> = request
+        .topics
+        .map(|topics| topics.into_iter().map(|t| (t.topic, t.partitions.into_iter().collect())).collect());
     let mut topics = Vec::new();
     for name in state.topics.names() {
         let indexes = wanted.as_ref().map(|wanted| wanted.get(name));

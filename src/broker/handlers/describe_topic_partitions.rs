@@ -44,8 +44,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             response.next_cursor = Some(Cursor { topic_name: name, partition_index: 0 });
             break;
         }
-        let partitions = topic.partitions.iter().zip(0..).skip(from).take(room).map(|(p, partition_index)| {
-            PartitionResponse {
+        let partitions =
+            topic.partitions.iter().zip(0..).skip(from).take(room).map(|(p, partition_index)| PartitionResponse {
                 error_code: if p.leader < 0 { ErrorCode::LEADER_NOT_AVAILABLE } else { ErrorCode::NONE },
                 partition_index,
                 leader_id: p.leader,
@@ -55,8 +55,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
                 eligible_leader_replicas: Some(Vec::new()),
                 last_known_elr: Some(Vec::new()),
                 offline_replicas: p.replicas.iter().filter(|id| !state.is_live(**id)).copied().collect(),
-            }
-        });
+            });
         let partitions: Vec<_> = partitions.collect();
         room -= partitions.len();
         let (described, next) = (from + partitions.len(), i32::try_from(from + partitions.len()).unwrap_or(i32::MAX));

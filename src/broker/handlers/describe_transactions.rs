@@ -34,10 +34,11 @@ fn describe(state: &State, context: &Context, id: &str) -> Result<TransactionSta
     }
     let txn = state.transactions.get(id).ok_or(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND)?;
     let may_describe = |topic: &str| state.allows(context, Operation::Describe, Resource::Topic(topic));
-    let topics = txn.partitions.iter().filter(|(topic, _)| may_describe(topic)).map(|(topic, indexes)| Topic {
-        topic: topic.clone(),
-        partitions: indexes.iter().copied().collect(),
-    });
+    let topics = txn
+        .partitions
+        .iter()
+        .filter(|(topic, _)| may_describe(topic))
+        .map(|(topic, indexes)| Topic { topic: topic.clone(), partitions: indexes.iter().copied().collect() });
     Ok(TransactionState {
         transaction_state: txn.phase.name().to_owned(),
         transaction_timeout_ms: txn.timeout_ms,

@@ -19,20 +19,17 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         times = state.credentials.users().into_iter().map(|user| (user.to_owned(), 1)).collect();
     }
     let results = times.into_iter().map(|(user, times)| {
-        let credential = |(mechanism, rounds)| Credential {
-            mechanism,
-            iterations: i32::try_from(rounds).unwrap_or(i32::MAX),
-        };
+        let credential =
+            |(mechanism, rounds)| Credential { mechanism, iterations: i32::try_from(rounds).unwrap_or(i32::MAX) };
         let credential_infos: Vec<_> = state.credentials.of(&user).map(credential).collect();
         let (error_code, why) = match times {
             2.. => (
                 ErrorCode::DUPLICATE_RESOURCE,
                 Some("Cannot describe SCRAM credentials for the same user twice in a single request"),
             ),
-            _ if credential_infos.is_empty() => (
-                ErrorCode::RESOURCE_NOT_FOUND,
-                Some("Attempt to describe a user credential that does not exist"),
-            ),
+            _ if credential_infos.is_empty() => {
+                (ErrorCode::RESOURCE_NOT_FOUND, Some("Attempt to describe a user credential that does not exist"))
+            }
             _ => (ErrorCode::NONE, None),
         };
         UserResult {

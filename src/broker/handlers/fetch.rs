@@ -10,13 +10,13 @@ use super::{Answer, Context, Waiting};
 use crate::api::ErrorCode;
 use crate::api::fetch::{AbortedTransaction, LeaderIdAndEpoch, NodeEndpoint, Partition, PartitionResponse, Request};
 use crate::api::fetch::{Response, Topic, TopicResponse};
-use crate::broker::authorizer::{Operation};
+use crate::broker::authorizer::Operation;
 use crate::broker::log::Slice;
 use crate::broker::quotas::CONSUMER;
-use crate::broker::{Connection, formats};
 use crate::broker::state::State;
 use crate::broker::topics;
 use crate::broker::transactions::last_stable_offset;
+use crate::broker::{Connection, formats};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -68,7 +68,12 @@ fn conclude(state: &mut State, context: &Context, request: &Request, mut respons
 }
 
 /// Refuses all that the request's session holds, which goes on.
-pub(super) fn refuse_all(state: &mut State, context: &Context, mut request: Request, error_code: ErrorCode) -> Response {
+pub(super) fn refuse_all(
+    state: &mut State,
+    context: &Context,
+    mut request: Request,
+    error_code: ErrorCode,
+) -> Response {
     if SESSION_ERRORS.contains(&error_code) {
         return refuse(request, error_code);
     }

@@ -3,7 +3,9 @@
 use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::describe_configs::{GROUP, TOPIC};
-use crate::api::incremental_alter_configs::{APPEND, DELETE, Request, Resource, ResourceResponse, Response, SET, SUBTRACT};
+use crate::api::incremental_alter_configs::{
+    APPEND, DELETE, Request, Resource, ResourceResponse, Response, SET, SUBTRACT,
+};
 use crate::broker::authorizer::{self, Operation};
 use crate::broker::journal::Entry;
 use crate::broker::state::State;

@@ -42,7 +42,11 @@ pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
         partitions: topic
             .partitions
             .iter()
-            .map(|p| PartitionResponse { partition_index: p.partition_index, error_code, ..PartitionResponse::default() })
+            .map(|p| PartitionResponse {
+                partition_index: p.partition_index,
+                error_code,
+                ..PartitionResponse::default()
+            })
             .collect(),
     });
     Response { topics: topics.collect(), ..Response::default() }

@@ -37,8 +37,12 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             }
         }
     }
-    let brokers =
-        state.live().map(|n| Broker { node_id: n.id, host: n.host.clone(), port: n.port.into(), rack: state.rack(n.id) });
+    let brokers = state.live().map(|n| Broker {
+        node_id: n.id,
+        host: n.host.clone(),
+        port: n.port.into(),
+        rack: state.rack(n.id),
+    });
     Answer::Reply(Response {
         brokers: brokers.collect(),
         cluster_id: Some(state.cluster_id.clone()),

@@ -9,8 +9,8 @@ use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::offset_commit::{Partition, PartitionResponse, Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
-use crate::broker::group::{Claim, Group};
 use crate::broker::group::offsets::{Committed, MAX_METADATA};
+use crate::broker::group::{Claim, Group};
 use crate::broker::journal::Entry;
 use crate::broker::state::State;
 

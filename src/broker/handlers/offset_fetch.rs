@@ -8,8 +8,8 @@ use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::offset_fetch::{Group, GroupResponse, GroupTopicResponse, PartitionResponse, Request, Response};
 use crate::api::offset_fetch::{Topic, TopicResponse};
-use crate::broker::authorizer::{Operation, Resource};
 use crate::broker;
+use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::offsets::Committed;
 use crate::broker::state::State;
 

@@ -30,10 +30,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 
 pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
     let refuse = |p: &Partition| EpochEndOffset { error_code, partition: p.partition, ..EpochEndOffset::default() };
-    let topics = request.topics.into_iter().map(|topic| TopicResponse {
-        partitions: topic.partitions.iter().map(refuse).collect(),
-        topic: topic.topic,
-    });
+    let topics = request
+        .topics
+        .into_iter()
+        .map(|topic| TopicResponse { partitions: topic.partitions.iter().map(refuse).collect(), topic: topic.topic });
     Response { topics: topics.collect(), ..Response::default() }
 }
 

@@ -6,9 +6,9 @@
 //! transaction in a partition is judged by its coordinator; from v12 on that adds the partition.
 
 use super::{Answer, Context, Refusal};
-use crate::api::{ErrorCode, Release};
 use crate::api::produce::{LeaderIdAndEpoch, NodeEndpoint, PartitionData, PartitionResponse, RecordError, Request};
 use crate::api::produce::{Response, TopicResponse};
+use crate::api::{ErrorCode, Release};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::configs::Configs;
 use crate::broker::formats;
@@ -146,7 +146,8 @@ fn append(
         let producer = ProducerId { id: header.producer_id, epoch: header.producer_epoch };
         let entered = transactions.enter(memory, context.clock, id, producer, (name, data.index), protocol);
         if let Err(code) = entered {
-            let message = (code == ErrorCode::INVALID_TXN_STATE).then_some("Partition was not added to the transaction");
+            let message =
+                (code == ErrorCode::INVALID_TXN_STATE).then_some("Partition was not added to the transaction");
             return failure(data.index, Refusal { code, message: message.map(str::to_owned) });
         }
         // With protocol v2 the partition knows every epoch from its marker or from its first batch.
@@ -285,7 +286,8 @@ fn check_records(
     configs: &Configs,
 ) -> Result<Vec<(i32, Refusal)>, Refusal> {
     let now = context.clock.wall_ms;
-    let times = now.saturating_sub(configs.timestamp_before_max_ms)..=now.saturating_add(configs.timestamp_after_max_ms);
+    let times =
+        now.saturating_sub(configs.timestamp_before_max_ms)..=now.saturating_add(configs.timestamp_after_max_ms);
     // The header knows the latest time alone.
     let is_in_time = configs.append_time || (*times.start() <= 0 && *times.end() >= batch.header.max_timestamp);
     if is_in_time && !configs.compact {

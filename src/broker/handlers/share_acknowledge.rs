@@ -5,7 +5,9 @@
 
 use super::{Answer, Context};
 use crate::api::ErrorCode;
-use crate::api::share_acknowledge::{LeaderIdAndEpoch, NodeEndpoint, PartitionResponse, Request, Response, TopicResponse};
+use crate::api::share_acknowledge::{
+    LeaderIdAndEpoch, NodeEndpoint, PartitionResponse, Request, Response, TopicResponse,
+};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::share::{Acknowledged, CLOSE, OPEN, Owner, Place};
 use crate::broker::state::State;
