@@ -2,6 +2,7 @@
 //!
 //! The layers, in the order bytes travel; each uses only those above it, and a test holds them to that:
 //!
+//! * [`random`]: reproducible pseudo-random numbers.
 //! * [`wire`]: bytes to values and back: cursors, varints, limits, the `message!` grammar.
 //! * [`frame`]: the int32 length before every request and response.
 //! * [`api`]: one file per Kafka API, declared once, every version, both directions.
@@ -30,4 +31,5 @@ pub mod legacy;
 pub mod net;
 #[cfg(feature = "python")]
 mod py;
+pub mod random;
 pub mod record;

@@ -4,8 +4,9 @@
 //! can be repeated. What a request is about is found by reading it by name, which only rules with a topic pay for.
 
 use super::handlers::Opened;
-use super::state::{Random, State};
+use super::state::State;
 use crate::api::{self, ErrorCode};
+use crate::random::Random;
 use crate::wire::{Uuid, Value};
 use bytes::{Bytes, BytesMut};
 use std::time::Duration;
@@ -88,7 +89,7 @@ impl Faults {
     pub fn strike(&mut self, state: &State, request: &Opened) -> Option<(Action, u64)> {
         let index = self.0.iter_mut().position(|rule| rule.fits(state, request) && rule.strikes())?;
         let Rule { fault, random } = self.0.get_mut(index)?;
-        let struck = (fault.action, random.next());
+        let struck = (fault.action, random.next_u64());
         if let Some(times) = &mut fault.times {
             *times = times.saturating_sub(1);
             if *times == 0 {
@@ -118,8 +119,7 @@ impl Rule {
 
     fn strikes(&mut self) -> bool {
         // 53 bits are what a float holds exactly.
-        self.fault.probability >= 1.0
-            || (self.random.next() >> 11) as f64 / (1u64 << 53) as f64 <= self.fault.probability
+        self.fault.probability >= 1.0 || self.random.next_f64() <= self.fault.probability
     }
 }
 

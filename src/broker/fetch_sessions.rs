@@ -12,9 +12,10 @@
 //! eight such caches that share the slots, and prefers its own followers, which there are none of here.
 
 use super::Time;
-use super::state::{Memory, Random};
+use super::state::Memory;
 use crate::api::ErrorCode;
 use crate::api::fetch::{Partition, PartitionResponse, Request, Response, Topic};
+use crate::random::Random;
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -138,7 +139,7 @@ impl FetchSessions {
                 }
                 if make_room(sessions, memory, now, session.partitions.len()) {
                     let id = loop {
-                        let id = (self.random.next() >> 33) as i32;
+                        let id = (self.random.next_u64() >> 33) as i32;
                         if id > 0 && !sessions.contains_key(&id) {
                             break id;
                         }

@@ -10,6 +10,7 @@ use super::topics::Topics;
 use super::transactions::{self, Ended, Transactions};
 use super::{Connection, Options, Time, Version, handlers};
 use crate::api::{ErrorCode, Release};
+use crate::random::Random;
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -162,7 +163,7 @@ impl State {
             down: BTreeSet::new(),
             moved: BTreeMap::new(),
             coordinator_epoch: 0,
-            cluster_id: random.name(),
+            cluster_id: cluster_id(&mut random),
             auto_create_topics: options.auto_create_topics,
             default_partitions: options.default_partitions,
             transaction_version: match release {
@@ -172,7 +173,7 @@ impl State {
             memory: Memory { used: 0, limit: options.max_bytes },
             topics: Topics::default(),
             groups: Groups::new(options.group_initial_rebalance_delay),
-            fetch_sessions: FetchSessions::new(Random::new(random.next())),
+            fetch_sessions: FetchSessions::new(Random::new(random.next_u64())),
             transactions: Transactions::default(),
             producer_ids: ProducerIds(1000),
             journal: Journal::default(),
@@ -397,7 +398,7 @@ impl State {
 
     /// A token of a client that logs in, see [`Door::take`].
     pub fn take_token(&mut self, clock: Clock, connection: Connection, token: &[u8]) -> Option<Result<Told, String>> {
-        self.door.as_mut()?.take(clock, connection, token, &self.credentials, || self.random.next())
+        self.door.as_mut()?.take(clock, connection, token, &self.credentials, || self.random.next_u64())
     }
 
     /// A connection is gone.
@@ -442,10 +443,7 @@ impl State {
     }
 
     pub fn new_uuid(&mut self) -> Uuid {
-        let mut bytes = [0; 16];
-        let (high, low) = bytes.split_at_mut(8);
-        high.copy_from_slice(&self.random.next().to_be_bytes());
-        low.copy_from_slice(&self.random.next().to_be_bytes());
+        let mut bytes = self.random.next_bytes();
         // A version-4 id; never zero, which would mean none.
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
@@ -463,25 +461,8 @@ fn hyphenated(Uuid(bytes): Uuid) -> String {
     text
 }
 
-/// splitmix64: ids must differ, and chance be reproducible from a seed; nothing more.
-#[derive(Debug)]
-pub(super) struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    /// 22 characters, as cluster ids have.
-    fn name(&mut self) -> String {
-        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-        (0..22).map(|_| char::from(LETTERS[self.next() as usize % LETTERS.len()])).collect()
-    }
+/// Returns 22 random characters, the length of Kafka's cluster ids.
+fn cluster_id(random: &mut Random) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    (0..22).map(|_| char::from(LETTERS[random.next_u64() as usize % LETTERS.len()])).collect()
 }

@@ -1,6 +1,6 @@
 //! How long to wait before the next try: exponential with 20 % jitter (KIP-580).
 
-use std::hash::{DefaultHasher, Hasher};
+use crate::random::Random;
 use std::time::Duration;
 
 /// A sequence of waits, from `first` doubling to `max`.
@@ -39,9 +39,7 @@ impl Backoff {
 /// wait. Who fails at the same time with the same seed waits as long.
 pub fn wait_after(failures: u32, range: (Duration, Duration), seed: u64) -> Duration {
     let base = range.0.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(range.1);
-    let mut mixed = DefaultHasher::new();
-    mixed.write_u64(seed);
-    base.mul_f64(0.8 + 0.4 * ((mixed.finish() >> 11) as f64 / (1u64 << 53) as f64))
+    base.mul_f64(0.8 + 0.4 * Random::new(seed).next_f64())
 }
 
 #[cfg(test)]

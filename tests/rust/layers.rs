@@ -25,17 +25,18 @@ const fn pure(name: &'static str, uses: &'static [&'static str]) -> Layer {
 }
 
 const LAYERS: &[Layer] = &[
+    pure("random", &[]),
     pure("wire", &[]),
     pure("compress", &[]),
     pure("frame", &["wire"]),
     pure("api", &["wire"]),
     pure("record", &["wire", "compress"]),
     pure("legacy", &["wire", "compress", "frame", "record"]),
-    pure("engine", &["wire", "compress", "frame", "api", "record", "legacy"]),
+    pure("engine", &["random", "wire", "compress", "frame", "api", "record", "legacy"]),
     layer("net", &[]),
     layer("client", &["wire", "compress", "frame", "api", "record", "legacy", "engine", "net"]),
     // Never engine or client: both ends of a connection must not share one misunderstanding.
-    layer("broker", &["wire", "compress", "frame", "api", "record", "legacy", "net"]),
+    layer("broker", &["random", "wire", "compress", "frame", "api", "record", "legacy", "net"]),
     pure("arrow", &["record"]),
     // The codec layers are exposed as they are (`klamm.protocol`); engine and net only through the client.
     layer("py", &["wire", "compress", "frame", "api", "record", "legacy", "client", "broker", "arrow"]),

@@ -20,6 +20,7 @@ use super::requests::{Requests, Seen};
 use super::version::{Old, Version};
 use super::{Node, Options, Time};
 use crate::legacy::{ErrorCode, Fetch, Offsets, Produce, Request, RequestType, Response};
+use crate::random::Random;
 use accept::Verdict;
 use bytes::Bytes;
 use draft::Parked;
@@ -42,7 +43,7 @@ pub struct Brokers {
     max_bytes: usize,
     start_ms: i64,
     /// Random numbers, for partition -1.
-    random: u64,
+    random: Random,
     /// Bytes in all logs.
     held: usize,
     clients: HashMap<Connection, i32>,
@@ -71,7 +72,7 @@ impl Brokers {
             partitions: options.default_partitions,
             max_bytes: options.max_bytes,
             start_ms,
-            random: seed | 1,
+            random: Random::new(seed),
             held: 0,
             clients: HashMap::new(),
             logs: BTreeMap::new(),
@@ -282,12 +283,8 @@ impl Brokers {
     }
 
     fn any_partition(&mut self) -> i32 {
-        // xorshift64: any sequence will do.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
         let count = u64::try_from(self.partitions).unwrap_or(1).max(1);
-        i32::try_from(self.random % count).unwrap_or(0)
+        i32::try_from(self.random.next_u64() % count).unwrap_or(0)
     }
 }
 

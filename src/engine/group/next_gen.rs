@@ -13,6 +13,7 @@ use super::{Changes, GroupConfig, Protocol, Step, Subscription, Token};
 use crate::api::consumer_group_heartbeat::{self as api, JOIN, LEAVE, LEAVE_STATIC};
 use crate::api::{ErrorCode, Info};
 use crate::engine::{Answer, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, earliest};
+use crate::random::Random;
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -445,13 +446,5 @@ impl NextGen {
 
 /// A member chooses its own id (KIP-1082): 128 bits out of the seed.
 pub(super) fn member_id(seed: u64) -> String {
-    let mut state = seed;
-    let mut next = || {
-        // SplitMix64: ids have to differ, not to be unpredictable.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    };
-    Uuid((u128::from(next()) << 64 | u128::from(next())).to_be_bytes()).to_string()
+    Uuid(Random::new(seed).next_bytes()).to_string()
 }
