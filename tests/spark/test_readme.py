@@ -1,4 +1,4 @@
-"""The examples of the README and of docs/spark.md run as they stand there, one after the other, but for the address of the broker."""
+"""Runs the examples of the README and of the pages about Spark as they are, except for the address of the broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 EXAMPLES = re.findall(r"^## (.+?)\n.*?^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
-PAGE = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "spark.md").read_text(), re.MULTILINE | re.DOTALL)
+PAGES = "".join((ROOT / "docs" / page).read_text() for page in ("spark.md", "spark-operations.md"))
+PAGE = re.findall(r"^```python\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.usefixtures("spark")
