@@ -1,22 +1,23 @@
-"""The admin clients: topics, groups and the cluster."""
+"""`Admin`, `AsyncAdmin`, and what they return: descriptions of topics, groups, settings and the cluster.
+
+This module checks arguments and names the fields of results. The Rust core finds the right broker for each request.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from klamm._klamm import AdminCore
 from klamm.arguments import INT16, INT32, checked_partition, checked_partitions, integer, items_of, list_of_str, string
 from klamm.errors import ArgumentError, KafkaError
 from klamm.record import TopicPartition, committable, timed
+from klamm.waiting import Asyncio, Blocking, Waiting, documented_by, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from types import TracebackType
     from typing import TypeAlias
-
-    from typing_extensions import Self
 
     from klamm.record import OffsetAndMetadata
 
@@ -35,27 +36,36 @@ __all__ = [
     "TopicDescription",
 ]
 
+T = TypeVar("T")
+
 ConfigKind: TypeAlias = Literal["topic", "broker", "broker-logger", "client-metrics", "group"]
 
 ClusterTuple: TypeAlias = (
     "tuple[str | None, int, list[tuple[int, str, int, str | None]], "
     "list[tuple[str, bool, list[tuple[int, list[int], list[int]]]]]]"
 )
-"""What the core says of a cluster: its id, its controller, its brokers, its topics."""
+"""A cluster as the core returns it: cluster ID, controller, brokers, topics."""
 
-PlaceTuple: TypeAlias = "tuple[str, int]"
+PartitionTuple: TypeAlias = "tuple[str, int]"
 
 MemberTuple: TypeAlias = (
-    "tuple[str, str | None, str, str, str | None, list[str], str | None, list[PlaceTuple], list[PlaceTuple] | None]"
+    "tuple[str, str | None, str, str, str | None, list[str], str | None, list[PartitionTuple],"
+    " list[PartitionTuple] | None]"
 )
 
 GroupTuple: TypeAlias = "tuple[str, str, str, str, str, int, list[MemberTuple]]"
-"""What the core says of a group: the fields of `GroupDescription`, in order."""
+"""A group as the core returns it: the fields of `GroupDescription`, in order."""
 
 
 @dataclass(frozen=True)
 class NewTopic:
-    """How to create a topic; -1 leaves a number to the brokers' own default."""
+    """Settings of a topic to create.
+
+    Args:
+        partitions: Number of partitions. -1 is the default of the brokers.
+        replication_factor: Number of replicas of each partition. -1 is the default of the brokers.
+        configs: Topic settings by name, such as `{"retention.ms": "60000"}`.
+    """
 
     partitions: int = -1
     replication_factor: int = -1
@@ -64,7 +74,14 @@ class NewTopic:
 
 @dataclass(frozen=True)
 class PartitionInfo:
-    """A partition: the ids of the brokers that lead it (-1: none), keep it, and are in sync."""
+    """A partition and its replicas.
+
+    Attributes:
+        partition: Partition number.
+        leader: Broker ID of the leader, or -1 if there is none.
+        replicas: Broker IDs of the replicas.
+        isr: Broker IDs of the in-sync replicas.
+    """
 
     partition: int
     leader: int
@@ -74,7 +91,13 @@ class PartitionInfo:
 
 @dataclass(frozen=True)
 class TopicDescription:
-    """A topic and its partitions."""
+    """A topic and its partitions.
+
+    Attributes:
+        name: Name of the topic.
+        internal: Whether the topic belongs to Kafka itself, such as `__consumer_offsets`.
+        partitions: Its partitions, in order.
+    """
 
     name: str
     internal: bool
@@ -83,7 +106,7 @@ class TopicDescription:
 
 @dataclass(frozen=True)
 class Node:
-    """A broker."""
+    """A broker: its ID, host, port and rack."""
 
     id: int
     host: str
@@ -93,7 +116,13 @@ class Node:
 
 @dataclass(frozen=True)
 class ClusterDescription:
-    """A cluster: its id, the id of its controller (-1: unknown), its brokers."""
+    """A cluster.
+
+    Attributes:
+        cluster_id: ID of the cluster. None if the brokers are older than Kafka 0.10.1.
+        controller: Broker ID of the controller, or -1 if it is unknown.
+        brokers: All brokers that are alive.
+    """
 
     cluster_id: str | None
     controller: int
@@ -102,10 +131,13 @@ class ClusterDescription:
 
 @dataclass(frozen=True)
 class GroupListing:
-    """A group in a list. State and type are empty where brokers are too old to say (Kafka 2.6 and 3.8).
+    """A group in the list of all groups.
 
-    `protocol_type` is `consumer` for consumers, and empty for a group that only keeps offsets; `type` is `classic`,
-    `consumer` (KIP-848), `share` or `streams`.
+    Attributes:
+        group: Name of the group.
+        protocol_type: `consumer` for consumers. Empty for a group that only stores offsets.
+        state: State of the group, such as `Stable`. Empty if the brokers are older than Kafka 2.6.
+        type: `classic`, `consumer` (KIP-848), `share` or `streams`. Empty if the brokers are older than Kafka 3.8.
     """
 
     group: str
@@ -116,10 +148,18 @@ class GroupListing:
 
 @dataclass(frozen=True)
 class GroupMember:
-    """A member of a group: who and where it is, the topics it subscribes to, the partitions it reads.
+    """A member of a group.
 
-    `instance_id` is that of a static member. Of a group of KIP-848 there are `topic_pattern`, and `target`: what the member
-    will read when the others have let go. Members of a share group read the same partitions together.
+    Attributes:
+        member_id: ID of the member.
+        instance_id: Instance ID of a static member (KIP-345).
+        client_id: `client_id` of the member.
+        host: Address of the member.
+        rack: Rack of the member.
+        topics: Topics that the member subscribes to.
+        topic_pattern: Regular expression that the member subscribes to (KIP-848 groups only).
+        assigned: Partitions that the member reads. Members of a share group read the same partitions.
+        target: Partitions that the member will read once other members have released them (KIP-848 groups only).
     """
 
     member_id: str
@@ -137,7 +177,14 @@ class GroupMember:
 class GroupDescription:
     """A group and its members.
 
-    `type` is `classic`, `consumer` (KIP-848) or `share` (KIP-932), `coordinator` the id of a broker.
+    Attributes:
+        group: Name of the group.
+        type: `classic`, `consumer` (KIP-848) or `share` (KIP-932).
+        protocol_type: `consumer` for consumers. Empty for a group that only stores offsets.
+        state: State of the group, such as `Stable`.
+        assignor: Name of the assignor.
+        coordinator: Broker ID of the group coordinator.
+        members: The members.
     """
 
     group: str
@@ -165,7 +212,15 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True)
 class ConfigEntry:
-    """A setting; the value is None if it is secret."""
+    """A setting of a topic, broker or group.
+
+    Attributes:
+        name: Name of the setting.
+        value: Value as a string. None if the value is secret.
+        source: Where the value comes from.
+        read_only: Whether the setting cannot be changed.
+        sensitive: Whether the value is secret.
+    """
 
     name: str
     value: str | None
@@ -174,51 +229,132 @@ class ConfigEntry:
     sensitive: bool
 
 
-class Admin(AdminCore):
-    """Looks after topics and groups, and describes the cluster.
+class _Admin(Waiting, AdminCore):
+    """The part that both admin clients share."""
 
+    async def _describe_all_groups(self, groups: Iterable[str], timeout: float | None) -> dict[str, GroupDescription]:
+        pending = {group: self._describe_group(group, timeout) for group in list_of_str("groups", groups)}
+        return {group: _group(await self._wait(each)) for group, each in pending.items()}
+
+    async def _delete_all_groups(self, groups: Iterable[str], timeout: float | None) -> None:
+        errors = []
+        for each in [self._delete_group(group, timeout) for group in list_of_str("groups", groups)]:
+            try:
+                await self._wait(each)
+            except KafkaError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    async def _end(self, timeout: float | None, processed: bool | None) -> None:  # noqa: ARG002
+        self._close()
+
+
+class Admin(Blocking, _Admin):
+    """Create, change and describe topics, groups and settings of a cluster. Any number of threads can share one client.
+
+    A `timeout` is in seconds. The default is `default_api_timeout_ms`.
+
+    Args:
+        bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
+        **config: Kafka's configuration keys in snake_case; see `klamm.config.AdminConfig`.
+
+    Raises:
+        ConfigError: A configuration value, or an argument of a method, is invalid.
+        ArgumentError: An argument has a wrong type.
+        KafkaTimeoutError: Raised by methods if the brokers do not answer in time.
+        BrokerError: Raised by methods if a broker refuses a request.
+
+    Example:
         with klamm.Admin("localhost:9092") as admin:
             admin.create_topics({"greetings": klamm.NewTopic(partitions=3)})
-
-    The first argument says where the brokers are, or is a dict of Kafka's dotted keys; keywords are the same keys in
-    snake_case (`klamm.config.AdminConfig`). A timeout is in seconds; None is `default_api_timeout_ms`.
     """
 
     def create_topics(
         self, topics: Mapping[str, NewTopic], timeout: float | None = None, *, validate_only: bool = False
     ) -> None:
-        """Create topics, or only check that they could be."""
-        self._create_topics(_plain(topics), validate_only, timeout).result()
+        """Create topics.
+
+        Args:
+            topics: For each name, a NewTopic.
+            timeout: Seconds to wait.
+            validate_only: Only check whether the topics can be created.
+
+        Raises:
+            TopicAlreadyExistsError: A topic with this name exists.
+            InvalidConfigError: A topic setting is invalid.
+        """
+        self._create_topics(_new_topics(topics), validate_only, timeout).result()
 
     def delete_topics(self, topics: Iterable[str], timeout: float | None = None) -> None:
-        """Delete topics and all their records."""
+        """Delete topics and all their records.
+
+        Raises:
+            UnknownTopicOrPartitionError: A topic does not exist.
+        """
         self._delete_topics(list_of_str("topics", topics), timeout).result()
 
     def create_partitions(
         self, counts: Mapping[str, int], timeout: float | None = None, *, validate_only: bool = False
     ) -> None:
-        """Give topics so many partitions, old and new; a key's partition changes with their number."""
+        """Add partitions to topics. Records with the same key can go to another partition afterwards.
+
+        Args:
+            counts: For each topic, the new total number of partitions.
+            timeout: Seconds to wait.
+            validate_only: Only check whether the partitions can be added.
+
+        Raises:
+            InvalidPartitionsError: A topic already has that many partitions.
+        """
         self._create_partitions(_counts(counts), validate_only, timeout).result()
 
     def offsets_before(
         self, times: Mapping[TopicPartition, int], limit: int = 100, timeout: float | None = None
     ) -> dict[TopicPartition, list[int]]:
-        """Return where segments begin that have something from before a time (ms), and where the log ends; the newest first.
+        """Return the first offsets of log segments that contain older records, and the end of the log, newest first.
 
-        It is what brokers before 0.10.1 know of times (ListOffsets v0): their segments' files alone have any. -1 stands for
-        now and -2 for the start of the log; at most `limit` offsets of each partition are given. Brokers from 4.0 on answer
-        it no more, `UnsupportedVersionError`; `Consumer.offsets_for_times` is exact from 0.10.1 on.
+        Brokers before Kafka 0.10.1 know only the times of segment files (ListOffsets v0). From 0.10.1 on,
+        `Consumer.offsets_for_times` is exact.
+
+        Args:
+            times: For each partition, a time in milliseconds since 1970. -1 is now, and -2 is the start of the log.
+            limit: Maximum number of offsets for each partition.
+            timeout: Seconds to wait.
+
+        Raises:
+            UnsupportedVersionError: The brokers are Kafka 4.0 or later.
         """
         return dict(zip(times, self._offsets_before(timed(times), limit, timeout).result(), strict=True))
 
     def delete_records(
         self, before: Mapping[TopicPartition, int | None], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete records before an offset of each partition, with None all there are; return where they start then."""
+        """Delete the oldest records of partitions.
+
+        Args:
+            before: For each partition, the first offset to keep. None deletes all records.
+            timeout: Seconds to wait.
+
+        Returns:
+            For each partition, the offset of its first record.
+
+        Raises:
+            OffsetOutOfRangeError: An offset is after the end of its partition.
+        """
         return dict(zip(before, self._delete_records(_before(before), timeout).result(), strict=True))
 
     def describe_configs(self, kind: ConfigKind, name: str, timeout: float | None = None) -> dict[str, ConfigEntry]:
-        """Return all settings of a topic, a broker (its id) or a group, by name."""
+        """Return all settings of a topic, broker or group.
+
+        Args:
+            kind: Type of the resource.
+            name: Name of the topic or group, or the broker ID as a string.
+            timeout: Seconds to wait.
+
+        Returns:
+            For each name of a setting, its value and source.
+        """
         return _entries(self._describe_configs(kind, name, timeout).result())
 
     def alter_configs(
@@ -230,116 +366,144 @@ class Admin(AdminCore):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Give settings of a topic, a broker or a group values, or with None their defaults; others stay (KIP-339)."""
+        """Change settings of a topic, broker or group. Other settings keep their values (KIP-339).
+
+        Args:
+            kind: Type of the resource.
+            name: Name of the topic or group, or the broker ID as a string.
+            changes: For each setting, the new value, or None to reset it to its default.
+            timeout: Seconds to wait.
+            validate_only: Only check whether the settings can be changed.
+
+        Raises:
+            InvalidConfigError: A setting does not exist, or its value is invalid.
+        """
         self._alter_configs(kind, name, _changes(changes), validate_only, timeout).result()
 
     def list_topics(self, internal: bool = False, timeout: float | None = None) -> list[str]:
-        """Return the names of all topics, in order; those of the brokers' own only if asked for."""
+        """Return the names of all topics, sorted. `internal` includes Kafka's own topics."""
         return _names(self._describe(None, timeout).result(), internal)
 
     def describe_topics(self, topics: Iterable[str], timeout: float | None = None) -> dict[str, TopicDescription]:
-        """Describe topics, all of which have to exist."""
+        """Return descriptions of topics.
+
+        Raises:
+            UnknownTopicOrPartitionError: A topic does not exist.
+        """
         topics = list_of_str("topics", topics)
         return _topics(topics, self._describe(topics, timeout).result())
 
     def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
-        """Describe the cluster."""
+        """Return the cluster ID, the controller and the brokers."""
         return _cluster(self._describe([], timeout).result())
 
     def list_groups(
         self, states: Iterable[str] = (), types: Iterable[str] = (), timeout: float | None = None
     ) -> list[GroupListing]:
-        """Return all groups, or those in one of some states (`Stable`, `Empty`) or of one of some types (`classic`)."""
-        found = self._list_groups(list_of_str("states", states), list_of_str("types", types), timeout).result()
-        return [GroupListing(*group) for group in found]
+        """Return all groups, or those with certain states or types.
+
+        Args:
+            states: States such as `Stable` or `Empty`. The default is all.
+            types: Types such as `classic` or `consumer`. The default is all.
+            timeout: Seconds to wait.
+        """
+        return _listings(self._list_groups(*_filters(states, types), timeout).result())
 
     def describe_groups(self, groups: Iterable[str], timeout: float | None = None) -> dict[str, GroupDescription]:
-        """Describe groups, all of which have to exist, of any type but streams."""
-        pending = {group: self._describe_group(group, timeout) for group in list_of_str("groups", groups)}
-        return {group: _group(each.result()) for group, each in pending.items()}
+        """Return descriptions of groups of any type except streams.
+
+        Raises:
+            GroupIdNotFoundError: A group does not exist.
+        """
+        return run(self._describe_all_groups(groups, timeout))
 
     def delete_groups(self, groups: Iterable[str], timeout: float | None = None) -> None:
-        """Delete groups and all they committed. They must have no members.
+        """Delete groups and their committed offsets. The groups must not have members.
 
-        Each is deleted that can be; the error is that of the first which cannot.
+        If some groups cannot be deleted, the others are, and the first error is raised.
+
+        Raises:
+            NonEmptyGroupError: A group has members.
+            GroupIdNotFoundError: A group does not exist.
         """
-        pending = [self._delete_group(group, timeout) for group in list_of_str("groups", groups)]
-        for each in pending:
-            each.exception()
-        for each in pending:
-            each.result()
+        run(self._delete_all_groups(groups, timeout))
 
     def group_offsets(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Return all offsets a group committed: of the next record to read."""
-        return {TopicPartition(*place): offset for place, offset in self._group_offsets(group, timeout).result()}
+        """Return the offset that a group has committed for each partition: the offset of the next record to read."""
+        return _by_partition(self._group_offsets(group, timeout).result())
 
     def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None = None
     ) -> None:
-        """Set offsets of a group, which is made if there is none. It must have no members."""
+        """Set committed offsets of a group without members. A group that does not exist is created.
+
+        Args:
+            group: Name of the group.
+            offsets: For each partition, the offset of the next record to read.
+            timeout: Seconds to wait.
+
+        Raises:
+            UnknownMemberIdError: The group has members.
+        """
         self._alter_group_offsets(group, committable(offsets), timeout).result()
 
     def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> None:
-        """Forget what a group committed of partitions. No member may subscribe to their topics."""
+        """Delete committed offsets of a group. No member may subscribe to the topics of the partitions.
+
+        Raises:
+            GroupSubscribedToTopicError: A member subscribes to one of the topics.
+        """
         self._delete_group_offsets(group, checked_partitions(partitions), timeout).result()
 
     def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
-        """Return how many records a group has yet to read, where it committed an offset.
+        """Return the number of records that a group has not read yet, for each partition with a committed offset.
 
-        None is for a partition that is gone, or that has no leader now who could say where it ends.
+        The number is None if the partition does not exist any more, or has no leader that knows its end.
         """
-        return {TopicPartition(*place): lag for place, lag in self._group_lag(group, timeout).result()}
+        return _by_partition(self._group_lag(group, timeout).result())
 
     def close(self) -> None:
-        """End the client. Closing twice does nothing."""
+        """Close the client. Closing a closed client does nothing."""
         self._close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+@documented_by(Admin)
+class AsyncAdmin(Asyncio, _Admin):
+    """Create, change and describe topics, groups and settings on an asyncio event loop. It has the methods of `Admin`.
 
-
-class AsyncAdmin(AdminCore):
-    """The methods of `Admin` on an asyncio event loop."""
+    Example:
+        async with klamm.AsyncAdmin("localhost:9092") as admin:
+            await admin.create_topics({"greetings": klamm.NewTopic(partitions=3)})
+    """
 
     async def create_topics(
         self, topics: Mapping[str, NewTopic], timeout: float | None = None, *, validate_only: bool = False
     ) -> None:
-        """Create topics, or only check that they could be."""
-        await self._create_topics(_plain(topics), validate_only, timeout)
+        await self._create_topics(_new_topics(topics), validate_only, timeout)
 
     async def delete_topics(self, topics: Iterable[str], timeout: float | None = None) -> None:
-        """Delete topics and all their records."""
         await self._delete_topics(list_of_str("topics", topics), timeout)
 
     async def create_partitions(
         self, counts: Mapping[str, int], timeout: float | None = None, *, validate_only: bool = False
     ) -> None:
-        """Give topics so many partitions, old and new; a key's partition changes with their number."""
         await self._create_partitions(_counts(counts), validate_only, timeout)
 
     async def offsets_before(
         self, times: Mapping[TopicPartition, int], limit: int = 100, timeout: float | None = None
     ) -> dict[TopicPartition, list[int]]:
-        """Return where segments begin that have something from before a time (ms), as `Admin.offsets_before`."""
         return dict(zip(times, await self._offsets_before(timed(times), limit, timeout), strict=True))
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int | None], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete records before an offset of each partition, with None all there are; return where they start then."""
         return dict(zip(before, await self._delete_records(_before(before), timeout), strict=True))
 
     async def describe_configs(
         self, kind: ConfigKind, name: str, timeout: float | None = None
     ) -> dict[str, ConfigEntry]:
-        """Return all settings of a topic, a broker (its id) or a group, by name."""
         return _entries(await self._describe_configs(kind, name, timeout))
 
     async def alter_configs(
@@ -351,85 +515,55 @@ class AsyncAdmin(AdminCore):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Give settings of a topic, a broker or a group values, or with None their defaults; others stay (KIP-339)."""
         await self._alter_configs(kind, name, _changes(changes), validate_only, timeout)
 
     async def list_topics(self, internal: bool = False, timeout: float | None = None) -> list[str]:
-        """Return the names of all topics, in order; those of the brokers' own only if asked for."""
         return _names(await self._describe(None, timeout), internal)
 
     async def describe_topics(self, topics: Iterable[str], timeout: float | None = None) -> dict[str, TopicDescription]:
-        """Describe topics, all of which have to exist."""
         topics = list_of_str("topics", topics)
         return _topics(topics, await self._describe(topics, timeout))
 
     async def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
-        """Describe the cluster."""
         return _cluster(await self._describe([], timeout))
 
     async def list_groups(
         self, states: Iterable[str] = (), types: Iterable[str] = (), timeout: float | None = None
     ) -> list[GroupListing]:
-        """Return all groups, or those in one of some states (`Stable`, `Empty`) or of one of some types (`classic`)."""
-        found = await self._list_groups(list_of_str("states", states), list_of_str("types", types), timeout)
-        return [GroupListing(*group) for group in found]
+        return _listings(await self._list_groups(*_filters(states, types), timeout))
 
     async def describe_groups(self, groups: Iterable[str], timeout: float | None = None) -> dict[str, GroupDescription]:
-        """Describe groups, all of which have to exist, of any type but streams."""
-        pending = {group: self._describe_group(group, timeout) for group in list_of_str("groups", groups)}
-        return {group: _group(await each) for group, each in pending.items()}
+        return await self._describe_all_groups(groups, timeout)
 
     async def delete_groups(self, groups: Iterable[str], timeout: float | None = None) -> None:
-        """Delete groups and all they committed, as `Admin.delete_groups`."""
-        pending = [self._delete_group(group, timeout) for group in list_of_str("groups", groups)]
-        errors = []
-        for each in pending:
-            try:
-                await each
-            except KafkaError as error:
-                errors.append(error)
-        if errors:
-            raise errors[0]
+        await self._delete_all_groups(groups, timeout)
 
     async def group_offsets(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int]:
-        """Return all offsets a group committed: of the next record to read."""
-        return {TopicPartition(*place): offset for place, offset in await self._group_offsets(group, timeout)}
+        return _by_partition(await self._group_offsets(group, timeout))
 
     async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None = None
     ) -> None:
-        """Set offsets of a group, which is made if there is none. It must have no members."""
         await self._alter_group_offsets(group, committable(offsets), timeout)
 
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> None:
-        """Forget what a group committed of partitions. No member may subscribe to their topics."""
         await self._delete_group_offsets(group, checked_partitions(partitions), timeout)
 
     async def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
-        """Return how many records a group has yet to read, where it committed an offset.
-
-        None is for a partition that is gone, or that has no leader now who could say where it ends.
-        """
-        return {TopicPartition(*place): lag for place, lag in await self._group_lag(group, timeout)}
+        return _by_partition(await self._group_lag(group, timeout))
 
     async def close(self) -> None:
-        """End the client. Closing twice does nothing."""
         self._close()
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-
-def _plain(topics: Mapping[str, NewTopic]) -> list[tuple[str, int, int, list[tuple[str, str]]]]:
+def _new_topics(topics: Mapping[str, NewTopic]) -> list[tuple[str, int, int, list[tuple[str, str]]]]:
     if not hasattr(topics, "items") or not all(isinstance(topic, NewTopic) for topic in topics.values()):
-        raise ArgumentError(f"a NewTopic for each name is needed, not {topics!r}", hint='write {"events": NewTopic()}')
+        raise ArgumentError(
+            f"topics have to be a dict with a NewTopic for each name, not {topics!r}",
+            hint='pass {"events": NewTopic()}',
+        )
     return [
         (string("the name of a topic", name), *_numbers(name, t), _settings(t.configs)) for name, t in topics.items()
     ]
@@ -467,35 +601,50 @@ def _entries(found: list[tuple[str, str | None, int, bool, bool]]) -> dict[str, 
 
 
 def _changes(changes: Mapping[str, str | bool | float | None]) -> list[tuple[str, str | None]]:
-    def said(value: str | bool | float | None) -> str | None:
+    def as_string(value: str | bool | float | None) -> str | None:
         if value is not None and not isinstance(value, (str, int, float)):
             raise ArgumentError(f"a setting has to be a str, a number, a bool or None, not {type(value).__name__}")
         return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
 
-    return [(string("the name of a setting", name), said(value)) for name, value in items_of("settings", changes)]
+    return [(string("the name of a setting", name), as_string(value)) for name, value in items_of("settings", changes)]
 
 
-def _names(answer: ClusterTuple, internal: bool) -> list[str]:
-    return sorted(name for name, is_internal, _ in answer[3] if internal or not is_internal)
+def _names(cluster: ClusterTuple, internal: bool) -> list[str]:
+    return sorted(name for name, is_internal, _ in cluster[3] if internal or not is_internal)
 
 
-def _topics(asked: list[str], answer: ClusterTuple) -> dict[str, TopicDescription]:
+def _topics(names: list[str], cluster: ClusterTuple) -> dict[str, TopicDescription]:
     found = {
         name: TopicDescription(name, internal, [PartitionInfo(n, *parts) for n, parts in enumerate(partitions)])
-        for name, internal, partitions in answer[3]
+        for name, internal, partitions in cluster[3]
     }
-    return {name: found[name] for name in asked}
+    return {name: found[name] for name in names}
 
 
-def _cluster(answer: ClusterTuple) -> ClusterDescription:
-    return ClusterDescription(answer[0], answer[1], [Node(*broker) for broker in answer[2]])
+def _cluster(cluster: ClusterTuple) -> ClusterDescription:
+    return ClusterDescription(cluster[0], cluster[1], [Node(*broker) for broker in cluster[2]])
 
 
-def _group(answer: GroupTuple) -> GroupDescription:
-    return GroupDescription(*answer[:6], [_member(member) for member in answer[6]])
+def _group(group: GroupTuple) -> GroupDescription:
+    return GroupDescription(*group[:6], [_member(member) for member in group[6]])
 
 
 def _member(member: MemberTuple) -> GroupMember:
     assigned, target = member[7:]
-    will = None if target is None else [TopicPartition(*place) for place in target]
-    return GroupMember(*member[:7], [TopicPartition(*place) for place in assigned], will)
+    return GroupMember(*member[:7], _partitions(assigned), None if target is None else _partitions(target))
+
+
+def _partitions(tuples: list[PartitionTuple]) -> list[TopicPartition]:
+    return [TopicPartition(*each) for each in tuples]
+
+
+def _by_partition(found: list[tuple[PartitionTuple, T]]) -> dict[TopicPartition, T]:
+    return {TopicPartition(*partition): value for partition, value in found}
+
+
+def _filters(states: Iterable[str], types: Iterable[str]) -> tuple[list[str], list[str]]:
+    return list_of_str("states", states), list_of_str("types", types)
+
+
+def _listings(found: list[tuple[str, str, str, str]]) -> list[GroupListing]:
+    return [GroupListing(*group) for group in found]

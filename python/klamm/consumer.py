@@ -1,7 +1,7 @@
-"""The consumers.
+"""`Consumer` and `AsyncConsumer`.
 
-Records are made by the core, one by one without a Python frame each; everything else is built of the same pieces in both
-classes, and differs in how it waits.
+The Rust core fetches and creates records. This module adds arguments, results and the ways to wait. Assignments and offsets
+are `klamm.record`, deserializers `klamm.hooks`, and rebalance listeners `klamm.rebalance`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from klamm._klamm import ArrowColumns, ConsumerCore, Records
 from klamm.arguments import check_function, checked_partition, checked_partitions, integer, list_of, seconds
-from klamm.errors import ArgumentError, ConfigError, KafkaError, KafkaTimeoutError
+from klamm.errors import ArgumentError, ConfigError, KafkaTimeoutError
 from klamm.hooks import deserializers, hooked
 from klamm.rebalance import partitions
 from klamm.record import OffsetAndMetadata, TopicPartition, committable, timed
 from klamm.transaction import group_metadata
+from klamm.waiting import Asyncio, Blocking, Waiting, documented_by, run
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
     from typing import TypeAlias
 
     import pyarrow as pa
@@ -39,21 +39,21 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
-    # What deserializers make of keys and values that are not null.
+    # The types that deserializers return.
     K_co = TypeVarWithDefault("K_co", covariant=True, default=bytes)
     V_co = TypeVarWithDefault("V_co", covariant=True, default=bytes)
 else:
     K_co, V_co = TypeVar("K_co", covariant=True), TypeVar("V_co", covariant=True)
 
 OnCommit: TypeAlias = "Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], object]"
-"""What hears of a commit: the offsets, and what went wrong or None."""
+"""Callback of a commit. It gets the offsets, and the error or None."""
 
 END, BEGINNING = -1, -2
-"""What Kafka's ListOffsets takes for a time: the two ends of a partition."""
+"""The times that stand for the two ends of a partition in Kafka's ListOffsets."""
 
 
-class _Consumer(ConsumerCore[K_co, V_co]):
-    """What both consumers are made of: everything that waits for nobody."""
+class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
+    """The part that both consumers share, including all methods that do not wait."""
 
     _is_async = False
     _deserializers: Deserializers
@@ -76,21 +76,27 @@ class _Consumer(ConsumerCore[K_co, V_co]):
         return self
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions and no others.
+        """Read exactly these partitions, without group membership.
 
-        Without an offset a partition starts at the group's committed one if there is a group, or else where
-        `auto_offset_reset` says. With end offsets, iteration ends when all of them are reached.
+        Partitions that were assigned before and have no `offset` now continue at their position, paused or not. Other
+        partitions are dropped as by `unsubscribe()`. An `AsyncConsumer` commits them in the background. If it is a member
+        of a group, it must first `await unsubscribe()`.
 
-        One that was assigned before and has no offset now goes on where it is, paused or not. What was read before of others
-        is given up as with `unsubscribe()`. An `AsyncConsumer` commits in the background meanwhile; as a
-        member of a group it has to leave that with `await unsubscribe()` first.
+        Args:
+            partitions: Partitions to read. `offset` is where to start: by default at the group's committed offset, or
+                where `auto_offset_reset` says. `end_offset` is where to stop. Iteration ends when all partitions have
+                reached their `end_offset`.
+
+        Raises:
+            ConfigError: An offset is negative, or an `AsyncConsumer` is a member of a group.
+            ArgumentError: An item is not a TopicPartition.
         """
         if self._is_async and self._is_member:
             raise ConfigError(
-                "assign cannot await that the consumer leaves its group", hint="await unsubscribe() first"
+                "assign cannot wait until this consumer has left its group", hint="await unsubscribe() first"
             )
         wanted = [
-            (*checked_partition(tp), _bound(tp, "offset"), _bound(tp, "end_offset"))
+            (*checked_partition(tp), _offset(tp, "offset"), _offset(tp, "end_offset"))
             for tp in list_of("partitions", partitions)
         ]
         self._assign(wanted, not self._is_async)
@@ -102,48 +108,59 @@ class _Consumer(ConsumerCore[K_co, V_co]):
         pattern: str | None = None,
         on_rebalance: RebalanceListener | None = None,
     ) -> None:
-        """Read topics: shared with the other members of the group if there is one, or else whole.
+        """Read topics. With a `group_id`, the members of the group share the partitions. Otherwise, read all partitions.
 
-        A `pattern` is a regular expression that a topic's whole name has to match, also of topics made later; the
-        group's coordinator matches it with `group_protocol="consumer"` (RE2), the consumer itself otherwise. The
-        listener hears of partitions that come and go.
+        Without a group, partitions that were read before continue at their position. An empty list of topics is
+        the same as `unsubscribe()`, which an `AsyncConsumer` that is a member of a group must await instead.
 
-        Without a group, partitions of topics that were read before go on where they are. No topics are as `unsubscribe()`,
-        which an `AsyncConsumer` that is a member of a group has to await.
+        Args:
+            topics: Names of topics.
+            pattern: Regular expression that must match the whole name of a topic, instead of `topics`. It also matches
+                topics that are created later. With `group_protocol="consumer"` the group coordinator evaluates it
+                (RE2 syntax), otherwise the consumer itself does.
+            on_rebalance: Listener for partitions that are assigned, revoked or lost.
+
+        Raises:
+            ConfigError: Both or neither of `topics` and `pattern` are given.
+            ArgumentError: An argument has a wrong type.
         """
         if (topics is None) == (pattern is None):
-            raise ConfigError("subscribe takes topics or a pattern", hint="name topics, or give pattern='logs-.*'")
+            raise ConfigError("subscribe needs either topics or a pattern", hint="pass topics, or pattern='logs-.*'")
         if on_rebalance is not None and not all(
             hasattr(on_rebalance, name) for name in ("assigned", "revoked", "lost")
         ):
             raise ArgumentError(
                 f"on_rebalance has to be a RebalanceListener, not {type(on_rebalance).__name__}",
-                hint="derive a class from klamm.RebalanceListener, and give an object of it",
+                hint="pass an instance of a subclass of klamm.RebalanceListener",
             )
         self._subscribe(topics, pattern, on_rebalance, self._is_async and on_rebalance is not None, not self._is_async)
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the partitions that are read."""
+        """Return the partitions that the consumer reads now."""
         return partitions(self._assignment())
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on reading a partition at an offset."""
+        """Continue reading an assigned partition at an offset.
+
+        Raises:
+            ConfigError: The partition is not assigned, or the offset is negative.
+        """
         self._seek(*checked_partition(partition), offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Go on reading partitions, or all that are assigned, at their first record."""
-        self._seek_to(self._chosen(partitions), BEGINNING)
+        """Continue reading partitions at their first record. The default is all assigned partitions."""
+        self._seek_to(self._given_or_assigned(partitions), BEGINNING)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
-        """Go on reading partitions, or all that are assigned, after their last record."""
-        self._seek_to(self._chosen(partitions), END)
+        """Continue reading partitions after their last record. The default is all assigned partitions."""
+        self._seek_to(self._given_or_assigned(partitions), END)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Give out no more records of partitions until they are resumed."""
+        """Stop returning records of partitions until `resume`. The partitions stay assigned."""
         self._pause(checked_partitions(partitions))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Give out records of paused partitions again."""
+        """Return records of paused partitions again."""
         self._resume(checked_partitions(partitions))
 
     def paused(self) -> set[TopicPartition]:
@@ -151,38 +168,76 @@ class _Consumer(ConsumerCore[K_co, V_co]):
         return partitions(self._paused())
 
     def lag(self) -> dict[TopicPartition, int | None]:
-        """Return how many records lie between the position and the end of each assigned partition, where that is known.
+        """Return the number of records between the position and the end of each assigned partition, or None if unknown.
 
-        The end is that of what may be read: with `read_committed` it is before the first open transaction.
+        With `isolation_level="read_committed"` the end is the offset of the first open transaction.
         """
-        return {TopicPartition(*place): behind for place, behind in self._lag()}
+        return {TopicPartition(*partition): lag for partition, lag in self._lag()}
 
-    def _chosen(self, partitions: Iterable[TopicPartition] | None) -> list[tuple[str, int]]:
+    def group_metadata(self) -> GroupMetadata:
+        """Return the identity of this consumer in its group, to commit offsets in a producer's transaction.
+
+        Raises:
+            ConfigError: The consumer has no group.
+        """
+        return group_metadata(self)
+
+    def _given_or_assigned(self, partitions: Iterable[TopicPartition] | None) -> list[tuple[str, int]]:
         return self._assignment() if partitions is None else checked_partitions(partitions)
 
+    async def _commit_and_notify(
+        self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None, timeout: float | None
+    ) -> None:
+        await self._wait(self._commit(_given(offsets)), timeout)
+        self._tell_commits()
 
-class Consumer(_Consumer[K_co, V_co]):
-    """Reads records. One thread uses it at a time.
 
+class Consumer(Blocking, _Consumer[K_co, V_co]):
+    """Read records from topics. Only one thread at a time can use a consumer.
+
+    Offsets of processed records are committed in the background and at the close, if there is a group and
+    `enable_auto_commit` is not off. A record counts as processed when the loop asks for the next one.
+
+    Keys and values are bytes, or what the deserializers return. A deserializer runs when `record.key` or `record.value` is
+    first read. If it raises, reading the field raises a `DeserializationError` with the original record, and the consumer
+    continues with the next record. Arrow batches always hold bytes.
+
+    Args:
+        bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
+        group_id: Consumer group, whose members share the partitions of their topics. Without it, the consumer reads
+            all partitions.
+        topics: Topics to subscribe to, as by `subscribe`.
+        key_deserializer: Function that turns the bytes of a key into an object. It is not called for `None`.
+        value_deserializer: Function that turns the bytes of a value into an object. It is not called for `None`.
+        **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
+
+    Raises:
+        ConfigError: A configuration value is invalid.
+        ArgumentError: An argument has a wrong type.
+
+    Example:
         with klamm.Consumer("localhost:9092", group_id="greeters", topics=["greetings"]) as consumer:
             for record in consumer:
                 print(record.offset, record.key, record.value)
-
-    The first argument says where the brokers are, or is a dict of Kafka's dotted keys; keywords are the same keys in
-    snake_case (`klamm.config.ConsumerConfig`). `topics` are read whole, or with a `group_id` shared with the other members
-    of the group; offsets of records that the loop is done with are then committed in the background and at the end.
-
-    Keys and values are bytes. `key_deserializer` and `value_deserializer` make anything else of them when `record.key` and
-    `record.value` are read (null stays None); what one raises comes as a `DeserializationError` that has the record as
-    it is, and reading goes on behind it. Arrow batches hold bytes in any case.
     """
 
     def __iter__(self) -> Iterator[Record[K_co, V_co]]:
         return self._records()
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
-        """Return records as soon as there are some, at most `max_records` (`max_poll_records`, 500); none at a timeout."""
-        return self._poll(timeout, max_records) or _NONE
+        """Return the next records as soon as there are any.
+
+        Args:
+            timeout: Seconds to wait for the first record. `None` waits without limit.
+            max_records: Maximum number of records. The default is `max_poll_records` (500).
+
+        Returns:
+            The records. They are empty if the timeout passed, or if all end offsets are reached.
+
+        Raises:
+            KafkaError: The group, the authorization or the data of a partition failed. The next call continues.
+        """
+        return self._poll(timeout, max_records) or _NO_RECORDS
 
     def arrow(
         self,
@@ -191,13 +246,23 @@ class Consumer(_Consumer[K_co, V_co]):
         columns: Sequence[str] | None = None,
         max_bytes: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Iterate over Arrow batches, each as soon as there are records for it.
+        """Iterate over Arrow record batches. Each is returned as soon as there are records for it.
 
-        It ends when all end offsets are reached, or after `timeout` seconds without a record. `columns` chooses and
-        orders: topic, partition, offset, timestamp, timestamp_type, key, value, headers. `max_bytes`, 64 MiB unless it is
-        less, bounds what the records of a batch take together; the last one may go beyond.
+        The iteration ends when all end offsets are reached, or after `timeout` seconds without a record.
+
+        Args:
+            max_rows: Maximum number of rows in a batch.
+            timeout: Seconds to wait for a batch. `None` waits without limit.
+            columns: Names of the columns, in order: topic, partition, offset, timestamp, timestamp_type, key, value,
+                headers. The default is all of them.
+            max_bytes: Maximum size of the records in a batch. The last record can exceed it. The default and the
+                upper limit is 64 MiB.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            ConfigError: A column does not exist, or a number is out of range.
         """
-        max_rows, max_bytes = _batches(max_rows, max_bytes)
+        max_rows, max_bytes = _limits(max_rows, max_bytes)
         return self._arrow(max_rows, timeout, ArrowColumns(columns), max_bytes)
 
     def _arrow(
@@ -205,33 +270,53 @@ class Consumer(_Consumer[K_co, V_co]):
     ) -> Iterator[pa.RecordBatch]:
         _pyarrow()
         while records := self._poll(timeout, max_rows, max_bytes):
-            yield _record_batch(records._columns(columns))  # noqa: SLF001
+            yield _record_batch(records._columns(columns))
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
-        """Return the offset of the next record of a partition."""
-        return self._position(*checked_partition(partition)).result(timeout)
+        """Return the offset of the next record that the consumer will return from a partition.
 
-    def group_metadata(self) -> GroupMetadata:
-        """Return the consumer's place in its group, for a producer's transaction."""
-        return group_metadata(self)
+        Args:
+            partition: An assigned partition.
+            timeout: Seconds to wait until the position is known. `None` waits without limit.
+
+        Raises:
+            ConfigError: The partition is not assigned.
+            KafkaTimeoutError: The position was not known in time.
+        """
+        return self._position(*checked_partition(partition)).result(timeout)
 
     def commit(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None, timeout: float | None = None
     ) -> None:
-        """Commit offsets for the group: of the next record to read, by default after every record given out so far."""
-        self._commit(_given(offsets)).result(timeout)
-        self._tell_commits()
+        """Commit offsets for the group, and wait for the result.
+
+        Args:
+            offsets: For each partition, the offset of the next record to read. By default, the offsets after the last
+                records that the consumer returned.
+            timeout: Seconds to wait. The default is `default_api_timeout_ms`.
+
+        Raises:
+            BrokerError: The group coordinator rejected the commit, for example because of a rebalance.
+            ConfigError: The consumer has no group, or an offset is negative.
+            KafkaTimeoutError: The coordinator did not answer in time.
+        """
+        run(self._commit_and_notify(offsets, timeout))
 
     def commit_nowait(
         self,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
         on_commit: OnCommit | None = None,
     ) -> None:
-        """Commit as `commit()` does without waiting; `close()` waits for what is under way.
+        """Commit offsets for the group without waiting. `close()` waits for commits that are in flight.
 
-        `on_commit(offsets, error)` is called with what was committed and None, or the exception that `commit()` would raise:
-        in the thread that uses the consumer, by the next iteration, `poll()`, `commit()` or `close()` that comes after the
-        outcome, and in the order of the commits. What it raises comes out of that call.
+        Args:
+            offsets: As for `commit`.
+            on_commit: Function that is called with the offsets, and None or the error that `commit()` would raise. The
+                next iteration, `poll()`, `commit()` or `close()` after the result calls it, in the order of the commits.
+                An exception in it is raised by that call.
+
+        Raises:
+            ConfigError: The consumer has no group, or an offset is negative.
         """
         check_function("on_commit", on_commit)
         self._commit_nowait(_given(offsets), on_commit)
@@ -239,83 +324,110 @@ class Consumer(_Consumer[K_co, V_co]):
     def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int | None]:
-        """Return the offsets the group has committed; None where there is none."""
+        """Return the committed offset of each partition, or None if there is none.
+
+        Args:
+            partitions: Partitions to look up.
+            timeout: Seconds to wait. The default is `default_api_timeout_ms`.
+
+        Raises:
+            ConfigError: The consumer has no group.
+            KafkaTimeoutError: The coordinator did not answer in time.
+        """
         return _offsets(self.committed_metadata(partitions, timeout))
 
     def committed_metadata(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the offsets the group has committed with what was kept with them; None where there is none."""
+        """Return the committed offset of each partition with its metadata, or None if there is none.
+
+        The arguments and errors are those of `committed`.
+        """
         partitions = list_of("partitions", partitions)
         return _with_metadata(partitions, self._committed(checked_partitions(partitions), timeout).result())
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, tuple[int, int] | None]:
-        """Return (offset, timestamp) of the first record at or after a time (ms); None where there is none."""
+        """Return the offset and timestamp of the first record at or after a time, or None if there is no such record.
+
+        Args:
+            times: For each partition, a time in milliseconds since 1970.
+            timeout: Seconds to wait. The default is `default_api_timeout_ms`.
+
+        Raises:
+            KafkaTimeoutError: A partition leader did not answer in time.
+            UnsupportedVersionError: The brokers are older than Kafka 0.10.1.
+        """
         return dict(zip(times, self._list_offsets(timed(times), timeout).result(), strict=True))
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of partitions."""
-        return _ends(self.offsets_for_times(dict.fromkeys(list_of("partitions", partitions), BEGINNING), timeout))
+        """Return the first offset of each partition. The timeout is that of `offsets_for_times`."""
+        return _known(self.offsets_for_times(_all_at(BEGINNING, partitions), timeout))
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset after the last record of partitions."""
-        return _ends(self.offsets_for_times(dict.fromkeys(list_of("partitions", partitions), END), timeout))
+        """Return the offset after the last record of each partition. The timeout is that of `offsets_for_times`."""
+        return _known(self.offsets_for_times(_all_at(END, partitions), timeout))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """Return the partitions of a topic."""
+        """Return the partition numbers of a topic.
+
+        Args:
+            topic: Name of the topic.
+            timeout: Seconds to wait. The default is `default_api_timeout_ms`.
+
+        Raises:
+            KafkaTimeoutError: The brokers did not return the topic in time.
+        """
         return self._partitions_for(topic, timeout).result()
 
     def unsubscribe(self) -> None:
-        """Read nothing any more: a member tells its listener, commits what the program is done with, and leaves its group."""
+        """Stop reading.
+
+        A group member notifies its listener, commits the offsets of processed records, and leaves the group.
+        """
         self._unsubscribe()
 
     def close(self, timeout: float | None = None) -> None:
-        """End the client, after committing what the program is done with. Closing twice does nothing.
+        """Commit the offsets of processed records, leave the group and close the client. A second close does nothing.
 
-        A batch that was polled counts as handled, the last record of a loop that was left does not; where handling may
-        raise, `with` knows better. `KafkaTimeoutError` says that the commit was not confirmed in time.
+        All records of a `poll` count as processed. The last record of a loop that was left early does not. A `with`
+        statement also knows whether the block raised, and then does not commit the last records.
+
+        Args:
+            timeout: Seconds to wait. `None` waits without limit.
+
+        Raises:
+            KafkaTimeoutError: The commit was not confirmed in time.
         """
-        try:
-            self._close(timeout, None)
-        finally:
-            self._tell_commits()
+        run(self._end(timeout, None))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # If it ends well, what was given out last was handled, too; an exception may be about any of it.
+    async def _end(self, timeout: float | None, processed: bool | None) -> None:
         try:
-            if kind is None:
-                self._close(None, True)
-            else:
-                with suppress(KafkaError):  # the exception that is under way is the news
-                    self._close(_patience(kind), False)
+            self._close(timeout, processed)
         finally:
             self._tell_commits()
 
 
-class AsyncConsumer(_Consumer[K_co, V_co]):
-    """Reads records on an asyncio event loop: the methods of `Consumer`, awaited where those wait.
+@documented_by(Consumer)
+class AsyncConsumer(Asyncio, _Consumer[K_co, V_co]):
+    """Read records on an asyncio event loop. It has the methods of `Consumer`, and the same arguments.
 
+    Only one task at a time can use a consumer.
+
+    Example:
         async with klamm.AsyncConsumer("localhost:9092", topics=["greetings"]) as consumer:
             async for record in consumer:
                 print(record.value)
-
-    One task uses it at a time.
     """
 
     _is_async = True
-    _telling: asyncio.Task[None] | None = None
-    """What the listener does with a change; its own task, as whoever waits for records may stop waiting."""
+    _listener_task: asyncio.Task[None] | None = None
+    """Runs the listener for a change. It is a task of its own because the task that waits for records can be cancelled."""
 
     def __aiter__(self) -> Self:
         return self
@@ -326,59 +438,58 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
     async def _next_record(self) -> Record[K_co, V_co]:
         while True:
             await self._ready(None)
-            await self._follow()
+            await self._apply_changes()
             if ready := self._next_ready():
                 return await ready
 
-    async def _follow(self) -> None:
-        # Without a listener to await, the core follows by itself.
+    async def _apply_changes(self) -> None:
+        """Run the listener for changes of the assignment. Without a listener, the core applies them itself."""
         import asyncio
 
         while True:
-            telling = self._telling
-            if telling is None:
+            task = self._listener_task
+            if task is None:
                 if not self._defers or not (change := self._next_change()):
                     return
-                telling = self._telling = asyncio.ensure_future(self._change(*change))
-            elif telling is asyncio.current_task() or self._is_closed():
-                return  # the listener reads, or went on beside the consumer's end
+                task = self._listener_task = asyncio.ensure_future(self._apply(*change))
+            elif task is asyncio.current_task() or self._is_closed():
+                return  # the listener itself reads, or it still runs after the close
             try:
-                await asyncio.shield(telling)
+                await asyncio.shield(task)
             finally:
-                if telling.done():
-                    self._telling = None
+                if task.done():
+                    self._listener_task = None
 
-    async def _change(self, name: str, places: list[tuple[str, int]]) -> None:
+    async def _apply(self, method: str, changed: list[tuple[str, int]]) -> None:
         try:
-            await self._tell(name, places)
+            await self._run_listener(method, changed)
         finally:
             if not self._is_closed():
                 self._handled()
 
-    async def _tell(self, name: str, places: list[tuple[str, int]]) -> None:
-        told = getattr(self._listener, name)(partitions(places))
-        if told is not None:
-            await told
+    async def _run_listener(self, method: str, changed: list[tuple[str, int]]) -> None:
+        returned = getattr(self._listener, method)(partitions(changed))
+        if returned is not None:
+            await returned
 
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
-        """Return records as soon as there are some, at most `max_records` (`max_poll_records`, 500); none at a timeout."""
-        return await self._poll_async(timeout, max_records) or _NONE
+        return await self._poll_async(timeout, max_records) or _NO_RECORDS
 
     async def _poll_async(
         self, timeout: float | None, max_records: int | None, max_bytes: int | None = None
     ) -> Records[K_co, V_co] | None:
-        await self._follow()
+        await self._apply_changes()
         records = self._poll(0, max_records, max_bytes)
         if records is None or records:
             return records
         left = seconds(timeout)
-        end = None if left is None else time.monotonic() + left
-        while await self._ready(None if end is None else end - time.monotonic()):
-            await self._follow()
+        deadline = None if left is None else time.monotonic() + left
+        while await self._ready(None if deadline is None else deadline - time.monotonic()):
+            await self._apply_changes()
             records = self._poll(0, max_records, max_bytes)
             if records is None or records:
                 return records
-        return _NONE
+        return _NO_RECORDS
 
     def arrow(
         self,
@@ -387,8 +498,7 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
         columns: Sequence[str] | None = None,
         max_bytes: int | None = None,
     ) -> AsyncIterator[pa.RecordBatch]:
-        """Iterate over Arrow batches, as `Consumer.arrow`."""
-        max_rows, max_bytes = _batches(max_rows, max_bytes)
+        max_rows, max_bytes = _limits(max_rows, max_bytes)
         return self._arrow(max_rows, timeout, ArrowColumns(columns), max_bytes)
 
     async def _arrow(
@@ -396,171 +506,146 @@ class AsyncConsumer(_Consumer[K_co, V_co]):
     ) -> AsyncIterator[pa.RecordBatch]:
         _pyarrow()
         while records := await self._poll_async(timeout, max_rows, max_bytes):
-            yield _record_batch(records._columns(columns))  # noqa: SLF001
+            yield _record_batch(records._columns(columns))
 
     async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
-        """Return the offset of the next record of a partition."""
         return await self._position(*checked_partition(partition)).within(timeout)
-
-    def group_metadata(self) -> GroupMetadata:
-        """Return the consumer's place in its group, for a producer's transaction."""
-        return group_metadata(self)
 
     async def commit(
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None, timeout: float | None = None
     ) -> None:
-        """Commit offsets for the group: of the next record to read, by default after every record given out so far."""
-        await self._commit(_given(offsets)).within(timeout)
-        self._tell_commits()
+        await self._commit_and_notify(offsets, timeout)
 
     def commit_nowait(
         self,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
         on_commit: OnCommit | None = None,
     ) -> None:
-        """Commit as `commit()` does without waiting; `close()` waits for what is under way.
+        """Commit offsets for the group without waiting. `close()` waits for commits that are in flight.
 
-        `on_commit(offsets, error)`, a plain function, is called with what was committed and None, or the exception that
-        `commit()` would raise: by the event loop, soon after the outcome, and in the order of the commits.
+        Args:
+            offsets: As for `commit`.
+            on_commit: Function, not a coroutine function, that is called with the offsets, and None or the error that
+                `commit()` would raise. The event loop calls it soon after the result, in the order of the commits.
+
+        Raises:
+            ConfigError: The consumer has no group, or an offset is negative.
         """
         check_function("on_commit", on_commit)
         pending = self._commit_nowait(_given(offsets), on_commit)
         if on_commit is not None:
-            pending.add_done_callback(_soon(self._tell_commits))
+            pending.add_done_callback(_call_on_loop(self._tell_commits))
 
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int | None]:
-        """Return the offsets the group has committed; None where there is none."""
         return _offsets(await self.committed_metadata(partitions, timeout))
 
     async def committed_metadata(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the offsets the group has committed with what was kept with them; None where there is none."""
         partitions = list_of("partitions", partitions)
         return _with_metadata(partitions, await self._committed(checked_partitions(partitions), timeout))
 
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, tuple[int, int] | None]:
-        """Return (offset, timestamp) of the first record at or after a time (ms); None where there is none."""
         return dict(zip(times, await self._list_offsets(timed(times), timeout), strict=True))
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset of partitions."""
-        return _ends(await self.offsets_for_times(dict.fromkeys(list_of("partitions", partitions), BEGINNING), timeout))
+        return _known(await self.offsets_for_times(_all_at(BEGINNING, partitions), timeout))
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset after the last record of partitions."""
-        return _ends(await self.offsets_for_times(dict.fromkeys(list_of("partitions", partitions), END), timeout))
+        return _known(await self.offsets_for_times(_all_at(END, partitions), timeout))
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """Return the partitions of a topic."""
         return await self._partitions_for(topic, timeout)
 
     async def unsubscribe(self) -> None:
-        """Read nothing any more: a member tells its listener, commits what the program is done with, and leaves its group."""
         import asyncio
 
-        await self._tell_all_go()
+        await self._notify_listener_of_end()
         await asyncio.to_thread(self._unsubscribe)
 
     async def close(self, timeout: float | None = None) -> None:
-        """End the client, after committing what the program is done with, as `Consumer.close`."""
-        await self._leave(timeout, None)
+        await self._end(timeout, None)
 
-    async def _leave(self, timeout: float | None, handled: bool | None) -> None:
+    async def _end(self, timeout: float | None, processed: bool | None) -> None:
         import asyncio
 
         left = timeout = seconds(timeout)
-        begun = time.monotonic()
-        late: KafkaTimeoutError | None = None
+        began = time.monotonic()
+        listener_error: KafkaTimeoutError | None = None
         try:
-            await self._tell_all_go(timeout)
+            await self._notify_listener_of_end(timeout)
         except KafkaTimeoutError as error:
-            late = error
+            listener_error = error
         if timeout is not None:
-            left = max(timeout - (time.monotonic() - begun), 0)
+            left = max(timeout - (time.monotonic() - began), 0)
         self._unwatch()
         try:
-            await asyncio.to_thread(self._close, left, handled)
+            await asyncio.to_thread(self._close, left, processed)
         except KafkaTimeoutError:
-            if late is None:  # it has left no time for the rest
+            if listener_error is None:  # otherwise the listener used up the time
                 raise
         finally:
             self._tell_commits()
-        if late is not None:
-            raise late
+        if listener_error is not None:
+            raise listener_error
 
-    async def _tell_all_go(self, timeout: float | None = None) -> None:
+    async def _notify_listener_of_end(self, timeout: float | None = None) -> None:
+        """Run the listener's `revoked` for all partitions, after the change that it may be busy with."""
         import asyncio
 
-        telling = self._telling
-        if telling is asyncio.current_task():
-            return  # it is the listener that ends this
-        begun = time.monotonic()
-        if telling is not None:
-            await self._told(telling, timeout)
-        if self._defers and not self._is_closed() and (places := self._assignment()):
-            # The last that it hears, also if it closes the consumer.
-            self._telling = telling = asyncio.ensure_future(self._tell("revoked", places))
-            await self._told(telling, None if timeout is None else max(timeout - (time.monotonic() - begun), 0))
-            await telling
+        task = self._listener_task
+        if task is asyncio.current_task():
+            return  # the listener itself closes the consumer
+        began = time.monotonic()
+        if task is not None:
+            await self._wait_for_listener(task, timeout)
+        if self._defers and not self._is_closed() and (assigned := self._assignment()):
+            # The last call of the listener, even if it closes the consumer itself.
+            self._listener_task = task = asyncio.ensure_future(self._run_listener("revoked", assigned))
+            left = None if timeout is None else max(timeout - (time.monotonic() - began), 0)
+            await self._wait_for_listener(task, left)
+            await task
 
-    async def _told(self, telling: asyncio.Task[None], timeout: float | None) -> None:
-        """Wait for what the listener does with a change. It is not cancelled when it takes too long, as it may be saving something."""
+    async def _wait_for_listener(self, task: asyncio.Task[None], timeout: float | None) -> None:
+        """Wait for the listener. It is not cancelled after a timeout, because it may be saving data."""
         import asyncio
 
-        _, late = await asyncio.wait([telling], timeout=timeout)
+        _, late = await asyncio.wait([task], timeout=timeout)
         if late:
             raise KafkaTimeoutError(
-                f"the rebalance listener was not done within {timeout} s, and goes on beside the consumer's end",
-                hint="close later, or have the listener do less",
+                f"the rebalance listener was not done within {timeout} s, and continues while the consumer closes",
+                hint="increase the timeout of close, or do less in the listener",
             )
-        self._telling = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            await self._leave(None, True)
-        else:
-            with suppress(KafkaError):
-                await self._leave(_patience(kind), False)
+        self._listener_task = None
 
 
-def _patience(kind: type[BaseException]) -> float | None:
-    """How long closing may take when an exception is under way: whoever interrupts does not want to wait."""
-    return None if issubclass(kind, Exception) else 0
-
-
-def _soon(call: Callable[[], None]) -> Callable[[object], None]:
-    """What has the running event loop call something, from any thread."""
+def _call_on_loop(call: Callable[[], None]) -> Callable[[object], None]:
+    """Return a callback for any thread that makes the running event loop call a function."""
     import asyncio
 
     loop = asyncio.get_running_loop()
 
-    def ask(_: object) -> None:
+    def schedule(_: object) -> None:
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(call)
 
-    return ask
+    return schedule
 
 
-def _bound(partition: TopicPartition, name: str) -> int | None:
+def _offset(partition: TopicPartition, name: str) -> int | None:
     value = getattr(partition, name, None)
     return None if value is None else integer(f"the {name} of {partition.topic}-{partition.partition}", value, 0)
 
 
-def _batches(max_rows: int, max_bytes: int | None) -> tuple[int, int | None]:
+def _limits(max_rows: int, max_bytes: int | None) -> tuple[int, int | None]:
     return integer("max_rows", max_rows, 1), None if max_bytes is None else integer("max_bytes", max_bytes, 1)
 
 
@@ -573,22 +658,26 @@ def _given(
 def _with_metadata(
     partitions: list[TopicPartition], found: list[tuple[int, str, int | None] | None]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    return {tp: OffsetAndMetadata(*at) if at else None for tp, at in zip(partitions, found, strict=True)}
+    return {tp: OffsetAndMetadata(*each) if each else None for tp, each in zip(partitions, found, strict=True)}
 
 
 def _offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> dict[TopicPartition, int | None]:
-    return {tp: None if at is None else at.offset for tp, at in found.items()}
+    return {tp: None if each is None else each.offset for tp, each in found.items()}
 
 
-def _ends(found: Mapping[TopicPartition, tuple[int, int] | None]) -> dict[TopicPartition, int]:
-    return {tp: at[0] for tp, at in found.items() if at is not None}
+def _all_at(time_ms: int, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    return dict.fromkeys(list_of("partitions", partitions), time_ms)
+
+
+def _known(found: Mapping[TopicPartition, tuple[int, int] | None]) -> dict[TopicPartition, int]:
+    return {tp: each[0] for tp, each in found.items() if each is not None}
 
 
 def _pyarrow() -> Any:
     try:
         import pyarrow as pa
     except ImportError:
-        raise ImportError("record batches need pyarrow: pip install 'klamm[arrow]'") from None
+        raise ImportError("Arrow record batches need pyarrow; install it with: pip install 'klamm[arrow]'") from None
     return pa
 
 
@@ -596,4 +685,4 @@ def _record_batch(batch: ArrowBatch) -> pa.RecordBatch:
     return _pyarrow().record_batch(batch)
 
 
-_NONE: Records[Any, Any] = Records()
+_NO_RECORDS: Records[Any, Any] = Records()

@@ -1,7 +1,7 @@
-"""The producers.
+"""`Producer`, `AsyncProducer`, and what they do when the program ends.
 
-`send` and `send_nowait` of the blocking one come from the core as they are; the rest of the two classes is built of the
-same pieces, and differs in how it waits.
+`send` and `send_nowait` of `Producer` are methods of the Rust core. This module adds hooks, bulk calls, flush and close.
+Transactions are in `klamm.transaction`, and records that an `AsyncProducer` cannot append at once in `klamm.send_queue`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from klamm._klamm import ArrowRows, Pending, ProducerCore
+from klamm._klamm import ArrowRows, Pending
 from klamm.arguments import seconds
 from klamm.errors import BufferFullError, KafkaError, KafkaTimeoutError, TransactionAbortedError
 from klamm.hooks import Hooks, hooked, sequences
-from klamm.transaction import AsyncTransaction, Transaction
+from klamm.transaction import AsyncTransaction, Transaction, TransactionalProducer
+from klamm.waiting import Asyncio, Blocking, documented_by, run
 
 if sys.version_info < (3, 11):
     from exceptiongroup import ExceptionGroup
@@ -27,7 +28,6 @@ if sys.version_info < (3, 11):
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
     from datetime import datetime
-    from types import TracebackType
 
     from typing_extensions import Self, Unpack
 
@@ -41,50 +41,39 @@ if TYPE_CHECKING:
 __all__ = ["AsyncProducer", "Delivery", "Producer"]
 
 Delivery = Pending
-"""What `send` returns: `.result(timeout)` waits for the `RecordMetadata` of the acknowledgement, and so does `await`."""
-
+"""The acknowledgement of one record. `.result(timeout)` waits for its `RecordMetadata`, and so does `await`."""
 
 EXIT_FLUSH_S = 10.0
-"""How long the end of the interpreter waits for records of producers that nobody closed, all together."""
+"""How long the interpreter waits at exit for the records of all producers that were not closed, in seconds."""
 
 _open: WeakSet[_Producer] = WeakSet()
 
 
-def _records_were(count: int) -> str:
-    return "1 record was" if count == 1 else f"{count:,} records were"
+def _count(records: int) -> str:
+    return "1 record was" if records == 1 else f"{records:,} records were"
 
 
 @atexit.register
-def _end_all() -> None:
-    # Whoever pressed Ctrl+C wants the program to end.
-    is_stopped = issubclass(getattr(sys, "last_type", None) or Exception, KeyboardInterrupt)
-    deadline = time.monotonic() + (0 if is_stopped else EXIT_FLUSH_S)
+def _close_all() -> None:
+    # After Ctrl+C the user wants the program to end at once.
+    is_interrupted = issubclass(getattr(sys, "last_type", None) or Exception, KeyboardInterrupt)
+    deadline = time.monotonic() + (0 if is_interrupted else EXIT_FLUSH_S)
     for producer in list(_open):
         with suppress(KafkaError, ExceptionGroup):
-            if producer._outstanding():  # noqa: SLF001
-                producer._flush().result(max(deadline - time.monotonic(), 0))  # noqa: SLF001
-        left = producer._outstanding()  # noqa: SLF001
-        if left and not is_stopped:
-            print(f"{producer!r}: {_records_were(left)} lost at the end of the program", file=sys.stderr)  # noqa: T201
+            if producer._outstanding():
+                producer._flush().result(max(deadline - time.monotonic(), 0))
+        left = producer._outstanding()
+        if left and not is_interrupted:
+            print(f"{producer!r}: {_count(left)} lost at the end of the program", file=sys.stderr)  # noqa: T201
         with suppress(KafkaError, ExceptionGroup):
-            producer._end(0)  # noqa: SLF001
+            producer._close_core(0)
 
 
-class _Producer(ProducerCore):
-    """What both producers are made of."""
+class _Producer(TransactionalProducer):
+    """The part that both producers share."""
 
     _hooks: Hooks
     _counts: dict[str, tuple[int, float]]
-    _last_end: Pending[None] | None = None
-    """The end of a transaction that was asked for last."""
-    _last_start: Pending[None] | None = None
-    """The start of transactions that was asked for last."""
-
-    def _start_transactions(self) -> Pending[None]:
-        # Whoever waited in vain, or was interrupted, waits on with the next call.
-        if self._last_start is None or self._last_start.done():
-            self._last_start = self._init_transactions()
-        return self._last_start
 
     def __new__(
         cls,
@@ -97,17 +86,17 @@ class _Producer(ProducerCore):
         on_error: Callable[[Exception], object] | None = None,
         **config: Unpack[ProducerConfig],
     ) -> Self:
-        # The extension knows its partitioners by name; a function is a hook.
-        chooses: Any = config.get("partitioner")
+        # The core knows partitioners by name. A partitioner function is a hook.
+        partitioner: Any = config.get("partitioner")
         if isinstance(bootstrap_servers, Mapping) and callable(bootstrap_servers.get("partitioner")):
             bootstrap_servers = dict(bootstrap_servers)
             dotted = bootstrap_servers.pop("partitioner")
-            chooses = dotted if chooses is None else chooses
-        if callable(chooses):
+            partitioner = dotted if partitioner is None else partitioner
+        if callable(partitioner):
             config.pop("partitioner", None)
         else:
-            chooses = None
-        hooks = Hooks.of(key_serializer, value_serializer, chooses, on_delivery, interceptors)
+            partitioner = None
+        hooks = Hooks.of(key_serializer, value_serializer, partitioner, on_delivery, interceptors)
         kind: type[Self] = cls if hooks is None else hooked(cls)  # type: ignore[arg-type]
         self: Self = super().__new__(kind, bootstrap_servers, on_error=on_error, **config)
         if hooks is not None:
@@ -117,53 +106,114 @@ class _Producer(ProducerCore):
         return self
 
     def metrics(self) -> ProducerMetrics:
-        """Return what was counted since the producer was made, by topic and by broker; after `close` the last figures."""
+        """Return counters since the producer was created, for each topic and each broker.
+
+        After `close`, this returns the last values.
+        """
         from klamm.metrics import of_producer
 
         return of_producer(self)
 
+    async def _for_room(self, done: int) -> None:
+        """Wait for room in the buffer. `done` is how many records of a bulk call were sent before."""
+        raise NotImplementedError
+
+    async def _send_all(
+        self,
+        topic: str,
+        values: Iterable[Buffer | None],
+        keys: Iterable[Buffer | None] | None,
+        partition: int | None,
+    ) -> None:
+        values, keys = sequences(values, keys)
+        done = 0
+        await self._wait_for_earlier()
+        while (done := self._send_values(topic, values, keys, partition, done)) < len(values):
+            await self._for_room(done)
+        self._failures(False)
+
+    async def _send_all_rows(self, topic: str | None, data: Any) -> int:
+        rows = ArrowRows(data)
+        await self._wait_for_earlier()
+        while not self._send_rows(topic, rows):
+            await self._for_room(rows.sent)
+        self._failures(False)
+        return rows.sent
+
+    async def _flush_all(self, timeout: float | None) -> None:
+        left = await self._drain_queue("flush", timeout)
+        await self._wait(self._flush(), left)
+        self._raise_failures()
+
     def _raise_failures(self) -> None:
         failures = self._failures(True)
         if failures:
-            lost = _records_were(sum(count for _, count in failures))
+            lost = _count(sum(count for _, count in failures))
             raise ExceptionGroup(f"{lost} not delivered", [error for error, _ in failures])
 
-    def _end(self, timeout: float | None, waited: float = 0) -> None:
+    def _close_core(self, timeout: float | None, waited: float = 0) -> None:
         try:
             self._close(timeout, waited)
         except KafkaTimeoutError:
-            self._failures(False)  # `on_error` hears of every record, here they are one error
+            self._failures(False)  # `on_error` gets every record, but here they are one error
             raise
         self._raise_failures()
 
+    async def _flush_and_close(self, timeout: float | None) -> None:
+        self._close_core(timeout)
+
+    async def _exit(self, kind: type[BaseException] | None) -> None:
+        if kind is None:
+            await self._flush_and_close(None)
+            return
+        with suppress(KafkaError, ExceptionGroup):  # the exception that ends the block matters more
+            # Records are still delivered, unless the program is being stopped.
+            if issubclass(kind, Exception):
+                await self._flush_and_close(None)
+            else:
+                self._close_core(0)
+
     def __del__(self) -> None:
-        # A constructor that raised has made no core.
+        # The count is 0 if the constructor raised, since there is no core then.
         left = self._outstanding()
         if left:
             warnings.warn(
-                f"{self!r} was dropped with {left:,} records under way: flush or close it, or use `with`",
+                f"{self!r} was dropped with {left:,} records in flight: flush or close it, or use `with`",
                 ResourceWarning,
                 stacklevel=2,
                 source=self,
             )
 
 
-class Producer(_Producer):
-    """Sends records, and waits where it has to. Any number of threads may share one.
+class Producer(Blocking, _Producer):
+    """Send records to Kafka. Any number of threads can share one producer.
 
+    Keys and values are bytes-like objects or `None`, unless serializers turn other objects into bytes.
+
+    Args:
+        bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
+        key_serializer: Function that turns a key into bytes. It is not called for `None`.
+        value_serializer: Function that turns a value into bytes. It is not called for `None`.
+        on_delivery: Function that is called with the completed Delivery of each record. It runs in klamm's I/O thread, or
+            in a thread that waits for a delivery. It must be short and must not wait.
+        interceptors: Objects with `on_send(record)`, which can change a record, or `on_delivery(delivery)`, or both.
+        on_error: Function that is called with the error of records whose result no caller waits for. It runs in a thread
+            that uses the producer.
+        **config: Kafka's configuration keys in snake_case; see `klamm.config.ProducerConfig`. `partitioner` is also
+            accepted as a function of topic, key, value and number of partitions.
+
+    Raises:
+        ConfigError: A configuration value is invalid.
+        ArgumentError: An argument has a wrong type.
+
+    Example:
         with klamm.Producer("localhost:9092", linger_ms=5) as producer:
             delivery = producer.send("greetings", b"hello", key=b"world", headers=[("lang", b"en")])
             print(delivery.result(timeout=5).offset)
-
-    The first argument says where the brokers are, or is a dict of Kafka's dotted keys; keywords are the same keys in
-    snake_case (`klamm.config.ProducerConfig`). `on_error` is called, in a thread that uses the producer, with what went
-    wrong with records nobody waits for.
-
-    Keys and values are bytes-like. `key_serializer` and `value_serializer` make them of anything else (null stays null).
-    `partitioner` is the name of one, or a function of topic, key, value and number of partitions. `on_delivery` is called
-    with each record's Delivery when its outcome is there, in klamm's I/O thread or one that waits for a delivery, so it must
-    be short and wait for nothing; `interceptors` are objects with `on_send`, which may change a record, and `on_delivery`.
     """
+
+    async def _for_room(self, done: int) -> None:
+        self._wait_for_room(done)
 
     def send_many(
         self,
@@ -172,74 +222,114 @@ class Producer(_Producer):
         keys: Iterable[Buffer | None] | None = None,
         partition: int | None = None,
     ) -> None:
-        """Send many records in one call; what goes wrong reaches `on_error` and `flush`."""
-        values, keys = sequences(values, keys)
-        done = 0
-        while (done := self._send_values(topic, values, keys, partition, done)) < len(values):
-            self._wait_for_room(done)
-        self._failures(False)
+        """Send many records in one call. This is faster than one `send` for each record.
+
+        While the buffer is full, this waits for room for at most `max_block_ms`. Delivery errors are passed to `on_error`
+        and raised by `flush`.
+
+        Args:
+            topic: Topic of all records.
+            values: Values of the records.
+            keys: Keys of the records, as many as values. All keys are `None` by default.
+            partition: Partition of all records. By default, the partitioner chooses one for each record.
+
+        Raises:
+            ArgumentError: A value or key is not bytes-like.
+            ConfigError: The number of keys differs from the number of values.
+            KafkaTimeoutError: There was no room in the buffer within `max_block_ms`.
+        """
+        run(self._send_all(topic, values, keys, partition))
 
     def send_arrow(self, topic: str | None, data: Any) -> int:
-        """Send the rows of Arrow data, and return how many; what goes wrong reaches `on_error` and `flush`.
+        """Send each row of Arrow data as a record. Serializers, interceptors and `on_delivery` do not see these records.
 
-        `data` is anything with `__arrow_c_stream__` or `__arrow_c_array__`. Its columns are `value` and, if wanted, `key`,
-        `headers`, `timestamp`, `partition` and, for a topic of None, `topic`.
+        Delivery errors are passed to `on_error` and raised by `flush`.
+
+        Args:
+            topic: Topic of all records. `None` if the data has a column `topic`.
+            data: Object with `__arrow_c_stream__` or `__arrow_c_array__`. Its columns are `value` and optionally `key`,
+                `headers`, `timestamp`, `partition` and `topic`.
+
+        Returns:
+            The number of rows sent.
+
+        Raises:
+            ArgumentError: `data` is not Arrow data, or a column has a wrong type.
+            KafkaTimeoutError: There was no room in the buffer within `max_block_ms`.
         """
-        rows = ArrowRows(data)
-        while not self._send_rows(topic, rows):
-            self._wait_for_room(rows.sent)
-        self._failures(False)
-        return rows.sent
+        return run(self._send_all_rows(topic, data))
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until every record sent so far has its outcome; raise an ExceptionGroup of what failed unseen."""
-        self._flush().result(timeout)
-        self._raise_failures()
+        """Wait until all records sent so far are acknowledged or have failed.
+
+        Args:
+            timeout: Seconds to wait. `None` waits without limit; each record still fails after `delivery_timeout_ms`.
+
+        Raises:
+            ExceptionGroup: The errors of records whose result no caller has seen.
+            KafkaTimeoutError: The timeout passed. The records are still being sent.
+        """
+        run(self._flush_all(timeout))
 
     def init_transactions(self, timeout: float | None = None) -> None:
-        """Settle what an earlier producer of the same `transactional_id` left open, and fence it.
+        """End the open transaction of an earlier producer with the same `transactional_id`, and fence that producer.
 
-        The first transaction does it by itself; a program that reads the offsets it committed calls this before. When the
-        timeout is over, call it again to wait on.
+        The first transaction does this automatically. Call it earlier if the program reads committed offsets before
+        its first transaction. After a timeout, call it again to continue waiting.
+
+        Args:
+            timeout: Seconds to wait. `None` waits up to `max_block_ms`.
+
+        Raises:
+            ConfigError: The producer has no `transactional_id`.
+            KafkaTimeoutError: The transaction coordinator did not answer in time.
         """
-        self._start_transactions().result(timeout)
+        run(self._wait(self._start_transactions(), timeout))
 
     def transaction(self) -> Transaction:
-        """Return a transaction for a `with`: it begins there, commits at the end, and aborts on an exception.
+        """Return a transaction to use in a `with` statement. It commits at the end of the block, or aborts on an exception.
 
-        The producer needs a `transactional_id`, and sends nothing outside of transactions. The first one waits until the
-        brokers have settled what an earlier producer of the same id left open, at most `max_block_ms`, and fences it.
+        The producer needs a `transactional_id`, and can then send records only inside transactions. The first
+        transaction calls `init_transactions`.
         """
         return Transaction(self)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """Return the partitions of a topic."""
+        """Return the partition numbers of a topic.
+
+        Args:
+            topic: Name of the topic.
+            timeout: Seconds to wait. The default is `default_api_timeout_ms`.
+
+        Raises:
+            KafkaTimeoutError: The brokers did not return the topic in time.
+        """
         return self._partitions_for(topic).result(timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Flush, at most for the timeout, and end the client. Closing twice does nothing."""
-        self._end(timeout)
+        """Send the remaining records, and close the client. Closing a closed producer does nothing.
 
-    def __enter__(self) -> Self:
-        return self
+        Args:
+            timeout: Seconds to wait for the records. `None` waits without limit.
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            _give_up(self, kind)
+        Raises:
+            ExceptionGroup: The errors of records whose result no caller has seen.
+            KafkaTimeoutError: The timeout passed before all records were acknowledged. The remaining records are lost.
+        """
+        self._close_core(timeout)
 
 
-class AsyncProducer(_Producer):
-    """Sends records on an asyncio event loop: the methods of `Producer`, awaited where those wait.
+@documented_by(Producer)
+class AsyncProducer(Asyncio, _Producer):
+    """Send records to Kafka from an asyncio event loop. It has the methods of `Producer`, and the same arguments.
 
+    A record is on its way as soon as `send` returns. Await the result of `send` for the acknowledgement, then or later.
+    An error that prevents the sending, such as a wrong argument, is raised by the call itself. Later errors are raised
+    by the `await`.
+
+    Example:
         async with klamm.AsyncProducer("localhost:9092") as producer:
             metadata = await producer.send("greetings", b"hello")
-
-    A record is on its way when `send` returns; `await` waits for its acknowledgement, then or later. What is wrong with a record
-    or its arguments so that it cannot be sent is raised by the call; what becomes of it later, by the `await`.
     """
 
     _queue: SendQueue | None = None
@@ -253,12 +343,27 @@ class AsyncProducer(_Producer):
         timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
     ) -> Awaitable[RecordMetadata]:
-        """Send a record; await what is returned for its acknowledgement.
+        """Send a record. Await the returned object for the acknowledgement.
 
-        While the buffer is full, it waits its turn, at most `max_block_ms` from the call on. A wait that is cancelled before
-        takes the record out of the line.
+        While the buffer is full, the record waits in a send queue for at most `max_block_ms`. Cancelling the wait removes
+        a record that is still queued. Errors that are known at once are raised by the call, so that they are seen even
+        if the result is never awaited.
 
-        An error that can be told at once is raised here, so that no record is lost whose acknowledgement nobody awaits.
+        Args:
+            topic: Name of the topic.
+            value: Value, bytes-like. `None` is a null value, a tombstone in a compacted topic.
+            key: Key, bytes-like. Records with equal keys go to the same partition.
+            partition: Partition number. By default, the partitioner chooses one.
+            timestamp_ms: Milliseconds since 1970, or an aware datetime. The default is the current time.
+            headers: Pairs of name and value, or a dict.
+
+        Returns:
+            An awaitable for the `RecordMetadata` of the acknowledgement.
+
+        Raises:
+            ArgumentError: An argument has a wrong type.
+            BufferFullError: The buffer is full, and `drop_when_full` is set.
+            ClosedError: The producer is closed.
         """
         if self._queue is None or not self._queue.has_records():
             try:
@@ -269,7 +374,7 @@ class AsyncProducer(_Producer):
         return self._current_queue().send(self, (topic, value, key, partition, timestamp_ms, headers))
 
     def _current_queue(self) -> SendQueue:
-        """Return the line of the loop that runs now."""
+        """Return the send queue of the running event loop."""
         from klamm.send_queue import SendQueue
 
         if self._queue is None or not self._queue.is_of_running_loop():
@@ -277,34 +382,32 @@ class AsyncProducer(_Producer):
         return self._queue
 
     async def _drain_queue(self, what: str, timeout: float | None) -> float | None:
-        """Wait until the records in line are appended or have failed; return how much of the timeout is left."""
         waiting = [] if self._queue is None else self._queue.waiting()
         if not waiting:
             return timeout
         import asyncio
 
         timeout = seconds(timeout)
-        end = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else time.monotonic() + timeout
         _, late = await asyncio.wait(waiting, timeout=timeout)
         if late:
             raise KafkaTimeoutError(
-                f"no {what} within {timeout} s: {len(late):,} records waited for room in the buffer, or for their topic",
-                hint="wait longer; they are sent still",
+                f"the {what} did not complete within {timeout} s:"
+                f" {len(late):,} records are still queued, for room in the buffer or for their topic's partitions",
+                hint="increase the timeout; the records are still being sent",
             )
-        return None if end is None else max(end - time.monotonic(), 0)
+        return None if deadline is None else max(deadline - time.monotonic(), 0)
 
     async def _wait_for_earlier(self) -> None:
-        """Wait until the records that queued up before are appended, so that a bulk call does not overtake them."""
         if self._queue is not None and self._queue.has_records():
             try:
-                await self._drain_queue("room in the buffer", self._max_block)
+                await self._drain_queue("wait for earlier records", self._max_block)
             except KafkaTimeoutError:
                 raise self._no_room() from None
 
     def _fail_queued(self) -> None:
-        """Fail the records in line: they are of a transaction that is aborted."""
-        for place in [] if self._queue is None else self._queue.waiting():
-            place.set_exception(TransactionAbortedError("transaction was aborted"))
+        for appended in [] if self._queue is None else self._queue.waiting():
+            appended.set_exception(TransactionAbortedError("transaction was aborted"))
 
     async def _for_room(self, done: int = 0) -> None:
         from klamm.send_queue import room_within
@@ -321,10 +424,13 @@ class AsyncProducer(_Producer):
         timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
     ) -> Delivery[RecordMetadata]:
-        """Send a record without waiting for anything; raise BufferFullError when the buffer is full.
+        """Send a record, or raise at once if the buffer is full. The arguments are those of `send`.
 
-        The Delivery returned may be awaited, now or later. It alone tells of a failure: nothing of this record reaches
-        `on_error` or `flush`.
+        Returns:
+            A Delivery, which can be awaited. It alone reports a failure: `on_error` and `flush` do not see this record.
+
+        Raises:
+            BufferFullError: The buffer is full.
         """
         return self._try_send(topic, value, key, partition, timestamp_ms, headers)
 
@@ -335,78 +441,43 @@ class AsyncProducer(_Producer):
         keys: Iterable[Buffer | None] | None = None,
         partition: int | None = None,
     ) -> None:
-        """Send many records in one call; what goes wrong reaches `on_error` and `flush`."""
-        values, keys = sequences(values, keys)
-        done = 0
-        await self._wait_for_earlier()
-        while (done := self._send_values(topic, values, keys, partition, done)) < len(values):
-            await self._for_room(done)
-        self._failures(False)
+        await self._send_all(topic, values, keys, partition)
 
     async def send_arrow(self, topic: str | None, data: Any) -> int:
-        """Send the rows of Arrow data, and return how many, as `Producer.send_arrow`."""
-        rows = ArrowRows(data)
-        await self._wait_for_earlier()
-        while not self._send_rows(topic, rows):
-            await self._for_room(rows.sent)
-        self._failures(False)
-        return rows.sent
+        return await self._send_all_rows(topic, data)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until every record sent so far has its outcome; raise an ExceptionGroup of what failed unseen."""
-        left = await self._drain_queue("end of the flush", timeout)
-        await self._flush().within(left)
-        self._raise_failures()
+        await self._flush_all(timeout)
 
     async def init_transactions(self, timeout: float | None = None) -> None:
-        """Settle what an earlier producer of the same `transactional_id` left open, as `Producer.init_transactions`."""
-        await self._start_transactions().within(timeout)
+        await self._wait(self._start_transactions(), timeout)
 
     def transaction(self) -> AsyncTransaction:
-        """Return a transaction for an `async with`, as `Producer.transaction`."""
+        """Return a transaction to use in an `async with` statement; see `Producer.transaction`."""
         return AsyncTransaction(self)
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """Return the partitions of a topic."""
         return await self._partitions_for(topic).within(timeout)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Flush, at most for the timeout, and end the client. Closing twice does nothing."""
-        in_line: KafkaTimeoutError | None = None
+        await self._flush_and_close(timeout)
+
+    async def _flush_and_close(self, timeout: float | None) -> None:
+        queue_error: KafkaTimeoutError | None = None
         left = timeout = seconds(timeout)
         if (abort := self._abort_transaction()) is not None:
             self._fail_queued()
-            begun = time.monotonic()
-            with suppress(KafkaError):  # an abort that fails leaves nothing to do, and the broker ends the transaction
+            began = time.monotonic()
+            with suppress(KafkaError):  # if the abort fails, the broker ends the transaction after its timeout
                 await abort.within(left)
-            left = None if left is None else max(left - (time.monotonic() - begun), 0)
+            left = None if left is None else max(left - (time.monotonic() - began), 0)
         try:
-            left = await self._drain_queue("end of the flush before the close", left)
+            left = await self._drain_queue("flush before the close", left)
         except KafkaTimeoutError as error:
-            in_line, left = error, 0
-        with suppress(KafkaTimeoutError):  # the end says how many are left
+            queue_error, left = error, 0
+        with suppress(KafkaTimeoutError):  # the close reports how many records are left
             if self._outstanding():
                 await self._flush().within(left)
-        self._end(0, waited=timeout or 0)
-        if in_line is not None:
-            raise in_line
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            await self.close()
-        elif issubclass(kind, Exception):
-            with suppress(KafkaError, ExceptionGroup):  # the exception that is under way is the news
-                await self.close()
-        else:
-            _give_up(self, kind)
-
-
-def _give_up(producer: _Producer, kind: type[BaseException]) -> None:
-    """Close after an exception: what was sent still goes out, unless the program is being stopped."""
-    with suppress(KafkaError, ExceptionGroup):  # the exception that is under way is the news
-        producer._end(None if issubclass(kind, Exception) else 0)  # noqa: SLF001
+        self._close_core(0, waited=timeout or 0)
+        if queue_error is not None:
+            raise queue_error

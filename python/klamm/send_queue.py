@@ -82,7 +82,7 @@ class SendQueue:
         appended: Appended = self._loop.create_future()
         self._waiting.add(appended)
         appended.add_done_callback(self._waiting.discard)
-        return appended, time.monotonic() + producer._max_block  # noqa: SLF001
+        return appended, time.monotonic() + producer._max_block
 
     def _enqueue(self, producer: ProducerCore, appended: Appended, deadline: float, record: Sequence[Any]) -> None:
         self._queue.append((appended, deadline, record))
@@ -157,10 +157,10 @@ class _Acknowledgement(asyncio.Task["RecordMetadata"]):
 
 async def room_within(producer: ProducerCore, timeout: float, done: int = 0) -> bool:
     """Wait for room in the buffer for at most `timeout` seconds, and return whether there is room."""
-    if (pause := producer._pause()) is None:  # noqa: SLF001
-        return await producer._room(done, timeout)  # noqa: SLF001
-    if not await producer._room(done, min(pause, timeout)):  # noqa: SLF001
-        producer._run_ahead()  # noqa: SLF001
+    if (pause := producer._pause()) is None:
+        return await producer._room(done, timeout)
+    if not await producer._room(done, min(pause, timeout)):
+        producer._run_ahead()
     return True
 
 
@@ -168,12 +168,12 @@ async def _append_one(producer: ProducerCore, appended: Appended, deadline: floa
     try:
         while not appended.done():
             try:
-                appended.set_result(producer._try_send(*record))  # noqa: SLF001
+                appended.set_result(producer._try_send(*record))
             except BufferFullError:
                 has_room = await room_within(producer, max(deadline - time.monotonic(), 0))
                 # A record that was cancelled meanwhile must not fail the transaction that is open now.
                 if not has_room and not appended.done():
-                    raise producer._no_room() from None  # noqa: SLF001
+                    raise producer._no_room() from None
     except Exception as error:  # noqa: BLE001 - it is raised where the record is awaited
         _fail(producer, appended, error)
 
@@ -181,5 +181,5 @@ async def _append_one(producer: ProducerCore, appended: Appended, deadline: floa
 def _fail(producer: ProducerCore, appended: Appended, error: Exception) -> None:
     """Fail a record and its transaction, whose commit may already be running."""
     if not appended.done():
-        producer._fail_transaction(str(error))  # noqa: SLF001
+        producer._fail_transaction(str(error))
         appended.set_exception(error)

@@ -1,30 +1,30 @@
-"""Share consumers (KIP-932): members of a group that read the same partitions, and get each record one at a time.
+"""Share consumers (KIP-932): members of a share group read the same partitions, and each record goes to one member at a time.
 
-A record is the consumer's until it says what became of it, or the record's lock ends. What is not accepted is delivered again,
-up to a number of times that the group's configuration says (`share.delivery.count.limit`).
+A record is locked for a consumer until the consumer acknowledges it, or until its acquisition lock times out. The broker delivers
+a record that was not accepted again, up to the group's limit (`share.delivery.count.limit`). The Rust core keeps the locks and
+acknowledgements.
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from klamm._klamm import ShareConsumerCore
 from klamm.arguments import seconds
-from klamm.errors import KafkaError
 from klamm.hooks import deserializers, hooked
 from klamm.record import TopicPartition
+from klamm.waiting import Asyncio, Blocking, Waiting, documented_by
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-    from types import TracebackType
     from typing import TypeAlias
 
     from typing_extensions import Self, Unpack
 
     from klamm._klamm import Deserializers, Record, Records
     from klamm.config import Bootstrap, ShareConsumerConfig
+    from klamm.errors import KafkaError
 
 __all__ = ["AsyncShareConsumer", "ShareConsumer"]
 
@@ -38,11 +38,11 @@ else:
 
 AcknowledgeType: TypeAlias = Literal["accept", "release", "reject", "renew"]
 Outcomes: TypeAlias = "dict[TopicPartition, KafkaError | None]"
-"""What became of acknowledgements, by partition: None if the broker took them."""
+"""The result of acknowledgements for each partition: None if the broker accepted them, or the error."""
 
 
-class _ShareConsumer(ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]):
-    """What both share consumers are made of: everything that waits for nobody."""
+class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]):
+    """The part that both share consumers share, including all methods that do not wait."""
 
     _deserializers: Deserializers
 
@@ -66,100 +66,138 @@ class _ShareConsumer(ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]):
         return self
 
     def subscribe(self, topics: str | Iterable[str]) -> None:
-        """Read these topics and no others."""
+        """Read these topics, and stop reading others.
+
+        Raises:
+            ArgumentError: `topics` is not a list of names.
+        """
         self._subscribe(topics)
 
     def unsubscribe(self) -> None:
-        """Read nothing any more, and leave the group; records in hand may still be acknowledged."""
+        """Stop reading, and leave the group. Records that were already returned can still be acknowledged."""
         self._unsubscribe()
 
     def subscription(self) -> set[str]:
-        """Return the topics that are read."""
+        """Return the topics that the consumer reads."""
         return set(self._subscription())
 
     def acknowledge(
         self, records: Record[K_co, V_co] | Records[K_co, V_co], acknowledge_type: AcknowledgeType = "accept"
     ) -> None:
-        """Say what became of a record, or of all records of a poll.
+        """Set the result of processing a record, or of all records of a poll.
 
-        `accept`: it is done with; `release`: somebody may have it again, up to the group's limit; `reject`: nobody is to
-        have it again; `renew`: its lock begins anew (Kafka 4.2 and later), at once, and it has to be acknowledged again.
-        The rest is sent with the next poll or commit. Raises `InvalidRecordStateError` for a record that is not in
-        this consumer's hands.
+        The acknowledgement is sent with the next poll or commit.
+
+        Args:
+            records: A record, or the records that `poll` returned.
+            acknowledge_type: `"accept"` if the record was processed. `"release"` to deliver it again, to any member, up
+                to the group's limit. `"reject"` to never deliver it again. `"renew"` to restart its acquisition lock:
+                this is sent at once, the record must be acknowledged again, and it needs Kafka 4.2.
+
+        Raises:
+            InvalidRecordStateError: This consumer does not hold the lock of a record.
+            ArgumentError: An argument has a wrong type.
         """
         self._acknowledge(records, acknowledge_type)
 
     @property
     def member_id(self) -> str:
-        """The name that the group knows this consumer by."""
+        """ID of this consumer in its group."""
         return self._member()[1]
 
     @property
     def acquisition_lock_timeout(self) -> float | None:
-        """How long a record is the consumer's, seconds; None before the first fetch."""
+        """Seconds for which a record is locked for this consumer. None before the first fetch."""
         return self._lock()
 
 
-class ShareConsumer(_ShareConsumer[K_co, V_co]):
-    """Reads records that a share group hands out one by one. One thread uses it at a time; Kafka 4.1 and later.
+class ShareConsumer(Blocking, _ShareConsumer[K_co, V_co]):
+    """Read records of a share group, which needs Kafka 4.1. Only one thread at a time can use a consumer.
 
+    The consumer accepts a record when the loop asks for the next one, unless the program acknowledged it otherwise. With
+    `share_acknowledgement_mode="explicit"`, nothing is accepted automatically, and the program must acknowledge all records
+    before it gets more. The group's configuration says where a new group starts (`share.auto.offset.reset`). The default is
+    the end of each partition.
+
+    Args:
+        bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
+        group_id: Name of the share group.
+        topics: Topics to subscribe to, as by `subscribe`.
+        key_deserializer: As for `klamm.Consumer`.
+        value_deserializer: As for `klamm.Consumer`.
+        on_acknowledged: Function that is called with the result of each partition for acknowledgements that no `commit`
+            waits for. The thread that polls, iterates or closes calls it.
+        **config: Kafka's configuration keys in snake_case; see `klamm.config.ShareConsumerConfig`.
+
+    Raises:
+        ConfigError: A configuration value is invalid.
+        ArgumentError: An argument has a wrong type.
+
+    Example:
         with klamm.ShareConsumer("localhost:9092", group_id="workers", topics=["jobs"]) as consumer:
             for record in consumer:
                 if not work(record.value):
                     consumer.acknowledge(record, "release")
-
-    A record that the loop goes on from is accepted, unless it was acknowledged as something else. With
-    `share_acknowledgement_mode="explicit"` nothing is accepted by itself, and all records have to be acknowledged before
-    there are more. Where a new group starts is the group's configuration (`share.auto.offset.reset`), by default at the
-    end.
-
-    `on_acknowledged` is called by whoever polls, iterates or closes, with what became of acknowledgements that no `commit`
-    waited for. Deserializers are those of `klamm.Consumer`.
     """
 
     def __iter__(self) -> Iterator[Record[K_co, V_co]]:
         return self._records()
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
-        """Return records as soon as there are some, at most `max_records` (`max_poll_records`, 500); none at a timeout.
+        """Return the next records as soon as there are any.
 
-        With implicit acknowledgement this accepts the records of the poll before.
+        With implicit acknowledgement, this accepts the records of the previous poll.
+
+        Args:
+            timeout: Seconds to wait for the first record. `None` waits without limit.
+            max_records: Maximum number of records. The default is `max_poll_records` (500).
+
+        Returns:
+            The records. They are empty if the timeout passed.
+
+        Raises:
+            KafkaError: The group, the authorization or the data of a partition failed. The next call continues.
         """
         return self._poll(timeout, max_records)
 
     def commit(self, timeout: float | None = None) -> Outcomes:
-        """Send acknowledgements, and return what became of them, and of those before that `on_acknowledged` did not hear of.
+        """Send the acknowledgements, and wait for their results.
 
-        With implicit acknowledgement this accepts all records given out so far.
+        With implicit acknowledgement, this accepts all records that the consumer has returned.
+
+        Args:
+            timeout: Seconds to wait. `None` waits without limit.
+
+        Returns:
+            For each partition, None or the error. This includes earlier results that `on_acknowledged` did not get.
+
+        Raises:
+            KafkaTimeoutError: A broker did not answer in time.
         """
         return self._commit().result(timeout)
 
     def close(self, timeout: float | None = None) -> None:
-        """Send acknowledgements, give back the records in hand, leave the group and end the client."""
+        """Send the acknowledgements, release all other records, leave the group and close the client.
+
+        Args:
+            timeout: Seconds to wait. `None` waits without limit.
+        """
         self._close(timeout, False)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # If it ends well, the last record given out was handled, too.
-        if kind is None:
-            self._close(None, True)
-        else:
-            with suppress(KafkaError):  # the exception that is under way is the news
-                self._close(None if issubclass(kind, Exception) else 0, False)
+    async def _end(self, timeout: float | None, processed: bool | None) -> None:
+        self._close(timeout, bool(processed))
 
 
-class AsyncShareConsumer(_ShareConsumer[K_co, V_co]):
-    """A share consumer on an asyncio event loop: the methods of `ShareConsumer`, awaited where those wait.
+@documented_by(ShareConsumer)
+class AsyncShareConsumer(Asyncio, _ShareConsumer[K_co, V_co]):
+    """Read records of a share group on an asyncio event loop. It has the methods of `ShareConsumer`, and the same arguments.
 
+    Only one task at a time can use a consumer.
+
+    Example:
         async with klamm.AsyncShareConsumer("localhost:9092", group_id="workers", topics=["jobs"]) as consumer:
             async for record in consumer:
                 await work(record.value)
-
-    One task uses it at a time.
     """
 
     def __aiter__(self) -> Self:
@@ -175,40 +213,25 @@ class AsyncShareConsumer(_ShareConsumer[K_co, V_co]):
                 return await ready
 
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
-        """Return records as soon as there are some, as `ShareConsumer.poll`."""
         left = seconds(timeout)
-        end = None if left is None else time.monotonic() + left
+        deadline = None if left is None else time.monotonic() + left
         while not (records := self._poll(0, max_records)):
-            if not await self._ready(None if end is None else end - time.monotonic()):
+            if not await self._ready(None if deadline is None else deadline - time.monotonic()):
                 break
         return records
 
     async def commit(self, timeout: float | None = None) -> Outcomes:
-        """Send acknowledgements, and return what became of them, as `ShareConsumer.commit`."""
         return await self._commit().within(timeout)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Send acknowledgements, give back the records in hand, leave the group and end the client."""
         await self._end(timeout, False)
 
-    async def _end(self, timeout: float | None, handled: bool) -> None:
+    async def _end(self, timeout: float | None, processed: bool | None) -> None:
         import asyncio
 
-        await asyncio.to_thread(self._close, timeout, handled)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            await self._end(None, True)
-        else:
-            with suppress(KafkaError):
-                await self._end(None if issubclass(kind, Exception) else 0, False)
+        await asyncio.to_thread(self._close, timeout, bool(processed))
 
 
 def outcomes(found: Iterable[tuple[str, int, Any]]) -> Outcomes:
-    """Name the partitions of outcomes."""
+    """Return the results of acknowledgements by `TopicPartition`."""
     return {TopicPartition(topic, partition): error for topic, partition, error in found}

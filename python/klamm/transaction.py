@@ -1,12 +1,13 @@
-"""Transactions: records to any number of topics, and a consumer's offsets, that are read all or not at all.
+"""Transactions: records to any number of topics, and a consumer's offsets, that are all committed or all discarded.
 
     with klamm.Producer("localhost:9092", transactional_id="orders-1") as producer:
         with producer.transaction() as tx:
             tx.send("invoices", b"...")
             tx.commit_offsets(consumer)
 
-A `with` commits at its end and aborts on an exception. Consumers see it so with `isolation_level="read_committed"`. What the
-broker does is KIP-98; brokers from Kafka 4.0 on add partitions by themselves and change the epoch with every end (KIP-890).
+The block commits at its end, and aborts on an exception. A consumer with `isolation_level="read_committed"` reads committed
+records only. KIP-98 describes the protocol. Brokers from Kafka 4.0 on add partitions automatically and raise the producer epoch
+with every transaction (KIP-890). The state of a transaction is kept in the core.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from klamm._klamm import ConsumerCore
+from klamm._klamm import ConsumerCore, ProducerCore
 from klamm.errors import ArgumentError, ConfigError, KafkaError
 from klamm.record import committable
+from klamm.waiting import Asyncio, Blocking, Waiting, documented_by, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
     from typing_extensions import Self
 
-    from klamm._klamm import Pending, ProducerCore
+    from klamm._klamm import Pending
     from klamm.producer import AsyncProducer, Producer
     from klamm.record import OffsetAndMetadata, TopicPartition
 
@@ -34,9 +35,13 @@ __all__ = ["AsyncTransaction", "GroupMetadata", "Transaction"]
 
 @dataclass(frozen=True)
 class GroupMetadata:
-    """A consumer's place in its group, on whose behalf a transaction commits offsets (KIP-447).
+    """The identity of a consumer in its group. A transaction needs it to commit the consumer's offsets (KIP-447).
 
-    A consumer that is no member of the group has generation -1 and no member id.
+    Args:
+        group_id: Name of the group.
+        generation_id: Generation of the group. -1 if the consumer is not a member.
+        member_id: ID of the member. Empty if the consumer is not a member.
+        group_instance_id: Instance ID of a static member (KIP-345).
     """
 
     group_id: str
@@ -45,53 +50,102 @@ class GroupMetadata:
     group_instance_id: str | None = None
 
 
-class _Transaction:
-    """What both transactions are made of."""
+class TransactionalProducer(Waiting, ProducerCore):
+    """The part of a producer that its transactions use."""
 
-    def __init__(self, producer: ProducerCore) -> None:
+    _last_start: Pending[None] | None = None
+    """The last call of `_init_transactions`."""
+    _last_end: Pending[None] | None = None
+    """The last commit or abort."""
+
+    def _start_transactions(self) -> Pending[None]:
+        # A call after a timeout or an interrupt continues to wait for the same start.
+        if self._last_start is None or self._last_start.done():
+            self._last_start = self._init_transactions()
+        return self._last_start
+
+    async def _drain_queue(self, what: str, timeout: float | None) -> float | None:  # noqa: ARG002
+        """Wait until the send queue is empty, and return how much of the timeout is left."""
+        return timeout
+
+    async def _wait_for_earlier(self) -> None:
+        """Wait until queued records are appended, so that a bulk call does not overtake them."""
+
+    def _fail_queued(self) -> None:
+        """Fail the records in the send queue, because their transaction is aborted."""
+
+
+class _Transaction(Waiting):
+    """The part that both transactions share."""
+
+    def __init__(self, producer: TransactionalProducer) -> None:
         self._producer = producer
         self._is_open = False
-        # The end that is under way, and whether it is a commit.
+        # The commit or abort that is in flight, and whether it is a commit.
         self._ending: tuple[Pending[None], bool] | None = None
 
-    def _start(self) -> Pending[None]:
-        pending: Pending[None] = self._producer._start_transactions()  # type: ignore[attr-defined]  # noqa: SLF001
-        return pending
-
-    def _begin(self) -> None:
-        self._producer._begin_transaction()  # noqa: SLF001
+    async def _begin(self) -> None:
+        earlier = self._producer._last_end
+        if earlier is not None and not earlier.done():
+            with suppress(KafkaError):  # its caller was interrupted, and does not wait for this error any more
+                await self._wait(earlier)
+        await self._wait(self._producer._start_transactions())
+        self._producer._begin_transaction()
         self._is_open, self._ending = True, None
 
-    def _end(self, *, commit: bool) -> Pending[None]:
-        if self._ending is not None and self._ending[1] == commit:
-            return self._ending[0]  # somebody's time to wait was over before
-        if not self._is_open and self._ending is None:
-            # The producer may have another one open by now.
-            raise ConfigError("this transaction is not open", hint="use `with producer.transaction()` for each")
-        try:
-            pending = self._producer._end_transaction(commit)  # noqa: SLF001
-        except KafkaError:
-            # It is why records failed, so closing the producer need not tell of them.
-            self._producer._failures(True)  # noqa: SLF001
-            raise
-        self._is_open, self._ending = False, (pending, commit)
-        self._producer._last_end = pending  # type: ignore[attr-defined]  # noqa: SLF001
+    async def _commit(self, timeout: float | None) -> None:
+        if self._is_open:
+            timeout = await self._producer._drain_queue("commit of the transaction", timeout)
+        await self._wait_for_end(self._end_transaction(commit=True), timeout)
+
+    async def _abort(self, timeout: float | None) -> None:
+        await self._wait_for_end(self._end_transaction(commit=False), timeout)
+
+    def _end_transaction(self, *, commit: bool) -> Pending[None]:
+        pending = self._start_end(commit=commit)
+        if not commit:
+            self._producer._fail_queued()
         return pending
 
-    def _earlier_end(self) -> Pending[None] | None:
-        """Return the end of the transaction before, if somebody who was interrupted did not wait for it."""
-        pending: Pending[None] | None = self._producer._last_end  # type: ignore[attr-defined]  # noqa: SLF001
-        return None if pending is None or pending.done() else pending
+    def _start_end(self, *, commit: bool) -> Pending[None]:
+        if self._ending is not None and self._ending[1] == commit:
+            return self._ending[0]  # an earlier call timed out, and this one continues to wait
+        if not self._is_open and self._ending is None:
+            # The producer may have opened another transaction since.
+            raise ConfigError(
+                "this transaction is not open", hint="use `with producer.transaction()` for each transaction"
+            )
+        try:
+            pending = self._producer._end_transaction(commit)
+        except KafkaError:
+            # This error explains why records failed, so closing the producer does not report them again.
+            self._producer._failures(True)
+            raise
+        self._is_open, self._ending = False, (pending, commit)
+        self._producer._last_end = pending
+        return pending
 
-    def _ended(self, pending: Pending[None]) -> None:
-        if pending.done():
-            self._ending = None
-        # What failed of the records is in the error of the transaction, or was asked for with an abort.
-        self._producer._failures(True)  # noqa: SLF001
+    async def _wait_for_end(self, pending: Pending[None], timeout: float | None) -> None:
+        try:
+            await self._wait(pending, timeout)
+        finally:
+            if pending.done():
+                self._ending = None
+            # The error of the transaction covers failed records, and an abort discards records on request.
+            self._producer._failures(True)
 
-    def _is_over(self) -> bool:
-        """Whether there is nothing left to do at the end of a `with`: a commit that was not waited for to its end is."""
-        return not self._is_open and (self._ending is None or not self._ending[1])
+    async def _exit(self, kind: type[BaseException] | None) -> None:
+        # A commit that timed out still has to be waited for. Nothing is left to do after another end.
+        if not self._is_open and (self._ending is None or not self._ending[1]):
+            return
+        if kind is None:
+            await self._commit(None)
+            return
+        with suppress(KafkaError):  # the exception that ends the block matters more
+            if issubclass(kind, Exception):
+                await self._abort(None)
+            else:
+                self._end_transaction(commit=False)
 
     def _offsets(
         self,
@@ -101,39 +155,48 @@ class _Transaction:
         if isinstance(consumer, GroupMetadata):
             group = consumer
             if offsets is None:
-                raise ConfigError("a group's metadata has no offsets", hint="give the offsets, or the consumer itself")
+                raise ConfigError(
+                    "a GroupMetadata has no offsets", hint="pass offsets as well, or pass the consumer itself"
+                )
         else:
             if not isinstance(consumer, ConsumerCore):
                 raise ArgumentError(
-                    f"offsets are those of a Consumer or a GroupMetadata, not of {type(consumer).__name__}",
-                    hint="tx.commit_offsets(consumer)",
+                    f"commit_offsets needs a Consumer or a GroupMetadata, not {type(consumer).__name__}",
+                    hint="call tx.commit_offsets(consumer)",
                 )
             group = group_metadata(consumer)
-            if consumer._auto_commits:  # noqa: SLF001
+            if consumer._auto_commits:
                 raise ConfigError(
-                    "the consumer commits offsets by itself, whatever becomes of the transaction",
-                    hint="make the consumer with enable_auto_commit=False",
+                    "the consumer commits its offsets automatically, even if the transaction aborts",
+                    hint="create the consumer with enable_auto_commit=False",
                 )
-        places: list[tuple[str, int, int, str, int | None, int | None]]
+        given: list[tuple[str, int, int, str, int | None, int | None]]
         if offsets is None:
-            given_out = consumer._given_out()  # type: ignore[union-attr]  # noqa: SLF001
-            places = [(topic, partition, offset, "", epoch, None) for topic, partition, offset, epoch in given_out]
+            positions = consumer._given_out()  # type: ignore[union-attr]
+            given = [(topic, partition, offset, "", epoch, None) for topic, partition, offset, epoch in positions]
         else:
-            places = committable(offsets)
-            if any(timestamp_ms is not None for *_, timestamp_ms in places):
-                raise ConfigError("a transaction commits offsets at its end", hint="leave timestamp_ms out")
-        return self._producer._commit_offsets(  # noqa: SLF001
-            group.group_id, group.generation_id, group.member_id, group.group_instance_id, places
+            given = committable(offsets)
+            if any(timestamp_ms is not None for *_, timestamp_ms in given):
+                raise ConfigError(
+                    "offsets in a transaction cannot have a timestamp_ms", hint="remove timestamp_ms from the offsets"
+                )
+        return self._producer._commit_offsets(
+            group.group_id, group.generation_id, group.member_id, group.group_instance_id, given
         )
 
     def __repr__(self) -> str:
         return f"<klamm.{type(self).__name__} of {self._producer!r}, {'open' if self._is_open else 'not open'}>"
 
 
-class Transaction(_Transaction):
-    """One transaction of a `Producer`; `producer.transaction()` makes it, and `with` begins and ends it.
+class Transaction(Blocking, _Transaction):
+    """A transaction of a `Producer`. `producer.transaction()` creates it, and `with` begins and ends it.
 
-    It has the producer's `send`, `send_nowait`, `send_many` and `send_arrow`.
+    It has the `send`, `send_nowait`, `send_many` and `send_arrow` of the producer.
+
+    Example:
+        with producer.transaction() as tx:
+            tx.send("invoices", b"...")
+            tx.commit_offsets(consumer)
     """
 
     def __init__(self, producer: Producer) -> None:
@@ -149,62 +212,64 @@ class Transaction(_Transaction):
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Commit a consumer's offsets with the transaction, by default behind every record the consumer gave out.
+        """Commit offsets of a consumer group together with the transaction (KIP-447).
 
-        Each of `offsets` is that of the next record to read, alone or with a text to keep. The consumer needs a group and
-        `enable_auto_commit=False`. Raises what the broker says of the group, for example that the consumer is no member any
-        more (KIP-447): then only aborting is left, and the producer goes on with the next transaction. ConfigError for a
-        negative offset.
+        Args:
+            consumer: A consumer with a group and `enable_auto_commit=False`, or its `group_metadata()`.
+            offsets: For each partition, the offset of the next record to read. By default, the offsets after the last
+                records that the consumer delivered.
+            timeout: Seconds to wait. `None` waits without limit.
+
+        Raises:
+            BrokerError: The group coordinator rejected the offsets, for example because the consumer is no longer a member
+                of the group. The transaction can then only abort; the next transaction works again.
+            ConfigError: The consumer commits automatically or has no group, or an offset is negative.
+            KafkaTimeoutError: The timeout passed.
         """
-        self._offsets(consumer, offsets).result(timeout)
+        run(self._wait(self._offsets(consumer, offsets), timeout))
 
     def commit(self, timeout: float | None = None) -> None:
-        """Wait for every record's acknowledgement, and commit.
+        """Wait until all records of the transaction are acknowledged, and commit it.
 
-        Raises TransactionAbortedError if a record was not acknowledged, and FencedError if another producer of the same
-        `transactional_id` took over: nothing is committed then. Raises KafkaTimeoutError if it is not known: when the timeout
-        is over, call it again to wait on.
+        Args:
+            timeout: Seconds to wait. `None` waits without limit.
+
+        Raises:
+            TransactionAbortedError: A record was not acknowledged. Nothing is committed.
+            FencedError: Another producer with the same `transactional_id` has started. Nothing is committed.
+            KafkaTimeoutError: The result is not known yet. Call `commit` again to continue waiting.
+            ConfigError: The transaction is not open.
         """
-        pending = self._end(commit=True)
-        try:
-            pending.result(timeout)
-        finally:
-            self._ended(pending)
+        run(self._commit(timeout))
 
     def abort(self, timeout: float | None = None) -> None:
-        """Give up everything sent in it; Deliveries of records that were not sent yet raise TransactionAbortedError."""
-        pending = self._end(commit=False)
-        try:
-            pending.result(timeout)
-        finally:
-            self._ended(pending)
+        """Discard the records and offsets of the transaction.
+
+        Deliveries of records that were not sent yet raise TransactionAbortedError.
+
+        Args:
+            timeout: Seconds to wait. `None` waits without limit.
+
+        Raises:
+            KafkaTimeoutError: The result is not known yet. Call `abort` again to continue waiting.
+            ConfigError: The transaction is not open.
+        """
+        run(self._abort(timeout))
 
     def __enter__(self) -> Self:
-        if (earlier := self._earlier_end()) is not None:
-            earlier.exception()
-        self._start().result(None)
-        self._begin()
+        run(self._begin())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._is_over():
-            return
-        if kind is None:
-            self.commit()
-        elif issubclass(kind, Exception):
-            with suppress(KafkaError):  # the exception that is under way is the news
-                self.abort()
-        else:
-            with suppress(KafkaError):
-                self._end(commit=False)
 
+@documented_by(Transaction)
+class AsyncTransaction(Asyncio, _Transaction):
+    """A transaction of an `AsyncProducer`. It has the methods of `Transaction`, as coroutines.
 
-class AsyncTransaction(_Transaction):
-    """One transaction of an `AsyncProducer`: the methods of `Transaction`, awaited where those wait."""
-
-    _producer: AsyncProducer
+    Example:
+        async with producer.transaction() as tx:
+            await tx.send("invoices", b"...")
+            await tx.commit_offsets(consumer)
+    """
 
     def __init__(self, producer: AsyncProducer) -> None:
         super().__init__(producer)
@@ -213,65 +278,28 @@ class AsyncTransaction(_Transaction):
         self.send_many = producer.send_many
         self.send_arrow = producer.send_arrow
 
-    def _end(self, *, commit: bool) -> Pending[None]:
-        pending = super()._end(commit=commit)
-        if not commit:
-            self._producer._fail_queued()  # noqa: SLF001
-        return pending
-
     async def commit_offsets(
         self,
         consumer: ConsumerCore[Any, Any] | GroupMetadata,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Commit a consumer's offsets with the transaction, as `Transaction.commit_offsets`."""
-        await self._offsets(consumer, offsets).within(timeout)
+        await self._wait(self._offsets(consumer, offsets), timeout)
 
     async def commit(self, timeout: float | None = None) -> None:
-        """Wait for every record's acknowledgement, and commit, as `Transaction.commit`."""
-        if self._is_open:
-            timeout = await self._producer._drain_queue("end of the transaction", timeout)  # noqa: SLF001
-        pending = self._end(commit=True)
-        try:
-            await pending.within(timeout)
-        finally:
-            self._ended(pending)
+        await self._commit(timeout)
 
     async def abort(self, timeout: float | None = None) -> None:
-        """Give up everything sent in it, as `Transaction.abort`."""
-        pending = self._end(commit=False)
-        try:
-            await pending.within(timeout)
-        finally:
-            self._ended(pending)
+        await self._abort(timeout)
 
     async def __aenter__(self) -> Self:
-        if (earlier := self._earlier_end()) is not None:
-            with suppress(KafkaError):  # it was for who was interrupted
-                await earlier
-        await self._start()
-        self._begin()
+        await self._begin()
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._is_over():
-            return
-        if kind is None:
-            await self.commit()
-        elif issubclass(kind, Exception):
-            with suppress(KafkaError):  # the exception that is under way is the news
-                await self.abort()
-        else:
-            with suppress(KafkaError):
-                self._end(commit=False)
 
 
 def group_metadata(consumer: ConsumerCore[Any, Any]) -> GroupMetadata:
-    """Return a consumer's place in its group."""
-    place = consumer._group_metadata()  # noqa: SLF001
-    if place is None:
-        raise ConfigError("a consumer without group.id has no group", hint="give the consumer a group_id")
-    return GroupMetadata(*place)
+    """Return the identity of a consumer in its group."""
+    fields = consumer._group_metadata()
+    if fields is None:
+        raise ConfigError("this consumer has no group", hint="pass a group_id to the consumer")
+    return GroupMetadata(*fields)

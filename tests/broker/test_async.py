@@ -464,7 +464,9 @@ def test_a_flush_and_a_close_that_time_out_say_what_waited(one_topic):
         await producer.send("t", value(0))
         one_topic.fault("Produce", "delay", seconds=600, times=None)
         sends = [producer.send("t", value(i)) for i in range(40)]
-        with pytest.raises(KafkaTimeoutError, match=r"no end of the flush within 0\.05 s: 3. records waited"):
+        with pytest.raises(
+            KafkaTimeoutError, match=r"the flush did not complete within 0\.05 s: 3. records are still queued"
+        ):
             await producer.flush(timeout=0.05)
         with pytest.raises(KafkaTimeoutError, match="records had no outcome"):
             await producer.close(timeout=0.05)
@@ -473,7 +475,7 @@ def test_a_flush_and_a_close_that_time_out_say_what_waited(one_topic):
     assert {type(end) for end in asyncio.run(main())} == {ClosedError}
 
 
-def test_nobody_waits_in_line_for_longer_than_max_block_ms(one_topic):
+def test_no_record_is_queued_for_longer_than_max_block_ms(one_topic):
     async def main():
         producer = klamm.AsyncProducer(one_topic.bootstrap_servers, buffer_memory=5_000, max_block_ms=300)
         await producer.send("t", value(0))

@@ -1,9 +1,8 @@
-"""The package as a whole: what importing it costs, what it exports, and that both styles offer the same."""
+"""The package as a whole: what importing it costs, and what it exports."""
 
 from __future__ import annotations
 
 import copy
-import inspect
 import pickle
 import subprocess
 import sys
@@ -14,15 +13,6 @@ import klamm
 from klamm.errors import ArgumentError, KafkaError
 
 NOWHERE = "127.0.0.1:1"
-PAIRS = [
-    (klamm.Producer, klamm.AsyncProducer),
-    (klamm.Consumer, klamm.AsyncConsumer),
-    (klamm.Admin, klamm.AsyncAdmin),
-]
-
-
-def public(kind):
-    return {name for name in dir(kind) if not name.startswith("_")}
 
 
 @pytest.mark.parametrize("statement", ["import klamm", "import klamm; klamm.Producer, klamm.Consumer, klamm.Admin"])
@@ -40,21 +30,6 @@ def test_every_name_is_there():
     with pytest.raises(AttributeError, match="Produser"):
         klamm.Produser  # noqa: B018
     assert klamm.__version__
-
-
-@pytest.mark.parametrize(("sync", "asynchronous"), PAIRS)
-def test_both_styles_have_the_same_methods_with_the_same_arguments(sync, asynchronous):
-    assert public(sync) == public(asynchronous)
-    for name in public(sync):
-        one, other = (inspect.signature(getattr(kind, name)) for kind in (sync, asynchronous))
-        parts = [[(p.name, p.kind, p.default) for p in list(each.parameters.values())[1:]] for each in (one, other)]
-        assert parts[0] == parts[1], name
-
-
-@pytest.mark.parametrize("kind", [kind for pair in PAIRS for kind in pair])
-def test_every_public_method_is_documented(kind):
-    for name in public(kind):
-        assert inspect.getdoc(getattr(kind, name)), name
 
 
 @pytest.mark.parametrize("kind", [klamm.Producer, klamm.Consumer, klamm.Admin, klamm.AsyncProducer])
