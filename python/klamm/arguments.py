@@ -1,7 +1,8 @@
-"""Arguments of the clients' methods that are made of several objects, taken apart for the core.
+"""Checks of arguments that consist of several objects, such as partitions and offsets.
 
-What cannot be used raises klamm's own errors, which say what was given and what is allowed: `ArgumentError` for a type,
-`ConfigError` for a value. For plain numbers and texts the core does the same (`src/py/arguments.rs`).
+Each function returns its argument in the form that the core takes. It raises `ArgumentError` for a wrong type and `ConfigError`
+for a wrong value, and the message names the argument, its value and the allowed ones. The core checks plain numbers and
+strings itself, with the same messages (`src/py/arguments.rs`).
 """
 
 from __future__ import annotations
@@ -25,57 +26,57 @@ INT64_MIN = -INT64 - 1
 
 
 def checked_partition(partition: TopicPartition) -> tuple[str, int]:
-    """Return topic and number of a partition."""
+    """Return the topic and the number of a partition."""
     try:
         topic, number = partition.topic, partition.partition
     except AttributeError:
-        raise ArgumentError(f"{partition!r} is no TopicPartition", hint='as TopicPartition("events", 0)') from None
+        raise ArgumentError(f"{partition!r} is not a TopicPartition", hint='pass TopicPartition("events", 0)') from None
     return string("the topic of a partition", topic), integer("the number of a partition", number, 0, INT32)
 
 
 def checked_partitions(partitions: Iterable[TopicPartition]) -> list[tuple[str, int]]:
-    """Return topics and numbers of partitions."""
+    """Return the topics and numbers of partitions."""
     return [checked_partition(tp) for tp in list_of("partitions", partitions)]
 
 
 def list_of(name: str, items: Iterable[V]) -> list[V]:
-    """Return a list of an iterable of several; a text or one partition is not meant as one."""
+    """Return an iterable as a list. A string or a single partition is not accepted."""
     if not isinstance(items, (str, bytes, bytearray, memoryview)):
         try:
             return list(items)
         except TypeError:
             if hasattr(items, "__iter__"):
-                raise  # the program's own
-    hint = f"as [{items!r}]" if isinstance(items, str) or hasattr(items, "partition") else None
+                raise  # the iterator itself raised it
+    hint = f"pass [{items!r}]" if isinstance(items, str) or hasattr(items, "partition") else None
     raise ArgumentError(f"{name} have to be a list, not {_type_name(items)}", hint=hint)
 
 
 def list_of_str(name: str, items: Iterable[str]) -> list[str]:
-    """Return a list of an iterable of names."""
+    """Return an iterable of strings as a list."""
     return [string(f"one of {name}", item) for item in list_of(name, items)]
 
 
 def items_of(name: str, mapping: Mapping[K, V]) -> list[tuple[K, V]]:
-    """Return the items of a mapping."""
+    """Return the items of a mapping as a list."""
     if not hasattr(mapping, "items"):
         raise ArgumentError(f"{name} have to be a dict, not {_type_name(mapping)}")
     return list(mapping.items())
 
 
 def string(name: str, value: str) -> str:
-    """Return a text."""
+    """Return a string."""
     if not isinstance(value, str):
         raise ArgumentError(f"{name} has to be a str, not {_type_name(value)}")
     return value
 
 
 def optional_string(name: str, value: str | None) -> str | None:
-    """Return a text, or None."""
+    """Return a string or None."""
     return None if value is None else string(name, value)
 
 
 def integer(name: str, value: int, least: int, most: int = INT64) -> int:
-    """Return a whole number."""
+    """Return an integer from `least` to `most`."""
     try:
         number = index(value)
     except TypeError:
@@ -87,7 +88,7 @@ def integer(name: str, value: int, least: int, most: int = INT64) -> int:
 
 
 def optional_integer(name: str, value: int | None, least: int, most: int = INT64) -> int | None:
-    """Return a whole number, or None."""
+    """Return an integer from `least` to `most`, or None."""
     return None if value is None else integer(name, value, least, most)
 
 
@@ -99,14 +100,14 @@ def boolean(name: str, value: bool) -> bool:
 
 
 def seconds(timeout: Any) -> float | None:
-    """Return a time to wait; None is for ever."""
+    """Return a timeout in seconds. None waits without limit."""
     if timeout is None:
         return None
     try:
         if not isinstance(timeout, (str, bytes, bytearray)):
             return float(timeout)
     except OverflowError:
-        return None  # longer than anybody waits
+        return None  # too large for a float
     except (TypeError, ValueError):
         pass
     hint = "give its total_seconds()" if hasattr(timeout, "total_seconds") else None
@@ -115,7 +116,7 @@ def seconds(timeout: Any) -> float | None:
 
 
 def check_function(name: str, value: Any, of: str = "") -> None:
-    """Check that something may be called, or is None."""
+    """Check that a value can be called, or is None."""
     if value is not None and not callable(value):
         raise ArgumentError(f"{name} has to be a function{of}, not {_type_name(value)}")
 

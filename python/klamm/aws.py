@@ -1,10 +1,10 @@
-"""Tokens for Amazon MSK with IAM (`pip install klamm[aws]`).
+"""Tokens for Amazon MSK with IAM. This needs botocore: `pip install klamm[aws]`.
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_method="aws-msk-iam")
 
-MSK takes a request to `kafka-cluster:Connect`, signed with version 4 of AWS's signatures and never sent, for a token. botocore
-signs it with the credentials it finds: environment, profile, web identity, container, instance. `token_provider` makes the
-same of a session of one's own.
+A token is a request to `kafka-cluster:Connect` that is signed with AWS Signature Version 4 but never sent. botocore signs it with
+the credentials that it finds: environment, profile, web identity, container or instance. `token_provider` accepts a session
+with other credentials. `klamm.oauth` decides when a new token is needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from klamm._klamm import __version__
 from klamm.errors import AuthenticationError, ConfigError
-from klamm.oauth import Token
+from klamm.tokens import Token
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,31 +25,40 @@ if TYPE_CHECKING:
 __all__ = ["token_provider"]
 
 SIGNED_FOR_S = 900
-"""As long as MSK takes a token at most."""
+"""Lifetime of a signature, in seconds. MSK accepts no longer one."""
 GOOD_FOR_S = 600
-"""How long one is held to be good. botocore may give out credentials that end in ten minutes, and a token with them."""
+"""Assumed lifetime of a token, in seconds. botocore can return credentials that expire in ten minutes, and the token with them."""
 
 
 def token_provider(region: str | None = None, session: Any = None) -> Callable[[], Token]:
-    """Return what `sasl_oauth_token_provider` takes, for a region and a `botocore.session.Session`.
+    """Return a provider for `sasl_oauth_token_provider`.
 
-    Without a region it is that of `AWS_REGION`, `AWS_DEFAULT_REGION` or the profile.
+    Args:
+        region: Region of the cluster. The default is `AWS_REGION`, `AWS_DEFAULT_REGION` or the region of the profile.
+        session: A `botocore.session.Session` with other credentials than the default ones.
+
+    Raises:
+        ConfigError: botocore is not installed, or no region is set.
+
+    Example:
+        provider = klamm.aws.token_provider("eu-central-1")
+        producer = klamm.Producer(servers, sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=provider)
     """
     try:
         import botocore.session
     except ImportError:
         raise ConfigError(
-            "tokens for Amazon MSK are signed by botocore, which is not installed", hint="pip install klamm[aws]"
+            "tokens for Amazon MSK need botocore, which is not installed", hint="run pip install klamm[aws]"
         ) from None
     if session is None:
         session = botocore.session.Session()
-    place = region or os.environ.get("AWS_REGION") or session.get_config_variable("region")
-    if not place:
+    chosen = region or os.environ.get("AWS_REGION") or session.get_config_variable("region")
+    if not chosen:
         raise ConfigError(
-            "tokens for Amazon MSK are for a region, and none is set",
-            hint="set sasl.oauthbearer.aws.region or AWS_REGION to the region of the cluster",
+            "tokens for Amazon MSK need the region of the cluster, and no region is set",
+            hint="set sasl.oauthbearer.aws.region or AWS_REGION",
         )
-    return lambda: _token(place, session)
+    return lambda: _token(chosen, session)
 
 
 def _token(region: str, session: Any) -> Token:
@@ -59,18 +68,18 @@ def _token(region: str, session: Any) -> Token:
 
     try:
         credentials = session.get_credentials()
-        # They may have an end, and are asked for anew when it is near.
+        # botocore renews credentials that are about to expire.
         frozen = credentials and credentials.get_frozen_credentials()
     except BotoCoreError as error:
-        raise AuthenticationError(f"no token: AWS gave no credentials: {error}", hint=_HINT) from None
+        raise AuthenticationError(f"no token: cannot get AWS credentials: {error}", hint=_HINT) from None
     if not frozen:
         raise AuthenticationError("no token: there are no AWS credentials", hint=_HINT)
     request = AWSRequest("GET", f"https://kafka.{region}.amazonaws.com/", params={"Action": "kafka-cluster:Connect"})
     now = time.time()
     SigV4QueryAuth(frozen, "kafka-cluster", region, expires=SIGNED_FOR_S).add_auth(request)
-    # Who signed it is for AWS's logs, and no part of what is signed.
+    # The user agent is for AWS's logs, and is not part of the signature.
     url = f"{request.url}&User-Agent={quote(f'klamm/{__version__}', safe='')}"
     return Token(base64.urlsafe_b64encode(url.encode()).decode().rstrip("="), now + GOOD_FOR_S)
 
 
-_HINT = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role of the instance or container"
+_HINT = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a profile, or a role of the instance or container"

@@ -1,27 +1,27 @@
-"""Every exception klamm raises.
+"""All exceptions of klamm.
 
-    KafkaError                      .hint says what to do about it
-    ├── BrokerError                 a broker refused: .code .name .retriable .topic .partition .broker
+    KafkaError                      base class; .hint says what to do
+    ├── BrokerError                 a broker refused a request: .code .name .retriable .topic .partition .broker
     │   ├── UnknownTopicOrPartitionError
-    │   ├── MessageTooLargeError    ... one subclass for each of Kafka's error codes
+    │   ├── MessageTooLargeError    ... one subclass for each error code of Kafka
     │   └── ...
-    ├── NetworkError                a connection could not be made, or was lost
-    ├── KafkaTimeoutError           time ran out; also a TimeoutError
-    ├── ConfigError                 a configuration that cannot work; also a ValueError
-    ├── ArgumentError               an argument of a type that cannot be used; also a TypeError
-    ├── DecodeError                 data that is damaged, or not Kafka's: .path .offset
-    │   ├── DeserializationError    a deserializer failed: .record
-    │   └── OffsetInMessageError    no message of Kafka 0.7 begins at the byte offset that was asked for
-    ├── AuthenticationError         broker and client do not accept each other, by TLS or SASL (also some codes)
-    ├── FencedError                 another client took over our identity (also some codes)
-    ├── TransactionAbortedError     a transaction ended without effect: .code of what made it end so
+    ├── NetworkError                a connection could not be opened, or was lost
+    ├── KafkaTimeoutError           a timeout passed; also a TimeoutError
+    ├── ConfigError                 an invalid configuration or argument value; also a ValueError
+    ├── ArgumentError               an argument of the wrong type; also a TypeError
+    ├── DecodeError                 damaged data, or data in another format: .path .offset
+    │   ├── DeserializationError    a deserializer raised an exception: .record
+    │   └── OffsetInMessageError    no message of Kafka 0.7 begins at the requested byte offset
+    ├── AuthenticationError         TLS or SASL authentication failed (also some error codes)
+    ├── FencedError                 a newer client uses the same identity (also some error codes)
+    ├── TransactionAbortedError     a transaction was aborted: .code of the broker error that caused it
     ├── BufferFullError             the producer's buffer is full, and the call does not wait
     ├── ClosedError                 the client is closed
-    └── ForkedClientError           the client was made before a fork
+    └── ForkedClientError           the client was created before a fork
 
-The subclasses of `BrokerError` are named after the codes: UNKNOWN_TOPIC_OR_PARTITION is `UnknownTopicOrPartitionError`. They
-are made from the extension's table of codes when somebody first asks for one; type checkers read the same names at the end
-of this file, and a test keeps the two alike. A code newer than the table is a plain `BrokerError`.
+The subclasses of `BrokerError` are named after the codes: UNKNOWN_TOPIC_OR_PARTITION is `UnknownTopicOrPartitionError`. Each
+class is created from the core's table of codes when it is first used. Type checkers read the same names at the end of this file,
+and a test compares the two. An unknown code is a plain `BrokerError`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,12 @@ if TYPE_CHECKING:
 
 
 class KafkaError(Exception):
-    """The root of all of them."""
+    """The base class of all exceptions of klamm.
+
+    Attributes:
+        message: What klamm tried, and what happened.
+        hint: What to do, or None.
+    """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -50,7 +55,7 @@ class KafkaError(Exception):
         return self.message if self.hint is None else f"{self.message}; hint: {self.hint}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions are pickled by their `args`, which would lose the rest on the way out of a Spark task.
+        # By default, pickling keeps only `args`, so an error from a Spark task would lose its other attributes.
         return _restore, (type(self), vars(self))
 
 
@@ -61,7 +66,16 @@ def _restore(kind: type[KafkaError], fields: dict[str, Any]) -> KafkaError:
 
 
 class BrokerError(KafkaError):
-    """A broker refused a request, or part of it, with an error code."""
+    """A broker answered a request, or a part of it, with an error code.
+
+    Attributes:
+        code: Kafka's error code, or -1 if it is unknown.
+        name: Name of the code, such as `UNKNOWN_TOPIC_OR_PARTITION`.
+        retriable: Whether the same request can succeed later.
+        topic: Topic that the error is about, or None.
+        partition: Partition that the error is about, or None.
+        broker: Address of the broker, or None.
+    """
 
     code: int
     name: str
@@ -89,71 +103,83 @@ class BrokerError(KafkaError):
         return f"{self.message}{where}" + ("" if self.hint is None else f"; hint: {self.hint}")
 
 
-# What a code newer than the table has.
+# For codes that are newer than the table.
 BrokerError.code, BrokerError.name, BrokerError.retriable = -1, "UNKNOWN", False
 
 
 class NetworkError(KafkaError):
-    """A connection could not be made, or was lost."""
+    """A connection could not be opened, or was lost."""
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
-    """Time ran out before there was an outcome; it may still come."""
+    """A timeout passed before the result was known. The operation can still succeed."""
 
 
 class ConfigError(KafkaError, ValueError):
-    """A configuration, or a value of an argument, that cannot work."""
+    """A configuration, or the value of an argument, is invalid."""
 
 
 class ArgumentError(KafkaError, TypeError):
-    """An argument of a type that cannot be used."""
+    """An argument has the wrong type."""
 
 
 class DecodeError(KafkaError):
-    """Data that is damaged, or not Kafka's."""
+    """Data is damaged, or not in Kafka's format.
+
+    Attributes:
+        path: Path of the field that could not be decoded.
+        offset: Offset of the byte where decoding failed, or None.
+        batches: From `klamm.protocol.decode_records`: the valid batches before the damaged one.
+        records: From `klamm.protocol.decode_records`: the valid records of the damaged batch.
+    """
 
     def __init__(self, message: str, *, path: str = "", offset: int | None = None, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.path = path
         self.offset = offset
         self.batches: list[Batch] = []
-        """From `klamm.protocol.decode_records`: the good batches before it."""
         self.records: Sequence[BatchRecord] = []
-        """From the same: the good records before it in its own batch."""
 
 
 class DeserializationError(DecodeError):
-    """A consumer's deserializer raised, which is the cause of this; the consumer goes on behind the record."""
+    """A deserializer raised an exception, which is the `__cause__`. The consumer continues with the next record.
+
+    Attributes:
+        record: The record with its original bytes.
+        topic: Topic of the record.
+        partition: Partition of the record.
+        offset: Offset of the record.
+    """
 
     def __init__(self, field: str, record: Record) -> None:
         where = f"{record.topic}-{record.partition} at offset {record.offset}"
-        super().__init__(f"the {field} of the record in {where} could not be deserialized", path=field)
+        super().__init__(f"cannot deserialize the {field} of the record in {where}", path=field)
         self.record = record
-        """The record with the bytes as they are, to set it aside."""
         self.topic = record.topic
         self.partition = record.partition
         self.offset = record.offset
 
 
 class OffsetInMessageError(DecodeError):
-    """No message of Kafka 0.6 or 0.7 begins at the byte offset that was asked for: it is inside of one."""
+    """The requested byte offset is inside a message of Kafka 0.6 or 0.7, not at the start of one."""
 
 
 class AuthenticationError(KafkaError):
-    """The broker does not accept who this client says it is, or the client not who the broker says it is.
+    """The broker rejected this client's credentials, or the client rejected the broker's certificate.
 
-    It is not tried again until somebody asks for something else: what was refused will be refused again.
+    The client does not retry by itself, because the same credentials would be rejected again. The next call tries again.
     """
 
 
 class FencedError(KafkaError):
-    """Another client took over this one's identity; this one can only be closed."""
+    """A newer client uses the same identity, such as a `transactional_id`. This client can only be closed."""
 
 
 class TransactionAbortedError(KafkaError):
-    """A transaction ended without effect: consumers that read committed records see nothing of it.
+    """A transaction was aborted. Consumers that read only committed records do not see its records.
 
-    What made a commit an abort is the `__cause__`, and `code` its error code if a broker refused something.
+    Attributes:
+        code: Error code of the broker that caused the abort, or None. The `__cause__` is the full error.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, code: int | None = None) -> None:
@@ -162,7 +188,7 @@ class TransactionAbortedError(KafkaError):
 
 
 class BufferFullError(KafkaError):
-    """The producer's buffer is full, and the call is one that does not wait."""
+    """The producer's buffer is full, and the call does not wait for room."""
 
 
 class ClosedError(KafkaError):
@@ -170,16 +196,16 @@ class ClosedError(KafkaError):
 
 
 class ForkedClientError(KafkaError):
-    """The client was made before a fork: its connections belong to the parent process."""
+    """The client was created before a fork, so its connections belong to the parent process."""
 
 
 class InsecureWarning(UserWarning):
-    """A configuration that gives protection away."""
+    """The configuration disables a protection, such as the verification of host names."""
 
 
 @cache
 def _codes() -> dict[int, tuple[str, str, bool]]:
-    """Every code, as `code: (class name, name, retriable)`."""
+    """Return all codes as `code: (class name, name, retriable)`."""
     return {code: (_class_name(name), name, retriable) for code, name, retriable, _ in error_codes() if code}
 
 
@@ -189,7 +215,7 @@ def _class_name(code_name: str) -> str:
 
 
 def by_code(code: int) -> type[BrokerError]:
-    """Return the exception class of an error code."""
+    """Return the exception class of an error code. An unknown code has the class `BrokerError`."""
     if code not in _codes():
         return BrokerError
     class_name, name, retriable = _codes()[code]
@@ -201,7 +227,7 @@ def by_code(code: int) -> type[BrokerError]:
     return made
 
 
-# Codes that mean what another class of the tree means.
+# Codes that are also another class of the tree.
 _ALSO: dict[str, tuple[type[KafkaError], ...]] = {
     "FENCED_INSTANCE_ID": (FencedError,),
     "INVALID_PRODUCER_EPOCH": (FencedError,),
@@ -211,7 +237,7 @@ _ALSO: dict[str, tuple[type[KafkaError], ...]] = {
     "UNSUPPORTED_SASL_MECHANISM": (AuthenticationError,),
 }
 
-# A type checker would take any name for one that this gives.
+# With this function in sight, a type checker would accept any name.
 if not TYPE_CHECKING:
 
     def __getattr__(class_name: str) -> Any:

@@ -2,8 +2,9 @@
 
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="GSSAPI", sasl_kerberos_keytab="/etc/klamm.keytab")
 
-The library is called as it is, with ctypes: the package `gssapi` has no wheel for Linux and would want a compiler and headers for
-the five functions that a login takes. They run on a thread of their own, which may wait for a ticket.
+The library is called with ctypes. The package `gssapi` has no wheels for Linux, and would need a compiler and headers for the five
+functions that a login uses. They run in a thread of their own, because they can block while they fetch a ticket. The Rust core
+sends the tokens and negotiates the security layer.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 IDLE_S = 60.0
+"""How long the thread waits for the next step of a login before it checks whether the client is closed, in seconds."""
 ABANDONED_S = 300.0
-"""A login that ended without a word leaves its context behind for this long."""
+"""How long the context of a login is kept if the login never completes, in seconds."""
 
 _KRB5 = bytes.fromhex("2a864886f712010202")
 _HOST_BASED_SERVICE = bytes.fromhex("2a864886f71201020104")
@@ -37,7 +39,7 @@ _MUTUAL, _SEQUENCE, _INTEGRITY = 2, 8, 32
 _INITIATE = 1
 _CONTINUE_NEEDED = 1
 _ERRORS = 0xFFFF0000
-"""The upper half of a status; the lower one only informs."""
+"""The upper half of a status holds errors. The lower half only informs."""
 
 
 class _Oid(ctypes.Structure):
@@ -47,7 +49,7 @@ class _Oid(ctypes.Structure):
 class _Buffer(ctypes.Structure):
     _fields_ = (("length", c_size_t), ("value", c_void_p))
     data: bytes
-    """What it points to, for as long as it does."""
+    """The bytes that `value` points to, so that they live as long as the buffer."""
 
 
 class _Pair(ctypes.Structure):
@@ -73,11 +75,11 @@ def _library() -> Any:
 
 
 def start(desk: TokenDesk, settings: list[tuple[str, str]]) -> None:
-    """Answer the questions of a client's logins until it is closed."""
+    """Start the thread that computes the tokens of a client's logins until the client is closed."""
     if _library() is None:
         raise ConfigError(
-            "sasl.mechanism=GSSAPI needs the system's Kerberos library libgssapi_krb5, which is not there",
-            hint="apt install libgssapi-krb5-2, dnf install krb5-libs, or brew install krb5",
+            "sasl.mechanism=GSSAPI needs the Kerberos library libgssapi_krb5, which is not installed",
+            hint="run apt install libgssapi-krb5-2, dnf install krb5-libs, or brew install krb5",
         )
     chosen = {key.removeprefix("sasl.kerberos."): value for key, value in settings}
     threading.Thread(target=_run, args=(desk, chosen), name="klamm-kerberos", daemon=True).start()
@@ -86,30 +88,30 @@ def start(desk: TokenDesk, settings: list[tuple[str, str]]) -> None:
 def _run(desk: TokenDesk, settings: Mapping[str, str]) -> None:
     contexts: dict[int, _Context] = {}
     while desk.wait(0):
-        asked = desk.question(IDLE_S)
-        if asked is None:
+        question = desk.question(IDLE_S)
+        if question is None:
             continue
-        connection, host, kind, token = asked
+        connection, host, step, token = question
         try:
-            if kind == "step" and not token:
+            if step == "step" and not token:
                 contexts = {number: each for number, each in contexts.items() if each.is_recent()}
                 contexts[connection] = _Context(f"{settings['service.name']}@{host}", settings)
             context = contexts[connection]
-            said = getattr(context, kind)(token)
-            desk.answer(connection, said, context.is_established)
+            answer = getattr(context, step)(token)
+            desk.answer(connection, answer, context.is_established)
         except AuthenticationError as error:
             contexts.pop(connection, None)
             desk.refuse(connection, error.message, error.hint or "")
-        except Exception as error:  # noqa: BLE001 - whoever waits for the login has to hear of it
+        except Exception as error:  # noqa: BLE001 - the login fails with it
             contexts.pop(connection, None)
             desk.refuse(connection, f"GSSAPI: {type(error).__name__}: {error}", "")
         else:
-            if kind == "wrap":  # the last question of a login
+            if step == "wrap":  # the last step of a login
                 del contexts[connection]
 
 
 class _Context:
-    """A security context that is being established with a broker."""
+    """A security context during its negotiation with a broker."""
 
     def __init__(self, service: str, settings: Mapping[str, str]) -> None:
         self.is_established = False
@@ -122,11 +124,11 @@ class _Context:
         self._acquire(settings)
 
     def is_recent(self) -> bool:
-        """Whether its login may still be under way."""
+        """Return whether the login can still be running."""
         return time.monotonic() - self._began < ABANDONED_S
 
     def step(self, token: bytes) -> bytes:
-        """Return the next token, for the broker's last one."""
+        """Return the next token to send, given the broker's last one."""
         output, flags = _Buffer(), c_uint32()
         given = _buffer(token)
         status = self._call(
@@ -146,29 +148,29 @@ class _Context:
         )
         self.is_established = status != _CONTINUE_NEEDED
         if self.is_established and not flags.value & _MUTUAL:
-            raise AuthenticationError(f"GSSAPI: {self._service} did not prove who it is", hint=_HINT)
-        return self._taken(output)
+            raise AuthenticationError(f"GSSAPI: {self._service} did not prove its identity", hint=_HINT)
+        return self._release(output)
 
     def unwrap(self, message: bytes) -> bytes:
-        """Return what is in a message, which nobody changed."""
+        """Return the content of a message after checking its integrity."""
         output, given = _Buffer(), _buffer(message)
         self._call("gss_unwrap", self._context, byref(given), byref(output), None, None)
-        return self._taken(output)
+        return self._release(output)
 
     def wrap(self, message: bytes) -> bytes:
-        """Return a message that nobody can change; it can be read."""
+        """Return a message with integrity protection, but not encrypted."""
         output, given = _Buffer(), _buffer(message)
         self._call("gss_wrap", self._context, c_int(0), c_uint32(0), byref(given), None, byref(output))
-        return self._taken(output)
+        return self._release(output)
 
     def _acquire(self, settings: Mapping[str, str]) -> None:
         principal, keytab = settings.get("principal"), settings.get("keytab")
         if principal is None and keytab is None:
-            return  # whatever the environment has
+            return  # the library uses the default credentials of the environment
         name = self._named(principal, _USER_NAME) if principal else c_void_p()
         pairs = (_Pair * 2)(
             _Pair(b"client_keytab", f"FILE:{keytab}".encode()),
-            # Tickets that come of the keytab are nobody else's.
+            # Tickets from the keytab stay in this process.
             _Pair(b"ccache", f"MEMORY:klamm-{keytab}-{principal}".encode()),
         )
         store = _Store(2, pairs) if keytab else _Store(0, None)
@@ -198,11 +200,11 @@ class _Context:
         minor = c_uint32()
         status: int = getattr(self._library, function)(byref(minor), *arguments) & 0xFFFFFFFF
         if status & _ERRORS:
-            words = "; ".join(filter(None, [_words(status, 1), _words(minor.value, 2)]))
-            raise AuthenticationError(f"GSSAPI for {self._service}: {words}", hint=_HINT)
+            reasons = "; ".join(filter(None, [_message(status, 1), _message(minor.value, 2)]))
+            raise AuthenticationError(f"GSSAPI for {self._service}: {reasons}", hint=_HINT)
         return status
 
-    def _taken(self, output: _Buffer) -> bytes:
+    def _release(self, output: _Buffer) -> bytes:
         data = ctypes.string_at(output.value, output.length) if output.length else b""
         self._library.gss_release_buffer(byref(c_uint32()), byref(output))
         return data
@@ -229,16 +231,16 @@ def _buffer(data: bytes) -> _Buffer:
     return made
 
 
-def _words(status: int, kind: int) -> str:
-    """Say what a status means, in the library's own words."""
-    said, more, minor, mechanism = [], c_uint32(0), c_uint32(), _oid(_KRB5)
+def _message(status: int, kind: int) -> str:
+    """Return the library's message for a status."""
+    messages, more, minor, mechanism = [], c_uint32(0), c_uint32(), _oid(_KRB5)
     while True:
         output = _Buffer()
         given = (byref(minor), c_uint32(status), c_int(kind), byref(mechanism), byref(more), byref(output))
         if _library().gss_display_status(*given) & _ERRORS:
             break
-        said.append(ctypes.string_at(output.value, output.length).decode(errors="replace"))
+        messages.append(ctypes.string_at(output.value, output.length).decode(errors="replace"))
         _library().gss_release_buffer(byref(minor), byref(output))
         if not more.value:
             break
-    return ", ".join(said)
+    return ", ".join(messages)

@@ -1,4 +1,4 @@
-"""What a producer has counted since it was made; all times are sums over all batches or requests, in seconds."""
+"""Counters of a producer since it was created. Times are sums over all batches or requests, in seconds."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ class TopicMetrics:
     """Counters of one topic."""
 
     records: int
-    """Records acknowledged."""
+    """Acknowledged records."""
     bytes: int
-    """Their size before compression."""
+    """Size of the acknowledged records before compression, in bytes."""
     batches: int
-    """Batches acknowledged."""
+    """Acknowledged batches."""
     errors: int
-    """Records that failed."""
+    """Failed records."""
     retries: int
     """Batches that were sent again."""
     queue_time: float
-    """From a batch's first record to its first request."""
+    """Time from the first record of a batch to the first request with it."""
 
     @property
     def records_per_batch(self) -> float:
-        """Records in a batch, on average."""
+        """Average number of records in a batch."""
         return self.records / self.batches if self.batches else 0.0
 
     @property
     def bytes_per_batch(self) -> float:
-        """The size of a batch before compression, on average."""
+        """Average size of a batch before compression, in bytes."""
         return self.bytes / self.batches if self.batches else 0.0
 
 
@@ -44,25 +44,25 @@ class BrokerMetrics:
     """Counters of one broker."""
 
     requests: int
-    """Produce requests sent."""
+    """Produce requests that were sent."""
     bytes: int
-    """The size of the batches in those that are not under way any more, after compression; the few bytes around them do not count."""
+    """Size of the batches in completed requests after compression, in bytes, without the request headers."""
     errors: int
-    """Those that got no answer, or one that made no sense."""
+    """Requests without a valid response."""
     in_flight: int
-    """Those under way."""
+    """Requests in flight."""
     request_latency: float
-    """From request to answer."""
+    """Time from request to response."""
     max_request_latency: float
-    """The longest of them."""
+    """Longest time from a request to its response."""
     throttled: float
-    """How long the broker asked to be left alone (quotas, KIP-219)."""
+    """Time for which the broker throttled the producer (quotas, KIP-219)."""
 
     @property
     def mean_request_latency(self) -> float:
-        """From request to answer, on average."""
-        answered = self.requests - self.in_flight
-        return self.request_latency / answered if answered else 0.0
+        """Average time from request to response, in seconds."""
+        completed = self.requests - self.in_flight
+        return self.request_latency / completed if completed else 0.0
 
 
 @dataclass(frozen=True)
@@ -70,17 +70,17 @@ class ProducerMetrics:
     """Counters of a producer."""
 
     topics: dict[str, TopicMetrics]
-    """By topic."""
+    """Counters by topic."""
     brokers: dict[int, BrokerMetrics]
-    """By the broker's id."""
+    """Counters by broker ID."""
     buffered_bytes: int
-    """Bytes of records that wait or are in flight, of `buffer_memory`."""
+    """Bytes of queued and in-flight records, out of `buffer_memory`."""
     outstanding: int
-    """Records without an outcome."""
+    """Records that are neither acknowledged nor failed."""
 
 
 def of_producer(producer: ProducerCore) -> ProducerMetrics:
-    """Return a producer's counters."""
+    """Return the counters of a producer."""
     topics, brokers, buffered_bytes, outstanding = producer._metrics()  # noqa: SLF001
     return ProducerMetrics(
         {name: TopicMetrics(*numbers) for name, numbers in topics},

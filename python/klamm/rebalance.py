@@ -1,4 +1,4 @@
-"""What a consumer is told when its group gives it partitions, or takes them."""
+"""The listener for changes of a consumer's assignment. The core calls it between two records."""
 
 from __future__ import annotations
 
@@ -13,23 +13,31 @@ __all__ = ["RebalanceListener"]
 
 
 class RebalanceListener:
-    """What to do when partitions come and go; override what matters, and give it to `subscribe(on_rebalance=...)`.
+    """Base class for listeners that are notified when a consumer gets or loses partitions. Override the methods you need.
 
-    The methods are called by whoever polls or iterates, between two records, and the group waits for them. With an
-    `AsyncConsumer` they may be coroutine functions. What they raise comes out of the poll; the change holds.
+    The thread or task that polls or iterates calls the methods, between two records. The group waits for them. With an
+    `AsyncConsumer`, they can be coroutine functions. An exception in a method is raised by the poll, and the change still
+    takes effect.
+
+    Example:
+        class Saving(klamm.RebalanceListener):
+            def revoked(self, partitions):
+                consumer.commit()
+
+        consumer.subscribe("greetings", on_rebalance=Saving())
     """
 
     def assigned(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
-        """Take note of new partitions, before their first record; here one may seek."""
+        """Handle new partitions, before their first record. The consumer can seek here."""
 
     def revoked(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
-        """Let go of partitions that somebody else gets next; here one may commit, also at the end of the consumer."""
+        """Handle partitions that another member gets next. The consumer can commit here. The close calls this, too."""
 
     def lost(self, partitions: set[TopicPartition]) -> Awaitable[None] | None:
-        """Let go of partitions that somebody else may have by now: commits would be refused. By default as `revoked`."""
+        """Handle partitions that another member may already read, so that a commit would fail. The default is `revoked`."""
         return self.revoked(partitions)
 
 
-def partitions(places: Iterable[tuple[str, int]]) -> set[TopicPartition]:
-    """Name partitions."""
-    return {TopicPartition(topic, partition) for topic, partition in places}
+def partitions(tuples: Iterable[tuple[str, int]]) -> set[TopicPartition]:
+    """Return partitions of the core as a set of `TopicPartition`."""
+    return {TopicPartition(topic, partition) for topic, partition in tuples}

@@ -1,4 +1,4 @@
-"""Records, and the names of partitions."""
+"""Records, topic partitions and offsets, and their conversion for the core. Records themselves are classes of the core."""
 
 from __future__ import annotations
 
@@ -19,16 +19,23 @@ if TYPE_CHECKING:
 __all__ = ["HeadersLike", "OffsetAndMetadata", "Record", "RecordMetadata", "Records", "TopicPartition"]
 
 HeadersLike: TypeAlias = "Sequence[tuple[str, Buffer | None]] | Mapping[str, Buffer | None]"
-"""The headers of a record to send: pairs, as their keys may repeat, or a dict or another mapping."""
+"""Headers of a record to send: a mapping, or pairs, because keys can repeat."""
 
 Sequence.register(Records)
 
 
 @dataclass(frozen=True, order=True)
 class TopicPartition:
-    """A partition of a topic. Equality and order are those of topic and partition alone, so it is a key whatever the offsets say.
+    """A partition of a topic. Comparison and hash ignore the offsets, so it can be the key of a dict.
 
-    `offset` is where to start reading and `end_offset` where to stop (that one is not read), for `assign`.
+    Args:
+        topic: Name of the topic.
+        partition: Partition number.
+        offset: Where `assign` starts to read.
+        end_offset: Where `assign` stops: the first offset that is not read.
+
+    Example:
+        consumer.assign([klamm.TopicPartition("greetings", 0, offset=100)])
     """
 
     topic: str
@@ -39,12 +46,16 @@ class TopicPartition:
 
 @dataclass(frozen=True)
 class OffsetAndMetadata:
-    """An offset to commit, or one that was: of the next record to read, and a text that is kept with it.
+    """An offset to commit, or a committed offset, with its metadata.
 
-    `leader_epoch` is that of the record before it, by which whoever reads on sees that the log was cut (KIP-320, Kafka
-    2.1). None is for unknown, and a consumer fills it in for what it has read itself. `timestamp_ms`, in milliseconds since
-    1970, is when the broker is to count it as committed, if not now: how long it is kept goes by that. Kafka 0.8.2 to 3.9
-    take one (OffsetCommit v1, which has no leader epochs), and others raise UnsupportedVersionError. It cannot be read back.
+    Args:
+        offset: Offset of the next record to read.
+        metadata: Text that the broker stores with the offset.
+        leader_epoch: Leader epoch of the record before the offset. A consumer that resumes here uses it to detect a truncated
+            log (KIP-320, Kafka 2.1). None is unknown. A consumer fills it in for records that it has read itself.
+        timestamp_ms: Time of the commit in milliseconds since 1970, which the retention of offsets counts from. The
+            default is now. Only Kafka 0.8.2 to 3.9 accept it (OffsetCommit v1, which has no leader epochs); other brokers
+            raise UnsupportedVersionError. It is not part of committed offsets that are read back.
     """
 
     offset: int
@@ -56,15 +67,15 @@ class OffsetAndMetadata:
 def committable(
     offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
 ) -> list[tuple[str, int, int, str, int | None, int | None]]:
-    """Turn offsets to commit into what the core takes; ConfigError for those that cannot be."""
+    """Return offsets to commit in the form that the core takes."""
     return [
-        (*checked_partition(tp), *_committed(checked_partition(tp), offset))
-        for tp, offset in items_of("offsets", offsets)
+        (*partition, *_committed(partition, offset))
+        for partition, offset in ((checked_partition(tp), offset) for tp, offset in items_of("offsets", offsets))
     ]
 
 
-def _committed(at: tuple[str, int], given: int | OffsetAndMetadata) -> tuple[int, str, int | None, int | None]:
-    of = f"of {at[0]}-{at[1]}"
+def _committed(partition: tuple[str, int], given: int | OffsetAndMetadata) -> tuple[int, str, int | None, int | None]:
+    of = f"of {partition[0]}-{partition[1]}"
     if not isinstance(given, OffsetAndMetadata):
         return integer(f"the offset {of}", given, 0), "", None, None
     epoch, time = given.leader_epoch, given.timestamp_ms
@@ -77,7 +88,7 @@ def _committed(at: tuple[str, int], given: int | OffsetAndMetadata) -> tuple[int
 
 
 def timed(times: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
-    """Turn partitions and times into what the core takes; the ends of a partition are times below 0."""
+    """Return partitions and times in the form that the core takes. Negative times stand for the ends of a partition."""
     return [
         (*checked_partition(tp), integer("a time in milliseconds", time_ms, -INT64))
         for tp, time_ms in items_of("times", times)
@@ -87,17 +98,17 @@ def timed(times: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
 def offsets_of(
     found: Sequence[tuple[str, int, tuple[int, str, int | None, int | None]]],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Turn what the core says of commits into what programs take."""
-    return {TopicPartition(topic, partition): OffsetAndMetadata(*at) for topic, partition, at in found}
+    """Return commits of the core by `TopicPartition`."""
+    return {TopicPartition(topic, partition): OffsetAndMetadata(*fields) for topic, partition, fields in found}
 
 
 def datetime_of(timestamp_ms: int) -> datetime:
-    """Turn milliseconds since 1970 into an aware datetime; integers all the way, as a float would round."""
+    """Return milliseconds since 1970 as an aware datetime. Only integers are used, because a float would round."""
     return _EPOCH + timedelta(milliseconds=timestamp_ms)
 
 
 def first_ms_of(moment: datetime) -> int:
-    """Turn an aware datetime into the first millisecond since 1970 that is not before it; no float here either."""
+    """Return an aware datetime in milliseconds since 1970, rounded up. Only integers are used, because a float would round."""
     return -((_EPOCH - moment) // timedelta(milliseconds=1))
 
 

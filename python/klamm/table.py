@@ -1,4 +1,4 @@
-"""Topics as an Arrow table."""
+"""`read_table`: topics as an Arrow table. It reads with a `Consumer`, and knows when all partitions are complete."""
 
 from __future__ import annotations
 
@@ -35,19 +35,36 @@ def read_table(
     progress: bool = False,
     **config: Any,
 ) -> pa.Table:
-    """Read a topic, or several, from start to end, all partitions at a time, into a `pyarrow.Table`.
+    """Read one or more topics into a `pyarrow.Table`, all partitions at the same time.
 
+    The end of the topics is determined once, at the start. Records that arrive later are not read. Rows of one partition are
+    in order; rows of different partitions are in order of arrival.
+
+    Args:
+        bootstrap_servers: Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys.
+        topic: Topic, or list of topics.
+        start: First record to read: `"earliest"`, `"latest"`, an offset for all partitions, a dict of offsets by partition
+            number or `TopicPartition`, or an aware datetime. A partition that is not in the dict is not read. A datetime is
+            the first record at or after that time. An offset outside a partition is moved to its nearest end.
+        end: First record not to read, in the same forms.
+        columns: Names of the columns, in order. The default is all columns; see `Consumer.arrow`.
+        progress: Show a progress bar, if the standard error is a terminal.
+        **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
+
+    Returns:
+        A table with one row for each record.
+
+    Raises:
+        ConfigError: A position is invalid, or names a partition that does not exist.
+        UnknownTopicOrPartitionError: A topic does not exist.
+        KafkaTimeoutError: No record arrived for 60 s.
+
+    Example:
         table = klamm.read_table("localhost:9092", "greetings", columns=["key", "value"])
-
-    `start` and `end` (the first record not to read) are "earliest", "latest", an offset for all partitions, offsets by
-    partition number or `TopicPartition` (a partition left out is not read), or an aware datetime: the first record of
-    that time or later. An offset outside of what a partition holds becomes the nearest that is there. Where the topic ends
-    is asked once, at the start, so a busy topic ends the read, too. Rows of a partition are in order; those of different
-    partitions come as they arrive. `progress` shows a bar, on a terminal only.
     """
     pyarrow, wanted = _pyarrow(), ArrowColumns(columns)
-    # Records that age out before they are read are passed over, and not taken for a reason to go to the end. A name that was
-    # misspelt is an error, and not the name of a new topic.
+    # "earliest": records that expire before they are read are skipped, instead of moving to the end of the partition.
+    # No automatic creation: a misspelt name is an error, not a new topic.
     defaults = {"enable_auto_commit": False, "auto_offset_reset": "earliest", "allow_auto_create_topics": False}
     with Consumer(bootstrap_servers, **{**defaults, **config}) as consumer:
         topics = [topic] if isinstance(topic, str) else list(dict.fromkeys(list_of_str("topics", topic)))
@@ -58,24 +75,26 @@ def read_table(
             total = sum(tp.end_offset - tp.offset for tp in ranges)  # type: ignore[operator, misc]
             title = topics[0] if len(topics) == 1 else f"{len(topics):,} topics"
             with _bar(title, total, show=progress) as advance:
-                for batch in consumer._arrow(BATCH_ROWS, SILENCE_S, wanted):  # noqa: SLF001
+                for batch in consumer._arrow(BATCH_ROWS, SILENCE_S, wanted):
                     batches.append(batch)
                     advance(batch.num_rows)
-            if not consumer._is_finished():  # noqa: SLF001
-                places = [f"{tp.topic}-{tp.partition} at {consumer.position(tp)} of {tp.end_offset}" for tp in ranges]
+            if not consumer._is_finished():
+                positions = [
+                    f"{tp.topic}-{tp.partition} at {consumer.position(tp)} of {tp.end_offset}" for tp in ranges
+                ]
                 raise KafkaTimeoutError(
-                    f"no record came for {SILENCE_S:.0f} s; {', '.join(places)}",
-                    hint="look at the brokers that lead these partitions",
+                    f"no record arrived for {SILENCE_S:.0f} s; {', '.join(positions)}",
+                    hint="check the brokers that lead these partitions",
                 )
     return pyarrow.Table.from_batches(batches, schema=pyarrow.schema(wanted))
 
 
 def _ranges(consumer: Consumer, topics: list[str], start: Position, end: Position) -> list[TopicPartition]:
-    """The partitions that have something to read, from where to where."""
-    there = [TopicPartition(name, number) for name in topics for number in consumer.partitions_for(name)]
-    first, last = _by_partition(start, there, "start"), _by_partition(end, there, "end")
-    # Of one that is not read nothing is asked: it may have no leader, and so nobody who answers.
-    partitions = [tp for tp in there if all(named is None or tp in named for named in (first, last))]
+    """Return the partitions with records to read, with their first and end offsets."""
+    existing = [TopicPartition(name, number) for name in topics for number in consumer.partitions_for(name)]
+    first, last = _by_partition(start, existing, "start"), _by_partition(end, existing, "end")
+    # Partitions that are not read need no leader, so their offsets are not requested.
+    partitions = [tp for tp in existing if all(named is None or tp in named for named in (first, last))]
     begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
 
     def within(found: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -102,34 +121,34 @@ def _resolve(
     if hasattr(position, "__index__") and not isinstance(position, bool):
         return dict.fromkeys(ends, index(position))
     if isinstance(position, datetime) and position.tzinfo is not None:
-        at = max(first_ms_of(position), 0)  # below are the broker's words for the two ends
+        at = max(first_ms_of(position), 0)  # negative times stand for the ends of a partition
         found = consumer.offsets_for_times(dict.fromkeys(ends, at))
-        return {tp: ends[tp] if place is None else place[0] for tp, place in found.items()}
+        return {tp: ends[tp] if first is None else first[0] for tp, first in found.items()}
     raise ConfigError(
         f"{argument} cannot be {position!r}",
-        hint='give "earliest", "latest", an offset, a datetime with a time zone, or a dict of offsets by partition',
+        hint='pass "earliest", "latest", an offset, a datetime with a time zone, or a dict of offsets by partition',
     )
 
 
-def _by_partition(position: Any, there: list[TopicPartition], argument: str) -> dict[TopicPartition, int] | None:
-    """The offsets of a position that names partitions."""
+def _by_partition(position: Any, existing: list[TopicPartition], argument: str) -> dict[TopicPartition, int] | None:
+    """Return the offsets of a position that is a dict, or None."""
     if not hasattr(position, "items"):
         return None
     named = {}
     for key, offset in position.items():
-        places = [key] if isinstance(key, TopicPartition) else [tp for tp in there if tp.partition == key]
-        if not places or places[0] not in there:
+        chosen = [key] if isinstance(key, TopicPartition) else [tp for tp in existing if tp.partition == key]
+        if not chosen or chosen[0] not in existing:
             name = f"{key.topic}-{key.partition}" if isinstance(key, TopicPartition) else key
-            raise ConfigError(f"{argument} names a partition that is not there: {name}")
+            raise ConfigError(f"{argument} names a partition that does not exist: {name}")
         if not hasattr(offset, "__index__"):
-            raise ArgumentError(f"{argument} has to be offsets by partition, and {offset!r} is none")
-        named.update(dict.fromkeys(places, index(offset)))
+            raise ArgumentError(f"{argument} has to be a dict of offsets by partition, and {offset!r} is not an offset")
+        named.update(dict.fromkeys(chosen, index(offset)))
     return named
 
 
 @contextmanager
 def _bar(title: str, total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """Show a bar of offsets, on a terminal only; gives what to tell of rows that came."""
+    """Show a progress bar on a terminal, and return a function to call with the number of new rows."""
     if not (show and sys.stderr.isatty()):
         yield lambda _rows: None
         return
@@ -142,8 +161,8 @@ def _bar(title: str, total: int, *, show: bool) -> Iterator[Callable[[int], None
         yield lambda rows: bar.advance(task, rows)
 
 
-# Rows of a batch: as many as Spark's; fewer cost more, more gain nothing.
+# Rows of a batch, as in Spark: fewer rows are slower, and more are not faster.
 BATCH_ROWS = 65_536
 
-# Silence after which a read fails that the brokers said there are records for.
+# Seconds without a record after which the read fails.
 SILENCE_S = 60.0

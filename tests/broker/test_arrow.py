@@ -311,7 +311,7 @@ def test_a_table_can_begin_and_end_anywhere(broker, topic):
     assert values(start="latest") == []
     assert values(start=second(3), end=second(5)) == [3, 4]
     assert values(end=second(100)) == list(range(10))
-    with pytest.raises(ConfigError, match="start names a partition that is not there: 7"):
+    with pytest.raises(ConfigError, match="start names a partition that does not exist: 7"):
         values(start={7: 0})
     for position in ("yesterday", datetime(2020, 1, 1)):  # noqa: DTZ001 - without a zone, on purpose
         with pytest.raises(ConfigError, match="start cannot be"):

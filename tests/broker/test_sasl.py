@@ -184,7 +184,7 @@ def test_a_token_that_the_broker_refuses(secured, topic):
     ("provider", "says"),
     [
         (lambda: 1 / 0, "the provider raised ZeroDivisionError"),
-        (lambda: ("token", time.time() - 1), "returned one that has expired"),
+        (lambda: ("token", time.time() - 1), "returned an expired token"),
         (lambda: None, "returned a value of type NoneType"),
         (lambda: ("to ken", time.time() + 60), "printable ASCII"),
     ],
@@ -224,7 +224,7 @@ def test_the_thread_for_tokens_ends_with_its_client():
 
 
 def test_tokens_have_to_come_from_somewhere():
-    with pytest.raises(ConfigError, match="needs to know where tokens come from"):
+    with pytest.raises(ConfigError, match="needs a source of tokens"):
         klamm.Producer("127.0.0.1:1", security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER")
 
 

@@ -71,7 +71,7 @@ def test_several_topics_make_one_table(broker, dealt, topic):
     assert sorted(set(table["topic"].to_pylist())) == sorted([dealt, other])
     assert table.num_rows == 16
     assert klamm.read_table(broker.bootstrap_servers, []).num_rows == 0
-    with pytest.raises(ConfigError, match=f"end names a partition that is not there: {other}-9"):
+    with pytest.raises(ConfigError, match=f"end names a partition that does not exist: {other}-9"):
         read(broker, [dealt, other], end={TopicPartition(other, 9): 1})
 
 

@@ -110,7 +110,7 @@ def test_wrong_input_says_what_is_wrong():
     for member, says in (
         (Member("a", "t"), "the topics of a have to be a list, not str"),
         (Member("a", [5]), "one of the topics of a has to be a str, not int"),
-        (Member("a", ["t"], owned=[("t", 1)]), "is no TopicPartition"),
+        (Member("a", ["t"], owned=[("t", 1)]), "is not a TopicPartition"),
         (Member("a", ["t"], generation="1"), "generation of a has to be an int, not str"),
         (Member("a", ["t"], rack=1), "rack of a has to be a str, not int"),
         (Member("a", ["t"], user_data="text"), "user_data is a str"),

@@ -115,7 +115,9 @@ def test_a_deserialized_record_survives_a_pickle():
 
 def test_what_a_deserializer_raises_says_of_which_record():
     made = Deserializers(None, json.loads)(klamm.Record("t", 3, 9, key=b"k", value=b"{"))
-    with pytest.raises(DeserializationError, match="the value of the record in t-3 at offset 9 could not") as caught:
+    with pytest.raises(
+        DeserializationError, match="cannot deserialize the value of the record in t-3 at offset 9"
+    ) as caught:
         _ = made.value
     error = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
     assert (error.topic, error.partition, error.offset, error.path) == ("t", 3, 9, "value")

@@ -1,0 +1,34 @@
+"""The OAuth token that providers return.
+
+`klamm.oauth` uses and exports it, and `klamm.aws` creates it, so it has a module of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
+
+__all__ = ["Token", "TokenProvider"]
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token for a login with OAUTHBEARER.
+
+    Args:
+        value: The token itself. It is not part of `repr()`.
+        expires_at: When the token expires, in seconds since 1970.
+        extensions: SASL extensions to send with the token (RFC 7628).
+    """
+
+    value: str = field(repr=False)
+    expires_at: float
+    extensions: Mapping[str, str] = field(default_factory=dict)
+
+
+TokenProvider: TypeAlias = "Callable[[], Token | tuple[str, float]]"
+"""Function that returns a Token, or `(token, expires_at)`. Providers for confluent-kafka are accepted as well."""
