@@ -27,7 +27,7 @@ from klamm.testing import DevBroker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 from kafka_broker import KafkaUnavailable, RealKafka
 
 # What Kafka's own start script gives its JVM.

@@ -2,7 +2,7 @@
 
     members.py klamm|confluent
 
-A command a line on standard input, an answer a line on standard output, as `tests/JavaMembers.java` has them: `open NAME TOPIC
+A command a line on standard input, an answer a line on standard output, as `tests/support/JavaMembers.java` has them: `open NAME TOPIC
 KEY=VALUE...`, `shares`, `close NAME`. Keys are Kafka's dotted ones.
 """
 

@@ -34,7 +34,7 @@ from topics import Topics
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TESTS = Path(__file__).resolve().parents[2] / "tests"
+TESTS = Path(__file__).resolve().parents[2] / "tests" / "support"
 sys.path.insert(0, str(TESTS))
 
 FULL = Size(records=2_000_000, rounds=5, turns=100, imports=11)

@@ -94,7 +94,7 @@ def verdict(data):
 
 def javas(inputs):
     """The verdicts of the Java client."""
-    command = [*java(), str(Path(__file__).parent.parent / "Verdicts.java")]
+    command = [*java(), str(Path(__file__).parent.parent / "support" / "Verdicts.java")]
     lines = "\n".join(data.hex() for data in inputs)
     return subprocess.run(
         command, input=lines, capture_output=True, text=True, timeout=10 * PATIENCE, check=True

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).parent / "vectors"
+FOLDER = Path(__file__).parent.parent / "vectors"
 
 
 def lines(name: str) -> list[dict[str, Any]]:

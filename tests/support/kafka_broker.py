@@ -432,7 +432,7 @@ def tail(log: Path) -> str:
 
 
 def main() -> None:
-    """Run a broker by hand until Ctrl+C: `python tests/kafka_broker.py [key=value ...]`."""
+    """Run a broker by hand until Ctrl+C: `python tests/support/kafka_broker.py [key=value ...]`."""
     with RealKafka(config=dict(item.split("=", 1) for item in sys.argv[1:])) as kafka:
         print(f"Apache Kafka {kafka.version} at {kafka.bootstrap_servers}, pid {kafka.pid}; Ctrl+C ends it", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
