@@ -8,12 +8,12 @@ use super::producer::{OpTicket, op_ticket};
 use super::watch::{Sockets, Watched};
 use super::{Assigned, Error, Pending, Slice, Tokens};
 use crate::api::ErrorCode;
-use crate::engine::consumer::{self, Prepared, Token, is_late};
+use crate::engine::consumer::{self, ConsumerToken, Prepared, is_late};
 pub use crate::engine::group::Change;
 use crate::engine::group::{GroupMetadata, Work};
 pub use crate::engine::ops::CommittedOffset;
 use crate::engine::ops::{Committed, ListOffsets, Op, Output, Partitions};
-use crate::engine::{Answer, Cluster, ErrorKind, Outgoing, Role, Time, Wish};
+use crate::engine::{ClientResponse, Cluster, ErrorKind, MetadataDemand, Outgoing, Role, Time};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
@@ -75,19 +75,19 @@ pub enum Done {
 }
 
 impl Role for Machine {
-    type Token = Token;
-    type Packet = Outgoing<Token>;
+    type Token = ConsumerToken;
+    type Packet = Outgoing<ConsumerToken>;
     type Prepared = Prepared;
 
-    fn pack(packet: Outgoing<Token>) -> Outgoing<Token> {
+    fn pack(packet: Outgoing<ConsumerToken>) -> Outgoing<ConsumerToken> {
         packet
     }
 
-    fn prepare(answer: Answer<Token>) -> Prepared {
+    fn prepare(answer: ClientResponse<ConsumerToken>) -> Prepared {
         consumer::Consumer::<OpTicket>::prepare(answer)
     }
 
-    fn handle_answer(&mut self, now: Time, answer: Prepared) {
+    fn handle_response(&mut self, now: Time, answer: Prepared) {
         match &answer {
             Prepared::Fetch(_, Ok(fetched)) => match fetched.bytes() {
                 0 => {}
@@ -96,7 +96,7 @@ impl Role for Machine {
             Prepared::Fetch(_, Err(_)) => {}
             Prepared::Op(_) | Prepared::Group(_) => self.others = self.others.saturating_sub(1),
         }
-        self.consumer.handle_answer(now, answer);
+        self.consumer.handle_response(now, answer);
     }
 
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
@@ -107,14 +107,14 @@ impl Role for Machine {
         self.consumer.handle_unreachable(now, error);
     }
 
-    fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
+    fn poll_send(&mut self, now: Time) -> Option<Outgoing<ConsumerToken>> {
         let outgoing = self.consumer.poll_send(now)?;
-        self.others += usize::from(!matches!(outgoing.token, Token::Fetch(..)));
+        self.others += usize::from(!matches!(outgoing.token, ConsumerToken::Fetch(..)));
         Some(outgoing)
     }
 
-    fn poll_wish(&mut self) -> Option<Wish> {
-        self.consumer.poll_wish()
+    fn poll_demand(&mut self) -> Option<MetadataDemand> {
+        self.consumer.poll_demand()
     }
 
     fn wanted_topics(&self) -> BTreeSet<Arc<str>> {

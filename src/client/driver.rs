@@ -12,7 +12,7 @@ use super::lead::Lead;
 use super::pending::closed;
 use super::watch::Watchers;
 use super::{Error, ErrorKind, Tokens};
-use crate::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time, UnderWay};
+use crate::engine::{Action, ConnectionId, Network, NetworkConfig, RequestsInFlight, Role, Time};
 use crate::net::{Event, Poller, Received, Stream, Wake, resolve, tls};
 use std::collections::BTreeMap;
 use std::io;
@@ -336,7 +336,7 @@ impl<R: Serve> Drop for End<R> {
 pub(super) struct Driver<R: Serve> {
     poller: Arc<Poller>,
     network: Network,
-    under_way: UnderWay<R::Token>,
+    in_flight: RequestsInFlight<R::Token>,
     sockets: BTreeMap<ConnectionId, Socket>,
     resolved: Arc<Mutex<Vec<Resolved>>>,
     resolving: Vec<(ConnectionId, String)>,
@@ -396,7 +396,7 @@ impl<R: Serve> Driver<R> {
         Self {
             poller,
             network: Network::new(config),
-            under_way: UnderWay::default(),
+            in_flight: RequestsInFlight::default(),
             sockets: BTreeMap::new(),
             resolved: Arc::default(),
             resolving: Vec::new(),
@@ -483,14 +483,14 @@ impl<R: Serve> Driver<R> {
                 self.network.handle_token(now, token);
             }
             for (connection, answer) in tokens.take_answers() {
-                self.network.handle_answer(now, connection, answer);
+                self.network.handle_gssapi_answer(now, connection, answer);
             }
             while let Some(question) = self.network.poll_question() {
                 tokens.ask(question);
             }
         }
         self.network.handle_timeout(now);
-        let answers = std::iter::from_fn(|| self.network.poll_answer()).filter_map(|a| self.under_way.end(a));
+        let answers = std::iter::from_fn(|| self.network.poll_response()).filter_map(|a| self.in_flight.end(a));
         let prepared: Vec<R::Prepared> = answers.map(R::prepare).collect();
         let (cluster, unreachable) = (self.network.poll_cluster(), self.network.poll_unreachable());
 
@@ -507,11 +507,11 @@ impl<R: Serve> Driver<R> {
             role.handle_unreachable(now, &error);
             *shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
-        prepared.into_iter().for_each(|p| role.handle_answer(now, p));
+        prepared.into_iter().for_each(|p| role.handle_response(now, p));
         if changed {
             role.handle_timeout(now);
         }
-        let wish = role.next_wish();
+        let demand = role.next_demand();
         let packets: Vec<R::Packet> = std::iter::from_fn(|| role.poll_send(now)).collect();
         done.extend(std::iter::from_fn(|| role.poll_done()));
         role.settle(shared);
@@ -521,14 +521,14 @@ impl<R: Serve> Driver<R> {
             shared.notify();
         }
 
-        if let Some(wish) = wish {
-            self.network.wish(now, wish);
+        if let Some(demand) = demand {
+            self.network.demand(now, demand);
         }
         if !packets.is_empty() {
             self.active = now;
         }
         for packet in packets {
-            self.network.submit(now, self.under_way.begin(R::pack(packet)));
+            self.network.submit(now, self.in_flight.begin(R::pack(packet)));
         }
         self.act(shared);
         self.network.has_news()

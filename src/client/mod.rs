@@ -28,7 +28,7 @@ pub use crate::engine::consumer::{Assigned, Slice};
 pub use crate::engine::group::{CustomAssignor, assignor, zookeeper};
 pub use crate::engine::ops::{ConfigEntry, ConfigResource, GroupDescription, GroupListing, GroupMember, NewTopic};
 pub use crate::engine::producer::murmur2;
-pub use crate::engine::sasl::{Token, gssapi, scram};
+pub use crate::engine::sasl::{BearerToken, gssapi, scram};
 pub use crate::engine::share::{Acknowledgement, Outcomes};
 pub use crate::engine::{Cluster, Error, ErrorKind, Time};
 pub use admin::Admin;

@@ -10,7 +10,7 @@ pub use crate::engine::group::GroupMetadata;
 use crate::engine::ops::{CommittedOffset, OpToken, Ops, Output, Partitions};
 use crate::engine::producer::{self, Event, Packet};
 pub use crate::engine::producer::{BrokerMetrics, Metrics, NewRecord, TopicIndex, TopicMetrics};
-use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish, earliest};
+use crate::engine::{ClientResponse, Cluster, MetadataDemand, Outgoing, Role, Time, earliest};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64,
@@ -83,7 +83,7 @@ pub struct Machine {
 }
 
 pub enum Token {
-    Producer(producer::Token<Ticket>),
+    Producer(producer::ProducerToken<Ticket>),
     Op(OpToken),
 }
 
@@ -101,7 +101,7 @@ pub enum Done {
 impl Role for Machine {
     type Token = Token;
     type Packet = ToSend;
-    type Prepared = Answer<Token>;
+    type Prepared = ClientResponse<Token>;
 
     fn pack(packet: ToSend) -> Outgoing<Token> {
         match packet {
@@ -110,15 +110,15 @@ impl Role for Machine {
         }
     }
 
-    fn prepare(answer: Answer<Token>) -> Answer<Token> {
+    fn prepare(answer: ClientResponse<Token>) -> ClientResponse<Token> {
         answer
     }
 
-    fn handle_answer(&mut self, now: Time, answer: Answer<Token>) {
-        let Answer { token, node, result } = answer;
+    fn handle_response(&mut self, now: Time, answer: ClientResponse<Token>) {
+        let ClientResponse { token, node, result } = answer;
         match token {
-            Token::Producer(token) => self.producer.handle_answer(now, Answer { token, node, result }),
-            Token::Op(token) => self.ops.handle_answer(now, Answer { token, node, result }),
+            Token::Producer(token) => self.producer.handle_response(now, ClientResponse { token, node, result }),
+            Token::Op(token) => self.ops.handle_response(now, ClientResponse { token, node, result }),
         }
     }
 
@@ -137,8 +137,8 @@ impl Role for Machine {
         packet.or_else(|| self.ops.poll_send(now).map(ToSend::Op))
     }
 
-    fn poll_wish(&mut self) -> Option<Wish> {
-        Wish::merge([self.producer.poll_wish(), self.ops.poll_wish()])
+    fn poll_demand(&mut self) -> Option<MetadataDemand> {
+        MetadataDemand::merge([self.producer.poll_demand(), self.ops.poll_demand()])
     }
 
     fn wanted_topics(&self) -> BTreeSet<Arc<str>> {

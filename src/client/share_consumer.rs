@@ -5,8 +5,8 @@ use super::driver::{Serve, Shared};
 use super::handing::Waiting;
 use super::keys::Role as ClientRole;
 use super::{Error, Pending, Promise, Slice, Tokens};
-use crate::engine::share::{self, Acknowledgement, Outcomes, Prepared, Token};
-use crate::engine::{Answer, Cluster, Outgoing, Role, Time, Wish};
+use crate::engine::share::{self, Acknowledgement, Outcomes, Prepared, ShareToken};
+use crate::engine::{ClientResponse, Cluster, MetadataDemand, Outgoing, Role, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::Waker;
@@ -19,20 +19,20 @@ pub struct Machine {
 }
 
 impl Role for Machine {
-    type Token = Token;
-    type Packet = Outgoing<Token>;
+    type Token = ShareToken;
+    type Packet = Outgoing<ShareToken>;
     type Prepared = Prepared;
 
-    fn pack(packet: Outgoing<Token>) -> Outgoing<Token> {
+    fn pack(packet: Outgoing<ShareToken>) -> Outgoing<ShareToken> {
         packet
     }
 
-    fn prepare(answer: Answer<Token>) -> Prepared {
+    fn prepare(answer: ClientResponse<ShareToken>) -> Prepared {
         share::ShareConsumer::<Promise<Outcomes>>::prepare(answer)
     }
 
-    fn handle_answer(&mut self, now: Time, answer: Prepared) {
-        self.consumer.handle_answer(now, answer);
+    fn handle_response(&mut self, now: Time, answer: Prepared) {
+        self.consumer.handle_response(now, answer);
     }
 
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
@@ -43,12 +43,12 @@ impl Role for Machine {
         self.consumer.handle_unreachable(now, error);
     }
 
-    fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
+    fn poll_send(&mut self, now: Time) -> Option<Outgoing<ShareToken>> {
         self.consumer.poll_send(now)
     }
 
-    fn poll_wish(&mut self) -> Option<Wish> {
-        self.consumer.poll_wish()
+    fn poll_demand(&mut self) -> Option<MetadataDemand> {
+        self.consumer.poll_demand()
     }
 
     fn wanted_topics(&self) -> BTreeSet<Arc<str>> {

@@ -3,7 +3,7 @@
 
 use super::Error;
 use crate::engine::ConnectionId;
-use crate::engine::sasl::{Token, gssapi};
+use crate::engine::sasl::{BearerToken, gssapi};
 use crate::net::Wake;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ struct Desk {
 
 #[derive(Default)]
 struct State {
-    new: Option<Result<Token, Error>>,
+    new: Option<Result<BearerToken, Error>>,
     questions: VecDeque<Asked>,
     answers: Vec<(ConnectionId, Result<gssapi::Answer, Error>)>,
     wake: Option<Wake>,
@@ -37,7 +37,7 @@ impl Tokens {
     }
 
     /// Leaves a token to log in with from now on, or why there is none; whoever waits for it goes on at once.
-    pub fn put(&self, token: Result<Token, Error>) {
+    pub fn put(&self, token: Result<BearerToken, Error>) {
         let mut state = self.state();
         state.new = Some(token);
         if let Some(wake) = &state.wake {
@@ -86,7 +86,7 @@ impl Tokens {
         std::mem::take(&mut self.state().answers)
     }
 
-    pub(super) fn take(&self) -> Option<Result<Token, Error>> {
+    pub(super) fn take(&self) -> Option<Result<BearerToken, Error>> {
         self.state().new.take()
     }
 

@@ -1,6 +1,6 @@
 //! A picture of the cluster: who the brokers are, who leads which partition.
 
-use super::{Call, Moved, Time};
+use super::{Call, LeaderChange, Time};
 use crate::api::{ErrorCode, Info, metadata};
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, HashMap};
@@ -110,9 +110,9 @@ impl Cluster {
     }
 
     /// The picture after brokers said of partitions that they moved; what is older than what is known changes nothing.
-    pub fn after(&self, moved: &[Moved]) -> Self {
+    pub fn with_leader_changes(&self, changes: &[LeaderChange]) -> Self {
         let mut next = self.clone();
-        for m in moved {
+        for m in changes {
             let topic = next.topics.get_mut(&m.topic);
             let partition = topic.and_then(|t| t.partitions.get_mut(usize::try_from(m.partition).ok()?));
             let Some(p) = partition.filter(|p| p.leader_epoch < m.leader_epoch) else {

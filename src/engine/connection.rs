@@ -1,13 +1,13 @@
 //! One connection to a broker: which versions it speaks, which answer belongs to which request, what takes too long.
 //!
 //! States: `Negotiating` (ApiVersions is out, nothing else may go) → `Authenticating` if there are credentials → `Ready`
-//! → `Failed`. Where ApiVersions had no answer, the next connection begins as `Probing`, see [`super::greeting`]. A
+//! → `Failed`. Where ApiVersions had no answer, the next connection begins as `Probing`, see [`super::version_probe`]. A
 //! session that has an end goes from `Ready` to `Authenticating` again before it (KIP-368); answers to what was asked
 //! before arrive meanwhile. Answers come in the order of the requests, so what is in flight is a queue; an answer out of
 //! order means that the stream is broken.
 
-use super::greeting::{Greeting, LAST_WAIT, next_release, question};
 use super::sasl::{Credentials, Login, Message, Nonces, gssapi};
+use super::version_probe::{LAST_WAIT, VersionProbe, next_release, question};
 use super::{Error, ErrorKind, Time, earliest};
 use crate::api::header::{ClientId, RequestHeader, get_response_header};
 use crate::api::{self, ErrorCode, Info, Release, api_versions, metadata, sasl_authenticate, sasl_handshake};
@@ -134,7 +134,7 @@ pub struct Proof {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ConnectionState {
     Negotiating,
     /// The last question that was answered.
     Probing(Option<Release>),
@@ -145,7 +145,7 @@ enum State {
 
 /// A connection's machine. `T` is what a request's answer is matched with.
 pub struct Connection<T> {
-    state: State,
+    state: ConnectionState,
     client_id: String,
     address: String,
     frames: Frames,
@@ -167,7 +167,7 @@ pub struct Connection<T> {
     /// What the login wants to know, until it was handed out.
     question: Option<gssapi::Question>,
     /// Until when it waits for the answer.
-    asking: Option<Time>,
+    question_until: Option<Time>,
     /// Whether the broker has answered anything but what the connection itself asked.
     has_answered: bool,
     /// When the session has to be renewed.
@@ -196,30 +196,30 @@ impl<T> Connection<T> {
 
     /// A connection that was just made to a broker that may be one without ApiVersions, who begins as the last attempt
     /// left it; a broker that may be asked otherwise has `patience` to begin an answer.
-    pub fn greeting(
+    pub fn with_version_probe(
         now: Time,
         address: String,
         client_id: String,
         max_frame: usize,
         timeout: Duration,
-        greeting: Greeting,
+        probe: VersionProbe,
         patience: Duration,
     ) -> Self {
         let mut this = Self::unasked(address, client_id, max_frame, None);
-        match greeting {
-            Greeting::Known(release) => {
+        match probe {
+            VersionProbe::Known(release) => {
                 let of = |entry: &api::Entry| Some((entry.info.key, release.versions(entry.info)?));
                 this.versions = api::APIS.iter().filter_map(of).collect();
                 this.release = Some(release);
-                this.state = State::Ready;
+                this.state = ConnectionState::Ready;
             }
-            Greeting::Probe | Greeting::Confirm(..) => {
-                this.state = State::Probing(None);
+            VersionProbe::Probe | VersionProbe::Confirm(..) => {
+                this.state = ConnectionState::Probing(None);
                 this.patience = patience;
                 this.probe(now, now + timeout);
             }
-            Greeting::Ask | Greeting::Wait => {
-                this.silent_at = (greeting == Greeting::Ask && patience < timeout).then(|| now + patience);
+            VersionProbe::Ask | VersionProbe::Wait => {
+                this.silent_at = (probe == VersionProbe::Ask && patience < timeout).then(|| now + patience);
                 this.ask_versions(FIRST_API_VERSIONS, now + timeout);
             }
         }
@@ -228,7 +228,7 @@ impl<T> Connection<T> {
 
     fn unasked(address: String, client_id: String, max_frame: usize, proof: Option<Proof>) -> Self {
         Self {
-            state: State::Negotiating,
+            state: ConnectionState::Negotiating,
             client_id,
             address,
             frames: Frames::new(if proof.is_some() { MAX_LOGIN_FRAME.min(max_frame) } else { max_frame }),
@@ -244,7 +244,7 @@ impl<T> Connection<T> {
             proof,
             login: None,
             question: None,
-            asking: None,
+            question_until: None,
             has_answered: false,
             renew_at: None,
             patience: Duration::MAX,
@@ -255,7 +255,7 @@ impl<T> Connection<T> {
 
     /// Asks the next question of a broker that may be an old one.
     fn probe(&mut self, now: Time, deadline: Time) {
-        let State::Probing(answered) = self.state else { return };
+        let ConnectionState::Probing(answered) = self.state else { return };
         match next_release(answered) {
             // What has so little in it can always be sent.
             Some(release) => drop(self.ask(&*question(release), 0, deadline)),
@@ -268,12 +268,14 @@ impl<T> Connection<T> {
 
     /// How to begin anew with a broker that did not say what it speaks before the connection ended; `None` if it did, or
     /// nothing is to be learned from how it ended.
-    pub fn next_greeting(&mut self, closed: bool) -> Option<Greeting> {
+    pub fn next_version_probe(&mut self, closed: bool) -> Option<VersionProbe> {
         let unheard = self.frames.buffer().is_empty() && self.proof.is_none();
         match self.state {
-            State::Negotiating if unheard && (closed || self.silent_at.is_some()) => Some(Greeting::Probe),
-            State::Probing(Some(release)) if unheard && closed != next_release(Some(release)).is_none() => {
-                Some(Greeting::Known(release))
+            ConnectionState::Negotiating if unheard && (closed || self.silent_at.is_some()) => {
+                Some(VersionProbe::Probe)
+            }
+            ConnectionState::Probing(Some(release)) if unheard && closed != next_release(Some(release)).is_none() => {
+                Some(VersionProbe::Known(release))
             }
             _ => None,
         }
@@ -299,7 +301,7 @@ impl<T> Connection<T> {
 
     /// Whether requests may be sent.
     pub fn is_ready(&self) -> bool {
-        self.state == State::Ready
+        self.state == ConnectionState::Ready
     }
 
     /// The epoch of the cluster's features and its `transaction.version`, if the broker said.
@@ -351,7 +353,7 @@ impl<T> Connection<T> {
         Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, tried()).with_hint(hint))
     }
 
-    /// Sends a request. Its answer comes out of [`Connection::poll_answer`], unless this returns the token.
+    /// Sends a request. Its answer comes out of [`Connection::poll_response`], unless this returns the token.
     pub fn send(&mut self, call: &dyn Call, max_version: i16, deadline: Time, token: T) -> Result<(), (T, Error)> {
         let version = match self.version(call, max_version) {
             Ok(version) => version,
@@ -447,7 +449,7 @@ impl<T> Connection<T> {
             _ if api.key == sasl_handshake::API.key => self.handle_handshake(deadline, reply),
             _ if api.key == sasl_authenticate::API.key => self.handle_authenticate(now, deadline, reply),
             _ if api.key != api_versions::API.key => {
-                if let State::Probing(answered) = &mut self.state {
+                if let ConnectionState::Probing(answered) = &mut self.state {
                     *answered = next_release(*answered);
                 }
                 self.probe(now, deadline);
@@ -482,7 +484,7 @@ impl<T> Connection<T> {
         self.frames.allow(self.max_frame);
         self.login = None;
         self.renew_at = session.map(|lasts| now + lasts * RENEW_AT / 100);
-        self.state = State::Ready;
+        self.state = ConnectionState::Ready;
     }
 
     /// Begins to prove who the client is, for the first time or again.
@@ -490,7 +492,7 @@ impl<T> Connection<T> {
         let Some(Proof { credentials, nonces, .. }) = &mut self.proof else { return Ok(()) };
         let (login, message) = Login::start(credentials, &nonces.next(), &self.versions)?;
         self.login = Some(login);
-        self.state = State::Authenticating;
+        self.state = ConnectionState::Authenticating;
         self.say(message, deadline)
     }
 
@@ -506,7 +508,7 @@ impl<T> Connection<T> {
                 Ok(())
             }
             Message::Ask(question) => {
-                (self.question, self.asking) = (Some(question), Some(deadline));
+                (self.question, self.question_until) = (Some(question), Some(deadline));
                 Ok(())
             }
         }
@@ -541,15 +543,15 @@ impl<T> Connection<T> {
         }
     }
 
-    /// What somebody outside has to be asked for the login; the answer goes to [`Connection::handle_answer`].
+    /// What somebody outside has to be asked for the login; the answer goes to [`Connection::handle_gssapi_answer`].
     pub fn poll_question(&mut self) -> Option<gssapi::Question> {
         self.question.take()
     }
 
     /// Takes in the answer to a question. An error means that the connection has to be closed.
-    pub fn handle_answer(&mut self, answer: Result<gssapi::Answer, Error>) -> Result<(), Error> {
-        let Some(deadline) = self.asking.take() else { return Ok(()) };
-        let message = self.login()?.handle_answer(answer?)?;
+    pub fn handle_gssapi_answer(&mut self, answer: Result<gssapi::Answer, Error>) -> Result<(), Error> {
+        let Some(deadline) = self.question_until.take() else { return Ok(()) };
+        let message = self.login()?.handle_gssapi_answer(answer?)?;
         self.say(message, deadline)
     }
 
@@ -561,7 +563,7 @@ impl<T> Connection<T> {
     }
 
     fn not_kafka(&self, bad: BadLength) -> Error {
-        if self.state == State::Ready {
+        if self.state == ConnectionState::Ready {
             // It spoke Kafka's protocol before: the stream is damaged, and another connection may be better.
             return Error::new(ErrorKind::Network, format!("what the broker sent is damaged: {bad}"));
         }
@@ -576,7 +578,7 @@ impl<T> Connection<T> {
 
     /// Ends the connection: every request in flight is answered with `error`.
     pub fn fail(&mut self, error: &Error) {
-        self.state = State::Failed;
+        self.state = ConnectionState::Failed;
         self.outbox.clear();
         let unanswered = self.unanswered.drain(..).map(|(token, ..)| token);
         let asked = self.in_flight.drain(..).filter_map(|f| match f.asker {
@@ -590,7 +592,7 @@ impl<T> Connection<T> {
     /// What the peer's silent end of the connection means in this state.
     pub fn closed_by_peer(&self) -> Error {
         match (&self.state, &self.login) {
-            (State::Negotiating | State::Probing(_), _) => {
+            (ConnectionState::Negotiating | ConnectionState::Probing(_), _) => {
                 Error::new(ErrorKind::Network, "connection closed before the broker said its versions").with_hint(
                     if self.proof.is_some() {
                         "is this a TLS listener (security.protocol=SASL_SSL), or a broker before 0.10?"
@@ -599,8 +601,8 @@ impl<T> Connection<T> {
                     },
                 )
             }
-            (State::Authenticating, Some(login)) => login.closed_by_peer(),
-            (State::Ready, _) if self.proof.is_none() && !self.has_answered => {
+            (ConnectionState::Authenticating, Some(login)) => login.closed_by_peer(),
+            (ConnectionState::Ready, _) if self.proof.is_none() && !self.has_answered => {
                 Error::new(ErrorKind::Network, "connection closed by the broker at the first request")
                     .with_hint("does this listener want SASL (security.protocol=SASL_PLAINTEXT or SASL_SSL)?")
             }
@@ -614,14 +616,14 @@ impl<T> Connection<T> {
     }
 
     /// The next answer.
-    pub fn poll_answer(&mut self) -> Option<(T, Result<Reply, Error>)> {
+    pub fn poll_response(&mut self) -> Option<(T, Result<Reply, Error>)> {
         self.answers.pop_front()
     }
 
     /// When [`Connection::handle_timeout`] has something to do: a request is late, or the session has to be renewed.
     pub fn next_timeout(&self) -> Option<Time> {
         let late = self.in_flight.iter().map(|f| f.deadline).chain(self.unanswered.iter().map(|u| u.2)).min();
-        let late = earliest(earliest(late, self.silent_at), self.asking);
+        let late = earliest(earliest(late, self.silent_at), self.question_until);
         earliest(late, self.renew_at.filter(|_| self.is_ready()))
     }
 
@@ -639,7 +641,7 @@ impl<T> Connection<T> {
             // It is slow, not silent.
             self.silent_at = None;
         }
-        if self.asking.is_some_and(|deadline| deadline <= now) {
+        if self.question_until.is_some_and(|deadline| deadline <= now) {
             let error = Error::new(ErrorKind::Timeout, "no answer from the Kerberos library in time");
             return Err(error.with_hint("it waits for the KDC: check krb5.conf and the network"));
         }

@@ -4,7 +4,7 @@
 //! run thousands of scenarios a second under a clock of their own. The parts, from the wire up:
 //!
 //! * [`Connection`]: one connection: version negotiation, correlation, order, timeouts of requests.
-//! * [`greeting`]: what is asked of brokers that are too old to say their versions.
+//! * [`version_probe`]: what is asked of brokers that are too old to say their versions.
 //! * [`Network`]: all connections of a client, bootstrap, metadata; it gives every request a connection and every
 //!   request an answer.
 //! * [`sasl`]: what a client says to prove who it is.
@@ -17,8 +17,8 @@ mod connection;
 pub mod consumer;
 mod coordinator;
 mod error;
-pub mod greeting;
 pub mod group;
+mod in_flight;
 mod network;
 pub mod ops;
 mod peer;
@@ -26,15 +26,15 @@ pub mod producer;
 mod role;
 pub mod sasl;
 pub mod share;
-mod under_way;
+pub mod version_probe;
 
 pub use backoff::{Backoff, wait_after};
 pub use cluster::{Broker, Cluster, Partition, Topic};
 pub use connection::{Call, Connection, Proof, Reply};
 pub use error::{Error, ErrorKind};
+pub use in_flight::RequestsInFlight;
 pub use network::{Action, ConnectionId, Network, NetworkConfig};
-pub use role::{Answer, Deadline, Moved, Outgoing, Role, Target, Wish};
-pub use under_way::UnderWay;
+pub use role::{ClientResponse, Deadline, LeaderChange, MetadataDemand, Outgoing, Role, Target};
 
 use std::fmt;
 use std::ops::{Add, Sub};

@@ -9,18 +9,18 @@
 //! Who is refused, by TLS or SASL, will be refused again: nobody waits for that. Requests fail at once when no broker is
 //! left to try, and for [`REFUSED_WAIT`], after which the next one may find the broker of another mind.
 
-mod asking;
 mod brokers;
-mod greetings;
+mod metadata_requests;
 mod refusal;
+mod version_probes;
 
 use self::refusal::{REFUSED_WAIT, is_refusal};
-use super::greeting::Greeting;
-use super::peer::{Link, Peer, PeerId, Token};
+use super::peer::{Link, Peer, PeerId, PeerToken};
 use super::sasl::{Credentials, Nonces};
+use super::version_probe::VersionProbe;
 use super::{
-    Answer, Backoff, Call, Cluster, Connection, Deadline, Error, ErrorKind, Outgoing, Proof, Reply, Target, Time, Wish,
-    earliest,
+    Backoff, Call, ClientResponse, Cluster, Connection, Deadline, Error, ErrorKind, MetadataDemand, Outgoing, Proof,
+    Reply, Target, Time, earliest,
 };
 use crate::api::Release;
 use crate::frame::Frames;
@@ -78,13 +78,13 @@ pub enum Action {
     Close(ConnectionId),
 }
 
-/// The machine. Requests come with a number each, see [`super::UnderWay`].
+/// The machine. Requests come with a number each, see [`super::RequestsInFlight`].
 pub struct Network {
     config: NetworkConfig,
     peers: BTreeMap<PeerId, Peer>,
     connections: BTreeMap<ConnectionId, PeerId>,
     /// How to begin with addresses that did not say their versions when they were first asked.
-    greetings: HashMap<(String, u16), Greeting>,
+    version_probes: HashMap<(String, u16), VersionProbe>,
     /// Addresses that said their versions: whatever happens, there is no broker before 0.10.
     said_versions: HashSet<(String, u16)>,
     next_connection: usize,
@@ -102,11 +102,11 @@ pub struct Network {
     /// Whether every refresh asks for all topics.
     watches_all: bool,
     refresh_at: Option<Time>,
-    asking: bool,
+    metadata_in_flight: bool,
     metadata_backoff: Backoff,
     waiting: VecDeque<Outgoing<usize>>,
     actions: VecDeque<Action>,
-    answers: VecDeque<Answer<usize>>,
+    answers: VecDeque<ClientResponse<usize>>,
     cluster_changed: bool,
     unreachable: Option<Error>,
     /// Why there is no token to log in with.
@@ -121,7 +121,7 @@ impl Network {
             metadata_backoff: Backoff::new(first, max, config.seed),
             peers: BTreeMap::new(),
             connections: BTreeMap::new(),
-            greetings: HashMap::new(),
+            version_probes: HashMap::new(),
             said_versions: HashSet::new(),
             next_connection: 0,
             cluster: Arc::new(Cluster { controller: -1, ..Cluster::default() }),
@@ -133,7 +133,7 @@ impl Network {
             all_topics: false,
             watches_all: false,
             refresh_at: None,
-            asking: false,
+            metadata_in_flight: false,
             waiting: VecDeque::new(),
             actions: VecDeque::new(),
             answers: VecDeque::new(),
@@ -172,8 +172,8 @@ impl Network {
     /// Sees to it that a connection to some broker is being made.
     fn reach_somebody(&mut self, now: Time) {
         let of_use = |id: &PeerId| !id.is_apart();
-        let under_way = |p: &Peer| matches!(p.link, Link::Connecting(..) | Link::Up(..));
-        if self.peers.iter().any(|(id, p)| of_use(id) && under_way(p)) {
+        let in_flight = |p: &Peer| matches!(p.link, Link::Connecting(..) | Link::Up(..));
+        if self.peers.iter().any(|(id, p)| of_use(id) && in_flight(p)) {
             return;
         }
         // Brokers of the cluster first, then the bootstrap list; the one that failed least before.
@@ -212,7 +212,7 @@ impl Network {
         self.actions.push_back(Action::Connect(connection, peer.host.clone(), peer.port));
     }
 
-    /// Takes a request; its answer comes out of [`Network::poll_answer`].
+    /// Takes a request; its answer comes out of [`Network::poll_response`].
     pub fn submit(&mut self, now: Time, outgoing: Outgoing<usize>) {
         let target = match outgoing.target {
             Target::Controller if self.cluster.brokers.contains_key(&self.cluster.controller) => {
@@ -252,21 +252,21 @@ impl Network {
             if self.cluster.brokers.is_empty() {
                 // Whoever named it was faster than the metadata.
                 self.waiting.push_back(outgoing);
-                let wish = Wish { refresh: !self.asking, ..Wish::default() };
-                return self.wish(now, wish);
+                let demand = MetadataDemand { refresh: !self.metadata_in_flight, ..MetadataDemand::default() };
+                return self.demand(now, demand);
             }
             let error =
                 Error::new(ErrorKind::Network, format!("broker {} is not in the cluster's metadata", id.node()));
-            self.answers.push_back(Answer { token: outgoing.token, node: id.node(), result: Err(error) });
+            self.answers.push_back(ClientResponse { token: outgoing.token, node: id.node(), result: Err(error) });
             return;
         };
         if peer.is_ready() {
             let Outgoing { call, token, deadline, max_version, .. } = outgoing;
-            return self.send(now, id, call, max_version, deadline, Token::Role(token));
+            return self.send(now, id, call, max_version, deadline, PeerToken::Role(token));
         }
         if let (Link::Waiting(_), Some(error)) = (&peer.link, peer.error.as_ref().filter(|e| is_refusal(e))) {
             let result = Err(error.clone());
-            return self.answers.push_back(Answer { token: outgoing.token, node: id.node(), result });
+            return self.answers.push_back(ClientResponse { token: outgoing.token, node: id.node(), result });
         }
         peer.queue.push_back(outgoing);
         if matches!(peer.link, Link::Idle) {
@@ -274,7 +274,15 @@ impl Network {
         }
     }
 
-    fn send(&mut self, now: Time, id: PeerId, call: Box<dyn Call>, max_version: i16, deadline: Deadline, token: Token) {
+    fn send(
+        &mut self,
+        now: Time,
+        id: PeerId,
+        call: Box<dyn Call>,
+        max_version: i16,
+        deadline: Deadline,
+        token: PeerToken,
+    ) {
         let Some(Peer { link: Link::Up(connection, c), .. }) = self.peers.get_mut(&id) else {
             return;
         };
@@ -317,10 +325,10 @@ impl Network {
             Connection::new(now, address, client_id, max_frame, timeout, proof)
         } else {
             let place = (peer.host.clone(), peer.port);
-            let greeting = self.greetings.get(&place).copied().unwrap_or_default();
-            let greeting = if self.said_versions.contains(&place) { Greeting::Wait } else { greeting };
+            let probe = self.version_probes.get(&place).copied().unwrap_or_default();
+            let probe = if self.said_versions.contains(&place) { VersionProbe::Wait } else { probe };
             let patience = self.config.versions_timeout;
-            Connection::greeting(now, address, client_id, max_frame, timeout, greeting, patience)
+            Connection::with_version_probe(now, address, client_id, max_frame, timeout, probe, patience)
         };
         let is_ready = c.is_ready();
         while let Some(bytes) = c.poll_send() {
@@ -361,7 +369,7 @@ impl Network {
         std::iter::from_fn(|| c.poll_send()).collect()
     }
 
-    fn up(&mut self, connection: ConnectionId) -> Option<&mut Connection<Token>> {
+    fn up(&mut self, connection: ConnectionId) -> Option<&mut Connection<PeerToken>> {
         match &mut self.peers.get_mut(self.connections.get(&connection)?)?.link {
             Link::Up(_, c) => Some(c),
             _ => None,
@@ -413,8 +421,8 @@ impl Network {
         peer.backoff.reset();
         peer.error = None;
         let place = (peer.host.clone(), peer.port);
-        if !matches!(self.greetings.get(&place), Some(Greeting::Known(_))) {
-            self.greetings.remove(&place);
+        if !matches!(self.version_probes.get(&place), Some(VersionProbe::Known(_))) {
+            self.version_probes.remove(&place);
             self.said_versions.insert(place);
         }
         if let Link::Up(_, c) = &peer.link
@@ -483,7 +491,7 @@ impl Network {
             Link::Up(connection, mut c) => {
                 self.connections.remove(&connection);
                 c.fail(&error);
-                while let Some((token, result)) = c.poll_answer() {
+                while let Some((token, result)) = c.poll_response() {
                     self.answer(now, id, token, result);
                 }
             }
@@ -494,10 +502,14 @@ impl Network {
         };
         peer.error = Some(error.clone());
         for outgoing in std::mem::take(&mut peer.queue) {
-            self.answers.push_back(Answer { token: outgoing.token, node: id.node(), result: Err(error.clone()) });
+            self.answers.push_back(ClientResponse {
+                token: outgoing.token,
+                node: id.node(),
+                result: Err(error.clone()),
+            });
         }
         // Whoever led something there may have moved.
-        self.wish(now, Wish { refresh: id.node() >= 0, ..Wish::default() });
+        self.demand(now, MetadataDemand { refresh: id.node() >= 0, ..MetadataDemand::default() });
         if !self.waiting.is_empty() || self.asks_at().is_some() {
             self.reach_somebody(now);
         }
@@ -508,20 +520,20 @@ impl Network {
     fn collect(&mut self, now: Time, connection: ConnectionId) {
         while let Some(id) = self.connections.get(&connection).copied()
             && let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get_mut(&id)
-            && let Some((token, result)) = c.poll_answer()
+            && let Some((token, result)) = c.poll_response()
         {
             self.answer(now, id, token, result);
         }
     }
 
-    fn answer(&mut self, now: Time, id: PeerId, token: Token, result: Result<Reply, Error>) {
+    fn answer(&mut self, now: Time, id: PeerId, token: PeerToken, result: Result<Reply, Error>) {
         match token {
-            Token::Role(token) => {
+            PeerToken::Role(token) => {
                 let address = || self.peers.get(&id).map_or_else(String::new, Peer::address);
                 let result = result.map_err(|e| if e.broker().is_none() { e.from_broker(address()) } else { e });
-                self.answers.push_back(Answer { token, node: id.node(), result });
+                self.answers.push_back(ClientResponse { token, node: id.node(), result });
             }
-            Token::Metadata { all, ids } => self.take_metadata(now, id, (all, ids), result),
+            PeerToken::Metadata { all, ids } => self.take_metadata(now, id, (all, ids), result),
         }
     }
 
@@ -531,7 +543,7 @@ impl Network {
     }
 
     /// The next answer.
-    pub fn poll_answer(&mut self) -> Option<Answer<usize>> {
+    pub fn poll_response(&mut self) -> Option<ClientResponse<usize>> {
         self.answers.pop_front()
     }
 
@@ -552,7 +564,7 @@ impl Network {
 
     /// When, after now, [`Network::handle_timeout`] has something to do.
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
-        let mut next = self.asks_at().filter(|t| *t > now && !self.asking);
+        let mut next = self.asks_at().filter(|t| *t > now && !self.metadata_in_flight);
         let mut at = |time: Time| next = earliest(next, Some(time).filter(|t| *t > now));
         for peer in self.peers.values() {
             match &peer.link {
@@ -637,7 +649,7 @@ impl Network {
                     format!("no broker could be asked for {} in time", outgoing.call.api().name),
                 )
             });
-            self.answers.push_back(Answer { token: outgoing.token, node, result: Err(error) });
+            self.answers.push_back(ClientResponse { token: outgoing.token, node, result: Err(error) });
         }
     }
 }

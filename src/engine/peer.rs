@@ -34,7 +34,7 @@ impl PeerId {
 }
 
 /// What an answer is for.
-pub enum Token {
+pub enum PeerToken {
     /// All topics, or those of ids, or else those that are wanted by name. What tells of all tells of the ids, too.
     Metadata {
         all: bool,
@@ -48,7 +48,7 @@ pub enum Link {
     Idle,
     Waiting(Time),
     Connecting(ConnectionId, Time),
-    Up(ConnectionId, Box<Connection<Token>>),
+    Up(ConnectionId, Box<Connection<PeerToken>>),
 }
 
 /// A peer, its connection and what waits for it.

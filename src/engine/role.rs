@@ -62,7 +62,7 @@ impl Deadline {
 }
 
 /// The end of a request, exactly one for each.
-pub struct Answer<T> {
+pub struct ClientResponse<T> {
     /// The request's token.
     pub token: T,
     /// The broker it went to, if it got that far; -1 otherwise.
@@ -73,7 +73,7 @@ pub struct Answer<T> {
 
 /// A partition that a broker said to have moved (KIP-951).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moved {
+pub struct LeaderChange {
     /// The topic.
     pub topic: Arc<str>,
     /// The partition.
@@ -88,12 +88,12 @@ pub struct Moved {
 
 /// What a role wants to know about the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
-    /// Topics to keep knowing, in addition to those wished for before.
+pub struct MetadataDemand {
+    /// Topics to keep knowing, in addition to those demanded before.
     pub topics: BTreeSet<Arc<str>>,
-    /// Whether some of those wished for before are not wanted any more.
+    /// Whether some of those demanded before are not wanted any more.
     pub lets_go: bool,
-    /// All topics that are wanted now, if some are not any more: [`Role::next_wish`] adds them.
+    /// All topics that are wanted now, if some are not any more: [`Role::next_demand`] adds them.
     pub wanted: Option<BTreeSet<Arc<str>>>,
     /// Topics of which only the id is known, wanted once.
     pub ids: BTreeSet<Uuid>,
@@ -104,7 +104,7 @@ pub struct Wish {
     /// Whether what is known is stale.
     pub refresh: bool,
     /// What the role heard itself.
-    pub moved: Vec<Moved>,
+    pub leader_changes: Vec<LeaderChange>,
 }
 
 /// A machine that a [`super::Network`] serves.
@@ -119,9 +119,9 @@ pub trait Role: Send {
     /// Makes a request of a packet, outside of any lock.
     fn pack(packet: Self::Packet) -> Outgoing<Self::Token>;
     /// Does an answer's work, outside of any lock.
-    fn prepare(answer: Answer<Self::Token>) -> Self::Prepared;
+    fn prepare(answer: ClientResponse<Self::Token>) -> Self::Prepared;
     /// Takes an answer in.
-    fn handle_answer(&mut self, now: Time, answer: Self::Prepared);
+    fn handle_response(&mut self, now: Time, answer: Self::Prepared);
     /// Takes a new picture of the cluster in.
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>);
     /// Takes in that no broker at all can be reached, and why.
@@ -129,14 +129,14 @@ pub trait Role: Send {
     /// The next request to send.
     fn poll_send(&mut self, now: Time) -> Option<Self::Packet>;
     /// What the role wants to know, once.
-    fn poll_wish(&mut self) -> Option<Wish>;
+    fn poll_demand(&mut self) -> Option<MetadataDemand>;
     /// The topics that the role still wants to know.
     fn wanted_topics(&self) -> BTreeSet<Arc<str>>;
     /// What the role wants to know, for the network.
-    fn next_wish(&mut self) -> Option<Wish> {
-        let mut wish = self.poll_wish()?;
-        wish.wanted = wish.lets_go.then(|| self.wanted_topics());
-        Some(wish)
+    fn next_demand(&mut self) -> Option<MetadataDemand> {
+        let mut demand = self.poll_demand()?;
+        demand.wanted = demand.lets_go.then(|| self.wanted_topics());
+        Some(demand)
     }
     /// When, after now, [`Role::handle_timeout`] or [`Role::poll_send`] has something to do.
     fn next_timeout(&self, now: Time) -> Option<Time>;
@@ -144,17 +144,17 @@ pub trait Role: Send {
     fn handle_timeout(&mut self, now: Time);
 }
 
-impl Wish {
+impl MetadataDemand {
     /// What several parts of a role want together, if they want something.
-    pub fn merge(wishes: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
-        wishes.into_iter().flatten().reduce(|mut all, other| {
+    pub fn merge(demands: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
+        demands.into_iter().flatten().reduce(|mut all, other| {
             all.topics.extend(other.topics);
             all.lets_go |= other.lets_go;
             all.ids.extend(other.ids);
             all.all |= other.all;
             all.watch_all = other.watch_all.or(all.watch_all);
             all.refresh |= other.refresh;
-            all.moved.extend(other.moved);
+            all.leader_changes.extend(other.leader_changes);
             all
         })
     }
@@ -173,14 +173,26 @@ mod tests {
     fn what_parts_want_together_is_all_that_each_of_them_wants() {
         let moved = |partition| {
             let topic = Arc::from("t");
-            vec![Moved { topic, partition, leader: 1, leader_epoch: 1, broker: None }]
+            vec![LeaderChange { topic, partition, leader: 1, leader_epoch: 1, broker: None }]
         };
         let topics = |name: &str| BTreeSet::from([Arc::from(name)]);
         let id = |byte| BTreeSet::from([Uuid([byte; 16])]);
-        let a = Wish { topics: topics("a"), ids: id(1), refresh: true, moved: moved(0), ..Wish::default() };
-        let b = Wish { topics: topics("b"), ids: id(2), all: true, moved: moved(1), ..Wish::default() };
-        let c = Wish { watch_all: Some(false), lets_go: true, ..Wish::default() };
-        let all = Wish {
+        let a = MetadataDemand {
+            topics: topics("a"),
+            ids: id(1),
+            refresh: true,
+            leader_changes: moved(0),
+            ..MetadataDemand::default()
+        };
+        let b = MetadataDemand {
+            topics: topics("b"),
+            ids: id(2),
+            all: true,
+            leader_changes: moved(1),
+            ..MetadataDemand::default()
+        };
+        let c = MetadataDemand { watch_all: Some(false), lets_go: true, ..MetadataDemand::default() };
+        let all = MetadataDemand {
             topics: BTreeSet::from([Arc::from("a"), Arc::from("b")]),
             ids: BTreeSet::from([Uuid([1; 16]), Uuid([2; 16])]),
             lets_go: true,
@@ -188,9 +200,9 @@ mod tests {
             all: true,
             watch_all: Some(false),
             refresh: true,
-            moved: [moved(0), moved(1)].concat(),
+            leader_changes: [moved(0), moved(1)].concat(),
         };
-        assert_eq!(Wish::merge([Some(a), None, Some(b), Some(c)]), Some(all));
-        assert_eq!(Wish::merge([None, None]), None);
+        assert_eq!(MetadataDemand::merge([Some(a), None, Some(b), Some(c)]), Some(all));
+        assert_eq!(MetadataDemand::merge([None, None]), None);
     }
 }

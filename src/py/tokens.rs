@@ -5,7 +5,7 @@ use super::config::Login;
 use super::error::raise;
 use super::pending::bounded;
 use crate::client::gssapi::{Answer, Question};
-use crate::client::{ConnectionId, Error, ErrorKind, Token, Tokens};
+use crate::client::{BearerToken, ConnectionId, Error, ErrorKind, Tokens};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -19,7 +19,7 @@ pub(super) struct TokenDesk {
 impl TokenDesk {
     /// Leaves a token with SASL extensions, for every login from now on.
     fn put(&self, py: Python<'_>, token: String, extensions: Vec<(String, String)>) -> PyResult<()> {
-        let token = Token::new(token, extensions).map_err(|e| raise(py, &e))?;
+        let token = BearerToken::new(token, extensions).map_err(|e| raise(py, &e))?;
         self.tokens.put(Ok(token));
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use crate::network::{BOOTSTRAP, MINUTE, World};
 use klamm::api::list_groups;
-use klamm::engine::{Deadline, ErrorKind, Outgoing, Target, Time, Wish};
+use klamm::engine::{Deadline, ErrorKind, MetadataDemand, Outgoing, Target, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn a_cluster_that_asks_for_it_is_left_for_the_bootstrap_list() {
     let elsewhere = vec![21, 22];
     world.says.extend([(BOOTSTRAP, elsewhere.clone()), (21, elsewhere.clone()), (22, elsewhere)]);
     world.sends_away.extend([(11, u32::MAX), (12, u32::MAX)]);
-    world.network.wish(world.now, Wish { refresh: true, ..Wish::default() });
+    world.network.demand(world.now, MetadataDemand { refresh: true, ..MetadataDemand::default() });
     world.wait(Duration::from_secs(2));
     assert_eq!(world.knows(), [21, 22]);
     let old: Vec<_> = world.tried.iter().filter(|port| (11..20).contains(*port)).collect();
@@ -47,7 +47,7 @@ fn who_is_sent_away_again_and_again_waits_longer_each_time() {
     let mut world = World::new();
     world.is_cluster_of(&[11]);
     world.sends_away.insert(BOOTSTRAP, 1_000);
-    world.network.wish(world.now, Wish { refresh: true, ..Wish::default() });
+    world.network.demand(world.now, MetadataDemand { refresh: true, ..MetadataDemand::default() });
     world.wait(MINUTE);
     let asked = 1_000 - world.sends_away[&BOOTSTRAP];
     assert!((10..100).contains(&asked), "asked {asked} times in a minute");
@@ -67,7 +67,7 @@ fn a_request_whose_answer_has_no_whole_header_ends_at_once() {
     while let Some(action) = world.network.poll_action() {
         world.act(action);
     }
-    let answer = world.network.poll_answer().expect("an end");
+    let answer = world.network.poll_response().expect("an end");
     assert_eq!((answer.token, answer.result.err().map(|e| e.kind())), (7, Some(ErrorKind::Network)));
 }
 
@@ -75,7 +75,7 @@ fn a_request_whose_answer_has_no_whole_header_ends_at_once() {
 fn a_request_whose_broker_was_not_reached_in_time_is_not_told_what_is_wrong_with_another() {
     let mut world = World::new();
     world.is_cluster_of(&[11, 12]);
-    world.network.wish(world.now, Wish { refresh: true, ..Wish::default() });
+    world.network.demand(world.now, MetadataDemand { refresh: true, ..MetadataDemand::default() });
     world.wait(Duration::from_secs(1));
     world.says.remove(&11);
     world.silent.insert(12);
@@ -93,7 +93,7 @@ fn a_request_whose_broker_was_not_reached_in_time_is_not_told_what_is_wrong_with
         while let Some(action) = world.network.poll_action() {
             world.act(action);
         }
-        let ended = std::iter::from_fn(|| world.network.poll_answer());
+        let ended = std::iter::from_fn(|| world.network.poll_response());
         errors.extend(ended.filter_map(|a| Some((a.token, a.result.err()?.kind()))));
         world.now = world.network.next_timeout(world.now).unwrap_or(now + MINUTE);
     }

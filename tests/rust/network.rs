@@ -4,7 +4,7 @@ use bytes::Bytes;
 use klamm::api::header::{RequestHeader, put_response_header};
 use klamm::api::{self, ErrorCode, api_versions, list_groups, metadata};
 use klamm::engine::sasl::Nonces;
-use klamm::engine::{Action, ConnectionId, Deadline, Network, NetworkConfig, Outgoing, Target, Time, Wish};
+use klamm::engine::{Action, ConnectionId, Deadline, MetadataDemand, Network, NetworkConfig, Outgoing, Target, Time};
 use klamm::frame::Frames;
 use klamm::wire::{Reader, Uuid, Value, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,7 +100,7 @@ impl World {
             self.act(action);
             self.network.handle_timeout(self.now);
         }
-        let is_answered = std::iter::from_fn(|| self.network.poll_answer()).any(|answer| answer.result.is_ok());
+        let is_answered = std::iter::from_fn(|| self.network.poll_response()).any(|answer| answer.result.is_ok());
         if !is_answered {
             self.now = self.network.next_timeout(self.now).map_or(end, |at| at.min(end));
         }
@@ -220,7 +220,7 @@ impl World {
     pub fn settled() -> Self {
         let mut world = Self::new();
         world.is_cluster_of(&[11, 12]);
-        world.network.wish(world.now, Wish { refresh: true, ..Wish::default() });
+        world.network.demand(world.now, MetadataDemand { refresh: true, ..MetadataDemand::default() });
         world.wait(Duration::from_secs(1));
         assert_eq!(world.knows(), [11, 12]);
         world.ask(Target::Node(11));

@@ -61,7 +61,7 @@ impl World {
             while let Some(action) = self.network.poll_action() {
                 self.act(action);
             }
-            if let Some(answer) = self.network.poll_answer() {
+            if let Some(answer) = self.network.poll_response() {
                 return answer.result.map(|reply| reply.version);
             }
             self.now = self.network.next_timeout(self.now).expect("nothing is waited for");

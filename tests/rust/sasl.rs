@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use klamm::api::header::{RequestHeader, put_response_header};
 use klamm::api::{self, Message, Request, api_versions, metadata, sasl_authenticate, sasl_handshake};
 use klamm::broker::{self, Cluster, Node, Options, Output, Sasl};
-use klamm::engine::sasl::{Credentials, Nonces, Token, gssapi, scram};
+use klamm::engine::sasl::{BearerToken, Credentials, Nonces, gssapi, scram};
 use klamm::engine::{Connection, Error, ErrorKind, Proof, Time};
 use klamm::frame::Frames;
 use klamm::wire::{Reader, Writer};
@@ -22,7 +22,7 @@ fn credentials(mechanism: &str) -> Credentials {
     match scram::Mechanism::from_name(mechanism) {
         Some(mechanism) => Credentials::Scram { mechanism, username, password, extensions: Vec::new() },
         None if mechanism == "PLAIN" => Credentials::Plain { username, password },
-        None => Credentials::Bearer(Some(Arc::new(Token::new(TOKEN.to_owned(), Vec::new()).unwrap()))),
+        None => Credentials::Bearer(Some(Arc::new(BearerToken::new(TOKEN.to_owned(), Vec::new()).unwrap()))),
     }
 }
 
@@ -220,7 +220,7 @@ fn a_broker_that_never_comes_to_an_end_is_late() {
 }
 
 #[test]
-fn a_session_is_renewed_while_requests_are_under_way() {
+fn a_session_is_renewed_while_requests_are_in_flight() {
     let mut client = client(credentials("PLAIN"));
     let (header, _) = read::<sasl_authenticate::Request>(&begin(&mut client, 1, Some(2)));
     tell(&mut client, Time(0), &answer(&header, &authenticated(b"", 1000))).unwrap();
@@ -235,7 +235,7 @@ fn a_session_is_renewed_while_requests_are_under_way() {
     let (header, request) = read::<sasl_handshake::Request>(&said(&mut client)[0]);
     // The answer to what was asked before comes first.
     tell(&mut client, now, &answer(&asked, &metadata::Response::default())).unwrap();
-    assert_eq!(client.poll_answer().map(|(token, result)| (token, result.is_ok())), Some((7, true)));
+    assert_eq!(client.poll_response().map(|(token, result)| (token, result.is_ok())), Some((7, true)));
     let response = sasl_handshake::Response { mechanisms: vec![request.mechanism], ..Default::default() };
     tell(&mut client, now, &answer(&header, &response)).unwrap();
     let (header, _) = read::<sasl_authenticate::Request>(&said(&mut client)[0]);
@@ -260,15 +260,15 @@ fn what_only_the_kerberos_library_knows_is_asked_for() {
         assert!(said(&mut client).is_empty(), "nothing is said before the library answered");
         assert_eq!(client.poll_question(), Some(question));
         assert_eq!(client.poll_question(), None);
-        client.handle_answer(library(ours, is_established)).unwrap();
+        client.handle_gssapi_answer(library(ours, is_established)).unwrap();
         let (header, request) = read::<sasl_authenticate::Request>(&said(&mut client)[0]);
         assert_eq!(request.auth_bytes, ours);
         tell(&mut client, Time(0), &answer(&header, &authenticated(theirs, 0))).unwrap();
     }
     assert_eq!(client.poll_question(), Some(gssapi::Question::Unwrap(b"offer".to_vec())));
-    client.handle_answer(library(&[1, 0, 0, 0], true)).unwrap();
+    client.handle_gssapi_answer(library(&[1, 0, 0, 0], true)).unwrap();
     assert_eq!(client.poll_question(), Some(gssapi::Question::Wrap(vec![1, 0, 0, 0])));
-    client.handle_answer(library(b"choice", true)).unwrap();
+    client.handle_gssapi_answer(library(b"choice", true)).unwrap();
     let (header, request) = read::<sasl_authenticate::Request>(&said(&mut client)[0]);
     assert_eq!(request.auth_bytes, &b"choice"[..]);
     assert!(!client.is_ready());
@@ -283,7 +283,7 @@ fn a_kerberos_library_that_refuses_or_never_answers_ends_the_login() {
     agree(&mut refused, 1, Some(2));
     refused.poll_question().unwrap();
     let why = Error::new(ErrorKind::Authentication, "no ticket");
-    assert_eq!(refused.handle_answer(Err(why)).unwrap_err().message(), "no ticket");
+    assert_eq!(refused.handle_gssapi_answer(Err(why)).unwrap_err().message(), "no ticket");
 
     let mut late = client(Credentials::Gssapi);
     agree(&mut late, 1, Some(2));

@@ -2,7 +2,7 @@
 
 use crate::network::World;
 use klamm::api::metadata;
-use klamm::engine::Wish;
+use klamm::engine::MetadataDemand;
 use klamm::wire::Uuid;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ fn settled() -> World {
     world
 }
 
-fn wish(world: &mut World, wish: Wish) {
-    world.network.wish(world.now, wish);
+fn demand(world: &mut World, demand: MetadataDemand) {
+    world.network.demand(world.now, demand);
     world.wait(SECOND);
 }
 
@@ -44,7 +44,7 @@ fn named_and_known_by_id(request: &metadata::Request) -> (usize, usize) {
 #[test]
 fn names_and_ids_are_asked_for_apart_because_brokers_answer_ids_alone() {
     let mut world = settled();
-    wish(&mut world, Wish { topics: names(&["a"]), ids: [id(2)].into(), ..Wish::default() });
+    demand(&mut world, MetadataDemand { topics: names(&["a"]), ids: [id(2)].into(), ..MetadataDemand::default() });
     assert_eq!(known(&world), names(&["a", "b"]));
     let asked: Vec<_> = world.asked.iter().map(named_and_known_by_id).collect();
     assert_eq!(asked, [(0, 1), (1, 0)]);
@@ -54,14 +54,14 @@ fn names_and_ids_are_asked_for_apart_because_brokers_answer_ids_alone() {
 fn ids_are_asked_for_again_when_the_answer_is_lost() {
     let mut world = settled();
     world.loses = 1;
-    wish(&mut world, Wish { ids: [id(2)].into(), ..Wish::default() });
+    demand(&mut world, MetadataDemand { ids: [id(2)].into(), ..MetadataDemand::default() });
     assert_eq!(known(&world), names(&["b"]));
 }
 
 #[test]
 fn whoever_tells_of_all_topics_need_not_be_asked_for_ids() {
     let mut world = settled();
-    wish(&mut world, Wish { ids: [id(2)].into(), all: true, ..Wish::default() });
+    demand(&mut world, MetadataDemand { ids: [id(2)].into(), all: true, ..MetadataDemand::default() });
     assert_eq!(known(&world), names(&["a", "b", "c"]));
     assert!(world.asked.iter().all(|request| request.topics.is_none()), "{:?}", world.asked);
 }

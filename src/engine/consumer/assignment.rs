@@ -100,16 +100,16 @@ impl<T: Send> Consumer<T> {
         }
         self.wanted = wanted;
         self.goes_since = None;
-        self.wish.lets_go = true;
+        self.demand.lets_go = true;
         self.subscribed_at = now;
         self.error = None;
         self.ended = None;
         self.is_member = self.group.is_some();
         self.told = None;
-        self.wish.watch_all = Some(matches!(self.wanted, Wanted::Pattern(..)) && !self.coordinator_matches());
+        self.demand.watch_all = Some(matches!(self.wanted, Wanted::Pattern(..)) && !self.coordinator_matches());
         if let Wanted::Topics(topics) = &self.wanted {
-            self.wish.topics.extend(topics.iter().cloned());
-            self.wish.refresh = true;
+            self.demand.topics.extend(topics.iter().cloned());
+            self.demand.refresh = true;
         }
         self.take_topics(now);
     }
@@ -150,8 +150,8 @@ impl<T: Send> Consumer<T> {
         self.goes_since = None;
         self.changing = None;
         self.wanted = Wanted::Assigned;
-        self.wish.lets_go = true;
-        self.wish.watch_all = Some(false);
+        self.demand.lets_go = true;
+        self.demand.watch_all = Some(false);
         self.partitions.clear();
         self.slots.clear();
         self.error = None;
@@ -162,7 +162,7 @@ impl<T: Send> Consumer<T> {
 
     pub(super) fn add(&mut self, now: Time, a: Assigned) {
         let topic: Arc<str> = a.topic.into();
-        self.wish.topics.insert(topic.clone());
+        self.demand.topics.insert(topic.clone());
         let mut p = Partition::new(topic.clone(), a.partition, a.end_offset);
         match a.offset {
             Some(offset) => p.start_at(offset),
@@ -180,7 +180,7 @@ impl<T: Send> Consumer<T> {
             return;
         };
         self.partitions.remove(&slot);
-        self.wish.lets_go = true;
+        self.demand.lets_go = true;
         let error = Error::new(ErrorKind::Config, format!("{}-{} is no longer assigned", place.0, place.1));
         let (gone, kept) = std::mem::take(&mut self.positions).into_iter().partition(|(_, s, _)| *s == slot);
         self.positions = kept;

@@ -5,7 +5,7 @@
 
 use super::fetched::{Asked, Checks, Fetched, FetchedAll};
 use super::partition::{Doubt, Partition, Position};
-use super::{Consumer, Token};
+use super::{Consumer, ConsumerToken};
 use crate::api::{ErrorCode, Info, fetch};
 use crate::engine::connection::MAX_MALFORMED;
 use crate::engine::{Call, Deadline, Error, ErrorKind, Outgoing, Target, Time, wait_after};
@@ -135,7 +135,7 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    pub(super) fn next_fetch(&mut self, now: Time) -> Option<Outgoing<Token>> {
+    pub(super) fn next_fetch(&mut self, now: Time) -> Option<Outgoing<ConsumerToken>> {
         self.make_room(now);
         let (free, room) = self.room();
         if room == 0 {
@@ -202,7 +202,7 @@ impl<T: Send> Consumer<T> {
         Some(Outgoing {
             target: Target::Fetch(node),
             call: Box::new(FetchCall(request)),
-            token: Token::Fetch(asked, checks, self.leftover.clone()),
+            token: ConsumerToken::Fetch(asked, checks, self.leftover.clone()),
             deadline: Deadline::ToAnswer(now + self.config.request_timeout + wait),
             max_version: if ids { i16::MAX } else { MAX_NAMED },
         })
@@ -313,7 +313,7 @@ impl<T: Send> Consumer<T> {
                         p.set_error(error.clone().at(&asked.topic, asked.partition));
                     }
                 }
-                self.wish.refresh |= !session;
+                self.demand.refresh |= !session;
             }
         }
     }
@@ -376,7 +376,7 @@ impl<T: Send> Consumer<T> {
                     let what = format!("fetch {}-{} at offset {}", p.topic, p.partition, asked.offset);
                     p.set_error(Error::refused(code, what).at(&p.topic, p.partition));
                 }
-                self.wish.refresh = true;
+                self.demand.refresh = true;
             }
         }
     }
@@ -432,9 +432,9 @@ mod tests {
         consumer
     }
 
-    fn asked(outgoing: Option<Outgoing<Token>>) -> Vec<i32> {
+    fn asked(outgoing: Option<Outgoing<ConsumerToken>>) -> Vec<i32> {
         match outgoing.map(|o| o.token) {
-            Some(Token::Fetch(asked, ..)) => asked.iter().map(|a| a.partition).collect(),
+            Some(ConsumerToken::Fetch(asked, ..)) => asked.iter().map(|a| a.partition).collect(),
             _ => Vec::new(),
         }
     }
@@ -482,7 +482,7 @@ mod tests {
             consumer.handle_fetch(Time(50), 1, Err(Error::refused(code, "fetch")));
             let node = consumer.nodes.get(&1).map(|n| (n.session, n.epoch, n.told.len()));
             assert_eq!(node, Some((0, 0, 0)));
-            assert!(!consumer.is_ready() && !consumer.wish.refresh, "nobody has to hear of it");
+            assert!(!consumer.is_ready() && !consumer.demand.refresh, "nobody has to hear of it");
             assert_eq!(asked(consumer.next_fetch(Time(50))), [0, 1, 2]);
         }
     }

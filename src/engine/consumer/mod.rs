@@ -16,7 +16,7 @@ mod truncation;
 
 use super::group::{self, Group, GroupConfig, Subscription};
 use super::ops::{Op, OpToken, Ops, Output};
-use super::{Answer, Cluster, Error, ErrorKind, Outgoing, Role, Time, Wish, earliest};
+use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, earliest};
 use crate::record::{Record, TimestampType};
 use assignment::{Changing, Wanted};
 use bytes::Bytes;
@@ -124,13 +124,13 @@ enum Ticket<T> {
 }
 
 /// What an answer is matched with.
-pub enum Token {
+pub enum ConsumerToken {
     /// A fetch.
     Fetch(Vec<Asked>, Checks, Leftover),
     /// An operation's request.
     Op(OpToken),
     /// A request of the membership.
-    Group(group::Token),
+    Group(group::GroupToken),
 }
 
 /// An answer, read.
@@ -138,9 +138,9 @@ pub enum Prepared {
     /// A fetch's.
     Fetch(i32, Result<FetchedAll, Error>),
     /// An operation's.
-    Op(Answer<OpToken>),
+    Op(ClientResponse<OpToken>),
     /// The membership's.
-    Group(Answer<group::Token>),
+    Group(ClientResponse<group::GroupToken>),
 }
 
 /// The machine. `T` is what the caller knows an operation by.
@@ -180,7 +180,7 @@ pub struct Consumer<T> {
     /// Why the consumer is no member of its group any more; every poll says so until it subscribes anew.
     ended: Option<Error>,
     cluster: Arc<Cluster>,
-    wish: Wish,
+    demand: MetadataDemand,
 }
 
 impl<T: Send> Consumer<T> {
@@ -212,7 +212,7 @@ impl<T: Send> Consumer<T> {
             commit_error: None,
             ended: None,
             cluster: Arc::default(),
-            wish: Wish::default(),
+            demand: MetadataDemand::default(),
             config,
         }
     }
@@ -358,35 +358,35 @@ impl<T: Send> Consumer<T> {
 }
 
 impl<T: Send> Role for Consumer<T> {
-    type Token = Token;
-    type Packet = Outgoing<Token>;
+    type Token = ConsumerToken;
+    type Packet = Outgoing<ConsumerToken>;
     type Prepared = Prepared;
 
-    fn pack(packet: Outgoing<Token>) -> Outgoing<Token> {
+    fn pack(packet: Outgoing<ConsumerToken>) -> Outgoing<ConsumerToken> {
         packet
     }
 
-    fn prepare(answer: Answer<Token>) -> Prepared {
-        let Answer { token, node, result } = answer;
+    fn prepare(answer: ClientResponse<ConsumerToken>) -> Prepared {
+        let ClientResponse { token, node, result } = answer;
         match token {
-            Token::Op(token) => Prepared::Op(Answer { token, node, result }),
-            Token::Group(token) => Prepared::Group(Answer { token, node, result }),
-            Token::Fetch(asked, checks, leftover) => {
+            ConsumerToken::Op(token) => Prepared::Op(ClientResponse { token, node, result }),
+            ConsumerToken::Group(token) => Prepared::Group(ClientResponse { token, node, result }),
+            ConsumerToken::Fetch(asked, checks, leftover) => {
                 Prepared::Fetch(node, result.and_then(|reply| fetched::read(asked, checks, leftover, reply)))
             }
         }
     }
 
-    fn handle_answer(&mut self, now: Time, answer: Prepared) {
+    fn handle_response(&mut self, now: Time, answer: Prepared) {
         match answer {
             Prepared::Op(answer) => {
-                self.ops.handle_answer(now, answer);
+                self.ops.handle_response(now, answer);
                 self.take_done(now);
             }
             Prepared::Fetch(node, result) => self.handle_fetch(now, node, result),
             Prepared::Group(answer) => {
                 if let Some(group) = &mut self.group {
-                    group.handle_answer(now, answer);
+                    group.handle_response(now, answer);
                     self.take_group_error();
                 }
             }
@@ -420,20 +420,20 @@ impl<T: Send> Role for Consumer<T> {
         }
     }
 
-    fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
+    fn poll_send(&mut self, now: Time) -> Option<Outgoing<ConsumerToken>> {
         self.auto_commit(now);
         if let Some(outgoing) = self.ops.poll_send(now) {
-            return Some(outgoing.map(Token::Op));
+            return Some(outgoing.map(ConsumerToken::Op));
         }
         if let Some(outgoing) = self.group.as_mut().and_then(|g| g.poll_send(now)) {
-            return Some(outgoing.map(Token::Group));
+            return Some(outgoing.map(ConsumerToken::Group));
         }
         self.next_fetch(now)
     }
 
-    fn poll_wish(&mut self) -> Option<Wish> {
-        let groups = self.group.as_mut().and_then(Group::poll_wish);
-        Wish::merge([self.wish.take(), self.ops.poll_wish(), groups])
+    fn poll_demand(&mut self) -> Option<MetadataDemand> {
+        let groups = self.group.as_mut().and_then(Group::poll_demand);
+        MetadataDemand::merge([self.demand.take(), self.ops.poll_demand(), groups])
     }
 
     fn wanted_topics(&self) -> BTreeSet<Arc<str>> {

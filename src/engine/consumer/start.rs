@@ -212,14 +212,14 @@ impl<T: Send> Consumer<T> {
                 p.unknown_since = Some(now);
                 let what = format!("fetch {}-{}", p.topic, p.partition);
                 p.set_error(Error::refused(topic.error, what).at(&p.topic, p.partition));
-                self.wish.refresh = true;
+                self.demand.refresh = true;
                 continue;
             }
             let count = if topic.error.is_error() { 0 } else { topic.partitions.len() };
             if count == 0 || usize::try_from(p.partition).is_ok_and(|number| number < count) {
                 continue;
             }
-            self.wish.refresh = true;
+            self.demand.refresh = true;
             let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
             if !p.fails(now, Some(code), true, self.config.retry_backoff) && !self.is_member {
                 p.unknown_since = Some(now);

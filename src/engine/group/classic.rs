@@ -11,13 +11,14 @@
 //! on meanwhile.
 
 use super::assignor::{Assignment, Place, Topics};
-use super::contact::{Contact, LEAVE_WITHIN};
+use super::coordinator_client::{CoordinatorClient, LEAVE_WITHIN};
 use super::held::{Held, Join};
-use super::{Assignments, Changes, GroupConfig, Joined, Protocol, Step, Strategy, Subscription, Token, Work};
+use super::{Assignments, Changes, GroupConfig, GroupToken, Joined, Protocol, Step, Strategy, Subscription, Work};
 use crate::api::data::consumer_protocol as embedded;
 use crate::api::{ErrorCode, heartbeat, join_group, leave_group, sync_group};
 use crate::engine::{
-    Answer, Call, Cluster, Error, ErrorKind, Outgoing, Reply, Target, Time, Wish, coordinator, earliest,
+    Call, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Target, Time, coordinator,
+    earliest,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +38,7 @@ struct Assigning {
     asked: bool,
 }
 
-enum State {
+enum ClassicState {
     Out,
     Joining { asked: bool },
     Assigning(Assigning),
@@ -49,9 +50,9 @@ enum State {
 /// The member.
 pub(super) struct Classic {
     config: Arc<GroupConfig>,
-    state: State,
+    state: ClassicState,
     subscription: BTreeSet<Arc<str>>,
-    pub(super) contact: Contact,
+    pub(super) coordinator: CoordinatorClient,
     member: String,
     generation: i32,
     /// Whether it had a generation once.
@@ -77,9 +78,9 @@ pub(super) struct Classic {
 impl Classic {
     pub fn new(config: Arc<GroupConfig>) -> Self {
         Self {
-            contact: config.contact(),
+            coordinator: config.coordinator_client(),
             config,
-            state: State::Out,
+            state: ClassicState::Out,
             subscription: BTreeSet::new(),
             member: String::new(),
             generation: -1,
@@ -104,22 +105,22 @@ impl Classic {
         }
         self.subscription = subscription.topics;
         match self.state {
-            State::Out | State::Leaving { .. } => self.start_over(now),
+            ClassicState::Out | ClassicState::Leaving { .. } => self.start_over(now),
             _ => self.rejoin = Some("the subscription changed".to_owned()),
         }
     }
 
     /// Joins anew after having been out.
     pub fn rejoin(&mut self, now: Time) {
-        if matches!(self.state, State::Out) && self.error.is_none() {
+        if matches!(self.state, ClassicState::Out) && self.error.is_none() {
             self.start_over(now);
         }
     }
 
     fn start_over(&mut self, now: Time) {
         self.next_round();
-        self.contact.retry_at = now;
-        self.state = State::Joining { asked: false };
+        self.coordinator.retry_at = now;
+        self.state = ClassicState::Joining { asked: false };
     }
 
     /// The reader takes too long; the others should not wait for it.
@@ -134,17 +135,21 @@ impl Classic {
         self.rejoin = None;
         self.work = None;
         self.next_round();
-        self.contact.forget_trouble();
+        self.coordinator.forget_trouble();
         let tells = self.config.instance.is_none() && !self.member.is_empty() && !self.has_left();
         reason.clone_into(&mut self.reason);
-        self.state = if tells { State::Leaving { asked: false, deadline: now + LEAVE_WITHIN } } else { State::Out };
+        self.state = if tells {
+            ClassicState::Leaving { asked: false, deadline: now + LEAVE_WITHIN }
+        } else {
+            ClassicState::Out
+        };
         if !tells {
             self.forget_generation();
         }
     }
 
     pub fn has_left(&self) -> bool {
-        matches!(self.state, State::Out)
+        matches!(self.state, ClassicState::Out)
     }
 
     pub fn identity(&self) -> (i32, &str) {
@@ -152,7 +157,7 @@ impl Classic {
     }
 
     pub fn coordinator(&self) -> Option<i32> {
-        self.contact.node()
+        self.coordinator.node()
     }
 
     pub fn changes(&self) -> &Changes {
@@ -173,22 +178,22 @@ impl Classic {
 
     /// What was asked before this does not count any more.
     fn next_round(&mut self) {
-        self.contact.next_round();
+        self.coordinator.next_round();
         self.beating = false;
     }
 
     fn forget_generation(&mut self) {
         self.generation = -1;
-        self.contact.wish.lets_go |= self.watched.take().is_some();
+        self.coordinator.demand.lets_go |= self.watched.take().is_some();
     }
 
     fn fail(&mut self, error: Error) {
         self.changes.lose_all();
         self.next_round();
-        self.contact.forget_trouble();
+        self.coordinator.forget_trouble();
         self.forget_generation();
         self.member.clear();
-        self.state = State::Out;
+        self.state = ClassicState::Out;
         self.error = Some(error);
     }
 
@@ -196,7 +201,7 @@ impl Classic {
     fn join_again(&mut self) {
         self.next_round();
         self.work = None;
-        self.state = State::Joining { asked: false };
+        self.state = ClassicState::Joining { asked: false };
     }
 
     /// The coordinator does not know the member any more.
@@ -211,7 +216,7 @@ impl Classic {
 
     fn lose_coordinator(&mut self, now: Time) {
         self.beating = false;
-        self.contact.lose(now);
+        self.coordinator.lose(now);
     }
 
     fn assignors(&self) -> &[Strategy] {
@@ -228,45 +233,45 @@ impl Classic {
 
     fn send(&mut self, now: Time, target: Target, call: impl Call + 'static, step: Step) {
         let patience = self.config.request_timeout + call.held();
-        self.contact.send(now, now + patience, target, call, step);
+        self.coordinator.send(now, now + patience, target, call, step);
     }
 
-    pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
-        self.contact.poll_send().or_else(|| {
+    pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<GroupToken>> {
+        self.coordinator.poll_send().or_else(|| {
             self.step(now);
-            self.contact.poll_send()
+            self.coordinator.poll_send()
         })
     }
 
-    pub fn poll_wish(&mut self) -> Option<Wish> {
-        self.contact.poll_wish()
+    pub fn poll_demand(&mut self) -> Option<MetadataDemand> {
+        self.coordinator.poll_demand()
     }
 
     fn step(&mut self, now: Time) {
-        if let State::Leaving { deadline, .. } = self.state
+        if let ClassicState::Leaving { deadline, .. } = self.state
             && deadline <= now
         {
             self.leave_done();
         }
-        if matches!(self.state, State::Out) || self.contact.retry_at > now {
+        if matches!(self.state, ClassicState::Out) || self.coordinator.retry_at > now {
             return;
         }
-        let Some(node) = self.contact.reach(now) else { return };
-        if matches!(self.state, State::Stable) && self.changes.is_settled() {
+        let Some(node) = self.coordinator.reach(now) else { return };
+        if matches!(self.state, ClassicState::Stable) && self.changes.is_settled() {
             self.prepare();
         }
         match &mut self.state {
-            State::Joining { asked } if !*asked && self.changes.is_settled() => {
+            ClassicState::Joining { asked } if !*asked && self.changes.is_settled() => {
                 *asked = true;
                 self.join(now, node);
             }
-            State::Syncing { asked, shares } if !*asked => {
+            ClassicState::Syncing { asked, shares } if !*asked => {
                 *asked = true;
                 let shares = std::mem::take(shares);
                 self.sync(now, node, &shares);
             }
-            State::Assigning(_) => self.assign(),
-            State::Leaving { asked, deadline } if !*asked => {
+            ClassicState::Assigning(_) => self.assign(),
+            ClassicState::Leaving { asked, deadline } if !*asked => {
                 *asked = true;
                 let deadline = *deadline;
                 let member = leave_group::Member {
@@ -279,7 +284,7 @@ impl Classic {
                     member_id: self.member.clone(),
                     members: vec![member],
                 };
-                self.contact.send_leave(now, deadline, Target::Node(node), request);
+                self.coordinator.send_leave(now, deadline, Target::Node(node), request);
             }
             _ => {}
         }
@@ -363,7 +368,10 @@ impl Classic {
     fn may_beat(&self) -> bool {
         matches!(
             self.state,
-            State::Stable | State::Assigning(_) | State::Joining { asked: false } | State::Syncing { asked: false, .. }
+            ClassicState::Stable
+                | ClassicState::Assigning(_)
+                | ClassicState::Joining { asked: false }
+                | ClassicState::Syncing { asked: false, .. }
         )
     }
 
@@ -379,7 +387,7 @@ impl Classic {
                 group_instance_id: self.config.instance.clone(),
             };
             let deadline = now + self.config.session_timeout.min(self.config.request_timeout);
-            self.contact.send(now, deadline, Target::Group(node), request, Step::Heartbeat);
+            self.coordinator.send(now, deadline, Target::Group(node), request, Step::Heartbeat);
         }
     }
 
@@ -388,27 +396,28 @@ impl Classic {
             return None;
         }
         let waits = match &self.state {
-            State::Leaving { asked, deadline } => {
-                let asks = !asked && !self.contact.is_finding();
-                earliest(Some(*deadline), asks.then_some(self.contact.retry_at))
+            ClassicState::Leaving { asked, deadline } => {
+                let asks = !asked && !self.coordinator.is_finding();
+                earliest(Some(*deadline), asks.then_some(self.coordinator.retry_at))
             }
             // Nothing happens before the reader has given up what it has to.
-            State::Joining { asked: false } if self.changes.is_settled() => Some(self.contact.retry_at),
-            State::Syncing { asked: false, .. } => Some(self.contact.retry_at),
+            ClassicState::Joining { asked: false } if self.changes.is_settled() => Some(self.coordinator.retry_at),
+            ClassicState::Syncing { asked: false, .. } => Some(self.coordinator.retry_at),
             _ => None,
         };
         let beats = self.generation >= 0 && !self.beating && self.may_beat();
-        let heartbeat = beats.then(|| self.heartbeat_at.max(self.contact.retry_at));
-        let search = (self.contact.node().is_none() && !self.contact.is_finding()).then_some(self.contact.retry_at);
-        match self.contact.is_finding() {
-            true => waits.filter(|_| matches!(self.state, State::Leaving { .. })),
+        let heartbeat = beats.then(|| self.heartbeat_at.max(self.coordinator.retry_at));
+        let search =
+            (self.coordinator.node().is_none() && !self.coordinator.is_finding()).then_some(self.coordinator.retry_at);
+        match self.coordinator.is_finding() {
+            true => waits.filter(|_| matches!(self.state, ClassicState::Leaving { .. })),
             false => earliest(earliest(waits, heartbeat), search),
         }
     }
 
     pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
-        self.contact.cluster = cluster.clone();
-        if matches!(self.state, State::Stable) {
+        self.coordinator.cluster = cluster.clone();
+        if matches!(self.state, ClassicState::Stable) {
             self.look_at_topics();
         }
     }
@@ -427,12 +436,12 @@ impl Classic {
     }
 
     fn count(&self, topic: &str) -> usize {
-        self.contact.cluster.topics.get(topic).filter(|t| !t.error.is_error()).map_or(0, |t| t.partitions.len())
+        self.coordinator.cluster.topics.get(topic).filter(|t| !t.error.is_error()).map_or(0, |t| t.partitions.len())
     }
 
-    pub fn handle_answer(&mut self, now: Time, answer: Answer<Token>) {
+    pub fn handle_response(&mut self, now: Time, answer: ClientResponse<GroupToken>) {
         let step = answer.token.step;
-        if !self.contact.is_current(answer.token) {
+        if !self.coordinator.is_current(answer.token) {
             return;
         }
         if step == Step::Heartbeat {
@@ -440,18 +449,18 @@ impl Classic {
         }
         if step == Step::Leave {
             let code = |r: &leave_group::Response| r.members.first().map_or(r.error_code, |m| m.error_code);
-            match (&mut self.state, self.contact.leaves_again(now, answer.result, code)) {
-                (State::Leaving { asked, .. }, true) => *asked = false,
+            match (&mut self.state, self.coordinator.leaves_again(now, answer.result, code)) {
+                (ClassicState::Leaving { asked, .. }, true) => *asked = false,
                 _ => self.leave_done(),
             }
             return;
         }
         let is_answered = !answer.result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Timeout);
         if is_answered && matches!(step, Step::Join | Step::Sync) {
-            self.contact.waited(now);
+            self.coordinator.waited(now);
         }
         let result = answer.result.and_then(|reply| match step {
-            Step::Find => self.contact.found(now, reply),
+            Step::Find => self.coordinator.found(now, reply),
             Step::Join => self.take_joined(now, reply),
             Step::Sync => self.take_share(now, reply),
             _ => self.take_beat(now, reply),
@@ -460,7 +469,7 @@ impl Classic {
         // That others came while the members shared is as it should be.
         let is_usual = step == Step::Sync && error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS);
         if step != Step::Heartbeat && !is_usual {
-            self.note_failure(now, self.contact.failing_since(now, &error), &error);
+            self.note_failure(now, self.coordinator.failing_since(now, &error), &error);
         }
         if error.is_retriable() && error.code().is_none_or(|c| !is_of_group(c)) {
             self.handle_failure(now, step, error);
@@ -475,8 +484,8 @@ impl Classic {
 
     /// Notes why the member does not get in, if it wants to.
     fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
-        if matches!(self.state, State::Joining { .. } | State::Syncing { .. }) {
-            self.contact.failed_to_join(now, since, error);
+        if matches!(self.state, ClassicState::Joining { .. } | ClassicState::Syncing { .. }) {
+            self.coordinator.failed_to_join(now, since, error);
         }
     }
 
@@ -501,24 +510,24 @@ impl Classic {
                 }
             }
             Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => {
-                self.contact.try_later(now);
+                self.coordinator.try_later(now);
                 if matches!(step, Step::Join | Step::Sync) {
                     self.join_again();
                 }
             }
             Some(ErrorCode::REBALANCE_IN_PROGRESS) => match step {
                 Step::Heartbeat => {
-                    if matches!(self.state, State::Stable) {
+                    if matches!(self.state, ClassicState::Stable) {
                         self.rejoin.get_or_insert_with(|| "the group rebalances".to_owned());
                     }
                 }
                 _ => {
-                    self.contact.ask_again(now);
+                    self.coordinator.ask_again(now);
                     self.join_again();
                 }
             },
             Some(code @ (ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION)) => {
-                self.contact.ask_again(now);
+                self.coordinator.ask_again(now);
                 self.lose_membership(code);
             }
             _ => self.fail(error),
@@ -526,10 +535,10 @@ impl Classic {
     }
 
     fn take_joined(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let response: join_group::Response = self.contact.read(reply)?;
+        let response: join_group::Response = self.coordinator.read(reply)?;
         if response.error_code == ErrorCode::MEMBER_ID_REQUIRED {
             if !self.member.is_empty() {
-                self.contact.ask_again(now);
+                self.coordinator.ask_again(now);
             }
             self.member = response.member_id;
             self.join_again();
@@ -543,14 +552,14 @@ impl Classic {
         self.heartbeat_at = now + self.beats_every;
         let name = response.protocol_name.unwrap_or_default();
         self.assignor = self.assignors().iter().find(|a| a.name() == name).cloned();
-        self.contact.wish.lets_go |= self.watched.take().is_some();
+        self.coordinator.demand.lets_go |= self.watched.take().is_some();
         if self.assignor.is_none() {
             let message =
                 format!("group {:?} chose assignor {name:?}, which this member does not have", self.config.group);
             return Err(Error::new(ErrorKind::Decode, message));
         }
         if response.leader != self.member {
-            self.state = State::Syncing { asked: false, shares: Assignment::new() };
+            self.state = ClassicState::Syncing { asked: false, shares: Assignment::new() };
             return Ok(());
         }
         let mut members = Vec::with_capacity(response.members.len());
@@ -562,16 +571,16 @@ impl Classic {
         let topics: BTreeSet<&str> = members.iter().flat_map(|m| &m.subscription.topics).map(String::as_str).collect();
         self.watched = Some(topics.iter().map(|t| (Arc::from(*t), self.count(t))).collect());
         self.state = if response.skip_assignment {
-            State::Syncing { asked: false, shares: Assignment::new() }
+            ClassicState::Syncing { asked: false, shares: Assignment::new() }
         } else {
-            State::Assigning(Assigning { members, asked: false })
+            ClassicState::Assigning(Assigning { members, asked: false })
         };
         Ok(())
     }
 
     /// Makes the group's assignment once every topic is known to be there or not.
     fn assign(&mut self) {
-        let (State::Assigning(assigning), Some(assignor), Some(watched)) =
+        let (ClassicState::Assigning(assigning), Some(assignor), Some(watched)) =
             (&mut self.state, &self.assignor, &mut self.watched)
         else {
             return;
@@ -580,29 +589,29 @@ impl Classic {
             return;
         }
         let unknown: Vec<Arc<str>> =
-            watched.keys().filter(|t| !self.contact.cluster.topics.contains_key(*t)).cloned().collect();
+            watched.keys().filter(|t| !self.coordinator.cluster.topics.contains_key(*t)).cloned().collect();
         if !unknown.is_empty() {
-            self.contact.wish.topics.extend(unknown);
+            self.coordinator.demand.topics.extend(unknown);
             return;
         }
         assigning.asked = true;
         for (topic, count) in watched.iter_mut() {
-            let known = self.contact.cluster.topics.get(topic).filter(|t| !t.error.is_error());
+            let known = self.coordinator.cluster.topics.get(topic).filter(|t| !t.error.is_error());
             *count = known.map_or(0, |t| t.partitions.len());
         }
-        let topics = Topics::of(&self.contact.cluster, watched.keys().map(|t| &**t));
+        let topics = Topics::of(&self.coordinator.cluster, watched.keys().map(|t| &**t));
         let members = std::mem::take(&mut assigning.members);
-        self.work = Some(Work { round: self.contact.round(), assignor: assignor.clone(), topics, members });
+        self.work = Some(Work { round: self.coordinator.round(), assignor: assignor.clone(), topics, members });
     }
 
     pub fn assigned(&mut self, now: Time, made: Assignments) {
-        if made.round != self.contact.round() || !matches!(self.state, State::Assigning(_)) {
+        if made.round != self.coordinator.round() || !matches!(self.state, ClassicState::Assigning(_)) {
             return;
         }
         match made.result {
             Ok(shares) => {
-                self.state = State::Syncing { asked: false, shares };
-                self.contact.retry_at = now;
+                self.state = ClassicState::Syncing { asked: false, shares };
+                self.coordinator.retry_at = now;
             }
             Err(error) => {
                 // The others need not wait for a leader that cannot lead.
@@ -614,7 +623,7 @@ impl Classic {
     }
 
     fn take_share(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let response: sync_group::Response = self.contact.read(reply)?;
+        let response: sync_group::Response = self.coordinator.read(reply)?;
         self.check(response.error_code, "sync")?;
         let share = match response.assignment.is_empty() {
             true => embedded::Assignment::default(),
@@ -625,28 +634,28 @@ impl Classic {
             t.partitions.iter().map(move |p| (topic.clone(), *p))
         });
         let target: BTreeSet<Place> = places.collect();
-        self.contact.succeeded();
-        self.contact.forget_trouble();
-        self.contact.wish.topics.extend(target.iter().map(|(topic, _)| topic.clone()));
+        self.coordinator.succeeded();
+        self.coordinator.forget_trouble();
+        self.coordinator.demand.topics.extend(target.iter().map(|(topic, _)| topic.clone()));
         self.last = (target.iter().cloned().collect(), self.generation);
         if self.changes.follow(&target) {
             self.rejoin.get_or_insert_with(|| "partitions were given up for other members".to_owned());
         }
-        self.state = State::Stable;
+        self.state = ClassicState::Stable;
         // They may have changed while the shares were on their way.
         self.look_at_topics();
         // Members that start together come one after the other, and whoever comes late waits until all others have heard of it.
         self.beats_every = self.config.heartbeat_interval / FIRST_HEARTBEAT;
         self.heartbeat_at = now + self.beats_every;
-        self.contact.retry_at = now;
+        self.coordinator.retry_at = now;
         self.reason.clear();
         Ok(())
     }
 
     fn take_beat(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let response: heartbeat::Response = self.contact.read(reply)?;
+        let response: heartbeat::Response = self.coordinator.read(reply)?;
         self.check(response.error_code, "heartbeat")?;
-        self.contact.succeeded();
+        self.coordinator.succeeded();
         self.beats_every = (self.beats_every * 2).min(self.config.heartbeat_interval);
         self.heartbeat_at = now + self.beats_every;
         Ok(())
@@ -656,7 +665,7 @@ impl Classic {
         self.next_round();
         self.forget_generation();
         self.member.clear();
-        self.state = State::Out;
+        self.state = ClassicState::Out;
     }
 
     fn check(&self, code: ErrorCode, what: &str) -> Result<(), Error> {

@@ -8,20 +8,20 @@
 
 pub mod assignor;
 mod classic;
-mod contact;
+mod coordinator_client;
 mod held;
 mod next_gen;
 mod share;
 pub mod zookeeper;
 
-use super::{Answer, Cluster, Error, ErrorKind, Outgoing, Time, Wish};
+use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Time};
 use crate::api::ErrorCode;
 use crate::api::data::consumer_protocol;
 pub use assignor::Place;
 use assignor::{Assignment, Assignor, Member, Topics};
 use bytes::Bytes;
 use classic::Classic;
-use contact::Contact;
+use coordinator_client::CoordinatorClient;
 use next_gen::NextGen;
 pub use share::{ShareMember, ShareMemberConfig};
 use std::collections::{BTreeSet, VecDeque};
@@ -165,9 +165,9 @@ pub struct GroupConfig {
 }
 
 impl GroupConfig {
-    fn contact(&self) -> Contact {
+    fn coordinator_client(&self) -> CoordinatorClient {
         let timeouts = (self.request_timeout, self.api_timeout);
-        Contact::new(self.group.clone(), timeouts, self.retry_backoff, self.seed)
+        CoordinatorClient::new(self.group.clone(), timeouts, self.retry_backoff, self.seed)
     }
 }
 
@@ -266,7 +266,7 @@ impl Changes {
 
 /// What an answer is matched with: which request of which round. Answers of older rounds come too late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token {
+pub struct GroupToken {
     round: u64,
     step: Step,
 }
@@ -450,21 +450,21 @@ impl Group {
         each!(self, m => m.take_error())
     }
 
-    fn contact(&self) -> &Contact {
+    fn coordinator_client(&self) -> &CoordinatorClient {
         match &self.machine {
-            Machine::Classic(m) => &m.contact,
-            Machine::NextGen(m) => &m.contact,
+            Machine::Classic(m) => &m.coordinator,
+            Machine::NextGen(m) => &m.coordinator,
         }
     }
 
     /// Whether [`Group::take_trouble`] gives something.
     pub fn has_trouble(&self) -> bool {
-        self.contact().has_trouble()
+        self.coordinator_client().has_trouble()
     }
 
     /// What the reader should hear of joining that fails and is tried again, once.
     pub fn take_trouble(&mut self) -> Option<Error> {
-        each!(self, m => m.contact.take_trouble())
+        each!(self, m => m.coordinator.take_trouble())
     }
 
     /// Why the consumer, which is no member now, may not commit.
@@ -475,7 +475,7 @@ impl Group {
             Machine::NextGen(m) => m.was_member,
         };
         let code = ErrorCode::UNKNOWN_MEMBER_ID;
-        let Some(why) = self.contact().trouble() else {
+        let Some(why) = self.coordinator_client().trouble() else {
             return match was_member {
                 true => Error::refused(code, format!("commit for group {group:?}, of which the consumer is no member")),
                 false => {
@@ -518,8 +518,8 @@ impl Group {
     }
 
     /// Takes an answer in.
-    pub fn handle_answer(&mut self, now: Time, answer: Answer<Token>) {
-        each!(self, m => m.handle_answer(now, answer));
+    pub fn handle_response(&mut self, now: Time, answer: ClientResponse<GroupToken>) {
+        each!(self, m => m.handle_response(now, answer));
     }
 
     /// Takes a new picture of the cluster in.
@@ -528,13 +528,13 @@ impl Group {
     }
 
     /// The next request.
-    pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
+    pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<GroupToken>> {
         each!(self, m => m.poll_send(now))
     }
 
     /// What has to be known of the cluster.
-    pub fn poll_wish(&mut self) -> Option<Wish> {
-        each!(self, m => m.poll_wish())
+    pub fn poll_demand(&mut self) -> Option<MetadataDemand> {
+        each!(self, m => m.poll_demand())
     }
 
     /// The topics that have to be known: those of the member's partitions, and those that its group reads if it leads that.
@@ -593,12 +593,12 @@ mod tests {
     }
 
     /// JoinGroup, after the coordinator was found.
-    fn join(group: &mut Group, now: Time) -> Outgoing<Token> {
+    fn join(group: &mut Group, now: Time) -> Outgoing<GroupToken> {
         let mut outgoing = group.poll_send(now).unwrap();
         if outgoing.token.step == Step::Find {
             let found = api::encode(0, &find_coordinator::Response::default()).unwrap();
             let result = Ok(Reply { version: 0, body: found.into() });
-            group.handle_answer(now, Answer { token: outgoing.token, node: 0, result });
+            group.handle_response(now, ClientResponse { token: outgoing.token, node: 0, result });
             outgoing = group.poll_send(now).unwrap();
         }
         assert_eq!(outgoing.token.step, Step::Join);
@@ -616,7 +616,7 @@ mod tests {
             now = asked.deadline.time();
             group.note_activity(now);
             let error = Error::new(ErrorKind::Timeout, "no answer to JoinGroup in time").from_broker("h:1");
-            group.handle_answer(now, Answer { token: asked.token, node: 0, result: Err(error) });
+            group.handle_response(now, ClientResponse { token: asked.token, node: 0, result: Err(error) });
             let heard = group.take_trouble().unwrap();
             assert_eq!(
                 (heard.kind(), heard.message()),

@@ -8,11 +8,11 @@
 //! ```
 
 use super::assignor::Place;
-use super::contact::{Contact, LEAVE_WITHIN};
-use super::{Changes, GroupConfig, Protocol, Step, Subscription, Token};
+use super::coordinator_client::{CoordinatorClient, LEAVE_WITHIN};
+use super::{Changes, GroupConfig, GroupToken, Protocol, Step, Subscription};
 use crate::api::consumer_group_heartbeat::{self as api, JOIN, LEAVE, LEAVE_STATIC};
 use crate::api::{ErrorCode, Info};
-use crate::engine::{Answer, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish, earliest};
+use crate::engine::{Call, ClientResponse, Cluster, Error, MetadataDemand, Outgoing, Reply, Target, Time, earliest};
 use crate::random::Random;
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +60,7 @@ pub(super) struct NextGen {
     config: Arc<GroupConfig>,
     state: State,
     subscription: Subscription,
-    pub(super) contact: Contact,
+    pub(super) coordinator: CoordinatorClient,
     member: String,
     epoch: i32,
     said: Said,
@@ -87,7 +87,7 @@ pub(super) struct NextGen {
 impl NextGen {
     pub fn new(config: Arc<GroupConfig>) -> Self {
         Self {
-            contact: config.contact(),
+            coordinator: config.coordinator_client(),
             member: member_id(config.seed),
             config,
             state: State::Out,
@@ -131,7 +131,7 @@ impl NextGen {
         self.target = None;
         self.state = State::Joining;
         self.heartbeat_at = now;
-        self.contact.retry_at = now;
+        self.coordinator.retry_at = now;
     }
 
     /// The reader takes too long; its partitions should go to others.
@@ -145,7 +145,7 @@ impl NextGen {
     pub fn leave(&mut self, now: Time, _reason: &str) {
         let tells = self.state != State::Out && self.may_be_known;
         self.next_round();
-        self.contact.forget_trouble();
+        self.coordinator.forget_trouble();
         self.target = None;
         self.state = if tells { State::Leaving { deadline: now + LEAVE_WITHIN } } else { State::Out };
     }
@@ -159,7 +159,7 @@ impl NextGen {
     }
 
     pub fn coordinator(&self) -> Option<i32> {
-        self.contact.node()
+        self.coordinator.node()
     }
 
     pub fn changes(&self) -> &Changes {
@@ -180,7 +180,7 @@ impl NextGen {
 
     /// What was asked before this does not count any more, and everything has to be said again.
     fn next_round(&mut self) {
-        self.contact.next_round();
+        self.coordinator.next_round();
         self.beating = false;
         self.said = Said::default();
     }
@@ -188,21 +188,21 @@ impl NextGen {
     fn fail(&mut self, error: Error) {
         self.changes.lose_all();
         self.next_round();
-        self.contact.forget_trouble();
+        self.coordinator.forget_trouble();
         self.target = None;
         self.state = State::Out;
         self.error = Some(error);
     }
 
-    pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
-        self.contact.poll_send().or_else(|| {
+    pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<GroupToken>> {
+        self.coordinator.poll_send().or_else(|| {
             self.step(now);
-            self.contact.poll_send()
+            self.coordinator.poll_send()
         })
     }
 
-    pub fn poll_wish(&mut self) -> Option<Wish> {
-        self.contact.poll_wish()
+    pub fn poll_demand(&mut self) -> Option<MetadataDemand> {
+        self.coordinator.poll_demand()
     }
 
     fn step(&mut self, now: Time) {
@@ -215,16 +215,16 @@ impl NextGen {
             return;
         }
         self.reconcile(now);
-        if self.contact.retry_at > now || self.beating {
+        if self.coordinator.retry_at > now || self.beating {
             return;
         }
-        let Some(node) = self.contact.reach(now) else { return };
+        let Some(node) = self.coordinator.reach(now) else { return };
         match self.state {
             State::Leaving { deadline } => {
                 let epoch = if self.config.instance.is_some() { LEAVE_STATIC } else { LEAVE };
                 let request = self.request(epoch);
                 self.beating = true;
-                self.contact.send_leave(now, deadline, Target::Group(node), Beat(request));
+                self.coordinator.send_leave(now, deadline, Target::Group(node), Beat(request));
             }
             // What was lost is told to the reader before the member is anew.
             State::Joining if !self.changes.is_settled() => {}
@@ -234,7 +234,7 @@ impl NextGen {
                 self.beating = true;
                 self.may_be_known = true;
                 self.heartbeat_at = now + self.interval;
-                self.contact.send(
+                self.coordinator.send(
                     now,
                     now + self.config.request_timeout,
                     Target::Group(node),
@@ -287,7 +287,7 @@ impl NextGen {
         if is_first || (self.changes.is_settled() && self.said.owned.as_ref() != Some(&claimed)) {
             let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
             for (topic, partition) in &claimed {
-                if let Some(known) = self.contact.cluster.topics.get(topic) {
+                if let Some(known) = self.coordinator.cluster.topics.get(topic) {
                     topics.entry(known.id).or_default().push(*partition);
                 }
             }
@@ -303,7 +303,7 @@ impl NextGen {
             return;
         };
         let names: BTreeMap<Uuid, &Arc<str>> =
-            self.contact.cluster.topics.iter().map(|(name, t)| (t.id, name)).collect();
+            self.coordinator.cluster.topics.iter().map(|(name, t)| (t.id, name)).collect();
         let mut places = BTreeSet::new();
         let mut unknown = Vec::new();
         for (id, partitions) in target {
@@ -317,7 +317,7 @@ impl NextGen {
         } else if self.ask_ids_at <= now {
             // A topic that is gone stays unknown until the coordinator takes it back.
             self.ask_ids_at = now + self.config.retry_backoff.1;
-            self.contact.wish.ids.extend(unknown);
+            self.coordinator.demand.ids.extend(unknown);
         }
         self.changes.follow(&places);
     }
@@ -325,37 +325,37 @@ impl NextGen {
     pub fn next_timeout(&self) -> Option<Time> {
         match self.state {
             State::Out => None,
-            State::Leaving { deadline } if self.beating || self.contact.is_finding() => Some(deadline),
-            State::Leaving { deadline } => Some(deadline.min(self.contact.retry_at)),
-            _ if self.beating || self.contact.is_finding() => None,
+            State::Leaving { deadline } if self.beating || self.coordinator.is_finding() => Some(deadline),
+            State::Leaving { deadline } => Some(deadline.min(self.coordinator.retry_at)),
+            _ if self.beating || self.coordinator.is_finding() => None,
             State::Joining if !self.changes.is_settled() => None,
-            _ => earliest(Some(self.heartbeat_at.max(self.contact.retry_at)), None),
+            _ => earliest(Some(self.heartbeat_at.max(self.coordinator.retry_at)), None),
         }
     }
 
     pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
-        self.contact.cluster = cluster.clone();
+        self.coordinator.cluster = cluster.clone();
     }
 
-    pub fn handle_answer(&mut self, now: Time, answer: Answer<Token>) {
+    pub fn handle_response(&mut self, now: Time, answer: ClientResponse<GroupToken>) {
         let step = answer.token.step;
-        if !self.contact.is_current(answer.token) {
+        if !self.coordinator.is_current(answer.token) {
             return;
         }
         self.beating &= step == Step::Find;
         if step == Step::Leave {
-            if !self.contact.leaves_again(now, answer.result, |r: &api::Response| r.error_code) {
+            if !self.coordinator.leaves_again(now, answer.result, |r: &api::Response| r.error_code) {
                 self.next_round();
                 self.state = State::Out;
             }
             return;
         }
         let result = answer.result.and_then(|reply| match step {
-            Step::Find => self.contact.found(now, reply),
+            Step::Find => self.coordinator.found(now, reply),
             _ => self.take_beat(now, reply),
         });
         if let Err(error) = result {
-            self.note_failure(now, self.contact.failing_since(now, &error), &error);
+            self.note_failure(now, self.coordinator.failing_since(now, &error), &error);
             self.refused(now, error);
         }
     }
@@ -368,7 +368,7 @@ impl NextGen {
     /// Notes why the member does not get in, if it wants to.
     fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
         if self.state == State::Joining {
-            self.contact.failed_to_join(now, since, error);
+            self.coordinator.failed_to_join(now, since, error);
         }
     }
 
@@ -390,9 +390,9 @@ impl NextGen {
                 self.try_later(now);
             }
             _ if error.is_retriable() => {
-                self.contact.lose(now);
+                self.coordinator.lose(now);
                 self.said = Said::default();
-                self.heartbeat_at = self.contact.retry_at;
+                self.heartbeat_at = self.coordinator.retry_at;
             }
             _ => self.fail(error),
         }
@@ -402,17 +402,17 @@ impl NextGen {
     fn lose_membership(&mut self, now: Time) {
         self.changes.lose_all();
         self.start_over(now);
-        self.contact.ask_again(now);
-        self.heartbeat_at = self.contact.retry_at;
+        self.coordinator.ask_again(now);
+        self.heartbeat_at = self.coordinator.retry_at;
     }
 
     fn try_later(&mut self, now: Time) {
-        self.contact.try_later(now);
-        self.heartbeat_at = self.contact.retry_at;
+        self.coordinator.try_later(now);
+        self.heartbeat_at = self.coordinator.retry_at;
     }
 
     fn take_beat(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let response: api::Response = self.contact.read(reply)?;
+        let response: api::Response = self.coordinator.read(reply)?;
         if let Err(code) = response.error_code.check() {
             let why = response.error_message.map_or_else(String::new, |m| format!(" ({m})"));
             let error = Error::refused(code, format!("heartbeat in group {:?}{why}", self.config.group));
@@ -422,8 +422,8 @@ impl NextGen {
                 _ => error,
             });
         }
-        self.contact.succeeded();
-        self.contact.forget_trouble();
+        self.coordinator.succeeded();
+        self.coordinator.forget_trouble();
         self.was_member = true;
         self.unreleased_since = None;
         self.said = std::mem::take(&mut self.saying);

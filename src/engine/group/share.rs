@@ -1,12 +1,12 @@
 //! The share group protocol (KIP-932), as a member follows it: the coordinator says in answers to heartbeats which
 //! partitions the member reads. Others may read the same, so nobody waits for anybody, and what is taken away needs no word.
 
-use super::contact::{Contact, LEAVE_WITHIN};
+use super::coordinator_client::{CoordinatorClient, LEAVE_WITHIN};
 use super::next_gen::member_id;
-use super::{Step, Token};
+use super::{GroupToken, Step};
 use crate::api::share_group_heartbeat::{self as api, JOIN, LEAVE};
 use crate::api::{ErrorCode, Info};
-use crate::engine::{Answer, Call, Cluster, Error, Outgoing, Reply, Target, Time, Wish};
+use crate::engine::{Call, ClientResponse, Cluster, Error, MetadataDemand, Outgoing, Reply, Target, Time};
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ enum State {
 pub struct ShareMember {
     config: ShareMemberConfig,
     state: State,
-    contact: Contact,
+    coordinator: CoordinatorClient,
     member: String,
     epoch: i32,
     topics: BTreeSet<Arc<str>>,
@@ -84,7 +84,12 @@ impl ShareMember {
     pub fn new(config: ShareMemberConfig) -> Self {
         let (group, seed) = (config.group.clone(), config.seed);
         Self {
-            contact: Contact::new(group, (config.request_timeout, config.api_timeout), config.retry_backoff, seed),
+            coordinator: CoordinatorClient::new(
+                group,
+                (config.request_timeout, config.api_timeout),
+                config.retry_backoff,
+                seed,
+            ),
             member: member_id(seed),
             config,
             state: State::Out,
@@ -115,8 +120,8 @@ impl ShareMember {
 
     /// Enters the group, or changes what is read.
     pub fn subscribe(&mut self, now: Time, topics: BTreeSet<Arc<str>>) {
-        self.contact.wish.topics.extend(topics.iter().cloned());
-        self.contact.wish.lets_go = true;
+        self.coordinator.demand.topics.extend(topics.iter().cloned());
+        self.coordinator.demand.lets_go = true;
         self.topics = topics;
         self.error = None;
         if matches!(self.state, State::Out | State::Leaving { .. }) {
@@ -133,8 +138,8 @@ impl ShareMember {
     pub fn leave(&mut self, now: Time) {
         let tells = self.state != State::Out && self.may_be_known;
         self.next_round();
-        self.contact.forget_trouble();
-        self.contact.wish.lets_go = true;
+        self.coordinator.forget_trouble();
+        self.coordinator.demand.lets_go = true;
         self.topics.clear();
         self.assigned.clear();
         self.state = if tells { State::Leaving { deadline: now + LEAVE_WITHIN } } else { State::Out };
@@ -152,12 +157,12 @@ impl ShareMember {
 
     /// Whether [`ShareMember::take_trouble`] gives something.
     pub fn has_trouble(&self) -> bool {
-        self.contact.has_trouble()
+        self.coordinator.has_trouble()
     }
 
     /// What the reader should hear of joining that fails and is tried again, once.
     pub fn take_trouble(&mut self) -> Option<Error> {
-        self.contact.take_trouble()
+        self.coordinator.take_trouble()
     }
 
     /// What the coordinator has against what is read, once; the member stays one.
@@ -167,7 +172,7 @@ impl ShareMember {
 
     /// The partitions to read, as far as the names of their topics are known.
     pub fn assigned(&self) -> impl Iterator<Item = (&Arc<str>, Uuid, i32)> {
-        let topics = self.contact.cluster.topics.iter();
+        let topics = self.coordinator.cluster.topics.iter();
         let found = topics.filter_map(|(name, topic)| self.assigned.get(&topic.id).map(|all| (name, topic.id, all)));
         found.flat_map(|(name, id, partitions)| partitions.iter().map(move |p| (name, id, *p)))
     }
@@ -179,27 +184,27 @@ impl ShareMember {
         self.assigned.clear();
         self.state = State::Joining;
         self.heartbeat_at = now;
-        self.contact.retry_at = now;
+        self.coordinator.retry_at = now;
     }
 
     /// What was asked before this does not count any more, and everything has to be said again.
     fn next_round(&mut self) {
-        self.contact.next_round();
+        self.coordinator.next_round();
         self.beating = false;
         self.told = None;
     }
 
     /// The next request.
-    pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
-        self.contact.poll_send().or_else(|| {
+    pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<GroupToken>> {
+        self.coordinator.poll_send().or_else(|| {
             self.step(now);
-            self.contact.poll_send()
+            self.coordinator.poll_send()
         })
     }
 
     /// What has to be known of the cluster.
-    pub fn poll_wish(&mut self) -> Option<Wish> {
-        self.contact.poll_wish()
+    pub fn poll_demand(&mut self) -> Option<MetadataDemand> {
+        self.coordinator.poll_demand()
     }
 
     fn step(&mut self, now: Time) {
@@ -212,10 +217,10 @@ impl ShareMember {
             return;
         }
         self.ask_names(now);
-        if self.contact.retry_at > now || self.beating {
+        if self.coordinator.retry_at > now || self.beating {
             return;
         }
-        let Some(node) = self.contact.reach(now) else { return };
+        let Some(node) = self.coordinator.reach(now) else { return };
         let mut request = api::Request {
             group_id: self.config.group.clone(),
             member_id: self.member.clone(),
@@ -225,7 +230,7 @@ impl ShareMember {
         if let State::Leaving { deadline } = self.state {
             request.member_epoch = LEAVE;
             self.beating = true;
-            self.contact.send_leave(now, deadline, Target::Group(node), Beat(request));
+            self.coordinator.send_leave(now, deadline, Target::Group(node), Beat(request));
             return;
         }
         let has_news = self.told.as_ref() != Some(&self.topics);
@@ -242,7 +247,13 @@ impl ShareMember {
         self.beating = true;
         self.may_be_known = true;
         self.heartbeat_at = now + self.interval;
-        self.contact.send(now, now + self.config.request_timeout, Target::Group(node), Beat(request), Step::Heartbeat);
+        self.coordinator.send(
+            now,
+            now + self.config.request_timeout,
+            Target::Group(node),
+            Beat(request),
+            Step::Heartbeat,
+        );
     }
 
     /// Asks for the names of topics of which only the id is known.
@@ -250,11 +261,11 @@ impl ShareMember {
         if self.ask_ids_at > now || self.assigned.is_empty() {
             return;
         }
-        let known: BTreeSet<Uuid> = self.contact.cluster.topics.values().map(|t| t.id).collect();
+        let known: BTreeSet<Uuid> = self.coordinator.cluster.topics.values().map(|t| t.id).collect();
         let unknown: Vec<Uuid> = self.assigned.keys().filter(|id| !known.contains(id)).copied().collect();
         if !unknown.is_empty() {
             self.ask_ids_at = now + self.config.retry_backoff.1;
-            self.contact.wish.ids.extend(unknown);
+            self.coordinator.demand.ids.extend(unknown);
         }
     }
 
@@ -262,38 +273,38 @@ impl ShareMember {
     pub fn next_timeout(&self) -> Option<Time> {
         match self.state {
             State::Out => None,
-            State::Leaving { deadline } if self.beating || self.contact.is_finding() => Some(deadline),
-            State::Leaving { deadline } => Some(deadline.min(self.contact.retry_at)),
-            _ if self.beating || self.contact.is_finding() => None,
-            _ => Some(self.heartbeat_at.max(self.contact.retry_at)),
+            State::Leaving { deadline } if self.beating || self.coordinator.is_finding() => Some(deadline),
+            State::Leaving { deadline } => Some(deadline.min(self.coordinator.retry_at)),
+            _ if self.beating || self.coordinator.is_finding() => None,
+            _ => Some(self.heartbeat_at.max(self.coordinator.retry_at)),
         }
     }
 
     /// Takes a new picture of the cluster in.
     pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
-        self.contact.cluster = cluster.clone();
+        self.coordinator.cluster = cluster.clone();
     }
 
     /// Takes an answer in.
-    pub fn handle_answer(&mut self, now: Time, answer: Answer<Token>) {
+    pub fn handle_response(&mut self, now: Time, answer: ClientResponse<GroupToken>) {
         let step = answer.token.step;
-        if !self.contact.is_current(answer.token) {
+        if !self.coordinator.is_current(answer.token) {
             return;
         }
         self.beating &= step == Step::Find;
         if step == Step::Leave {
-            if !self.contact.leaves_again(now, answer.result, |r: &api::Response| r.error_code) {
+            if !self.coordinator.leaves_again(now, answer.result, |r: &api::Response| r.error_code) {
                 self.next_round();
                 self.state = State::Out;
             }
             return;
         }
         let result = answer.result.and_then(|reply| match step {
-            Step::Find => self.contact.found(now, reply),
+            Step::Find => self.coordinator.found(now, reply),
             _ => self.take_beat(now, reply),
         });
         if let Err(error) = result {
-            self.note_failure(now, self.contact.failing_since(now, &error), &error);
+            self.note_failure(now, self.coordinator.failing_since(now, &error), &error);
             self.refused(now, error);
         }
     }
@@ -306,7 +317,7 @@ impl ShareMember {
     /// Notes why the member does not get in, if it wants to.
     fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
         if self.state == State::Joining {
-            self.contact.failed_to_join(now, since, error);
+            self.coordinator.failed_to_join(now, since, error);
         }
     }
 
@@ -314,37 +325,37 @@ impl ShareMember {
         match error.code() {
             Some(ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::FENCED_MEMBER_EPOCH) => {
                 self.start_over(now);
-                self.contact.ask_again(now);
+                self.coordinator.ask_again(now);
             }
-            Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.contact.try_later(now),
+            Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.coordinator.try_later(now),
             Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED) => {
-                self.contact.try_later(now);
+                self.coordinator.try_later(now);
                 self.complaint = Some(error);
             }
             _ if error.is_retriable() => {
-                self.contact.lose(now);
+                self.coordinator.lose(now);
                 self.told = None;
             }
             _ => {
                 self.next_round();
-                self.contact.forget_trouble();
+                self.coordinator.forget_trouble();
                 self.assigned.clear();
                 self.state = State::Out;
                 self.error = Some(error);
                 return;
             }
         }
-        self.heartbeat_at = self.contact.retry_at;
+        self.heartbeat_at = self.coordinator.retry_at;
     }
 
     fn take_beat(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
-        let response: api::Response = self.contact.read(reply)?;
+        let response: api::Response = self.coordinator.read(reply)?;
         if let Err(code) = response.error_code.check() {
             let why = response.error_message.map_or_else(String::new, |m| format!(" ({m})"));
             return Err(Error::refused(code, format!("heartbeat in share group {:?}{why}", self.config.group)));
         }
-        self.contact.succeeded();
-        self.contact.forget_trouble();
+        self.coordinator.succeeded();
+        self.coordinator.forget_trouble();
         self.told = self.telling.take();
         self.interval = Duration::from_millis(u64::try_from(response.heartbeat_interval_ms).unwrap_or(0).max(1));
         self.heartbeat_at = now + self.interval;

@@ -18,7 +18,7 @@ impl Network {
         (all, ids): (bool, BTreeSet<Uuid>),
         result: Result<Reply, Error>,
     ) {
-        self.asking = false;
+        self.metadata_in_flight = false;
         let asked_for_all = result.as_ref().is_ok_and(|reply| reply.version < AskMetadata::MAY_LEAVE)
             && !self.config.allow_auto_topic_creation;
         match result.and_then(Reply::decode) {
@@ -134,7 +134,7 @@ impl Network {
         // Of another cluster this says nothing.
         self.features = -1;
         // Whoever is left must not be asked before all are dropped.
-        self.asking = true;
+        self.metadata_in_flight = true;
         let is_idle = |p: &Peer| matches!(p.link, Link::Idle);
         self.peers.retain(|id, p| id.node() < 0 || !is_idle(p));
         let busy = self.peers.iter().filter(|(_, p)| !is_idle(p)).map(|(id, _)| *id);
@@ -144,7 +144,7 @@ impl Network {
                 _ => self.drop_peer(now, id, &error),
             }
         }
-        self.asking = false;
+        self.metadata_in_flight = false;
     }
 
     fn hang_up(&mut self, now: Time, id: PeerId, error: &Error) {

@@ -4,7 +4,7 @@
 use super::{Action, ConnectionId, Network, NetworkConfig, PeerId};
 use crate::engine::peer::{Link, Peer};
 use crate::engine::sasl::{self, Credentials, gssapi};
-use crate::engine::{Answer, Error, ErrorKind, Time};
+use crate::engine::{ClientResponse, Error, ErrorKind, Time};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Network {
         let queued = self.peers.values_mut().filter(|p| !matches!(p.link, Link::Up(..)));
         let queued = queued.flat_map(|p| std::mem::take(&mut p.queue));
         let failed = std::mem::take(&mut self.waiting).into_iter().chain(queued);
-        self.answers.extend(failed.map(|o| Answer { token: o.token, node: -1, result: Err(error.clone()) }));
+        self.answers.extend(failed.map(|o| ClientResponse { token: o.token, node: -1, result: Err(error.clone()) }));
     }
 
     pub(super) fn is_complete(&self) -> bool {
@@ -53,7 +53,7 @@ impl Network {
     }
 
     /// Takes in a token to log in with from now on, or why there is none.
-    pub fn handle_token(&mut self, now: Time, token: Result<sasl::Token, Error>) {
+    pub fn handle_token(&mut self, now: Time, token: Result<sasl::BearerToken, Error>) {
         match token {
             Ok(token) => {
                 let credentials = Arc::new(Credentials::Bearer(Some(Arc::new(token))));
@@ -95,10 +95,10 @@ impl Network {
     }
 
     /// Takes in the answer.
-    pub fn handle_answer(&mut self, now: Time, connection: ConnectionId, answer: Result<gssapi::Answer, Error>) {
+    pub fn handle_gssapi_answer(&mut self, now: Time, connection: ConnectionId, answer: Result<gssapi::Answer, Error>) {
         let Some(id) = self.connections.get(&connection).copied() else { return };
         let Some(c) = self.up(connection) else { return };
-        let result = c.handle_answer(answer);
+        let result = c.handle_gssapi_answer(answer);
         let said: Vec<_> = std::iter::from_fn(|| c.poll_send()).collect();
         self.actions.extend(said.into_iter().map(|bytes| Action::Send(connection, bytes)));
         if let Err(error) = result {

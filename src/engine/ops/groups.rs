@@ -442,7 +442,7 @@ impl Op for GroupLag {
 mod tests {
     use super::*;
     use crate::api::{self, Message, find_coordinator, list_offsets, metadata};
-    use crate::engine::{Answer, Cluster, ErrorKind, Role, Time};
+    use crate::engine::{ClientResponse, Cluster, ErrorKind, Role, Time};
     use std::time::Duration;
 
     fn metadata(topic: &str) -> metadata::Response {
@@ -467,7 +467,7 @@ mod tests {
                 let Some(sent) = ops.poll_send(now) else { break };
                 let body = if round < malformed { whole[1..].to_vec() } else { whole.clone() };
                 let reply = Ok(Reply { version: 0, body: body.into() });
-                ops.handle_answer(now, Answer { token: sent.token, node: 1, result: reply });
+                ops.handle_response(now, ClientResponse { token: sent.token, node: 1, result: reply });
                 result = result.or(ops.poll_done());
             }
             let error = result.expect("an end").1.err();
@@ -486,7 +486,7 @@ mod tests {
         let mut answer = |version: i16, body: Vec<u8>| {
             let token = ops.poll_send(now).unwrap().token;
             let result = Ok(Reply { version, body: body.into() });
-            ops.handle_answer(now, Answer { token, node: 1, result });
+            ops.handle_response(now, ClientResponse { token, node: 1, result });
             ops.poll_done()
         };
         fn body<M: Message>(version: i16, message: &M) -> (i16, Vec<u8>) {

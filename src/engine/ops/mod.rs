@@ -25,7 +25,10 @@ pub use topics::{CreatePartitions, CreateTopics, DeleteTopics, Describe, NewTopi
 
 use super::connection::{AtLeast, MAX_MALFORMED};
 use super::group::Place;
-use super::{Answer, Backoff, Call, Cluster, Deadline, Error, ErrorKind, Outgoing, Reply, Role, Target, Time, Wish};
+use super::{
+    Backoff, Call, ClientResponse, Cluster, Deadline, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Role, Target,
+    Time,
+};
 use crate::api::{ErrorCode, Request};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -72,7 +75,7 @@ pub struct Cx<'a> {
     pub now: Time,
     /// What is known of the cluster.
     pub cluster: &'a Arc<Cluster>,
-    wish: &'a mut Wish,
+    demand: &'a mut MetadataDemand,
     /// The topics that the operation wants to know.
     wanted: &'a mut BTreeSet<Arc<str>>,
     sent: Vec<(Target, Box<dyn Call>, u32, i16)>,
@@ -102,19 +105,19 @@ impl Cx<'_> {
     /// Asks for topics to be known.
     pub fn want_topic(&mut self, topic: &Arc<str>) {
         self.wanted.insert(topic.clone());
-        self.wish.topics.insert(topic.clone());
+        self.demand.topics.insert(topic.clone());
     }
 
     /// Whether the brokers are known; they are asked for if not.
     pub fn knows_brokers(&mut self) -> bool {
         let knows = !self.cluster.brokers.is_empty();
-        self.wish.refresh |= !knows;
+        self.demand.refresh |= !knows;
         knows
     }
 
     /// Says that what is known of the cluster is stale.
     pub fn refresh(&mut self) {
-        self.wish.refresh = true;
+        self.demand.refresh = true;
     }
 }
 
@@ -177,7 +180,7 @@ pub struct Ops<T> {
     running: BTreeMap<u64, Running<T>>,
     next: u64,
     cluster: Arc<Cluster>,
-    wish: Wish,
+    demand: MetadataDemand,
     outbox: VecDeque<Outgoing<OpToken>>,
     done: VecDeque<(T, Result<Output, Error>)>,
     backoff: (Duration, Duration),
@@ -191,7 +194,7 @@ impl<T> Ops<T> {
             running: BTreeMap::new(),
             next: 0,
             cluster: Arc::default(),
-            wish: Wish::default(),
+            demand: MetadataDemand::default(),
             outbox: VecDeque::new(),
             done: VecDeque::new(),
             backoff,
@@ -220,7 +223,7 @@ impl<T> Ops<T> {
         };
         self.running.insert(id, running);
         if self.cluster.brokers.is_empty() {
-            self.wish.refresh = true;
+            self.demand.refresh = true;
         }
         self.step(now, id);
         id
@@ -285,8 +288,8 @@ impl<T> Ops<T> {
 
     fn with<R>(&mut self, now: Time, id: u64, f: impl FnOnce(&mut dyn Op, &mut Cx<'_>) -> R) -> Option<R> {
         let running = self.running.get_mut(&id)?;
-        let (wish, wanted) = (&mut self.wish, &mut running.topics);
-        let mut cx = Cx { now, cluster: &self.cluster, wish, wanted, sent: Vec::new() };
+        let (demand, wanted) = (&mut self.demand, &mut running.topics);
+        let mut cx = Cx { now, cluster: &self.cluster, demand, wanted, sent: Vec::new() };
         let result = f(&mut *running.op, &mut cx);
         for (target, call, part, max_version) in cx.sent {
             running.outstanding.push(Asked { part, target, api: call.api().name, at: now });
@@ -313,7 +316,7 @@ impl<T> Ops<T> {
             if !(error.is_retriable() && patient) {
                 return self.finish(id, Err(error));
             }
-            self.wish.refresh = true;
+            self.demand.refresh = true;
             running.error = Some(error);
         }
         if let Some(output) = running.op.output() {
@@ -339,7 +342,7 @@ impl<T> Ops<T> {
 
     fn finish(&mut self, id: u64, result: Result<Output, Error>) {
         if let Some(running) = self.running.remove(&id) {
-            self.wish.lets_go |= !running.topics.is_empty();
+            self.demand.lets_go |= !running.topics.is_empty();
             self.done.push_back((running.ticket, result));
         }
     }
@@ -348,17 +351,17 @@ impl<T> Ops<T> {
 impl<T: Send> Role for Ops<T> {
     type Token = OpToken;
     type Packet = Outgoing<OpToken>;
-    type Prepared = Answer<OpToken>;
+    type Prepared = ClientResponse<OpToken>;
 
     fn pack(packet: Outgoing<OpToken>) -> Outgoing<OpToken> {
         packet
     }
 
-    fn prepare(answer: Answer<OpToken>) -> Answer<OpToken> {
+    fn prepare(answer: ClientResponse<OpToken>) -> ClientResponse<OpToken> {
         answer
     }
 
-    fn handle_answer(&mut self, now: Time, answer: Answer<OpToken>) {
+    fn handle_response(&mut self, now: Time, answer: ClientResponse<OpToken>) {
         let OpToken { op: id, part } = answer.token;
         let Some(running) = self.running.get_mut(&id) else {
             return;
@@ -399,8 +402,8 @@ impl<T: Send> Role for Ops<T> {
         self.outbox.pop_front()
     }
 
-    fn poll_wish(&mut self) -> Option<Wish> {
-        self.wish.take()
+    fn poll_demand(&mut self) -> Option<MetadataDemand> {
+        self.demand.take()
     }
 
     fn wanted_topics(&self) -> BTreeSet<Arc<str>> {

@@ -63,7 +63,7 @@ struct Waiting<D> {
 /// One topic's records.
 pub struct Topic<D> {
     pub name: Arc<str>,
-    pub standing: Standing,
+    pub state: TopicState,
     /// When something was last sent there.
     pub used: Time,
     pub id: Uuid,
@@ -77,7 +77,7 @@ pub struct Topic<D> {
 
 /// What is done about knowing a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum TopicState {
     /// Nothing.
     Forgotten,
     /// It is asked for, and records wait.
@@ -90,7 +90,7 @@ impl<D> Topic<D> {
     fn new(name: Arc<str>, seed: u64) -> Self {
         Self {
             name,
-            standing: Standing::Forgotten,
+            state: TopicState::Forgotten,
             used: Time(0),
             id: Uuid::ZERO,
             partitions: Vec::new(),
@@ -102,7 +102,7 @@ impl<D> Topic<D> {
     }
 
     pub fn is_known(&self) -> bool {
-        self.standing == Standing::Known
+        self.state == TopicState::Known
     }
 
     /// Whether records are on their way.
@@ -160,8 +160,8 @@ impl<D> Producer<D> {
 
     fn want(&mut self, topic: usize) {
         if let Some(t) = self.topics.get_mut(topic) {
-            t.standing = Standing::Asked;
-            self.wish.topics.insert(t.name.clone());
+            t.state = TopicState::Asked;
+            self.demand.topics.insert(t.name.clone());
         }
     }
 
@@ -171,18 +171,18 @@ impl<D> Producer<D> {
     pub(super) fn let_go(&mut self, now: Time) {
         for (index, t) in self.topics.iter_mut().enumerate() {
             let is_absent = self.cluster.topics.get(&t.name).is_some_and(|known| known.error.is_error());
-            let stays = match t.standing {
-                Standing::Forgotten => true,
+            let stays = match t.state {
+                TopicState::Forgotten => true,
                 // Nobody waits for it.
-                Standing::Asked => false,
-                Standing::Known => !is_absent && now.since(t.used) < self.config.metadata_max_idle,
+                TopicState::Asked => false,
+                TopicState::Known => !is_absent && now.since(t.used) < self.config.metadata_max_idle,
             };
             if stays || t.is_busy() {
                 continue;
             }
-            self.wish.topics.remove(&t.name);
-            self.wish.lets_go = true;
-            t.standing = Standing::Forgotten;
+            self.demand.topics.remove(&t.name);
+            self.demand.lets_go = true;
+            t.state = TopicState::Forgotten;
             if t.partitions.is_empty() {
                 self.by_name.remove(&t.name);
                 // No topic has this name.
@@ -289,7 +289,7 @@ impl<D> Producer<D> {
         });
         self.memory += bytes;
         self.outstanding.add(self.generation);
-        let (is_first, is_forgotten) = (t.waiting.len() == 1, t.standing == Standing::Forgotten);
+        let (is_first, is_forgotten) = (t.waiting.len() == 1, t.state == TopicState::Forgotten);
         if is_forgotten {
             self.want(topic);
             // Others may have kept it known.
@@ -319,7 +319,7 @@ impl<D> Producer<D> {
                 Some(p) => (p, false),
                 None => {
                     // It may have been added since.
-                    self.wish.refresh = true;
+                    self.demand.refresh = true;
                     return Err(no_partition(&t.name, count, p));
                 }
             },
@@ -436,8 +436,8 @@ impl<D> Producer<D> {
         // Partitions are added, never removed: fewer are those of a topic made anew, or of a broker that is behind.
         let is_behind = !known.id.is_zero() && known.id == t.id && known.partitions.len() < t.count;
         t.id = known.id;
-        if t.standing == Standing::Asked {
-            t.standing = Standing::Known;
+        if t.state == TopicState::Asked {
+            t.state = TopicState::Known;
         }
         let count = if is_behind { t.count } else { known.partitions.len() };
         t.count = count;

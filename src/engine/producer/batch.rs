@@ -341,13 +341,13 @@ mod tests {
         let alone = p.sent();
         assert!(p.is_held(NOW, 5));
         succeeds(&mut p, alone);
-        let under_way = [p.sent(), p.sent(), p.sent()];
+        let in_flight = [p.sent(), p.sent(), p.sent()];
         assert!(!p.is_held(NOW, 5));
-        p.answered(under_way[0]);
+        p.answered(in_flight[0]);
         p.requeue(Batch::new(NOW, 0, BatchBuilder::with_capacity(0)));
-        succeeds(&mut p, under_way[1]);
+        succeeds(&mut p, in_flight[1]);
         assert!(p.is_held(NOW, 5));
-        succeeds(&mut p, under_way[2]);
+        succeeds(&mut p, in_flight[2]);
         assert!(!p.is_held(NOW, 5));
         let again = p.sent();
         assert!(p.is_held(NOW, 5));

@@ -34,10 +34,10 @@ pub use partitioner::{Partitioner, crc32_partition_of, fnv1a_partition_of, murmu
 pub use send::Packet;
 
 use super::ops::UNKNOWN_TOPIC_GRACE;
-use super::{Answer, Backoff, Cluster, Error, ErrorKind, Outgoing, Role, Time, Wish, earliest};
+use super::{Backoff, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, earliest};
 use crate::compress::Codec;
 use crate::record::Producer as ProducedAs;
-use accumulate::{Standing, Topic};
+use accumulate::{Topic, TopicState};
 use batch::{Batch, Partition};
 use identity::Identity;
 use outstanding::Outstanding;
@@ -139,7 +139,7 @@ pub struct Sent<D> {
 }
 
 /// What an answer is matched with.
-pub enum Token<D> {
+pub enum ProducerToken<D> {
     /// Batches.
     Produce(Sent<D>),
     /// InitProducerId of a producer without transactions.
@@ -177,7 +177,7 @@ pub struct Producer<D> {
     outstanding: Outstanding,
     flush_below: u64,
     cluster: Arc<Cluster>,
-    wish: Wish,
+    demand: MetadataDemand,
     events: VecDeque<Event<D>>,
     unreachable: Option<Error>,
 }
@@ -217,7 +217,7 @@ impl<D> Producer<D> {
             outstanding: Outstanding::default(),
             flush_below: 0,
             cluster: Arc::default(),
-            wish: Wish::default(),
+            demand: MetadataDemand::default(),
             events: VecDeque::new(),
             unreachable: None,
             config,
@@ -429,23 +429,23 @@ impl<D> Producer<D> {
 }
 
 impl<D: Send> Role for Producer<D> {
-    type Token = Token<D>;
+    type Token = ProducerToken<D>;
     type Packet = Packet<D>;
-    type Prepared = Answer<Token<D>>;
+    type Prepared = ClientResponse<ProducerToken<D>>;
 
-    fn pack(packet: Packet<D>) -> Outgoing<Token<D>> {
+    fn pack(packet: Packet<D>) -> Outgoing<ProducerToken<D>> {
         send::pack(packet)
     }
 
-    fn prepare(answer: Answer<Token<D>>) -> Answer<Token<D>> {
+    fn prepare(answer: ClientResponse<ProducerToken<D>>) -> ClientResponse<ProducerToken<D>> {
         answer
     }
 
-    fn handle_answer(&mut self, now: Time, answer: Answer<Token<D>>) {
+    fn handle_response(&mut self, now: Time, answer: ClientResponse<ProducerToken<D>>) {
         match answer.token {
-            Token::Identity => self.handle_identity(now, answer.result),
-            Token::Produce(sent) => self.handle_produced(now, answer.node, sent, answer.result),
-            Token::Transaction(step) => self.handle_transaction(now, step, answer.result),
+            ProducerToken::Identity => self.handle_identity(now, answer.result),
+            ProducerToken::Produce(sent) => self.handle_produced(now, answer.node, sent, answer.result),
+            ProducerToken::Transaction(step) => self.handle_transaction(now, step, answer.result),
         }
     }
 
@@ -470,12 +470,12 @@ impl<D: Send> Role for Producer<D> {
         self.next_packet(now)
     }
 
-    fn poll_wish(&mut self) -> Option<Wish> {
-        self.wish.take()
+    fn poll_demand(&mut self) -> Option<MetadataDemand> {
+        self.demand.take()
     }
 
     fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
-        let wanted = self.topics.iter().filter(|t| t.standing != Standing::Forgotten);
+        let wanted = self.topics.iter().filter(|t| t.state != TopicState::Forgotten);
         wanted.map(|t| t.name.clone()).collect()
     }
 

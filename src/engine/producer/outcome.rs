@@ -5,7 +5,7 @@ use super::transaction::{MARKERS_WAIT, Step};
 use super::{Flight, Producer, Sent};
 use crate::api::{ErrorCode, init_producer_id, produce};
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
-use crate::engine::{Broker, Error, ErrorKind, Moved, Reply, Time, wait_after};
+use crate::engine::{Broker, Error, ErrorKind, LeaderChange, Reply, Time, wait_after};
 use crate::wire::Uuid;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ impl<D> Producer<D> {
                     let (id, host, rack) = (e.node_id, e.host.clone(), e.rack.clone());
                     Some(Broker { id, host, port: u16::try_from(e.port).ok()?, rack })
                 });
-                moved.push(Moved {
+                moved.push(LeaderChange {
                     topic: topic.name.clone(),
                     partition: p.index,
                     leader: p.current_leader.leader_id,
@@ -161,8 +161,8 @@ impl<D> Producer<D> {
             }
         }
         if !moved.is_empty() {
-            self.cluster = Arc::new(self.cluster.after(&moved));
-            self.wish.moved.extend(moved);
+            self.cluster = Arc::new(self.cluster.with_leader_changes(&moved));
+            self.demand.leader_changes.extend(moved);
         }
     }
 
@@ -246,7 +246,7 @@ impl<D> Producer<D> {
         let leader = self.topics.get(topic).and_then(|t| self.cluster.leader(&t.name, partition as i32));
         let has_moved = code.is_stale_metadata() && leader.is_some_and(|(leader, _)| leader != node);
         if (code.is_stale_metadata() && !has_moved) || error.kind() == ErrorKind::Network {
-            self.wish.refresh = true;
+            self.demand.refresh = true;
         }
         if restarts {
             // A partition that is behind has the next epoch before it.
@@ -315,9 +315,9 @@ impl<D> Producer<D> {
             return;
         };
         if result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Network) {
-            self.wish.refresh = true;
+            self.demand.refresh = true;
         }
-        transactions.handle_answer(now, step, result);
+        transactions.handle_response(now, step, result);
         self.take_news();
     }
 
@@ -446,11 +446,11 @@ impl<D> Producer<D> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Event, NewRecord, Packet, Partitioner, ProducerConfig, Token};
+    use super::super::{Event, NewRecord, Packet, Partitioner, ProducerConfig, ProducerToken};
     use super::*;
     use crate::api;
     use crate::engine::cluster::{self, Cluster};
-    use crate::engine::{Answer, Role};
+    use crate::engine::{ClientResponse, Role};
 
     const SECOND: u64 = 1_000_000;
 
@@ -496,7 +496,7 @@ mod tests {
     }
 
     /// The next request with batches; a producer id is given to whoever asks for one.
-    fn next(producer: &mut Producer<u32>, now: Time) -> Option<(Token<u32>, Time)> {
+    fn next(producer: &mut Producer<u32>, now: Time) -> Option<(ProducerToken<u32>, Time)> {
         producer.handle_timeout(now);
         loop {
             let packet = producer.poll_send(now)?;
@@ -510,9 +510,14 @@ mod tests {
         }
     }
 
-    fn answer<R: api::Message>(producer: &mut Producer<u32>, now: Time, token: Token<u32>, result: Result<R, Error>) {
+    fn answer<R: api::Message>(
+        producer: &mut Producer<u32>,
+        now: Time,
+        token: ProducerToken<u32>,
+        result: Result<R, Error>,
+    ) {
         let reply = |response| Reply { version: 4, body: api::encode(4, &response).unwrap().into() };
-        producer.handle_answer(now, Answer { token, node: 1, result: result.map(reply) });
+        producer.handle_response(now, ClientResponse { token, node: 1, result: result.map(reply) });
     }
 
     fn produced(error_code: ErrorCode) -> Result<produce::Response, Error> {
@@ -535,8 +540,8 @@ mod tests {
         std::iter::from_fn(|| producer.poll_event()).flat_map(of).collect()
     }
 
-    fn sequence(token: &Token<u32>) -> (i16, i32) {
-        let Token::Produce(sent) = token else { panic!("no batches") };
+    fn sequence(token: &ProducerToken<u32>) -> (i16, i32) {
+        let ProducerToken::Produce(sent) = token else { panic!("no batches") };
         let [Flight { producer, .. }] = &sent.flights[..] else { panic!("several batches") };
         (producer.epoch, producer.base_sequence)
     }

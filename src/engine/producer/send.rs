@@ -3,7 +3,7 @@
 
 use super::batch::Batch;
 use super::transaction::InFlight;
-use super::{Flight, Producer, Sent, Token, Waits};
+use super::{Flight, Producer, ProducerToken, Sent, Waits};
 use crate::api::{Info, Release, init_producer_id, produce};
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::{Call, Deadline, Outgoing, Target, Time};
@@ -28,7 +28,7 @@ pub enum Packet<D> {
     /// Batches for one broker.
     Produce(Box<Batches<D>>),
     /// Anything else.
-    Ready(Outgoing<Token<D>>),
+    Ready(Outgoing<ProducerToken<D>>),
 }
 
 /// Batches for one broker.
@@ -116,7 +116,7 @@ impl Call for ProduceCall {
 }
 
 /// Makes a request of a packet.
-pub fn pack<D>(packet: Packet<D>) -> Outgoing<Token<D>> {
+pub fn pack<D>(packet: Packet<D>) -> Outgoing<ProducerToken<D>> {
     let batches = match packet {
         Packet::Ready(outgoing) => return outgoing,
         Packet::Produce(batches) => *batches,
@@ -165,7 +165,7 @@ pub fn pack<D>(packet: Packet<D>) -> Outgoing<Token<D>> {
     Outgoing {
         target: Target::Node(node),
         call,
-        token: Token::Produce(Sent { flights, at: now, bytes }),
+        token: ProducerToken::Produce(Sent { flights, at: now, bytes }),
         // Of a request that is under way a batch whose time is over has its outcome, and the others go on.
         deadline: Deadline::ToSend(deadline),
         max_version,
@@ -214,7 +214,7 @@ impl<D> Producer<D> {
             return Some(Packet::Ready(Outgoing {
                 target: Target::Any,
                 call: Box::new(request),
-                token: Token::Identity,
+                token: ProducerToken::Identity,
                 deadline: Deadline::ToAnswer(now + self.config.request_timeout),
                 max_version: i16::MAX,
             }));
@@ -300,7 +300,7 @@ impl<D> Producer<D> {
     }
 
     /// The next request of a transaction.
-    fn next_step(&mut self, now: Time) -> Option<Outgoing<Token<D>>> {
+    fn next_step(&mut self, now: Time) -> Option<Outgoing<ProducerToken<D>>> {
         let transactions = self.transactions.as_mut()?;
         let is_flushed = self.outstanding.oldest().is_none();
         let in_flight = match self.in_flight.values().any(|n| *n > 0) {
@@ -311,7 +311,7 @@ impl<D> Producer<D> {
         let name = |topic: usize| self.topics.get(topic).map(|t| t.name.clone());
         let step = transactions.poll_send(now, is_flushed, in_flight, name);
         self.take_news();
-        step.map(|outgoing| outgoing.map(Token::Transaction))
+        step.map(|outgoing| outgoing.map(ProducerToken::Transaction))
     }
 }
 

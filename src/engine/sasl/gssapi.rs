@@ -67,7 +67,7 @@ impl Client {
     }
 
     /// Takes in what the library said.
-    pub(super) fn handle_answer(&mut self, answer: Answer) -> Result<Next, Error> {
+    pub(super) fn handle_gssapi_answer(&mut self, answer: Answer) -> Result<Next, Error> {
         match self.stage {
             Stage::Establishing => {
                 if answer.is_established {
@@ -110,10 +110,10 @@ mod tests {
     fn established() -> Client {
         let (mut client, first) = Client::start();
         assert_eq!(first, Next::Ask(Question::Step(Vec::new())));
-        assert_eq!(client.handle_answer(answer(b"one", false)).unwrap(), Next::Send(b"one".to_vec()));
+        assert_eq!(client.handle_gssapi_answer(answer(b"one", false)).unwrap(), Next::Send(b"one".to_vec()));
         assert_eq!(client.handle_message(b"two").unwrap(), Some(Next::Ask(Question::Step(b"two".to_vec()))));
         // The context stands without another token, and the broker waits for a message.
-        assert_eq!(client.handle_answer(answer(b"", true)).unwrap(), Next::Send(Vec::new()));
+        assert_eq!(client.handle_gssapi_answer(answer(b"", true)).unwrap(), Next::Send(Vec::new()));
         assert_eq!(client.handle_message(b"offer").unwrap(), Some(Next::Ask(Question::Unwrap(b"offer".to_vec()))));
         client
     }
@@ -121,9 +121,9 @@ mod tests {
     #[test]
     fn a_context_is_established_and_no_layer_is_chosen() {
         let mut client = established();
-        let choice = client.handle_answer(answer(&[7, 0, 16, 0], true)).unwrap();
+        let choice = client.handle_gssapi_answer(answer(&[7, 0, 16, 0], true)).unwrap();
         assert_eq!(choice, Next::Ask(Question::Wrap(vec![1, 0, 0, 0])));
-        assert_eq!(client.handle_answer(answer(b"wrapped", true)).unwrap(), Next::Send(b"wrapped".to_vec()));
+        assert_eq!(client.handle_gssapi_answer(answer(b"wrapped", true)).unwrap(), Next::Send(b"wrapped".to_vec()));
         assert_eq!(client.handle_message(b"").unwrap(), None);
     }
 
@@ -131,7 +131,7 @@ mod tests {
     fn offers_that_cannot_be_taken_are_refused() {
         for (offer, says) in [(&[6, 0, 16, 0][..], "insists on a SASL layer"), (b"", "four bytes"), (b"12345", "four")]
         {
-            let error = established().handle_answer(answer(offer, true)).unwrap_err();
+            let error = established().handle_gssapi_answer(answer(offer, true)).unwrap_err();
             assert!(error.message().contains(says), "{error}");
         }
     }
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_broker_that_agrees_too_early_is_not_believed() {
         let (mut client, _) = Client::start();
-        client.handle_answer(answer(b"one", false)).unwrap();
+        client.handle_gssapi_answer(answer(b"one", false)).unwrap();
         assert!(client.handle_message(b"").unwrap_err().message().contains("before it was over"));
     }
 }

@@ -99,8 +99,8 @@ impl Login {
     }
 
     /// Takes in an answer from outside.
-    pub fn handle_answer(&mut self, answer: gssapi::Answer) -> Result<Message, Error> {
-        let next = self.exchange.handle_answer(answer).map_err(|e| self.advise(e))?;
+    pub fn handle_gssapi_answer(&mut self, answer: gssapi::Answer) -> Result<Message, Error> {
+        let next = self.exchange.handle_gssapi_answer(answer).map_err(|e| self.advise(e))?;
         Ok(self.message(next))
     }
 

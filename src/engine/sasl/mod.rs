@@ -23,12 +23,12 @@ const MAX_WORDS: usize = 300;
 
 /// A token that proves who the client is (OAUTHBEARER).
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token {
+pub struct BearerToken {
     value: String,
     extensions: Vec<(String, String)>,
 }
 
-impl Token {
+impl BearerToken {
     /// A token with SASL extensions (KIP-342): names of letters, values of printable ASCII.
     pub fn new(value: String, extensions: Vec<(String, String)>) -> Result<Self, Error> {
         let bad = |message: &str| Error::new(ErrorKind::Authentication, message);
@@ -48,9 +48,9 @@ impl Token {
 }
 
 /// Never the token.
-impl fmt::Debug for Token {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token")
+        f.write_str("BearerToken")
     }
 }
 
@@ -113,7 +113,7 @@ pub enum Credentials {
         extensions: Vec<(String, String)>,
     },
     /// OAUTHBEARER (RFC 7628): a token, once somebody brought one.
-    Bearer(Option<Arc<Token>>),
+    Bearer(Option<Arc<BearerToken>>),
     /// GSSAPI: see [`gssapi`].
     Gssapi,
 }
@@ -243,9 +243,9 @@ impl Exchange {
     }
 
     /// Takes in an answer from outside.
-    pub fn handle_answer(&mut self, answer: gssapi::Answer) -> Result<Next, Error> {
+    pub fn handle_gssapi_answer(&mut self, answer: gssapi::Answer) -> Result<Next, Error> {
         match self {
-            Self::Gssapi(client) => client.handle_answer(answer),
+            Self::Gssapi(client) => client.handle_gssapi_answer(answer),
             _ => Err(Error::new(ErrorKind::Authentication, "an answer to a question that was not asked")),
         }
     }
@@ -290,14 +290,14 @@ mod tests {
     #[test]
     fn a_token_takes_its_extensions_along() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        let token = Token::new("abc".to_owned(), vec![pair("logicalCluster", "lkc-1"), pair("x", "")]).unwrap();
+        let token = BearerToken::new("abc".to_owned(), vec![pair("logicalCluster", "lkc-1"), pair("x", "")]).unwrap();
         let (first, mut exchange) = Credentials::Bearer(Some(Arc::new(token))).start("").unwrap();
         assert_eq!(first, Next::Send(b"n,,\x01auth=Bearer abc\x01logicalCluster=lkc-1\x01x=\x01\x01".to_vec()));
         assert_eq!(exchange.answer(b"{\"status\":\"invalid_token\"}").unwrap(), Some(Next::Send(b"\x01".to_vec())));
         assert!(exchange.answer(b"").unwrap_err().message().contains("invalid_token"));
         for (key, value) in [("auth", "x"), ("", "x"), ("a1", "x"), ("a", "\x01")] {
-            assert!(Token::new("abc".to_owned(), vec![pair(key, value)]).is_err(), "{key}");
+            assert!(BearerToken::new("abc".to_owned(), vec![pair(key, value)]).is_err(), "{key}");
         }
-        assert!(Token::new("a b".to_owned(), Vec::new()).is_err());
+        assert!(BearerToken::new("a b".to_owned(), Vec::new()).is_err());
     }
 }

@@ -6,7 +6,7 @@ use crate::api::share_acknowledge::{GAP, REJECT, RELEASE};
 use crate::api::share_fetch::{self, AcquiredRecords};
 use crate::api::{ErrorCode, share_acknowledge};
 use crate::engine::consumer::Slice;
-use crate::engine::{Broker, Error, ErrorKind, Moved, Reply};
+use crate::engine::{Broker, Error, ErrorKind, LeaderChange, Reply};
 use crate::record::{Batch, batches};
 use crate::wire::{self, Uuid};
 use std::collections::{HashMap, VecDeque};
@@ -46,7 +46,7 @@ pub struct AnsweredAll {
     /// How long the broker wants to be left alone.
     pub throttle: Duration,
     pub partitions: Vec<Answered>,
-    pub moved: Vec<Moved>,
+    pub leader_changes: Vec<LeaderChange>,
 }
 
 /// Topics by id, for the names in answers.
@@ -68,7 +68,12 @@ pub fn read_fetch(names: &Names, checks: Checks, reply: Reply) -> Result<Answere
         let Some(name) = names.get(&topic.topic_id) else { continue };
         for p in topic.partitions {
             let spot = Spot { topic: name.clone(), id: topic.topic_id, partition: p.partition_index };
-            all.moved.extend(moved(&spot, p.current_leader.leader_id, p.current_leader.leader_epoch, &endpoints));
+            all.leader_changes.extend(moved(
+                &spot,
+                p.current_leader.leader_id,
+                p.current_leader.leader_epoch,
+                &endpoints,
+            ));
             let mut answered = Answered {
                 spot,
                 code: p.error_code,
@@ -95,7 +100,12 @@ pub fn read_acknowledge(names: &Names, reply: Reply) -> Result<AnsweredAll, Erro
         let Some(name) = names.get(&topic.topic_id) else { continue };
         for p in topic.partitions {
             let spot = Spot { topic: name.clone(), id: topic.topic_id, partition: p.partition_index };
-            all.moved.extend(moved(&spot, p.current_leader.leader_id, p.current_leader.leader_epoch, &endpoints));
+            all.leader_changes.extend(moved(
+                &spot,
+                p.current_leader.leader_id,
+                p.current_leader.leader_epoch,
+                &endpoints,
+            ));
             all.partitions.push(Answered {
                 spot,
                 code: ErrorCode::NONE,
@@ -122,10 +132,16 @@ fn broker(id: i32, host: String, port: i32, rack: Option<String>) -> Option<Brok
     Some(Broker { id, host, port: u16::try_from(port).ok()?, rack })
 }
 
-fn moved(spot: &Spot, leader: i32, leader_epoch: i32, endpoints: &[Broker]) -> Option<Moved> {
+fn moved(spot: &Spot, leader: i32, leader_epoch: i32, endpoints: &[Broker]) -> Option<LeaderChange> {
     // Nobody said anything: the fields are zero, and no epoch counts from there.
     let broker = endpoints.iter().find(|b| b.id == leader)?.clone();
-    Some(Moved { topic: spot.topic.clone(), partition: spot.partition, leader, leader_epoch, broker: Some(broker) })
+    Some(LeaderChange {
+        topic: spot.topic.clone(),
+        partition: spot.partition,
+        leader,
+        leader_epoch,
+        broker: Some(broker),
+    })
 }
 
 /// The acquired offsets that nothing was said of yet, in order.

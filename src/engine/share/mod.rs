@@ -8,12 +8,12 @@
 
 mod acks;
 mod acquired;
-mod asking;
+mod requests;
 
 use super::connection::MAX_MALFORMED;
 use super::consumer::{Slice, is_gone, passes};
 use super::group::{self, ShareMember, ShareMemberConfig};
-use super::{Answer, Cluster, Error, ErrorKind, Outgoing, Role, Time, Wish, earliest, wait_after};
+use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, earliest, wait_after};
 use crate::api::share_acknowledge::{ACCEPT, GAP, RELEASE, RENEW};
 use crate::api::{ErrorCode, share_acknowledge};
 use acks::{Acks, Spot};
@@ -78,13 +78,13 @@ impl Acknowledgement {
 pub type Outcomes = Vec<((Arc<str>, i32), Option<Error>)>;
 
 /// What an answer is matched with.
-pub enum Token {
+pub enum ShareToken {
     /// A fetch.
     Fetch(i32, Names, Checks),
     /// An acknowledgement.
     Acknowledge(i32, Names),
     /// A request of the membership.
-    Member(group::Token),
+    Member(group::GroupToken),
 }
 
 /// An answer, read.
@@ -92,7 +92,7 @@ pub enum Prepared {
     /// A fetch's or an acknowledgement's.
     Leader(i32, Result<AnsweredAll, Error>),
     /// The membership's.
-    Member(Answer<group::Token>),
+    Member(ClientResponse<group::GroupToken>),
 }
 
 /// A leader, and the session with it.
@@ -168,7 +168,7 @@ pub struct ShareConsumer<T> {
     ended: Option<Error>,
     cluster: Arc<Cluster>,
     refresh_at: Time,
-    wish: Wish,
+    demand: MetadataDemand,
 }
 
 /// Adds an outcome to those of a commit: of a partition, the first error counts.
@@ -200,7 +200,7 @@ impl<T: Send> ShareConsumer<T> {
             ended: None,
             cluster: Arc::default(),
             refresh_at: Time(0),
-            wish: Wish::default(),
+            demand: MetadataDemand::default(),
         }
     }
 
@@ -398,7 +398,7 @@ impl<T: Send> ShareConsumer<T> {
                 if !is_session {
                     node.failures = node.failures.saturating_add(1);
                     node.retry_at = now + wait_after(node.failures, self.config.member.retry_backoff, now.0);
-                    self.wish.refresh = true;
+                    self.demand.refresh = true;
                     node.malformed = if error.kind() == ErrorKind::Decode { node.malformed + 1 } else { 0 };
                     let is_retriable = error.is_retriable() || (1..MAX_MALFORMED).contains(&node.malformed);
                     let passes = passes(&mut node.unknown_since, now, error.code(), is_retriable);
@@ -416,8 +416,8 @@ impl<T: Send> ShareConsumer<T> {
         if !all.lock.is_zero() {
             self.lock = Some(all.lock);
         }
-        if !all.moved.is_empty() {
-            self.wish.moved.extend(all.moved);
+        if !all.leader_changes.is_empty() {
+            self.demand.leader_changes.extend(all.leader_changes);
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
         if all.is_fetch && !self.unknown_since.is_empty() {
@@ -471,7 +471,7 @@ impl<T: Send> ShareConsumer<T> {
             return;
         }
         node.retry_at = node.retry_at.max(now + self.config.member.retry_backoff.0);
-        self.wish.refresh = true;
+        self.demand.refresh = true;
         let since = self.unknown_since.entry((spot.topic.clone(), spot.partition)).or_default();
         if !passes(since, now, Some(code), code.is_retriable()) && !is_gone(code) {
             let what = format!("fetch {}-{} for share group {:?}", spot.topic, spot.partition, self.member.group());
@@ -531,32 +531,32 @@ impl Node {
 }
 
 impl<T: Send> Role for ShareConsumer<T> {
-    type Token = Token;
-    type Packet = Outgoing<Token>;
+    type Token = ShareToken;
+    type Packet = Outgoing<ShareToken>;
     type Prepared = Prepared;
 
-    fn pack(packet: Outgoing<Token>) -> Outgoing<Token> {
+    fn pack(packet: Outgoing<ShareToken>) -> Outgoing<ShareToken> {
         packet
     }
 
-    fn prepare(answer: Answer<Token>) -> Prepared {
-        let Answer { token, node, result } = answer;
+    fn prepare(answer: ClientResponse<ShareToken>) -> Prepared {
+        let ClientResponse { token, node, result } = answer;
         match token {
-            Token::Member(token) => Prepared::Member(Answer { token, node, result }),
-            Token::Fetch(id, names, checks) => {
+            ShareToken::Member(token) => Prepared::Member(ClientResponse { token, node, result }),
+            ShareToken::Fetch(id, names, checks) => {
                 Prepared::Leader(id, result.and_then(|reply| acquired::read_fetch(&names, checks, reply)))
             }
-            Token::Acknowledge(id, names) => {
+            ShareToken::Acknowledge(id, names) => {
                 Prepared::Leader(id, result.and_then(|reply| acquired::read_acknowledge(&names, reply)))
             }
         }
     }
 
-    fn handle_answer(&mut self, now: Time, answer: Prepared) {
+    fn handle_response(&mut self, now: Time, answer: Prepared) {
         match answer {
             Prepared::Leader(id, result) => self.handle_leader(now, id, result),
             Prepared::Member(answer) => {
-                self.member.handle_answer(now, answer);
+                self.member.handle_response(now, answer);
                 if let Some(error) = self.member.take_error() {
                     self.ended = Some(error);
                 }
@@ -574,15 +574,15 @@ impl<T: Send> Role for ShareConsumer<T> {
         self.member.handle_unreachable(now, error);
     }
 
-    fn poll_send(&mut self, now: Time) -> Option<Outgoing<Token>> {
+    fn poll_send(&mut self, now: Time) -> Option<Outgoing<ShareToken>> {
         if let Some(outgoing) = self.member.poll_send(now) {
-            return Some(outgoing.map(Token::Member));
+            return Some(outgoing.map(ShareToken::Member));
         }
         self.next_request(now)
     }
 
-    fn poll_wish(&mut self) -> Option<Wish> {
-        Wish::merge([self.wish.take(), self.member.poll_wish()])
+    fn poll_demand(&mut self) -> Option<MetadataDemand> {
+        MetadataDemand::merge([self.demand.take(), self.member.poll_demand()])
     }
 
     fn wanted_topics(&self) -> BTreeSet<Arc<str>> {

@@ -26,7 +26,7 @@ use klamm::broker::{self, Cluster, Connection, Fault, Node, Options, Output};
 use klamm::compress::Compression;
 use klamm::engine::consumer::{ConsumerConfig, Reset};
 use klamm::engine::producer::{NewRecord, Partitioner, ProducerConfig};
-use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, Role, Time, UnderWay, earliest};
+use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, RequestsInFlight, Role, Time, earliest};
 use klamm::frame::Frames;
 use klamm::wire::Reader;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -77,7 +77,7 @@ struct Link {
 
 struct Client<R: Role> {
     network: Network,
-    under_way: UnderWay<R::Token>,
+    in_flight: RequestsInFlight<R::Token>,
     role: R,
     links: BTreeMap<ConnectionId, Link>,
     /// The brokers it has heard.
@@ -230,7 +230,7 @@ impl World {
         };
         Client {
             network: Network::new(network),
-            under_way: UnderWay::default(),
+            in_flight: RequestsInFlight::default(),
             role,
             links: BTreeMap::new(),
             heard: BTreeSet::new(),
@@ -253,21 +253,21 @@ impl World {
         let now = self.now;
         client.role.handle_timeout(now);
         client.network.handle_timeout(now);
-        if let Some(wish) = client.role.next_wish() {
-            client.network.wish(now, wish);
+        if let Some(demand) = client.role.next_demand() {
+            client.network.demand(now, demand);
         }
         while let Some(packet) = client.role.poll_send(now) {
-            client.network.submit(now, client.under_way.begin(R::pack(packet)));
+            client.network.submit(now, client.in_flight.begin(R::pack(packet)));
         }
         let mut more = false;
         while let Some(action) = client.network.poll_action() {
             more = true;
             self.act(client, action);
         }
-        while let Some(answer) = client.network.poll_answer() {
+        while let Some(answer) = client.network.poll_response() {
             more = true;
-            let answer = client.under_way.end(answer).expect("one answer for each request");
-            client.role.handle_answer(now, R::prepare(answer));
+            let answer = client.in_flight.end(answer).expect("one answer for each request");
+            client.role.handle_response(now, R::prepare(answer));
         }
         if let Some(cluster) = client.network.poll_cluster() {
             more = true;

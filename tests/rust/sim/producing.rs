@@ -270,7 +270,7 @@ fn tell_with(seed: u64, idempotent: bool, max_in_flight: usize, is_throttled: bo
 }
 
 #[test]
-fn with_any_number_of_requests_under_way_idempotence_keeps_records_once_and_in_order() {
+fn with_any_number_of_requests_in_flight_idempotence_keeps_records_once_and_in_order() {
     for max_in_flight in [1, 2] {
         let mut reached = 0;
         for seed in seeds(SEEDS) {

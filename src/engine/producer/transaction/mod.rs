@@ -99,7 +99,7 @@ pub struct Transactions {
     settings: Settings,
     state: State,
     coordinator: Option<i32>,
-    under_way: bool,
+    in_flight: bool,
     retry_at: Time,
     backoff: Backoff,
     /// Partitions the coordinator knows to be part of the transaction, and those it has to be told of.
@@ -161,7 +161,7 @@ impl Transactions {
             settings,
             state: State::Unready,
             coordinator: None,
-            under_way: false,
+            in_flight: false,
             retry_at: Time(0),
             backoff,
             known: BTreeSet::new(),
@@ -372,7 +372,7 @@ impl Transactions {
         in_flight: InFlight,
         name: impl Fn(usize) -> Option<Arc<str>>,
     ) -> Option<Outgoing<Step>> {
-        if self.under_way || self.retry_at > now {
+        if self.in_flight || self.retry_at > now {
             return None;
         }
         let is_idle = self.unknown.is_empty() && self.commits.is_empty();
@@ -396,7 +396,7 @@ impl Transactions {
         if !wanted {
             return None;
         }
-        self.under_way = true;
+        self.in_flight = true;
         let Some(coordinator) = self.coordinator else {
             return Some(self.find(now, find_coordinator::TRANSACTION, &self.settings.id, Step::Coordinator));
         };
@@ -414,8 +414,8 @@ impl Transactions {
     }
 
     /// Takes an answer in.
-    pub fn handle_answer(&mut self, now: Time, step: Step, result: Result<Reply, Error>) {
-        self.under_way = false;
+    pub fn handle_response(&mut self, now: Time, step: Step, result: Result<Reply, Error>) {
+        self.in_flight = false;
         if matches!(self.state, State::Fatal(_)) {
             return;
         }
@@ -494,7 +494,7 @@ impl Transactions {
 
     /// When, after now, there is something to do.
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
-        let retry = (!self.under_way).then_some(self.retry_at);
+        let retry = (!self.in_flight).then_some(self.retry_at);
         let deadlines = self.commits.iter().map(|c| c.deadline).chain(self.call.map(|(_, deadline)| deadline));
         deadlines.chain(retry).filter(|t| *t > now).min()
     }
@@ -551,7 +551,7 @@ mod tests {
         let given = api::encode(0, &init_producer_id::Response { producer_id: 5, ..Default::default() }).unwrap();
         for body in [found, given] {
             let asked = transactions.poll_send(Time(0), true, InFlight::Nothing, |_| None).unwrap();
-            transactions.handle_answer(Time(0), asked.token, Ok(Reply { version: 0, body: body.into() }));
+            transactions.handle_response(Time(0), asked.token, Ok(Reply { version: 0, body: body.into() }));
         }
         transactions.begin(version).unwrap();
         transactions.sent();

@@ -1,10 +1,10 @@
 //! A member's way to its coordinator: which broker that is, when it may be asked again, and which answers still count.
 
-use super::{Step, Token};
+use super::{GroupToken, Step};
 use crate::api::{self, Info, find_coordinator};
 use crate::engine::connection::MAX_MALFORMED;
 use crate::engine::{
-    Backoff, Call, Cluster, Deadline, Error, ErrorKind, Outgoing, Reply, Target, Time, Wish, coordinator,
+    Backoff, Call, Cluster, Deadline, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Target, Time, coordinator,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ struct Trouble {
 }
 
 /// What every protocol needs to speak to a coordinator.
-pub(super) struct Contact {
+pub(super) struct CoordinatorClient {
     group: String,
     request_timeout: Duration,
     first_wait: Duration,
@@ -46,11 +46,11 @@ pub(super) struct Contact {
     /// Nothing is asked before.
     pub retry_at: Time,
     pub cluster: Arc<Cluster>,
-    pub wish: Wish,
-    outbox: VecDeque<Outgoing<Token>>,
+    pub demand: MetadataDemand,
+    outbox: VecDeque<Outgoing<GroupToken>>,
 }
 
-impl Contact {
+impl CoordinatorClient {
     pub fn new(
         group: String,
         (request_timeout, patience): (Duration, Duration),
@@ -72,7 +72,7 @@ impl Contact {
             asked_at: Time(0),
             retry_at: Time(0),
             cluster: Arc::default(),
-            wish: Wish::default(),
+            demand: MetadataDemand::default(),
             outbox: VecDeque::new(),
         }
     }
@@ -97,7 +97,7 @@ impl Contact {
     }
 
     /// Notes an answer; says whether it still counts.
-    pub fn is_current(&mut self, token: Token) -> bool {
+    pub fn is_current(&mut self, token: GroupToken) -> bool {
         let counts = token.round == self.round;
         self.finding &= !(counts && token.step == Step::Find);
         counts
@@ -109,7 +109,7 @@ impl Contact {
             return Some(node);
         }
         if self.cluster.brokers.is_empty() {
-            self.wish.refresh = true;
+            self.demand.refresh = true;
             self.retry_at = now + self.first_wait;
         } else if !self.finding {
             self.finding = true;
@@ -125,7 +125,7 @@ impl Contact {
         let node = self.doubt(&find_coordinator::API, found)?;
         self.node = Some(node);
         if !self.cluster.brokers.contains_key(&node) {
-            self.wish.refresh = true;
+            self.demand.refresh = true;
             self.try_later(now);
         }
         Ok(())
@@ -189,7 +189,7 @@ impl Contact {
     /// Looks for the coordinator anew, a little later.
     pub fn lose(&mut self, now: Time) {
         self.node = None;
-        self.wish.refresh = true;
+        self.demand.refresh = true;
         self.try_later(now);
     }
 
@@ -238,7 +238,7 @@ impl Contact {
         self.trouble.as_ref().map(|t| &t.last)
     }
 
-    /// Whether [`Contact::take_trouble`] gives something.
+    /// Whether [`CoordinatorClient::take_trouble`] gives something.
     pub fn has_trouble(&self) -> bool {
         self.trouble.as_ref().is_some_and(|t| t.due.is_some())
     }
@@ -250,17 +250,17 @@ impl Contact {
 
     pub fn send(&mut self, now: Time, deadline: Time, target: Target, call: impl Call + 'static, step: Step) {
         self.asked_at = now;
-        let token = Token { round: self.round, step };
+        let token = GroupToken { round: self.round, step };
         let deadline = Deadline::ToAnswer(deadline);
         self.outbox.push_back(Outgoing { target, call: Box::new(call), token, deadline, max_version: i16::MAX });
     }
 
-    pub fn poll_send(&mut self) -> Option<Outgoing<Token>> {
+    pub fn poll_send(&mut self) -> Option<Outgoing<GroupToken>> {
         self.outbox.pop_front()
     }
 
-    pub fn poll_wish(&mut self) -> Option<Wish> {
-        self.wish.take()
+    pub fn poll_demand(&mut self) -> Option<MetadataDemand> {
+        self.demand.take()
     }
 }
 
@@ -269,45 +269,47 @@ mod tests {
     use super::*;
     use crate::api::heartbeat;
 
-    fn contact() -> Contact {
+    fn coordinator_client() -> CoordinatorClient {
         let backoff = (Duration::from_millis(100), Duration::from_secs(1));
-        Contact::new("g".to_owned(), (Duration::ZERO, Duration::from_secs(60)), backoff, 1)
+        CoordinatorClient::new("g".to_owned(), (Duration::ZERO, Duration::from_secs(60)), backoff, 1)
     }
 
     #[test]
     fn whoever_polls_hears_of_joining_that_fails_for_long_and_not_of_waiting_for_others() {
-        let mut contact = contact();
+        let mut coordinator = coordinator_client();
         let error = Error::refused(crate::api::ErrorCode::COORDINATOR_NOT_AVAILABLE, "find");
         let mut heard_at = |second, waited| {
             let now = Time(0) + Duration::from_secs(second);
-            contact.asked_at = now;
-            contact.waited(now + Duration::from_secs(waited));
-            contact.failed_to_join(now, now, &error);
-            contact.take_trouble().map(|e| (e.kind(), e.cause().and_then(Error::code)))
+            coordinator.asked_at = now;
+            coordinator.waited(now + Duration::from_secs(waited));
+            coordinator.failed_to_join(now, now, &error);
+            coordinator.take_trouble().map(|e| (e.kind(), e.cause().and_then(Error::code)))
         };
         let heard = Some((ErrorKind::Timeout, error.code()));
         let told =
             [(1, 0), (60, 0), (61, 0), (120, 0), (121, 0), (421, 300), (480, 0), (481, 0)].map(|(s, w)| heard_at(s, w));
         assert_eq!(told, [None, None, heard, None, heard, None, None, heard]);
-        contact.forget_trouble();
-        assert!(contact.trouble().is_none() && !contact.has_trouble());
+        coordinator.forget_trouble();
+        assert!(coordinator.trouble().is_none() && !coordinator.has_trouble());
     }
 
     #[test]
     fn three_malformed_answers_in_a_row_are_an_error_whatever_else_was_whole() {
         let reply = |size| Reply { version: 0, body: vec![0; size].into() };
         let (broken, whole) = (|| reply(1), || reply(2));
-        let mut contact = contact();
-        let kind = |contact: &mut Contact, reply| contact.read::<heartbeat::Response>(reply).err().map(|e| e.kind());
+        let mut coordinator = coordinator_client();
+        let kind = |coordinator: &mut CoordinatorClient, reply| {
+            coordinator.read::<heartbeat::Response>(reply).err().map(|e| e.kind())
+        };
         for _ in 0..MAX_MALFORMED {
-            assert_eq!(kind(&mut contact, broken()), Some(ErrorKind::Network));
-            assert_eq!(kind(&mut contact, whole()), None);
+            assert_eq!(kind(&mut coordinator, broken()), Some(ErrorKind::Network));
+            assert_eq!(kind(&mut coordinator, whole()), None);
         }
         for expected in [ErrorKind::Network, ErrorKind::Network, ErrorKind::Decode] {
             // Which broker it is, is asked after each of them.
             let coordinator = api::encode(0, &find_coordinator::Response::default()).unwrap();
-            contact.found(Time(0), Reply { version: 0, body: coordinator.into() }).unwrap();
-            assert_eq!(kind(&mut contact, broken()), Some(expected));
+            coordinator.found(Time(0), Reply { version: 0, body: coordinator.into() }).unwrap();
+            assert_eq!(kind(&mut coordinator, broken()), Some(expected));
         }
     }
 }

@@ -1,9 +1,9 @@
-//! How to begin with an address, as its last connections left it: see [`crate::engine::greeting`].
+//! How to begin with an address, as its last connections left it: see [`crate::engine::version_probe`].
 
 use super::Network;
 use crate::engine::Time;
-use crate::engine::greeting::Greeting;
 use crate::engine::peer::{Link, Peer, PeerId};
+use crate::engine::version_probe::VersionProbe;
 
 impl Network {
     /// If a connection ended in a way that tells how to begin with the broker, begins anew: nobody needs to hear of it.
@@ -15,20 +15,24 @@ impl Network {
         if self.said_versions.contains(&place) {
             return false;
         }
-        let Some(greeting) = c.next_greeting(closed) else {
+        let Some(probe) = c.next_version_probe(closed) else {
             return false;
         };
-        let greeting = match (greeting, self.greetings.get(&place), self.config.version_fallback) {
-            (Greeting::Probe, _, Some(release)) => Greeting::Known(release),
-            (Greeting::Known(release), Some(Greeting::Confirm(first, _)), _) if release != *first => return false,
-            (Greeting::Known(_), Some(Greeting::Confirm(release, more @ 1..)), _) => {
-                Greeting::Confirm(*release, more - 1)
+        let probe = match (probe, self.version_probes.get(&place), self.config.version_fallback) {
+            (VersionProbe::Probe, _, Some(release)) => VersionProbe::Known(release),
+            (VersionProbe::Known(release), Some(VersionProbe::Confirm(first, _)), _) if release != *first => {
+                return false;
+            }
+            (VersionProbe::Known(_), Some(VersionProbe::Confirm(release, more @ 1..)), _) => {
+                VersionProbe::Confirm(*release, more - 1)
             }
             // A close costs nobody time; silence does.
-            (Greeting::Known(release), Some(Greeting::Probe), _) => Greeting::Confirm(release, closed.into()),
-            _ => greeting,
+            (VersionProbe::Known(release), Some(VersionProbe::Probe), _) => {
+                VersionProbe::Confirm(release, closed.into())
+            }
+            _ => probe,
         };
-        self.greetings.insert(place, greeting);
+        self.version_probes.insert(place, probe);
         self.connections.remove(connection);
         self.connect(now, id);
         true
@@ -39,9 +43,9 @@ impl Network {
         let Some(peer) = self.peers.get(&id) else { return };
         let place = (peer.host.clone(), peer.port);
         let has_answered = matches!(&peer.link, Link::Up(_, c) if c.has_answered());
-        match self.greetings.get_mut(&place) {
-            Some(greeting @ (Greeting::Probe | Greeting::Confirm(..))) => *greeting = Greeting::Wait,
-            Some(Greeting::Known(_)) if !has_answered => drop(self.greetings.remove(&place)),
+        match self.version_probes.get_mut(&place) {
+            Some(probe @ (VersionProbe::Probe | VersionProbe::Confirm(..))) => *probe = VersionProbe::Wait,
+            Some(VersionProbe::Known(_)) if !has_answered => drop(self.version_probes.remove(&place)),
             _ => {}
         }
     }

@@ -4,41 +4,41 @@
 use super::Network;
 use crate::api::metadata;
 use crate::engine::cluster::AskMetadata;
-use crate::engine::peer::Token;
-use crate::engine::{Cluster, Deadline, Time, Wish, earliest};
+use crate::engine::peer::PeerToken;
+use crate::engine::{Cluster, Deadline, MetadataDemand, Time, earliest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Network {
     /// Takes in what a role wants to know.
-    pub fn wish(&mut self, now: Time, wish: Wish) {
-        let starts_watching = wish.watch_all == Some(true) && !self.watches_all;
-        self.watches_all = wish.watch_all.unwrap_or(self.watches_all);
-        let mut due = wish.refresh || wish.all || starts_watching;
-        self.all_topics |= wish.all;
-        if !wish.moved.is_empty() {
-            self.cluster = Arc::new(self.cluster.after(&wish.moved));
+    pub fn demand(&mut self, now: Time, demand: MetadataDemand) {
+        let starts_watching = demand.watch_all == Some(true) && !self.watches_all;
+        self.watches_all = demand.watch_all.unwrap_or(self.watches_all);
+        let mut due = demand.refresh || demand.all || starts_watching;
+        self.all_topics |= demand.all;
+        if !demand.leader_changes.is_empty() {
+            self.cluster = Arc::new(self.cluster.with_leader_changes(&demand.leader_changes));
             self.cluster_changed = true;
             self.meet_brokers(now);
         }
-        if let Some(wanted) = &wish.wanted {
+        if let Some(wanted) = &demand.wanted {
             self.keep(now, wanted);
         }
-        let is_wanted = |topic: &Arc<str>| wish.wanted.as_ref().is_none_or(|wanted| wanted.contains(topic));
-        for topic in wish.topics.into_iter().filter(is_wanted) {
+        let is_wanted = |topic: &Arc<str>| demand.wanted.as_ref().is_none_or(|wanted| wanted.contains(topic));
+        for topic in demand.topics.into_iter().filter(is_wanted) {
             due |= !self.cluster.topics.contains_key(&topic);
             self.let_go.remove(&topic);
             self.topics.insert(topic);
         }
-        if due || !wish.ids.is_empty() {
+        if due || !demand.ids.is_empty() {
             // Asked for again and again, a refresh keeps its distance to the one before.
             let at = if self.metadata_backoff.failures() == 0 { now } else { now + self.metadata_backoff.next_wait() };
             if due {
                 self.refresh_at = Some(self.refresh_at.map_or(at, |t| t.min(at)));
             }
-            if !wish.ids.is_empty() {
+            if !demand.ids.is_empty() {
                 self.ids_at = if self.ids.is_empty() { at } else { self.ids_at.min(at) };
-                self.ids.extend(wish.ids);
+                self.ids.extend(demand.ids);
             }
         }
         self.refresh_if_due(now);
@@ -78,14 +78,14 @@ impl Network {
 
     /// Topics are asked for by their names or by their ids: of a request with both, brokers answer the ids alone.
     pub(super) fn refresh_if_due(&mut self, now: Time) {
-        if self.asking || self.asks_at().is_none_or(|at| at > now) {
+        if self.metadata_in_flight || self.asks_at().is_none_or(|at| at > now) {
             return;
         }
         let Some(id) = self.nearest() else {
             self.reach_somebody(now);
             return;
         };
-        self.asking = true;
+        self.metadata_in_flight = true;
         let refresh = self.refresh_at.is_some_and(|at| at <= now);
         let all = refresh && (std::mem::take(&mut self.all_topics) || self.watches_all);
         // Who tells of all topics tells of those, too.
@@ -106,6 +106,6 @@ impl Network {
             ..Default::default()
         };
         let deadline = Deadline::ToAnswer(now + self.config.request_timeout);
-        self.send(now, id, Box::new(AskMetadata(request)), i16::MAX, deadline, Token::Metadata { all, ids });
+        self.send(now, id, Box::new(AskMetadata(request)), i16::MAX, deadline, PeerToken::Metadata { all, ids });
     }
 }

@@ -2,7 +2,7 @@
 
 use super::acks::Spot;
 use super::acquired::{Checks, Names};
-use super::{Node, OPEN, ShareConsumer, Token};
+use super::{Node, OPEN, ShareConsumer, ShareToken};
 use crate::api::share_fetch::{BATCH_OPTIMIZED, RECORD_LIMIT};
 use crate::api::{ErrorCode, share_acknowledge, share_fetch};
 use crate::engine::connection::AtLeast;
@@ -14,7 +14,7 @@ const CLOSE: i32 = -1;
 
 impl<T: Send> ShareConsumer<T> {
     /// The next request to a leader.
-    pub(super) fn next_request(&mut self, now: Time) -> Option<Outgoing<Token>> {
+    pub(super) fn next_request(&mut self, now: Time) -> Option<Outgoing<ShareToken>> {
         let wants = self.wanted && self.buffer.is_empty() && self.error.is_none() && !self.leaving;
         let mut places: BTreeMap<i32, BTreeSet<Spot>> = BTreeMap::new();
         if wants {
@@ -25,7 +25,7 @@ impl<T: Send> ShareConsumer<T> {
                     }
                     None if self.refresh_at <= now => {
                         self.refresh_at = now + self.config.member.retry_backoff.1;
-                        self.wish.refresh = true;
+                        self.demand.refresh = true;
                     }
                     None => {}
                 }
@@ -57,7 +57,7 @@ impl<T: Send> ShareConsumer<T> {
         None
     }
 
-    fn ask_fetch(&mut self, now: Time, id: i32, places: BTreeSet<Spot>) -> Outgoing<Token> {
+    fn ask_fetch(&mut self, now: Time, id: i32, places: BTreeSet<Spot>) -> Outgoing<ShareToken> {
         let config = &self.config;
         let node = self.nodes.entry(id).or_default();
         let names: Names = places.iter().chain(node.acks.spots()).map(|s| (s.id, s.topic.clone())).collect();
@@ -101,13 +101,13 @@ impl<T: Send> ShareConsumer<T> {
         Outgoing {
             target: Target::Fetch(id),
             call: Box::new(AtLeast(request, min_version)),
-            token: Token::Fetch(id, names, checks),
+            token: ShareToken::Fetch(id, names, checks),
             deadline,
             max_version: i16::MAX,
         }
     }
 
-    fn ask_acknowledge(&mut self, now: Time, id: i32) -> Outgoing<Token> {
+    fn ask_acknowledge(&mut self, now: Time, id: i32) -> Outgoing<ShareToken> {
         let node = self.nodes.entry(id).or_default();
         let names: Names = node.acks.spots().map(|s| (s.id, s.topic.clone())).collect();
         let renews = node.acks.renews();
@@ -124,7 +124,7 @@ impl<T: Send> ShareConsumer<T> {
         Outgoing {
             target: Target::Fetch(id),
             call: Box::new(AtLeast(request, if renews { 2 } else { 1 })),
-            token: Token::Acknowledge(id, names),
+            token: ShareToken::Acknowledge(id, names),
             deadline: Deadline::ToAnswer(now + self.config.member.request_timeout),
             max_version: i16::MAX,
         }

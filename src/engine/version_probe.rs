@@ -20,7 +20,7 @@ pub const SAYS_VERSIONS: Release = Release::V0_10_0;
 
 /// How a connection begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Greeting {
+pub enum VersionProbe {
     /// ApiVersions, and soon something else if there is no answer.
     #[default]
     Ask,
