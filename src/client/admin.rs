@@ -9,7 +9,7 @@ use super::{
     Cluster, CommittedOffset, ConfigEntry, ConfigResource, Error, GroupDescription, GroupListing, NewTopic, Pending,
     Tokens,
 };
-use crate::engine::group::Place;
+use crate::engine::TopicPartition;
 use crate::engine::ops::{
     AlterConfigs, AlterOffsets, CreatePartitions, CreateTopics, DeleteRecords, DeleteTopics, Describe, DescribeConfigs,
     GroupLag, ListGroups, OfGroup, Op, Ops, Output, SegmentOffsets,
@@ -209,10 +209,10 @@ impl Admin {
     pub fn delete_group_offsets(
         &self,
         group: String,
-        places: Vec<Place>,
+        partitions: Vec<TopicPartition>,
         timeout: Option<Duration>,
     ) -> Result<Pending<()>, Error> {
-        self.op(OfGroup::delete_offsets(group, places), timeout, done)
+        self.op(OfGroup::delete_offsets(group, partitions), timeout, done)
     }
 
     /// How many records a group has yet to read of each partition that it committed something of; `None` for a partition
@@ -221,7 +221,7 @@ impl Admin {
         &self,
         group: String,
         timeout: Option<Duration>,
-    ) -> Result<Pending<Vec<(Place, Option<i64>)>>, Error> {
+    ) -> Result<Pending<Vec<(TopicPartition, Option<i64>)>>, Error> {
         self.op(GroupLag::new(group), timeout, |output| match output {
             Output::Lags(lags) => Some(lags),
             _ => None,

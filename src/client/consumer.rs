@@ -13,7 +13,7 @@ pub use crate::engine::group::Change;
 use crate::engine::group::{GroupMetadata, Work};
 pub use crate::engine::ops::CommittedOffset;
 use crate::engine::ops::{Committed, ListOffsets, Op, Output, Partitions};
-use crate::engine::{ClientResponse, Cluster, ErrorKind, MetadataDemand, Outgoing, Role, Time};
+use crate::engine::{ClientResponse, Cluster, ErrorKind, MetadataDemand, Outgoing, Role, Time, TopicPartition};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
@@ -184,8 +184,8 @@ pub struct Consumer {
 
 type Partition = (String, i32);
 
-fn named(partitions: Vec<Partition>) -> Vec<(Arc<str>, i32)> {
-    partitions.into_iter().map(|(t, p)| (t.into(), p)).collect()
+fn named(partitions: Vec<Partition>) -> Vec<TopicPartition> {
+    partitions.into_iter().map(TopicPartition::from).collect()
 }
 
 impl Consumer {
@@ -318,7 +318,7 @@ impl Consumer {
     }
 
     /// What is assigned.
-    pub fn assignment(&self) -> Result<Vec<(Arc<str>, i32)>, Error> {
+    pub fn assignment(&self) -> Result<Vec<TopicPartition>, Error> {
         Ok(self.shared.open()?.consumer.assignment())
     }
 
@@ -439,7 +439,7 @@ impl Consumer {
     }
 
     /// What is paused.
-    pub fn paused(&self) -> Result<Vec<(Arc<str>, i32)>, Error> {
+    pub fn paused(&self) -> Result<Vec<TopicPartition>, Error> {
         Ok(self.shared.open()?.consumer.paused())
     }
 
@@ -514,7 +514,7 @@ impl Consumer {
     }
 
     /// For each assigned partition, how many records the reader is behind, if that is known.
-    pub fn lag(&self) -> Result<Vec<((Arc<str>, i32), Option<i64>)>, Error> {
+    pub fn lag(&self) -> Result<Vec<(TopicPartition, Option<i64>)>, Error> {
         Ok(self.shared.open()?.consumer.lag())
     }
 

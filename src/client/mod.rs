@@ -30,7 +30,7 @@ pub use crate::engine::ops::{ConfigEntry, ConfigResource, GroupDescription, Grou
 pub use crate::engine::producer::murmur2;
 pub use crate::engine::sasl::{BearerToken, gssapi, scram};
 pub use crate::engine::share::{Acknowledgement, Outcomes};
-pub use crate::engine::{Cluster, Error, ErrorKind, Time};
+pub use crate::engine::{Cluster, Error, ErrorKind, Time, TopicPartition};
 pub use admin::Admin;
 pub use config::{Config, Value};
 pub use consumer::{Change, CommittedOffset, Consumer, LastCommit};

@@ -26,6 +26,7 @@ pub mod producer;
 mod role;
 pub mod sasl;
 pub mod share;
+mod topic_partition;
 pub mod version_probe;
 
 pub use backoff::{Backoff, wait_after};
@@ -35,6 +36,7 @@ pub use error::{Error, ErrorKind};
 pub use in_flight::RequestsInFlight;
 pub use network::{Action, ConnectionId, Network, NetworkConfig};
 pub use role::{ClientResponse, Deadline, LeaderChange, MetadataDemand, Outgoing, Role, Target};
+pub use topic_partition::{TopicIdPartition, TopicPartition};
 
 use std::fmt;
 use std::ops::{Add, Sub};

@@ -4,7 +4,7 @@ use super::error::{no_pickle, raise};
 use super::pending::{Origin, Pending};
 use super::tokens;
 use super::{arguments, commits, config};
-use crate::client::{self, ConfigResource, Error, GroupMember, NewTopic, Role};
+use crate::client::{self, ConfigResource, Error, GroupMember, NewTopic, Role, TopicPartition};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::sync::Arc;
@@ -258,7 +258,7 @@ impl AdminCore {
         places: Vec<(String, i32)>,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let places = places.into_iter().map(|(topic, partition)| (topic.into(), partition)).collect();
+        let places = places.into_iter().map(TopicPartition::from).collect();
         let pending = self.client.delete_group_offsets(group.to_owned(), places, timeout);
         let pending = pending.map_err(|e| raise(py, &e))?;
         Ok(Pending::new("answer about the offsets", self.origin(), pending, |py, ()| Ok(py.None())))
@@ -274,7 +274,7 @@ impl AdminCore {
     ) -> PyResult<Pending> {
         let pending = self.client.group_lag(group.to_owned(), timeout).map_err(|e| raise(py, &e))?;
         Ok(Pending::new("lag of the group", self.origin(), pending, |py, lags| {
-            let each = lags.iter().map(|((topic, partition), lag)| ((&**topic, *partition), *lag));
+            let each = lags.iter().map(|(p, lag)| ((&*p.topic, p.partition), *lag));
             Ok(PyList::new(py, each.collect::<Vec<_>>())?.into_any().unbind())
         }))
     }
@@ -329,6 +329,6 @@ fn member(m: &GroupMember) -> MemberTuple<'_> {
     )
 }
 
-fn places(places: &[(Arc<str>, i32)]) -> Vec<PlaceTuple<'_>> {
-    places.iter().map(|(topic, partition)| (&**topic, *partition)).collect()
+fn places(places: &[TopicPartition]) -> Vec<PlaceTuple<'_>> {
+    places.iter().map(|p| (&*p.topic, p.partition)).collect()
 }

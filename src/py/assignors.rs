@@ -5,7 +5,7 @@ use super::error::exception;
 use super::octets::optional_bytes;
 use crate::api::data::consumer_protocol::{Subscription, TopicPartitions};
 use crate::client::assignor::{ALL, Assignment, Assignor, Member, Protocol, Topics, by_name};
-use crate::client::{CustomAssignor, Error, ErrorKind};
+use crate::client::{CustomAssignor, Error, ErrorKind, TopicPartition};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMapping, PyString, PyType};
@@ -52,7 +52,7 @@ pub(super) fn assign(
     });
     let members: Vec<Member<'_>> = members.collect();
     let assignment = py.detach(|| assignor.assign(&topics, &members));
-    let owned = |(topic, partition): (Arc<str>, i32)| ((*topic).to_owned(), partition);
+    let owned = |TopicPartition { topic, partition }: TopicPartition| ((*topic).to_owned(), partition);
     Ok(assignment.into_iter().map(|(id, places)| (id, places.into_iter().map(owned).collect())).collect())
 }
 
@@ -103,7 +103,8 @@ const STRATEGY: &str = "partition_assignment_strategy";
 
 /// What a member that had these partitions says; who had some without knowing when had them before there were generations.
 fn said(assignor: &dyn Assignor, owned: &[(String, i32)], generation: Option<i32>) -> Option<Bytes> {
-    let places: Vec<_> = owned.iter().map(|(topic, partition)| (topic.as_str().into(), *partition)).collect();
+    let places: Vec<_> =
+        owned.iter().map(|(topic, partition)| TopicPartition::new(topic.as_str(), *partition)).collect();
     assignor.user_data(&places, generation.or((!places.is_empty()).then_some(-1)))
 }
 
@@ -167,7 +168,7 @@ impl PythonAssignor {
         let module = py.import("klamm.assignors")?;
         let made = module.call_method1("_ask", (self.object.bind(py), topics, told))?;
         let made: BTreeMap<String, Vec<(String, i32)>> = made.extract()?;
-        let places = |places: Vec<(String, i32)>| places.into_iter().map(|(t, p)| (t.into(), p)).collect();
+        let places = |places: Vec<(String, i32)>| places.into_iter().map(TopicPartition::from).collect();
         Ok(made.into_iter().map(|(member, owned)| (member, places(owned))).collect())
     }
 }

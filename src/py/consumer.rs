@@ -15,7 +15,7 @@ use super::record::{Record, Records};
 use super::taken::{Chunk, Handled, Taken};
 use super::tokens;
 use super::{arguments, assignors, config};
-use crate::client::{self, Assigned, CommittedOffset, Error, Role, Slice};
+use crate::client::{self, Assigned, CommittedOffset, Error, Role, Slice, TopicPartition};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -369,7 +369,7 @@ impl ConsumerCore {
         let goes_on = self.client.group().is_none();
         if goes_on {
             let assigned = self.client.assignment().map_err(|e| raise(py, &e))?;
-            self.give_back(assigned.iter().map(|(topic, partition)| (&**topic, *partition)));
+            self.give_back(assigned.iter().map(|p| (&*p.topic, p.partition)));
         }
         let subscribed = match pattern {
             Some(pattern) => self.client.subscribe_pattern(pattern),
@@ -591,8 +591,8 @@ impl ConsumerCore {
         self.check(py)?;
         let lag = self.client.lag().map_err(|e| raise(py, &e))?;
         let taken = self.taken();
-        let own = |(place, lag): ((Arc<str>, i32), Option<i64>)| {
-            let backlog = taken.backlog(&place.0, place.1);
+        let own = |(place, lag): (TopicPartition, Option<i64>)| {
+            let backlog = taken.backlog(&place.topic, place.partition);
             (owned(place), lag.map(|lag| lag + backlog))
         };
         Ok(lag.into_iter().map(own).collect())
@@ -678,7 +678,7 @@ impl RecordIterator {
     }
 }
 
-pub(super) fn owned((topic, partition): (Arc<str>, i32)) -> Place {
+pub(super) fn owned(TopicPartition { topic, partition }: TopicPartition) -> Place {
     (topic.to_string(), partition)
 }
 

@@ -4,7 +4,7 @@ use super::consumer::{ConsumerCore, Place, owned};
 use super::error::raise;
 use super::pending::{Deadline, wait_for};
 use super::taken::Handled;
-use crate::client::Change;
+use crate::client::{Change, TopicPartition};
 use pyo3::prelude::*;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,7 +35,7 @@ impl ConsumerCore {
             Change::Revoked(places) => ("revoked", places),
             Change::Lost(places) => ("lost", places),
         };
-        for (topic, partition) in places.iter().filter(|_| name != "assigned") {
+        for TopicPartition { topic, partition } in places.iter().filter(|_| name != "assigned") {
             if let Some(offset) = taken.position(topic, *partition) {
                 self.client.rewind(topic, *partition, offset);
             }

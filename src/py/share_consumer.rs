@@ -11,7 +11,7 @@ use super::record::{Part, Record, Records};
 use super::tokens;
 use super::{arguments, config};
 use crate::api::ErrorCode;
-use crate::client::{self, Acknowledgement, Error, Outcomes, Role};
+use crate::client::{self, Acknowledgement, Error, Outcomes, Role, TopicPartition};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::collections::VecDeque;
@@ -184,7 +184,7 @@ impl ShareConsumerCore {
 
 /// Outcomes as a dict from TopicPartition to an exception or None.
 fn named(py: Python<'_>, outcomes: Outcomes) -> PyResult<Py<PyAny>> {
-    let pair = |((topic, partition), error): ((Arc<str>, i32), Option<Error>)| {
+    let pair = |(TopicPartition { topic, partition }, error): (TopicPartition, Option<Error>)| {
         (topic.to_string(), partition, error.map(|e| raise(py, &e).into_value(py).into_any()))
     };
     let list = PyList::new(py, outcomes.into_iter().map(pair).collect::<Vec<_>>())?;

@@ -3,9 +3,8 @@
 use crate::vectors::{hex, lines, text};
 use bytes::Bytes;
 use klamm::api::data::consumer_protocol::{Subscription, TopicPartitions};
-use klamm::engine::group::assignor::{
-    Assignment, Assignor, CooperativeSticky, Member, Place, Protocol, Topics, by_name,
-};
+use klamm::engine::TopicPartition;
+use klamm::engine::group::assignor::{Assignment, Assignor, CooperativeSticky, Member, Protocol, Topics, by_name};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -23,7 +22,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn owned(&self) -> Vec<Place> {
+    fn owned(&self) -> Vec<TopicPartition> {
         places(&self.subscription.owned_partitions)
     }
 
@@ -38,12 +37,15 @@ impl Peer {
     }
 }
 
-fn places(topics: &[TopicPartitions]) -> Vec<Place> {
-    topics.iter().flat_map(|t| t.partitions.iter().map(|p| (t.topic.as_str().into(), *p))).collect()
+fn places(topics: &[TopicPartitions]) -> Vec<TopicPartition> {
+    topics.iter().flat_map(|t| t.partitions.iter().map(|p| TopicPartition::new(t.topic.as_str(), *p))).collect()
 }
 
-fn on_the_wire(places: &[Place]) -> Vec<TopicPartitions> {
-    let one = |(topic, p): &Place| TopicPartitions { topic: (**topic).to_owned(), partitions: vec![*p] };
+fn on_the_wire(places: &[TopicPartition]) -> Vec<TopicPartitions> {
+    let one = |TopicPartition { topic, partition: p }: &TopicPartition| TopicPartitions {
+        topic: (**topic).to_owned(),
+        partitions: vec![*p],
+    };
     places.iter().map(one).collect()
 }
 
@@ -62,8 +64,12 @@ fn check(topics: &Topics, peers: &[Peer], assignment: &Assignment, loose: usize)
     let mut seen = BTreeSet::new();
     for peer in peers {
         for place in &assignment[&peer.id] {
-            assert!(peer.subscription.topics.iter().any(|t| **t == *place.0), "{} never asked for {place:?}", peer.id);
-            assert!((place.1 as usize) < topics.0[&place.0].len(), "there is no {place:?}");
+            assert!(
+                peer.subscription.topics.iter().any(|t| **t == *place.topic),
+                "{} never asked for {place:?}",
+                peer.id
+            );
+            assert!((place.partition as usize) < topics.0[&place.topic].len(), "there is no {place:?}");
             assert!(seen.insert(place.clone()), "{place:?} has two owners");
         }
     }
@@ -99,8 +105,8 @@ mod java {
         json.as_array().unwrap().iter().map(|s| s.as_str().unwrap().to_owned()).collect()
     }
 
-    fn place(json: &Json) -> Place {
-        (json[0].as_str().unwrap().into(), json[1].as_i64().unwrap() as i32)
+    fn place(json: &Json) -> TopicPartition {
+        TopicPartition::new(json[0].as_str().unwrap(), json[1].as_i64().unwrap() as i32)
     }
 
     fn maybe(json: &Json) -> Option<String> {
@@ -119,7 +125,7 @@ mod java {
         };
         let topics = Topics(line["topics"].as_object().unwrap().iter().map(topic).collect());
         let peer = |m: &Json| {
-            let owned: Vec<Place> = m["owned"].as_array().unwrap().iter().map(place).collect();
+            let owned: Vec<TopicPartition> = m["owned"].as_array().unwrap().iter().map(place).collect();
             let subscription = Subscription {
                 topics: strings(&m["topics"]),
                 user_data: hex(m, "user_data"),
@@ -142,7 +148,7 @@ mod java {
 
     fn assignment(json: &Json) -> Assignment {
         let of = |(member, places): (&String, &Json)| {
-            let mut places: Vec<Place> = places.as_array().unwrap().iter().map(place).collect();
+            let mut places: Vec<TopicPartition> = places.as_array().unwrap().iter().map(place).collect();
             places.sort();
             (member.clone(), places)
         };
@@ -160,7 +166,8 @@ mod java {
 
     /// Java takes a group for one of equal subscriptions if some are empty, and gives topics to who never asked for them.
     fn is_valid(peers: &[Peer], assignment: &Assignment) -> bool {
-        let wanted = |p: &Peer| assignment[&p.id].iter().all(|(t, _)| p.subscription.topics.iter().any(|w| **w == **t));
+        let wanted =
+            |p: &Peer| assignment[&p.id].iter().all(|tp| p.subscription.topics.iter().any(|w| **w == *tp.topic));
         peers.iter().all(wanted)
     }
 
@@ -257,7 +264,8 @@ fn group(topics: usize, partitions: usize, members: usize) -> impl Strategy<Valu
         let subscribed = peers[0].0.clone();
         let peer =
             |(m, (topics, claims, generation, rack)): (usize, (Vec<usize>, Vec<(usize, i32)>, i32, Option<u8>))| {
-                let owned: Vec<Place> = claims.into_iter().map(|(t, p)| (format!("t{t}").into(), p)).collect();
+                let owned: Vec<TopicPartition> =
+                    claims.into_iter().map(|(t, p)| TopicPartition::new(format!("t{t}"), p)).collect();
                 let topics = if alike { &subscribed } else { &topics };
                 let subscription = Subscription {
                     topics: topics.iter().map(|t| format!("t{t}")).collect(),
@@ -282,12 +290,13 @@ fn every_partition_has_one_owner_who_asked_for_it() {
 }
 
 /// The least imbalance there is, and the most that can be kept with it, by trying everything.
-fn best(topics: &Topics, peers: &[Peer], had: &BTreeMap<Place, usize>) -> (usize, usize) {
+fn best(topics: &Topics, peers: &[Peer], had: &BTreeMap<TopicPartition, usize>) -> (usize, usize) {
     let wants = |p: &Peer, t: &str| p.subscription.topics.iter().any(|w| w == t);
-    let places = topics.0.iter().flat_map(|(t, ps)| (0..ps.len() as i32).map(move |p| (t.clone(), p)));
+    let places =
+        topics.0.iter().flat_map(|(t, ps)| (0..ps.len() as i32).map(move |p| TopicPartition::new(t.clone(), p)));
     let mut all = BTreeSet::from([(vec![0usize; peers.len()], 0)]);
     for place in places {
-        let takers: Vec<usize> = (0..peers.len()).filter(|m| wants(&peers[*m], &place.0)).collect();
+        let takers: Vec<usize> = (0..peers.len()).filter(|m| wants(&peers[*m], &place.topic)).collect();
         if takers.is_empty() {
             continue;
         }
@@ -395,7 +404,7 @@ fn a_static_member_that_restarts_gets_the_same() {
 fn user_data_of_old_and_broken_members_is_understood() {
     let sticky = by_name("sticky").unwrap();
     let topics = Topics([("t".into(), vec![Vec::new(); 4])].into());
-    let v1 = sticky.user_data(&[("t".into(), 3), ("t".into(), 2)], Some(1)).unwrap();
+    let v1 = sticky.user_data(&[("t", 3).into(), ("t", 2).into()], Some(1)).unwrap();
     let member = |id: &str, user_data: Option<Bytes>| Peer {
         id: id.to_owned(),
         instance_id: None,
@@ -403,7 +412,7 @@ fn user_data_of_old_and_broken_members_is_understood() {
     };
     let owned =
         |user_data: Bytes| assign(sticky, &topics, &[member("a", Some(user_data)), member("b", None)])["a"].clone();
-    let kept: Vec<Place> = vec![("t".into(), 2), ("t".into(), 3)];
+    let kept: Vec<TopicPartition> = vec![("t", 2).into(), ("t", 3).into()];
     assert_eq!(owned(v1.clone()), kept);
     assert_eq!(owned(v1.slice(..v1.len() - 4)), kept, "v0 has no generation");
     assert_ne!(owned(v1.slice(..v1.len() - 5)), kept, "and what is cut off is nothing");

@@ -3,9 +3,9 @@
 use super::partition::{Partition, Position};
 use super::{Assigned, Consumer};
 use crate::api::ErrorCode;
-use crate::engine::group::{Assignments, Change, GroupMetadata, Place, Subscription, Work};
+use crate::engine::group::{Assignments, Change, GroupMetadata, Subscription, Work};
 use crate::engine::ops::UNKNOWN_TOPIC_GRACE;
-use crate::engine::{Error, ErrorKind, Time, Topic};
+use crate::engine::{Error, ErrorKind, Time, Topic, TopicPartition};
 use regex_lite::Regex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl<T: Send> Consumer<T> {
         let slots = std::mem::take(&mut self.slots);
         self.unsubscribe(now);
         for a in assigned {
-            let place: Place = (a.topic.as_str().into(), a.partition);
+            let place = TopicPartition::new(a.topic.as_str(), a.partition);
             let kept = slots.get(&place).filter(|_| a.offset.is_none());
             if let Some((slot, p)) = kept.and_then(|slot| Some((*slot, before.remove(slot)?))) {
                 self.remove(&place);
@@ -122,7 +122,7 @@ impl<T: Send> Consumer<T> {
             Wanted::Pattern(_, regex) => regex.as_ref().is_some_and(|regex| regex.is_match(&p.topic)),
         };
         let goes = |p: &&Partition| p.state == Position::Lost || !is_wanted(p);
-        let gone: Vec<Place> = self.partitions.values().filter(goes).map(|p| (p.topic.clone(), p.partition)).collect();
+        let gone: Vec<TopicPartition> = self.partitions.values().filter(goes).map(Partition::topic_partition).collect();
         gone.iter().for_each(|place| self.remove(place));
     }
 
@@ -169,19 +169,19 @@ impl<T: Send> Consumer<T> {
             None if self.config.group.is_none() => p.reset(self.reset_position(now)),
             None => {}
         }
-        self.remove(&(topic.clone(), a.partition));
-        self.slots.insert((topic, a.partition), self.next_slot);
+        self.remove(&TopicPartition::new(topic.clone(), a.partition));
+        self.slots.insert(TopicPartition::new(topic, a.partition), self.next_slot);
         self.partitions.insert(self.next_slot, p);
         self.next_slot += 1;
     }
 
-    fn remove(&mut self, place: &Place) {
+    fn remove(&mut self, place: &TopicPartition) {
         let Some(slot) = self.slots.remove(place) else {
             return;
         };
         self.partitions.remove(&slot);
         self.demand.lets_go = true;
-        let error = Error::new(ErrorKind::Config, format!("{}-{} is no longer assigned", place.0, place.1));
+        let error = Error::new(ErrorKind::Config, format!("{place} is no longer assigned"));
         let (gone, kept) = std::mem::take(&mut self.positions).into_iter().partition(|(_, s, _)| *s == slot);
         self.positions = kept;
         self.done.extend(Vec::into_iter(gone).map(|(ticket, ..)| (ticket, Err(error.clone()))));
@@ -224,7 +224,7 @@ impl<T: Send> Consumer<T> {
                 for topic in names {
                     let known = self.cluster.topics.get(&topic).filter(|t| !t.error.is_error());
                     for partition in 0..known.map_or(0, |t| t.partitions.len()) as i32 {
-                        if !self.slots.contains_key(&(topic.clone(), partition)) {
+                        if !self.slots.contains_key(&TopicPartition::new(topic.clone(), partition)) {
                             let topic = topic.to_string();
                             self.add(now, Assigned { topic, partition, offset: None, end_offset: None });
                         }
@@ -274,7 +274,7 @@ impl<T: Send> Consumer<T> {
             Change::Lost(places) => places.iter().for_each(|p| self.remove(p)),
             Change::Assigned(places) => {
                 for place in places {
-                    let (topic, partition) = (place.0.to_string(), place.1);
+                    let (topic, partition) = (place.topic.to_string(), place.partition);
                     self.add(now, Assigned { topic, partition, offset: None, end_offset: None });
                     self.hold_back(place);
                 }
@@ -285,14 +285,14 @@ impl<T: Send> Consumer<T> {
     }
 
     /// Leaves it open where a partition starts: whoever hears that it came may seek it, or commit another offset.
-    fn hold_back(&mut self, place: &Place) {
+    fn hold_back(&mut self, place: &TopicPartition) {
         if let Some(p) = self.slots.get(place).and_then(|slot| self.partitions.get_mut(slot)) {
             p.retry_at = Time::NEVER;
         }
     }
 
     /// Has the starts be found of partitions that came, unless they were sought.
-    pub(super) fn let_start(&mut self, now: Time, places: &[Place]) {
+    pub(super) fn let_start(&mut self, now: Time, places: &[TopicPartition]) {
         for place in places {
             let p = self.slots.get(place).and_then(|slot| self.partitions.get_mut(slot));
             if let Some(p) = p.filter(|p| p.retry_at == Time::NEVER) {

@@ -6,9 +6,8 @@
 use super::partition::{Partition, Position};
 use super::{Consumer, Group, Ticket};
 use crate::api::ErrorCode;
-use crate::engine::group::Place;
 use crate::engine::ops::{Commit, CommittedOffset, Output};
-use crate::engine::{Error, ErrorKind, Time};
+use crate::engine::{Error, ErrorKind, Time, TopicPartition};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ const SHARING_WAIT: Duration = Duration::from_secs(3);
 /// A commit, and who hears of its end.
 #[derive(Debug)]
 pub(super) struct Committing<T> {
-    offsets: BTreeMap<Place, CommittedOffset>,
+    offsets: BTreeMap<TopicPartition, CommittedOffset>,
     /// The member's epoch that was sent.
     epoch: i32,
     deadline: Time,
@@ -80,7 +79,7 @@ impl<T: Send> Consumer<T> {
             whose: Vec::new(),
             why: None,
         });
-        next.offsets.extend(offsets.into_iter().map(|o| ((o.topic.clone(), o.partition), o)));
+        next.offsets.extend(offsets.into_iter().map(|o| (TopicPartition::new(o.topic.clone(), o.partition), o)));
         next.deadline = next.deadline.max(deadline);
         next.whose.push(whose);
         self.start_commit(now);
@@ -159,7 +158,7 @@ impl<T: Send> Consumer<T> {
         }
         if result.is_ok() {
             for (place, offset) in &commit.offsets {
-                if let Ok(p) = self.at(&place.0, place.1) {
+                if let Ok(p) = self.at(&place.topic, place.partition) {
                     p.committed = offset.offset;
                 }
             }
@@ -284,10 +283,13 @@ impl<T: Send> Consumer<T> {
 }
 
 impl Partition {
+    pub(super) fn topic_partition(&self) -> TopicPartition {
+        TopicPartition::new(self.topic.clone(), self.partition)
+    }
+
     pub(super) fn offset_to_commit(&self, offset: i64) -> CommittedOffset {
-        let (topic, partition): Place = (self.topic.clone(), self.partition);
         let leader_epoch = self.epoch_of(offset);
-        CommittedOffset { leader_epoch, ..CommittedOffset::new(topic, partition, offset) }
+        CommittedOffset { leader_epoch, ..CommittedOffset::new(self.topic.clone(), self.partition, offset) }
     }
 
     /// The leader epoch of the record before an offset; -1 if that was not read.

@@ -8,10 +8,9 @@ use super::partition::{Doubt, Partition, Position};
 use super::{Consumer, ConsumerToken};
 use crate::api::{ErrorCode, Info, fetch};
 use crate::engine::connection::MAX_MALFORMED;
-use crate::engine::{Call, Deadline, Error, ErrorKind, Outgoing, Target, Time, wait_after};
+use crate::engine::{Call, Deadline, Error, ErrorKind, Outgoing, Target, Time, TopicPartition, wait_after};
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a fetch waits at the broker while other partitions of that broker are buffered to their bound.
@@ -72,7 +71,7 @@ pub(super) struct Node {
     /// The session's id; 0 for none.
     session: i32,
     epoch: i32,
-    told: BTreeMap<(Arc<str>, i32), Told>,
+    told: BTreeMap<TopicPartition, Told>,
 }
 
 impl Node {
@@ -216,7 +215,7 @@ impl<T: Send> Consumer<T> {
         let mut gone = std::mem::take(&mut node.told);
         for a in asked {
             let told = Told { offset: a.offset, leader_epoch: a.leader_epoch, id: a.id, max_bytes: a.max_bytes };
-            let place = (a.topic.clone(), a.partition);
+            let place = TopicPartition::new(a.topic.clone(), a.partition);
             let is_known = gone.get(&place) == Some(&told);
             // A topic made anew has another id: the session has to give the old one up.
             if gone.get(&place).is_none_or(|old| old.id == told.id) {
@@ -240,7 +239,7 @@ impl<T: Send> Consumer<T> {
                 }
             }
         }
-        for ((topic, partition), told) in gone {
+        for (TopicPartition { topic, partition }, told) in gone {
             match forgotten.last_mut().filter(|t| t.topic_id == told.id && *t.topic == *topic) {
                 Some(t) => t.partitions.push(partition),
                 None => forgotten.push(fetch::ForgottenTopic {
@@ -395,6 +394,7 @@ mod tests {
     use super::*;
     use crate::engine::Role;
     use crate::engine::cluster::{Broker, Cluster, Partition as Led, Topic};
+    use std::sync::Arc;
 
     fn config() -> ConsumerConfig {
         ConsumerConfig {

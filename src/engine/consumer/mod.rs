@@ -16,7 +16,9 @@ mod truncation;
 
 use super::group::{self, Group, GroupConfig, Subscription};
 use super::ops::{Op, OpToken, Ops, Output};
-use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, earliest};
+use super::{
+    ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, TopicPartition, earliest,
+};
 use crate::record::{Record, TimestampType};
 use assignment::{Changing, Wanted};
 use bytes::Bytes;
@@ -148,7 +150,7 @@ pub struct Consumer<T> {
     config: ConsumerConfig,
     /// What is read, by a number that is given once.
     partitions: BTreeMap<usize, Partition>,
-    slots: BTreeMap<(Arc<str>, i32), usize>,
+    slots: BTreeMap<TopicPartition, usize>,
     next_slot: usize,
     wanted: Wanted,
     subscribed_at: Time,
@@ -218,12 +220,12 @@ impl<T: Send> Consumer<T> {
     }
 
     /// What is assigned.
-    pub fn assignment(&self) -> Vec<(Arc<str>, i32)> {
-        self.partitions.values().map(|p| (p.topic.clone(), p.partition)).collect()
+    pub fn assignment(&self) -> Vec<TopicPartition> {
+        self.partitions.values().map(Partition::topic_partition).collect()
     }
 
     fn slot(&self, topic: &str, partition: i32) -> Result<usize, Error> {
-        self.slots.get(&(Arc::from(topic), partition)).copied().ok_or_else(|| {
+        self.slots.get(&TopicPartition::new(topic, partition)).copied().ok_or_else(|| {
             Error::new(ErrorKind::Config, format!("{topic}-{partition} is not assigned to this consumer"))
                 .with_hint("assign or subscribe first")
         })
@@ -269,15 +271,15 @@ impl<T: Send> Consumer<T> {
     }
 
     /// What is paused.
-    pub fn paused(&self) -> Vec<(Arc<str>, i32)> {
-        self.partitions.values().filter(|p| p.paused).map(|p| (p.topic.clone(), p.partition)).collect()
+    pub fn paused(&self) -> Vec<TopicPartition> {
+        self.partitions.values().filter(|p| p.paused).map(Partition::topic_partition).collect()
     }
 
     /// For each assigned partition, how many records the reader is behind, if that is known.
-    pub fn lag(&self) -> Vec<((Arc<str>, i32), Option<i64>)> {
+    pub fn lag(&self) -> Vec<(TopicPartition, Option<i64>)> {
         let lag =
             |p: &Partition| (p.state == Position::Known && p.readable >= 0).then(|| (p.readable - p.position).max(0));
-        self.partitions.values().map(|p| ((p.topic.clone(), p.partition), lag(p))).collect()
+        self.partitions.values().map(|p| (p.topic_partition(), lag(p))).collect()
     }
 
     /// Starts an operation that ends within `timeout`.

@@ -6,7 +6,7 @@ use super::{Consumer, Reset, Ticket};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, LATEST};
 use crate::engine::ops::{Committed, ListOffsets, Output};
-use crate::engine::{Error, ErrorKind, Time};
+use crate::engine::{Error, ErrorKind, Time, TopicPartition};
 use std::collections::BTreeMap;
 
 impl<T: Send> Consumer<T> {
@@ -25,7 +25,7 @@ impl<T: Send> Consumer<T> {
     /// The next offset to give out of a partition, once it is known.
     pub fn position(&mut self, now: Time, topic: &str, partition: i32, ticket: T) -> Result<(), Error> {
         let slot = self.slot(topic, partition)?;
-        self.let_start(now, &[(topic.into(), partition)]);
+        self.let_start(now, &[TopicPartition::new(topic, partition)]);
         let generation = self.partitions.get(&slot).map_or(0, |p| p.generation);
         self.positions.push((ticket, slot, generation));
         self.answer_positions();
@@ -84,7 +84,7 @@ impl<T: Send> Consumer<T> {
         let timeout = self.config.api_timeout;
         let key = |this: &Self, slot: &usize| this.partitions.get(slot).map(|p| (p.topic.clone(), p.partition));
         if let (false, Some(group)) = (committed.is_empty(), self.config.group.clone()) {
-            let wanted = committed.iter().filter_map(|s| key(self, s)).collect();
+            let wanted = committed.iter().filter_map(|s| key(self, s)).map(TopicPartition::from).collect();
             let ticket = Ticket::Start(self.tagged(&committed), Position::Committed);
             let op = Committed::new(group.group, wanted).with_coordinator(self.coordinator());
             self.ops.start(now, Box::new(op), timeout, ticket);

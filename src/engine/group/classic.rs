@@ -10,15 +10,15 @@
 //! else, after the assignment (KIP-429). Joining waits until the reader has given up what it has to, and heartbeats go
 //! on meanwhile.
 
-use super::assignor::{Assignment, Place, Topics};
+use super::assignor::{Assignment, Topics};
 use super::coordinator_client::{CoordinatorClient, LEAVE_WITHIN};
 use super::held::{Held, Join};
 use super::{Assignments, Changes, GroupConfig, GroupToken, Joined, Protocol, Step, Strategy, Subscription, Work};
 use crate::api::data::consumer_protocol as embedded;
 use crate::api::{ErrorCode, heartbeat, join_group, leave_group, sync_group};
 use crate::engine::{
-    Call, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Target, Time, coordinator,
-    earliest,
+    Call, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Target, Time, TopicPartition,
+    coordinator, earliest,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +60,7 @@ pub(super) struct Classic {
     /// The assignor the group chose.
     assignor: Option<Strategy>,
     /// What the last assignment gave, and in which generation; sticky assignors go by it.
-    last: (Vec<Place>, i32),
+    last: (Vec<TopicPartition>, i32),
     /// Why to join again.
     rejoin: Option<String>,
     reason: String,
@@ -298,8 +298,8 @@ impl Classic {
         };
         self.reason = reason;
         if self.is_cooperative() {
-            let keeps = |p: &&Place| self.subscription.contains(&p.0);
-            let kept: BTreeSet<Place> = self.changes.owned.iter().filter(keeps).cloned().collect();
+            let keeps = |p: &&TopicPartition| self.subscription.contains(&p.topic);
+            let kept: BTreeSet<TopicPartition> = self.changes.owned.iter().filter(keeps).cloned().collect();
             self.changes.follow(&kept);
         } else {
             self.changes.revoke_all();
@@ -308,7 +308,7 @@ impl Classic {
     }
 
     fn join(&mut self, now: Time, node: i32) {
-        let owned: Vec<&Place> = self.changes.owned.iter().collect();
+        let owned: Vec<&TopicPartition> = self.changes.owned.iter().collect();
         let topics: Vec<String> = self.subscription.iter().map(ToString::to_string).collect();
         let rack = Some(self.config.rack.clone()).filter(|r| !r.is_empty());
         let protocols = self.assignors().iter().map(|assignor| {
@@ -338,8 +338,8 @@ impl Classic {
     }
 
     fn sync(&mut self, now: Time, node: i32, shares: &Assignment) {
-        let assignment = |(member, places): (&String, &Vec<Place>)| {
-            let share = embedded::Assignment { assigned_partitions: by_topic(places.iter()), user_data: None };
+        let assignment = |(member, partitions): (&String, &Vec<TopicPartition>)| {
+            let share = embedded::Assignment { assigned_partitions: by_topic(partitions.iter()), user_data: None };
             sync_group::Assignment {
                 member_id: member.clone(),
                 assignment: embedded::encode(0, &share).unwrap_or_default().into(),
@@ -629,14 +629,14 @@ impl Classic {
             true => embedded::Assignment::default(),
             false => embedded::decode(response.assignment).map_err(|e| self.malformed("an assignment", &e))?,
         };
-        let places = share.assigned_partitions.iter().flat_map(|t| {
+        let partitions = share.assigned_partitions.iter().flat_map(|t| {
             let topic: Arc<str> = t.topic.as_str().into();
-            t.partitions.iter().map(move |p| (topic.clone(), *p))
+            t.partitions.iter().map(move |p| TopicPartition::new(topic.clone(), *p))
         });
-        let target: BTreeSet<Place> = places.collect();
+        let target: BTreeSet<TopicPartition> = partitions.collect();
         self.coordinator.succeeded();
         self.coordinator.forget_trouble();
-        self.coordinator.demand.topics.extend(target.iter().map(|(topic, _)| topic.clone()));
+        self.coordinator.demand.topics.extend(target.iter().map(|p| p.topic.clone()));
         self.last = (target.iter().cloned().collect(), self.generation);
         if self.changes.follow(&target) {
             self.rejoin.get_or_insert_with(|| "partitions were given up for other members".to_owned());
@@ -680,9 +680,9 @@ impl Classic {
 }
 
 /// What a member says of what it was given last, and in which generation.
-fn user_data(strategy: &Strategy, (places, generation): &(Vec<Place>, i32)) -> Option<Bytes> {
+fn user_data(strategy: &Strategy, (partitions, generation): &(Vec<TopicPartition>, i32)) -> Option<Bytes> {
     match strategy {
-        Strategy::Known(a) => a.user_data(places, Some(*generation).filter(|g| *g >= 0)),
+        Strategy::Known(a) => a.user_data(partitions, Some(*generation).filter(|g| *g >= 0)),
         Strategy::Custom(a) => a.user_data(),
     }
 }
@@ -693,9 +693,9 @@ fn is_of_group(code: ErrorCode) -> bool {
         || matches!(code, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS | ErrorCode::REBALANCE_IN_PROGRESS)
 }
 
-fn by_topic<'a>(places: impl Iterator<Item = &'a Place>) -> Vec<embedded::TopicPartitions> {
+fn by_topic<'a>(partitions: impl Iterator<Item = &'a TopicPartition>) -> Vec<embedded::TopicPartitions> {
     let mut topics: BTreeMap<&Arc<str>, Vec<i32>> = BTreeMap::new();
-    for (topic, partition) in places {
+    for TopicPartition { topic, partition } in partitions {
         topics.entry(topic).or_default().push(*partition);
     }
     let named =

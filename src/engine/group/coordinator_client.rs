@@ -307,8 +307,8 @@ mod tests {
         }
         for expected in [ErrorKind::Network, ErrorKind::Network, ErrorKind::Decode] {
             // Which broker it is, is asked after each of them.
-            let coordinator = api::encode(0, &find_coordinator::Response::default()).unwrap();
-            coordinator.found(Time(0), Reply { version: 0, body: coordinator.into() }).unwrap();
+            let found = api::encode(0, &find_coordinator::Response::default()).unwrap();
+            coordinator.found(Time(0), Reply { version: 0, body: found.into() }).unwrap();
             assert_eq!(kind(&mut coordinator, broken()), Some(expected));
         }
     }

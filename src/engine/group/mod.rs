@@ -14,10 +14,9 @@ mod next_gen;
 mod share;
 pub mod zookeeper;
 
-use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Time};
+use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Time, TopicPartition};
 use crate::api::ErrorCode;
 use crate::api::data::consumer_protocol;
-pub use assignor::Place;
 use assignor::{Assignment, Assignor, Member, Topics};
 use bytes::Bytes;
 use classic::Classic;
@@ -102,17 +101,17 @@ fn check(name: &str, topics: &Topics, members: &[Member<'_>], made: Assignment) 
             .with_hint("give each partition of the topics to one member at most"))
     };
     let mut given = BTreeSet::new();
-    for (member, places) in &made {
+    for (member, partitions) in &made {
         if !members.iter().any(|m| m.id == member) {
             return wrong(format!("partitions to {member:?}, which is no member"));
         }
-        for place in places {
-            let count = topics.0.get(&place.0).map_or(0, Vec::len);
-            if !usize::try_from(place.1).is_ok_and(|p| p < count) {
-                return wrong(format!("{}-{}, which does not exist", place.0, place.1));
+        for partition in partitions {
+            let count = topics.0.get(&partition.topic).map_or(0, Vec::len);
+            if !usize::try_from(partition.partition).is_ok_and(|p| p < count) {
+                return wrong(format!("{partition}, which does not exist"));
             }
-            if !given.insert(place) {
-                return wrong(format!("{}-{} to two members", place.0, place.1));
+            if !given.insert(partition) {
+                return wrong(format!("{partition} to two members"));
             }
         }
     }
@@ -175,17 +174,17 @@ impl GroupConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// These go to somebody else when the reader is done with them; offsets may still be committed.
-    Revoked(Vec<Place>),
+    Revoked(Vec<TopicPartition>),
     /// These may belong to somebody else already.
-    Lost(Vec<Place>),
+    Lost(Vec<TopicPartition>),
     /// These are the reader's from now on.
-    Assigned(Vec<Place>),
+    Assigned(Vec<TopicPartition>),
 }
 
 /// The queue of changes, and what the member owns: what it was given and did not give up.
 #[derive(Debug, Default)]
 struct Changes {
-    owned: BTreeSet<Place>,
+    owned: BTreeSet<TopicPartition>,
     queue: VecDeque<Change>,
     /// Whether the reader has taken the first.
     taken: bool,
@@ -193,17 +192,17 @@ struct Changes {
 
 impl Changes {
     fn push(&mut self, change: Change) {
-        let (Change::Revoked(places) | Change::Lost(places) | Change::Assigned(places)) = &change;
-        if !places.is_empty() {
+        let (Change::Revoked(partitions) | Change::Lost(partitions) | Change::Assigned(partitions)) = &change;
+        if !partitions.is_empty() {
             self.queue.push_back(change);
         }
     }
 
     /// Goes over to what was assigned: gives up first. Says whether anything was. What the reader did not take of an
     /// assignment before does not happen any more.
-    fn follow(&mut self, target: &BTreeSet<Place>) -> bool {
+    fn follow(&mut self, target: &BTreeSet<TopicPartition>) -> bool {
         self.queue.truncate(usize::from(self.taken));
-        let revoked: Vec<Place> = self.owned.difference(target).cloned().collect();
+        let revoked: Vec<TopicPartition> = self.owned.difference(target).cloned().collect();
         let is_any = !revoked.is_empty();
         self.push(Change::Revoked(revoked));
         self.push(Change::Assigned(target.difference(&self.owned).cloned().collect()));
@@ -217,13 +216,13 @@ impl Changes {
     /// The membership ended without asking: what the reader has not heard of yet does not happen.
     fn lose_all(&mut self) {
         self.queue.truncate(usize::from(self.taken));
-        let mut places = self.owned.clone();
+        let mut partitions = self.owned.clone();
         match self.queue.front() {
-            Some(Change::Assigned(more)) => places.extend(more.iter().cloned()),
-            Some(Change::Revoked(gone) | Change::Lost(gone)) => places.retain(|p| !gone.contains(p)),
+            Some(Change::Assigned(more)) => partitions.extend(more.iter().cloned()),
+            Some(Change::Revoked(gone) | Change::Lost(gone)) => partitions.retain(|p| !gone.contains(p)),
             None => {}
         }
-        self.push(Change::Lost(places.into_iter().collect()));
+        self.push(Change::Lost(partitions.into_iter().collect()));
     }
 
     fn take(&mut self) -> Option<Change> {
@@ -240,8 +239,8 @@ impl Changes {
             return;
         }
         match self.queue.pop_front() {
-            Some(Change::Assigned(places)) => self.owned.extend(places),
-            Some(Change::Revoked(places) | Change::Lost(places)) => places.iter().for_each(|p| {
+            Some(Change::Assigned(partitions)) => self.owned.extend(partitions),
+            Some(Change::Revoked(partitions) | Change::Lost(partitions)) => partitions.iter().for_each(|p| {
                 self.owned.remove(p);
             }),
             None => {}
@@ -253,11 +252,11 @@ impl Changes {
     }
 
     /// What nobody else may have: what is owned, and what the reader is about to get.
-    fn claimed(&self) -> BTreeSet<Place> {
+    fn claimed(&self) -> BTreeSet<TopicPartition> {
         let mut claimed = self.owned.clone();
         for change in &self.queue {
-            if let Change::Assigned(places) = change {
-                claimed.extend(places.iter().cloned());
+            if let Change::Assigned(partitions) = change {
+                claimed.extend(partitions.iter().cloned());
             }
         }
         claimed
@@ -539,7 +538,7 @@ impl Group {
 
     /// The topics that have to be known: those of the member's partitions, and those that its group reads if it leads that.
     pub fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
-        let claimed = self.changes().claimed().into_iter().map(|(topic, _)| topic);
+        let claimed = self.changes().claimed().into_iter().map(|p| p.topic);
         match &self.machine {
             Machine::Classic(m) => claimed.chain(m.watched().cloned()).collect(),
             Machine::NextGen(_) => claimed.collect(),

@@ -7,12 +7,13 @@
 //!          ↑ fenced, unknown, or the reader was away     ↓ Leaving (epoch -1 or -2) → Out
 //! ```
 
-use super::assignor::Place;
 use super::coordinator_client::{CoordinatorClient, LEAVE_WITHIN};
 use super::{Changes, GroupConfig, GroupToken, Protocol, Step, Subscription};
 use crate::api::consumer_group_heartbeat::{self as api, JOIN, LEAVE, LEAVE_STATIC};
 use crate::api::{ErrorCode, Info};
-use crate::engine::{Call, ClientResponse, Cluster, Error, MetadataDemand, Outgoing, Reply, Target, Time, earliest};
+use crate::engine::{
+    Call, ClientResponse, Cluster, Error, MetadataDemand, Outgoing, Reply, Target, Time, TopicPartition, earliest,
+};
 use crate::random::Random;
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +53,7 @@ enum State {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Said {
     subscription: Option<Subscription>,
-    owned: Option<BTreeSet<Place>>,
+    owned: Option<BTreeSet<TopicPartition>>,
 }
 
 /// The member.
@@ -286,7 +287,7 @@ impl NextGen {
         let is_first = self.said.owned.is_none();
         if is_first || (self.changes.is_settled() && self.said.owned.as_ref() != Some(&claimed)) {
             let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
-            for (topic, partition) in &claimed {
+            for TopicPartition { topic, partition } in &claimed {
                 if let Some(known) = self.coordinator.cluster.topics.get(topic) {
                     topics.entry(known.id).or_default().push(*partition);
                 }
@@ -304,11 +305,11 @@ impl NextGen {
         };
         let names: BTreeMap<Uuid, &Arc<str>> =
             self.coordinator.cluster.topics.iter().map(|(name, t)| (t.id, name)).collect();
-        let mut places = BTreeSet::new();
+        let mut wanted = BTreeSet::new();
         let mut unknown = Vec::new();
         for (id, partitions) in target {
             match names.get(id) {
-                Some(name) => places.extend(partitions.iter().map(|p| ((*name).clone(), *p))),
+                Some(name) => wanted.extend(partitions.iter().map(|p| TopicPartition::new((*name).clone(), *p))),
                 None => unknown.push(*id),
             }
         }
@@ -319,7 +320,7 @@ impl NextGen {
             self.ask_ids_at = now + self.config.retry_backoff.1;
             self.coordinator.demand.ids.extend(unknown);
         }
-        self.changes.follow(&places);
+        self.changes.follow(&wanted);
     }
 
     pub fn next_timeout(&self) -> Option<Time> {

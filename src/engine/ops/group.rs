@@ -4,7 +4,7 @@
 use super::{Cx, Op, Output};
 use crate::api::{ErrorCode, find_coordinator, offset_commit, offset_fetch};
 use crate::engine::group::GroupMetadata;
-use crate::engine::{Error, ErrorKind, Reply, Target, coordinator};
+use crate::engine::{Error, ErrorKind, Reply, Target, TopicPartition, coordinator};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -187,7 +187,7 @@ impl Op for Commit {
 /// OffsetFetch for any number of partitions.
 pub struct Committed {
     group: String,
-    wanted: Vec<(Arc<str>, i32)>,
+    wanted: Vec<TopicPartition>,
     coordinator: Option<i32>,
     in_zookeeper: bool,
     found: Option<Vec<Option<CommittedOffset>>>,
@@ -195,7 +195,7 @@ pub struct Committed {
 
 impl Committed {
     /// Asks for the offsets a group committed.
-    pub fn new(group: String, wanted: Vec<(Arc<str>, i32)>) -> Self {
+    pub fn new(group: String, wanted: Vec<TopicPartition>) -> Self {
         let found = wanted.is_empty().then(Vec::new);
         Self { group, wanted, coordinator: None, in_zookeeper: false, found }
     }
@@ -219,7 +219,7 @@ impl Op for Committed {
             return Ok(());
         };
         let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-        for (topic, partition) in &self.wanted {
+        for TopicPartition { topic, partition } in &self.wanted {
             topics.entry(topic).or_default().push(*partition);
         }
         let single = |(name, partitions): (&&str, &Vec<i32>)| offset_fetch::Topic {
@@ -270,7 +270,7 @@ impl Op for Committed {
             }
             return Err(refused(code));
         }
-        let offset_of = |(topic, partition): &(Arc<str>, i32)| {
+        let offset_of = |TopicPartition { topic, partition }: &TopicPartition| {
             let of_topic = topics.iter().filter(|(name, _)| **name == **topic).flat_map(|(_, ps)| ps);
             let found = of_topic.filter(|p| p.partition_index == *partition).find(|p| p.committed_offset >= 0)?;
             Some(CommittedOffset {

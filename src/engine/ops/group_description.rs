@@ -5,7 +5,7 @@ use super::groups::{OfGroup, Question};
 use super::{Cx, Output};
 use crate::api::data::consumer_protocol::{self, Assignment, Subscription, TopicPartitions};
 use crate::api::{ErrorCode, consumer_group_describe, describe_groups, share_group_describe};
-use crate::engine::group::Place;
+use crate::engine::TopicPartition;
 use crate::engine::{Error, Reply, Target};
 use std::sync::Arc;
 
@@ -46,9 +46,9 @@ pub struct GroupMember {
     /// The pattern it subscribes to (KIP-848).
     pub topic_pattern: Option<String>,
     /// What it reads.
-    pub assigned: Vec<Place>,
+    pub assigned: Vec<TopicPartition>,
     /// What it will read when the others have let go (KIP-848).
-    pub target: Option<Vec<Place>>,
+    pub target: Option<Vec<TopicPartition>>,
 }
 
 /// How a group is described: no API knows groups of another kind than its own.
@@ -164,12 +164,12 @@ fn of_classic(found: describe_groups::Group) -> GroupDescription {
     }
 }
 
-fn in_order(topics: &[TopicPartitions]) -> Vec<Place> {
+fn in_order(topics: &[TopicPartitions]) -> Vec<TopicPartition> {
     let places = |t: &TopicPartitions| {
         let name: Arc<str> = t.topic.as_str().into();
-        t.partitions.iter().map(move |p| (name.clone(), *p)).collect::<Vec<Place>>()
+        t.partitions.iter().map(move |p| TopicPartition::new(name.clone(), *p)).collect::<Vec<_>>()
     };
-    let mut all: Vec<Place> = topics.iter().flat_map(places).collect();
+    let mut all: Vec<TopicPartition> = topics.iter().flat_map(places).collect();
     all.sort_unstable();
     all
 }

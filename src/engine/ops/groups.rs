@@ -6,7 +6,8 @@ use super::topics::{ask as ask_topics, read as read_topics};
 use super::{Commit, CommittedOffset, Cx, ListOffsets, Op, Output};
 use crate::api::list_offsets::LATEST;
 use crate::api::{ErrorCode, delete_groups, list_groups, offset_delete, offset_fetch};
-use crate::engine::group::{GroupMetadata, Place};
+use crate::engine::TopicPartition;
+use crate::engine::group::GroupMetadata;
 use crate::engine::{Error, Reply, Target, coordinator};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -205,13 +206,13 @@ impl Question for DeleteGroup {
 }
 
 /// OffsetDelete.
-pub struct DeleteOffsets(Vec<Place>);
+pub struct DeleteOffsets(Vec<TopicPartition>);
 
 impl OfGroup<DeleteOffsets> {
     /// Forgets what a group committed of partitions that no member subscribes to.
-    pub fn delete_offsets(group: String, places: Vec<Place>) -> Self {
-        let output = places.is_empty().then_some(Output::Done);
-        Self { output, ..Self::of(group, DeleteOffsets(places)) }
+    pub fn delete_offsets(group: String, partitions: Vec<TopicPartition>) -> Self {
+        let output = partitions.is_empty().then_some(Output::Done);
+        Self { output, ..Self::of(group, DeleteOffsets(partitions)) }
     }
 }
 
@@ -220,7 +221,7 @@ impl Question for DeleteOffsets {
 
     fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str) {
         let mut topics: BTreeMap<&str, Vec<offset_delete::Partition>> = BTreeMap::new();
-        for (topic, partition) in &self.0 {
+        for TopicPartition { topic, partition } in &self.0 {
             topics.entry(topic).or_default().push(offset_delete::Partition { partition_index: *partition });
         }
         let topic = |(name, partitions): (&str, _)| offset_delete::Topic { name: name.to_owned(), partitions };
@@ -348,7 +349,7 @@ pub struct GroupLag {
     offsets: Vec<CommittedOffset>,
     /// Which of them are of partitions that are there.
     there: Vec<usize>,
-    lags: Option<Vec<(Place, Option<i64>)>>,
+    lags: Option<Vec<(TopicPartition, Option<i64>)>>,
 }
 
 impl GroupLag {
@@ -359,7 +360,8 @@ impl GroupLag {
     }
 
     fn finish(&mut self, ends: &[Option<(i64, i64)>]) {
-        let mut lags: Vec<_> = self.offsets.iter().map(|o| ((o.topic.clone(), o.partition), None)).collect();
+        let mut lags: Vec<_> =
+            self.offsets.iter().map(|o| (TopicPartition::new(o.topic.clone(), o.partition), None)).collect();
         for (i, end) in self.there.iter().zip(ends) {
             if let (Some(o), Some((_, lag)), Some((end, _))) = (self.offsets.get(*i), lags.get_mut(*i), end) {
                 *lag = Some(end.saturating_sub(o.offset).max(0));
@@ -508,6 +510,6 @@ mod tests {
         assert!(answer(v, b).is_none());
         let (v, b) = body(1, &list_offsets::Response { topics: vec![end], ..Default::default() });
         let Some(((), Ok(Output::Lags(lags)))) = answer(v, b) else { panic!("no lags") };
-        assert_eq!(lags, [(("t".into(), 0), Some(7)), (("t".into(), 1), None)]);
+        assert_eq!(lags, [(("t", 0).into(), Some(7)), (("t", 1).into(), None)]);
     }
 }

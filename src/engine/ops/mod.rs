@@ -24,10 +24,9 @@ pub use records::DeleteRecords;
 pub use topics::{CreatePartitions, CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
 
 use super::connection::{AtLeast, MAX_MALFORMED};
-use super::group::Place;
 use super::{
     Backoff, Call, ClientResponse, Cluster, Deadline, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Role, Target,
-    Time,
+    Time, TopicPartition,
 };
 use crate::api::{ErrorCode, Request};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -66,7 +65,7 @@ pub enum Output {
     /// A group and its members.
     Group(Box<GroupDescription>),
     /// How many records a group has yet to read of each partition; `None` for one that is gone or has no leader.
-    Lags(Vec<(Place, Option<i64>)>),
+    Lags(Vec<(TopicPartition, Option<i64>)>),
 }
 
 /// What an operation may do while it runs.

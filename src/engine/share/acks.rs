@@ -2,21 +2,12 @@
 
 use crate::api::share_acknowledge::{self, RENEW};
 use crate::api::share_fetch;
-use crate::wire::Uuid;
+use crate::engine::TopicIdPartition;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-/// A partition: by name for people, by id for brokers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Spot {
-    pub topic: Arc<str>,
-    pub id: Uuid,
-    pub partition: i32,
-}
 
 /// What became of records, as ranges of offsets, so that a batch that is done with is one entry.
 #[derive(Debug, Default)]
-pub struct Acks(BTreeMap<Spot, Ranges>);
+pub struct Acks(BTreeMap<TopicIdPartition, Ranges>);
 
 /// First offset to last offset and type. Ranges do not overlap.
 type Ranges = BTreeMap<i64, (i64, i8)>;
@@ -32,12 +23,12 @@ impl Acks {
     }
 
     /// Notes what became of a record; the last word counts.
-    pub fn put(&mut self, spot: &Spot, offset: i64, kind: i8) {
+    pub fn put(&mut self, spot: &TopicIdPartition, offset: i64, kind: i8) {
         self.put_range(spot, offset, offset, kind);
     }
 
     /// The same for neighbouring records.
-    pub fn put_range(&mut self, spot: &Spot, first: i64, last: i64, kind: i8) {
+    pub fn put_range(&mut self, spot: &TopicIdPartition, first: i64, last: i64, kind: i8) {
         let ranges = match self.0.get_mut(spot) {
             Some(ranges) => ranges,
             None => self.0.entry(spot.clone()).or_default(),
@@ -49,11 +40,11 @@ impl Acks {
         }
     }
 
-    pub fn spots(&self) -> impl Iterator<Item = &Spot> {
+    pub fn spots(&self) -> impl Iterator<Item = &TopicIdPartition> {
         self.0.keys()
     }
 
-    pub fn of(&self, spot: &Spot) -> Vec<share_fetch::AcknowledgementBatch> {
+    pub fn of(&self, spot: &TopicIdPartition) -> Vec<share_fetch::AcknowledgementBatch> {
         let batches = self.0.get(spot).into_iter().flatten();
         let batch = |(first, (last, kind)): (&i64, &(i64, i8))| share_fetch::AcknowledgementBatch {
             first_offset: *first,
@@ -105,10 +96,11 @@ fn cut(ranges: &mut Ranges, first: i64, last: i64) {
 mod tests {
     use super::*;
     use crate::api::share_acknowledge::{ACCEPT, REJECT};
+    use crate::wire::Uuid;
     use proptest::prelude::*;
 
-    fn spot() -> Spot {
-        Spot { topic: "t".into(), id: Uuid::ZERO, partition: 0 }
+    fn spot() -> TopicIdPartition {
+        TopicIdPartition { topic: "t".into(), id: Uuid::ZERO, partition: 0 }
     }
 
     #[test]

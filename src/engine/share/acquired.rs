@@ -1,10 +1,10 @@
 //! What a broker gave out to a member: checked, decompressed, and without the records that are somebody else's. All of it
 //! happens outside of any lock.
 
-use super::acks::Spot;
 use crate::api::share_acknowledge::{GAP, REJECT, RELEASE};
 use crate::api::share_fetch::{self, AcquiredRecords};
 use crate::api::{ErrorCode, share_acknowledge};
+use crate::engine::TopicIdPartition;
 use crate::engine::consumer::Slice;
 use crate::engine::{Broker, Error, ErrorKind, LeaderChange, Reply};
 use crate::record::{Batch, batches};
@@ -24,7 +24,7 @@ pub struct Checks {
 /// What came for one partition.
 #[derive(Debug)]
 pub struct Answered {
-    pub spot: Spot,
+    pub spot: TopicIdPartition,
     /// What became of fetching.
     pub code: ErrorCode,
     /// What became of the acknowledgements.
@@ -67,7 +67,7 @@ pub fn read_fetch(names: &Names, checks: Checks, reply: Reply) -> Result<Answere
     for topic in response.responses {
         let Some(name) = names.get(&topic.topic_id) else { continue };
         for p in topic.partitions {
-            let spot = Spot { topic: name.clone(), id: topic.topic_id, partition: p.partition_index };
+            let spot = TopicIdPartition { topic: name.clone(), id: topic.topic_id, partition: p.partition_index };
             all.leader_changes.extend(moved(
                 &spot,
                 p.current_leader.leader_id,
@@ -99,7 +99,7 @@ pub fn read_acknowledge(names: &Names, reply: Reply) -> Result<AnsweredAll, Erro
     for topic in response.responses {
         let Some(name) = names.get(&topic.topic_id) else { continue };
         for p in topic.partitions {
-            let spot = Spot { topic: name.clone(), id: topic.topic_id, partition: p.partition_index };
+            let spot = TopicIdPartition { topic: name.clone(), id: topic.topic_id, partition: p.partition_index };
             all.leader_changes.extend(moved(
                 &spot,
                 p.current_leader.leader_id,
@@ -132,7 +132,7 @@ fn broker(id: i32, host: String, port: i32, rack: Option<String>) -> Option<Brok
     Some(Broker { id, host, port: u16::try_from(port).ok()?, rack })
 }
 
-fn moved(spot: &Spot, leader: i32, leader_epoch: i32, endpoints: &[Broker]) -> Option<LeaderChange> {
+fn moved(spot: &TopicIdPartition, leader: i32, leader_epoch: i32, endpoints: &[Broker]) -> Option<LeaderChange> {
     // Nobody said anything: the fields are zero, and no epoch counts from there.
     let broker = endpoints.iter().find(|b| b.id == leader)?.clone();
     Some(LeaderChange {
@@ -232,7 +232,7 @@ fn read_batch(answered: &mut Answered, checks: Checks, batch: &Batch, left: &mut
     Ok(())
 }
 
-fn damaged(spot: &Spot, what: &str, e: &wire::Error) -> Error {
+fn damaged(spot: &TopicIdPartition, what: &str, e: &wire::Error) -> Error {
     let message = format!("records of {}-{} are damaged, {what}: {e}", spot.topic, spot.partition);
     Error::new(ErrorKind::Decode, message).at(&spot.topic, spot.partition).with_hint("check the broker's disk")
 }

@@ -13,10 +13,13 @@ mod requests;
 use super::connection::MAX_MALFORMED;
 use super::consumer::{Slice, is_gone, passes};
 use super::group::{self, ShareMember, ShareMemberConfig};
-use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, earliest, wait_after};
+use super::{
+    ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, TopicIdPartition, TopicPartition,
+    earliest, wait_after,
+};
 use crate::api::share_acknowledge::{ACCEPT, GAP, RELEASE, RENEW};
 use crate::api::{ErrorCode, share_acknowledge};
-use acks::{Acks, Spot};
+use acks::Acks;
 use acquired::{Answered, AnsweredAll, Checks, Names};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -75,7 +78,7 @@ impl Acknowledgement {
 }
 
 /// What brokers said to acknowledgements, by partition.
-pub type Outcomes = Vec<((Arc<str>, i32), Option<Error>)>;
+pub type Outcomes = Vec<(TopicPartition, Option<Error>)>;
 
 /// What an answer is matched with.
 pub enum ShareToken {
@@ -101,8 +104,8 @@ struct Node {
     /// Of the next request.
     epoch: i32,
     /// The partitions the session holds, and those it will if the request under way succeeds.
-    told: BTreeSet<Spot>,
-    telling: BTreeSet<Spot>,
+    told: BTreeSet<TopicIdPartition>,
+    telling: BTreeSet<TopicIdPartition>,
     acks: Acks,
     sending: Acks,
     /// Counts requests with acknowledgements.
@@ -123,7 +126,7 @@ struct Node {
 
 /// Records that were acquired and not given out yet.
 struct Buffered {
-    spot: Spot,
+    spot: TopicIdPartition,
     node: i32,
     /// When they are somebody else's.
     until: Time,
@@ -143,7 +146,7 @@ struct InHand {
 struct Commit<T> {
     ticket: T,
     rounds: BTreeSet<(i32, u64)>,
-    outcomes: BTreeMap<(Arc<str>, i32), Option<Error>>,
+    outcomes: BTreeMap<TopicPartition, Option<Error>>,
 }
 
 /// The machine. `T` is what the caller knows a commit by.
@@ -153,8 +156,8 @@ pub struct ShareConsumer<T> {
     nodes: BTreeMap<i32, Node>,
     buffer: VecDeque<Buffered>,
     /// Since when partitions have been refused with what may pass.
-    unknown_since: BTreeMap<(Arc<str>, i32), Option<Time>>,
-    hand: BTreeMap<(Arc<str>, i32), BTreeMap<i64, InHand>>,
+    unknown_since: BTreeMap<TopicPartition, Option<Time>>,
+    hand: BTreeMap<TopicPartition, BTreeMap<i64, InHand>>,
     /// Whether the reader waits for records.
     wanted: bool,
     leaving: bool,
@@ -162,7 +165,7 @@ pub struct ShareConsumer<T> {
     commits: Vec<Commit<T>>,
     done: VecDeque<(T, Outcomes)>,
     /// Outcomes that no commit waited for.
-    outcomes: VecDeque<((Arc<str>, i32), Option<Error>)>,
+    outcomes: VecDeque<(TopicPartition, Option<Error>)>,
     error: Option<Error>,
     /// Why the consumer is no member of its group any more; every poll says so until it subscribes anew.
     ended: Option<Error>,
@@ -172,7 +175,7 @@ pub struct ShareConsumer<T> {
 }
 
 /// Adds an outcome to those of a commit: of a partition, the first error counts.
-fn note(outcomes: &mut BTreeMap<(Arc<str>, i32), Option<Error>>, place: (Arc<str>, i32), error: Option<Error>) {
+fn note(outcomes: &mut BTreeMap<TopicPartition, Option<Error>>, place: TopicPartition, error: Option<Error>) {
     let outcome = outcomes.entry(place).or_default();
     *outcome = outcome.take().or(error);
 }
@@ -274,7 +277,7 @@ impl<T: Send> ShareConsumer<T> {
             }
             count += slice.records.len();
             let in_hand = InHand { node: buffered.node, id: buffered.spot.id, renewed: false };
-            let hand = self.hand.entry((slice.topic.clone(), slice.partition)).or_default();
+            let hand = self.hand.entry(TopicPartition::new(slice.topic.clone(), slice.partition)).or_default();
             hand.extend(slice.records.iter().map(|r| (r.offset, in_hand)));
             out.push(slice);
         }
@@ -293,11 +296,11 @@ impl<T: Send> ShareConsumer<T> {
 
     /// Says what became of a record; false if it is not in the reader's hands.
     pub fn acknowledge(&mut self, topic: &Arc<str>, partition: i32, offset: i64, what: Acknowledgement) -> bool {
-        let key = (topic.clone(), partition);
+        let key = TopicPartition::new(topic.clone(), partition);
         let Some(hand) = self.hand.get_mut(&key) else { return false };
         let Some(record) = hand.get_mut(&offset) else { return false };
         let node = self.nodes.entry(record.node).or_default();
-        let spot = Spot { topic: key.0.clone(), id: record.id, partition };
+        let spot = TopicIdPartition { topic: key.topic.clone(), id: record.id, partition };
         node.acks.put(&spot, offset, what.number());
         if what == Acknowledgement::Renew {
             record.renewed = true;
@@ -421,15 +424,15 @@ impl<T: Send> ShareConsumer<T> {
         }
         let Some(node) = self.nodes.get_mut(&id) else { return };
         if all.is_fetch && !self.unknown_since.is_empty() {
-            let mut well: BTreeSet<_> = node.told.iter().map(|spot| (spot.topic.clone(), spot.partition)).collect();
+            let mut well: BTreeSet<_> = node.told.iter().map(|spot| spot.topic_partition()).collect();
             for p in all.partitions.iter().filter(|p| p.code.is_error()) {
-                well.remove(&(p.spot.topic.clone(), p.spot.partition));
+                well.remove(&p.spot.topic_partition());
             }
             self.unknown_since.retain(|place, _| !well.contains(place));
         }
         let sent = std::mem::take(&mut node.sending);
         let round = node.round;
-        let mut unanswered: BTreeSet<Spot> = sent.spots().cloned().collect();
+        let mut unanswered: BTreeSet<TopicIdPartition> = sent.spots().cloned().collect();
         let mut outcomes = Vec::new();
         for answered in all.partitions {
             if unanswered.remove(&answered.spot) {
@@ -439,7 +442,7 @@ impl<T: Send> ShareConsumer<T> {
             }
             self.take_records(now, id, answered);
         }
-        let silent = |spot: Spot| {
+        let silent = |spot: TopicIdPartition| {
             let message =
                 format!("broker {id} did not say what became of records of {}-{}", spot.topic, spot.partition);
             (spot, Some(Error::new(ErrorKind::Decode, message)))
@@ -472,7 +475,7 @@ impl<T: Send> ShareConsumer<T> {
         }
         node.retry_at = node.retry_at.max(now + self.config.member.retry_backoff.0);
         self.demand.refresh = true;
-        let since = self.unknown_since.entry((spot.topic.clone(), spot.partition)).or_default();
+        let since = self.unknown_since.entry(spot.topic_partition()).or_default();
         if !passes(since, now, Some(code), code.is_retriable()) && !is_gone(code) {
             let what = format!("fetch {}-{} for share group {:?}", spot.topic, spot.partition, self.member.group());
             self.error.get_or_insert_with(|| Error::refused(code, what).at(&spot.topic, spot.partition));
@@ -480,7 +483,7 @@ impl<T: Send> ShareConsumer<T> {
     }
 
     /// Hands out what became of a round's acknowledgements.
-    fn answered(&mut self, id: i32, round: u64, outcomes: Vec<(Spot, Option<Error>)>) {
+    fn answered(&mut self, id: i32, round: u64, outcomes: Vec<(TopicIdPartition, Option<Error>)>) {
         let mut is_heard = false;
         for commit in &mut self.commits {
             if !commit.rounds.remove(&(id, round)) {
@@ -488,12 +491,13 @@ impl<T: Send> ShareConsumer<T> {
             }
             is_heard = true;
             for (spot, error) in &outcomes {
-                note(&mut commit.outcomes, (spot.topic.clone(), spot.partition), error.clone());
+                note(&mut commit.outcomes, spot.topic_partition(), error.clone());
             }
         }
         if !is_heard {
             let room = OUTCOMES.saturating_sub(self.outcomes.len());
-            self.outcomes.extend(outcomes.into_iter().take(room).map(|(s, e)| ((s.topic, s.partition), e)));
+            self.outcomes
+                .extend(outcomes.into_iter().take(room).map(|(s, e)| (TopicPartition::new(s.topic, s.partition), e)));
         }
         let (ended, open): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.commits).into_iter().partition(|c| c.rounds.is_empty());
@@ -625,7 +629,7 @@ mod tests {
     #[test]
     fn what_may_pass_is_told_when_it_has_lasted() {
         let mut consumer = consumer();
-        let spot = Spot { topic: Arc::from("t"), id: crate::wire::Uuid([1; 16]), partition: 0 };
+        let spot = TopicIdPartition { topic: Arc::from("t"), id: crate::wire::Uuid([1; 16]), partition: 0 };
         let mut is_told = |seconds, code: Option<ErrorCode>| {
             let node = consumer.nodes.entry(1).or_default();
             node.told = [spot.clone()].into();
@@ -654,7 +658,7 @@ mod tests {
     fn a_commit_tells_what_was_heard_before_it_and_told_to_nobody() {
         let mut consumer = consumer();
         let refused = |code| Some(Error::refused(code, "acknowledge"));
-        let (first, second) = ((Arc::from("t"), 0), (Arc::from("t"), 1));
+        let (first, second) = (TopicPartition::new("t", 0), TopicPartition::new("t", 1));
         let errors = [None, refused(ErrorCode::INVALID_RECORD_STATE), refused(ErrorCode::NOT_LEADER_OR_FOLLOWER)];
         consumer.outcomes.extend(errors.map(|error| (first.clone(), error)));
         consumer.outcomes.push_back((second.clone(), None));

@@ -1,10 +1,10 @@
 //! Requests to leaders: which one goes next, and what it says.
 
-use super::acks::Spot;
 use super::acquired::{Checks, Names};
 use super::{Node, OPEN, ShareConsumer, ShareToken};
 use crate::api::share_fetch::{BATCH_OPTIMIZED, RECORD_LIMIT};
 use crate::api::{ErrorCode, share_acknowledge, share_fetch};
+use crate::engine::TopicIdPartition;
 use crate::engine::connection::AtLeast;
 use crate::engine::{Deadline, Error, Outgoing, Target, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +16,16 @@ impl<T: Send> ShareConsumer<T> {
     /// The next request to a leader.
     pub(super) fn next_request(&mut self, now: Time) -> Option<Outgoing<ShareToken>> {
         let wants = self.wanted && self.buffer.is_empty() && self.error.is_none() && !self.leaving;
-        let mut places: BTreeMap<i32, BTreeSet<Spot>> = BTreeMap::new();
+        let mut places: BTreeMap<i32, BTreeSet<TopicIdPartition>> = BTreeMap::new();
         if wants {
             for (topic, id, partition) in self.member.assigned() {
                 match self.cluster.leader(topic, partition) {
                     Some((leader, _)) => {
-                        places.entry(leader).or_default().insert(Spot { topic: topic.clone(), id, partition });
+                        places.entry(leader).or_default().insert(TopicIdPartition {
+                            topic: topic.clone(),
+                            id,
+                            partition,
+                        });
                     }
                     None if self.refresh_at <= now => {
                         self.refresh_at = now + self.config.member.retry_backoff.1;
@@ -57,11 +61,11 @@ impl<T: Send> ShareConsumer<T> {
         None
     }
 
-    fn ask_fetch(&mut self, now: Time, id: i32, places: BTreeSet<Spot>) -> Outgoing<ShareToken> {
+    fn ask_fetch(&mut self, now: Time, id: i32, places: BTreeSet<TopicIdPartition>) -> Outgoing<ShareToken> {
         let config = &self.config;
         let node = self.nodes.entry(id).or_default();
         let names: Names = places.iter().chain(node.acks.spots()).map(|s| (s.id, s.topic.clone())).collect();
-        let asked: BTreeSet<&Spot> = places.difference(&node.told).chain(node.acks.spots()).collect();
+        let asked: BTreeSet<&TopicIdPartition> = places.difference(&node.told).chain(node.acks.spots()).collect();
         let mut request = share_fetch::Request {
             group_id: Some(self.member.group().to_owned()),
             member_id: Some(self.member.id().to_owned()),

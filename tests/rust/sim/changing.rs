@@ -5,10 +5,10 @@
 
 use super::{Client, PARTITIONS, World, consumer_config, producer_config, record, seeds};
 use klamm::api::{create_partitions, create_topics, delete_topics};
-use klamm::engine::Time;
 use klamm::engine::consumer::Consumer;
-use klamm::engine::group::{GroupConfig, Place, Protocol, Strategy, assignor};
+use klamm::engine::group::{GroupConfig, Protocol, Strategy, assignor};
 use klamm::engine::producer::Producer;
+use klamm::engine::{Time, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ struct Story {
     /// When members that are gone come back.
     gone: [Option<Time>; MEMBERS],
     born: u64,
-    owners: BTreeMap<(Place, i32), usize>,
+    owners: BTreeMap<(TopicPartition, i32), usize>,
 }
 
 impl Story {
@@ -165,7 +165,7 @@ impl Story {
                 let generation = me.as_ref().unwrap().generation;
                 let owner = *self.owners.entry((place.clone(), generation)).or_insert(i);
                 assert_eq!(owner, i, "seed {}: {place:?} has two owners in generation {generation}", self.seed);
-                assert_ne!(*place.0, *OTHER, "seed {}: it does not match", self.seed);
+                assert_ne!(*place.topic, *OTHER, "seed {}: it does not match", self.seed);
             }
         }
     }
@@ -188,8 +188,11 @@ impl Story {
     /// Whether the members share out all partitions that there are, and no others.
     fn is_settled(&self, members: &[Client<Consumer<u32>>]) -> bool {
         let owned: Vec<_> = members.iter().flat_map(|m| m.role.assignment()).collect();
-        let there = self.topics.iter().flat_map(|(name, t)| (0..t.partitions).map(move |p| (name.as_str().into(), p)));
-        let unique: BTreeSet<Place> = owned.iter().cloned().collect();
+        let there = self
+            .topics
+            .iter()
+            .flat_map(|(name, t)| (0..t.partitions).map(move |p| TopicPartition::new(name.as_str(), p)));
+        let unique: BTreeSet<TopicPartition> = owned.iter().cloned().collect();
         unique.len() == owned.len() && unique == there.collect() && members.iter().all(|m| !m.role.has_change())
     }
 

@@ -2,12 +2,11 @@
 
 use super::{Client, PARTITIONS, World, consumer_config, producer_config, record, seeds};
 use klamm::engine::consumer::Consumer;
-use klamm::engine::group::{Change, GroupConfig, Place, Protocol, Strategy, assignor};
+use klamm::engine::group::{Change, GroupConfig, Protocol, Strategy, assignor};
 use klamm::engine::ops::{Committed, Output};
 use klamm::engine::producer::Producer;
-use klamm::engine::{ErrorKind, Time};
+use klamm::engine::{ErrorKind, Time, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 const SEEDS: u64 = 100;
@@ -67,13 +66,13 @@ struct Story {
     moods: Vec<Mood>,
     born: u64,
     /// Who owned a partition in a generation.
-    owners: BTreeMap<(Place, i32), usize>,
+    owners: BTreeMap<(TopicPartition, i32), usize>,
     processed: BTreeSet<u32>,
     sent: u32,
     acknowledged: BTreeSet<u32>,
     committed: Vec<i64>,
     /// What each member gave up last, where nothing that stays may be given up.
-    given_up: Option<Vec<Vec<Place>>>,
+    given_up: Option<Vec<Vec<TopicPartition>>>,
 }
 
 impl Story {
@@ -217,7 +216,7 @@ impl Story {
     }
 
     fn ask_for_committed(&self, world: &World, watcher: &mut Client<Consumer<u32>>) {
-        let places: Vec<(Arc<str>, i32)> = (0..PARTITIONS).map(|p| ("t".into(), p)).collect();
+        let places: Vec<TopicPartition> = (0..PARTITIONS).map(|p| TopicPartition::new("t", p)).collect();
         let op = Committed::new("g".to_owned(), places);
         watcher.role.start(world.now, Box::new(op), Duration::from_secs(600), 0);
     }

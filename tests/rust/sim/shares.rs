@@ -5,13 +5,12 @@ use bytes::Bytes;
 use klamm::api::header::{ClientId, RequestHeader};
 use klamm::api::{self, describe_configs, incremental_alter_configs as alter};
 use klamm::broker::Connection;
-use klamm::engine::Time;
 use klamm::engine::group::ShareMemberConfig;
 use klamm::engine::producer::Producer;
 use klamm::engine::share::{Acknowledgement, ShareConfig, ShareConsumer};
+use klamm::engine::{Time, TopicPartition};
 use klamm::wire::Writer;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 const SEEDS: u64 = 60;
@@ -20,7 +19,7 @@ const RECORDS: u32 = 200;
 /// From the end of all trouble: sessions of the dead end, their locks too.
 const SETTLES_WITHIN: Duration = Duration::from_secs(180);
 
-type Place = ((Arc<str>, i32), i64);
+type Place = (TopicPartition, i64);
 
 fn config(seed: u64) -> ShareConfig {
     ShareConfig {
@@ -144,7 +143,7 @@ impl Story {
         for slice in slices {
             for record in &slice.records {
                 let value = record.value(&slice.data).and_then(|v| v.try_into().ok()).map(u32::from_be_bytes);
-                let place = ((slice.topic.clone(), slice.partition), record.offset);
+                let place = (TopicPartition::new(slice.topic.clone(), slice.partition), record.offset);
                 // One that was handed out before may wait in a member whose connection broke.
                 let is_old = self.settled.get(&place).is_none_or(|count| slice.delivery_count < *count);
                 assert!(is_old, "seed {}: {place:?} comes again", self.seed);

@@ -6,8 +6,9 @@
 //! all there is in the user data.
 
 use super::balance::{Claim, balance};
-use super::{Assignment, Assignor, Group, Member, Place, Protocol, Topics};
+use super::{Assignment, Assignor, Group, Member, Protocol, Topics};
 use crate::api::data::consumer_protocol::Subscription;
+use crate::engine::TopicPartition;
 use bytes::Bytes;
 
 /// Balances and keeps, in two rounds.
@@ -22,7 +23,7 @@ impl Assignor for CooperativeSticky {
         Protocol::Cooperative
     }
 
-    fn user_data(&self, _owned: &[Place], generation: Option<i32>) -> Option<Bytes> {
+    fn user_data(&self, _owned: &[TopicPartition], generation: Option<i32>) -> Option<Bytes> {
         Some(Bytes::copy_from_slice(&generation.unwrap_or(-1).to_be_bytes()))
     }
 

@@ -27,17 +27,14 @@ pub use round_robin::RoundRobin;
 pub use sticky::Sticky;
 
 use crate::api::data::consumer_protocol::Subscription;
-use crate::engine::Cluster;
+use crate::engine::{Cluster, TopicPartition};
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A partition of a topic.
-pub type Place = (Arc<str>, i32);
-
 /// What each member reads, in order; every member is there.
-pub type Assignment = BTreeMap<String, Vec<Place>>;
+pub type Assignment = BTreeMap<String, Vec<TopicPartition>>;
 
 /// A member of a group, and what it told the leader.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +102,7 @@ pub trait Assignor: Send + Sync {
 
     /// What a member tells the leader besides its subscription: of the partitions it has, and of the generation in which
     /// they were assigned; `None` before the first.
-    fn user_data(&self, _owned: &[Place], _generation: Option<i32>) -> Option<Bytes> {
+    fn user_data(&self, _owned: &[TopicPartition], _generation: Option<i32>) -> Option<Bytes> {
         None
     }
 
@@ -162,9 +159,10 @@ impl<'a> Group<'a> {
         let mut assignment = Assignment::new();
         for (member, got) in self.members.iter().zip(&mut got) {
             got.sort_unstable();
-            let places =
-                got.iter().filter_map(|(t, p)| Some((self.topics.get(*t)?.name.clone(), i32::try_from(*p).ok()?)));
-            assignment.entry(member.id.to_owned()).or_default().extend(places);
+            let partitions = got.iter().filter_map(|(t, p)| {
+                Some(TopicPartition::new(self.topics.get(*t)?.name.clone(), i32::try_from(*p).ok()?))
+            });
+            assignment.entry(member.id.to_owned()).or_default().extend(partitions);
         }
         assignment
     }

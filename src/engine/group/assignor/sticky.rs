@@ -4,8 +4,9 @@
 //! User data has no version of its own: v1 adds the generation (KIP-341), and is what does not end too early.
 
 use super::balance::{Claim, balance};
-use super::{Assignment, Assignor, Group, Member, Place, Topics};
+use super::{Assignment, Assignor, Group, Member, Topics};
 use crate::api::data::consumer_protocol::{Subscription, TopicPartitions};
+use crate::engine::TopicPartition;
 use crate::wire::{Reader, Wire, Writer};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ impl Assignor for Sticky {
         "sticky"
     }
 
-    fn user_data(&self, owned: &[Place], generation: Option<i32>) -> Option<Bytes> {
+    fn user_data(&self, owned: &[TopicPartition], generation: Option<i32>) -> Option<Bytes> {
         let data = UserData { previous_assignment: by_topic(owned), generation: generation? };
         let mut w = Writer::new(1, false);
         data.put(&mut w);
@@ -50,9 +51,9 @@ fn claim(subscription: &Subscription) -> Claim<'static> {
 }
 
 /// The wire form of partitions.
-fn by_topic(places: &[Place]) -> Vec<TopicPartitions> {
+fn by_topic(partitions: &[TopicPartition]) -> Vec<TopicPartitions> {
     let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-    for (topic, partition) in places {
+    for TopicPartition { topic, partition } in partitions {
         topics.entry(topic).or_default().push(*partition);
     }
     let topic = |(topic, partitions): (&str, _)| TopicPartitions { topic: topic.to_owned(), partitions };
