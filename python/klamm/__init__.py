@@ -7,14 +7,14 @@
         for record in consumer:
             print(record.key, record.value)
 
-Every name below is imported when it is first used, so that `import klamm` costs next to nothing.
+Each name is imported when it is first used, so that `import klamm` is fast.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-# What `typing` has, which alone would take longer to import than all of this.
+# Importing `typing` for this would take longer than importing this whole module.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -110,10 +110,10 @@ _HOMES = {
     "Transaction": "transaction",
     "read_table": "table",
 }
-_MODULES = {"assignors", "config", "errors", "hooks", "legacy", "metrics", "oauth", "protocol", "testing"}
+_MODULES = {"assignors", "aws", "config", "errors", "hooks", "legacy", "metrics", "oauth", "protocol", "testing"}
 
 
-# A type checker would take any name for one of this function's gifts.
+# With this function in sight, a type checker would accept any name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:

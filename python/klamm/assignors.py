@@ -1,20 +1,20 @@
-"""Assignors: which member of a group reads which partition, as the leader of a classic group computes it.
+"""Assignors decide which member of a classic group reads which partition. The leader of the group runs them.
 
     klamm.assignors.assign(
         "range",
-        topics={"logs": [[0, 1], [1, 2], [2, 0]]},  # of each partition the nodes that keep it
+        topics={"logs": [[0, 1], [1, 2], [2, 0]]},  # for each partition, the broker IDs of its replicas
         members=[klamm.assignors.Member("a", ["logs"]), klamm.assignors.Member("b", ["logs"])],
     )
 
 | name | what it does |
 | --- | --- |
-| `range` | cuts each topic into ranges, so that topics with equally many partitions are cut alike; the own rack first (KIP-881) |
-| `roundrobin` | deals all partitions out, one each in turn |
-| `sticky` | balances, and moves as little as that needs (KIP-54, KIP-341) |
-| `cooperative-sticky` | the same in two rounds: in the first, what has to move is given to nobody (KIP-429, KIP-792) |
+| `range` | gives each member a range of each topic, the same for topics with equally many partitions; prefers the own rack (KIP-881) |
+| `roundrobin` | gives the members one partition after the other, in turn |
+| `sticky` | balances the partitions, and moves as few as possible (KIP-54, KIP-341) |
+| `cooperative-sticky` | as `sticky`, in two rounds: the first one only revokes the partitions that move (KIP-429, KIP-792) |
 
-Static members (KIP-345) come first, by instance id. `assign` needs no broker: it is for tests of what a group would do. An
-`Assignor` of one's own goes into a consumer's `partition_assignment_strategy`.
+Static members (KIP-345) are sorted first, by instance ID. `assign` needs no broker, so tests can use it to predict an
+assignment. To use an `Assignor` of your own, add it to a consumer's `partition_assignment_strategy`.
 """
 
 from __future__ import annotations
@@ -47,10 +47,16 @@ __all__ = ["Assignor", "Member", "assign", "user_data"]
 
 @dataclass(frozen=True)
 class Member:
-    """A member: its id, the topics it wants, and what it had before.
+    """A member of a group, as an assignor sees it.
 
-    `generation` is the one in which it was given `owned`. `user_data` is what it says of that in its subscription; without,
-    it is what `user_data` makes of the two.
+    Args:
+        id: ID of the member.
+        topics: Topics that the member subscribes to.
+        owned: Partitions that the member had before.
+        generation: Generation of the group in which it got them.
+        instance_id: Instance ID of a static member (KIP-345).
+        rack: Rack of the member.
+        user_data: User data of its subscription. The default is `user_data(name, owned, generation)`.
     """
 
     id: str
@@ -63,31 +69,48 @@ class Member:
 
 
 class Assignor:
-    """An assignor of one's own, for all members of a group: `partition_assignment_strategy=[MyAssignor()]`.
+    """Base class for assignors of your own. All members of the group must have the same assignor.
 
-    The group's leader calls `assign`, on a thread of the client's. What it raises, or a partition that is given twice or
-    does not exist, ends the leader's membership with an error.
+    An exception in `assign`, or a partition that is assigned twice or does not exist, ends the leader's membership with an error.
+
+    Example:
+        class FirstTakesAll(klamm.assignors.Assignor):
+            name = "first-takes-all"
+
+            def assign(self, topics, members):
+                numbered = [klamm.TopicPartition(topic, n) for topic, racks in topics.items() for n in range(len(racks))]
+                return {members[0].id: numbered}
+
+        consumer = klamm.Consumer(servers, group_id="g", partition_assignment_strategy=[FirstTakesAll()])
     """
 
     name: str
-    """What the members of the group agree on."""
+    """Name of the assignor, which the members of the group agree on."""
     cooperative: bool = False
-    """Whether members keep what they have until an assignment gives it to nobody or them (KIP-429)."""
+    """Whether members keep their partitions during a rebalance until an assignment revokes them (KIP-429)."""
     user_data: bytes | None = None
-    """What this member tells the leader besides its subscription."""
+    """Data that this member sends to the leader with its subscription."""
 
     def assign(
         self, topics: Mapping[str, list[list[str]]], members: list[Member]
     ) -> Mapping[str, Iterable[TopicPartition]]:
-        """Return the partitions of each member's id. `topics` has of each partition the racks that keep it."""
+        """Return the partitions of each member. It runs in a thread of the client of the leader.
+
+        Args:
+            topics: For each topic, a list with the racks of the replicas of each partition.
+            members: The members of the group.
+
+        Returns:
+            For the ID of each member, its partitions. A member that is missing gets none.
+        """
         raise NotImplementedError
 
 
-def _ask(assignor: Assignor, topics: dict[str, list[list[str]]], told: list[Any]) -> dict[str, list[tuple[str, int]]]:
-    """Ask an assignor in terms of this module."""
+def _ask(assignor: Assignor, topics: dict[str, list[list[str]]], tuples: list[Any]) -> dict[str, list[tuple[str, int]]]:
+    """Call an assignor for the core, which passes members as tuples."""
     members = [
-        Member(id, topics, [TopicPartition(*place) for place in owned], generation, instance_id, rack, user_data)
-        for id, instance_id, rack, topics, owned, generation, user_data in told  # noqa: A001
+        Member(id, topics, [TopicPartition(*each) for each in owned], generation, instance_id, rack, user_data)
+        for id, instance_id, rack, topics, owned, generation, user_data in tuples  # noqa: A001
     ]
     made = {
         member: checked_partitions(owned) for member, owned in items_of("assignments", assignor.assign(topics, members))
@@ -101,46 +124,63 @@ def assign(
     members: Iterable[Member],
     nodes: Mapping[int, str | None] | None = None,
 ) -> dict[str, list[TopicPartition]]:
-    """Return the partitions of each member, in order.
+    """Return the assignment that one of Kafka's assignors computes.
 
-    `topics` has the ids of the nodes that keep each partition, and `nodes` the racks of those nodes. Topics that are not in
-    `topics` are nobody's.
+    Args:
+        name: `range`, `roundrobin`, `sticky` or `cooperative-sticky`.
+        topics: For each topic, a list with the broker IDs of the replicas of each partition. A topic that is missing is not
+            assigned.
+        members: The members of the group.
+        nodes: For each broker ID, its rack.
+
+    Returns:
+        For the ID of each member, its partitions in order.
+
+    Raises:
+        ConfigError: Two members have the same ID, or the assignor does not exist.
+        ArgumentError: An argument has a wrong type.
     """
     racks = {
         node: string(f"the rack of node {node}", rack)
         for node, rack in items_of("nodes", nodes or {})
         if rack is not None
     }
-    plain = [_told(member) for member in list_of("members", members)]
-    if len({told[0] for told in plain}) < len(plain):
+    tuples = [_member_tuple(member) for member in list_of("members", members)]
+    if len({fields[0] for fields in tuples}) < len(tuples):
         raise ConfigError("two members have the same id")
     known = []
     for topic, partitions in items_of("topics", topics):
         numbered = enumerate(list_of(f"the partitions of {topic}", partitions))
         kept = [_racks(f"{topic}-{number}", replicas, racks) for number, replicas in numbered]
         known.append((string("a topic", topic), kept))
-    assignment = _klamm.assign(string("name", name), known, plain)
-    return {member: [TopicPartition(*place) for place in owned] for member, owned in assignment.items()}
+    assignment = _klamm.assign(string("name", name), known, tuples)
+    return {member: [TopicPartition(*each) for each in owned] for member, owned in assignment.items()}
 
 
 def user_data(name: str, owned: Iterable[TopicPartition] = (), generation: int | None = None) -> bytes | None:
-    """Return what a member says in its subscription of the partitions it had; None if it has nothing to say."""
+    """Return the user data that one of Kafka's assignors adds to a subscription, or None.
+
+    Args:
+        name: Name of the assignor.
+        owned: Partitions that the member had before.
+        generation: Generation of the group in which it got them.
+    """
     generation = optional_integer("generation", generation, -INT32 - 1, INT32)
     return _klamm.user_data(string("name", name), checked_partitions(owned), generation)
 
 
 def _racks(partition: str, replicas: Sequence[int], racks: dict[int, str]) -> list[str]:
-    """Return the racks of the nodes that keep a partition."""
+    """Return the racks of the replicas of a partition."""
     nodes = [
         integer(f"a node of {partition}", node, 0, INT32) for node in list_of(f"the nodes of {partition}", replicas)
     ]
     return [racks[node] for node in nodes if node in racks]
 
 
-def _told(member: Member) -> tuple[Any, ...]:
-    """Return a member in plain objects."""
+def _member_tuple(member: Member) -> tuple[Any, ...]:
+    """Return a member in the form that the core takes."""
     if not isinstance(member, Member):
-        raise ArgumentError(f"members have to be a list of Member, and {member!r} is none")
+        raise ArgumentError(f"members have to be a list of Member, and {member!r} is not a Member")
     return (
         string("the id of a member", member.id),
         optional_string(f"instance_id of {member.id}", member.instance_id),

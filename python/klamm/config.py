@@ -1,7 +1,7 @@
-"""The options of the clients as types: what an editor completes and a type checker checks.
+"""The configuration keys of each client as types, for editors and type checkers.
 
-They are the keys of the extension's table in snake_case; that table is what checks values when a program runs, and a
-test holds the two against each other. `options()` lists it.
+The keys are those of the core's table, in snake_case. The core checks the values at run time, and a test compares the types with the
+table. `options()` lists the table.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 ConfigValue: TypeAlias = "str | int | float | bool | Sequence[str] | TokenProvider | None"
 Bootstrap: TypeAlias = "str | Sequence[str] | Mapping[str, ConfigValue]"
-"""Brokers, as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys."""
+"""Brokers as `"host:port,host:port"` or a list, or a dict of Kafka's dotted keys."""
 
 
 class CommonConfig(TypedDict, total=False):
-    """Options that every client has."""
+    """Configuration keys of every client."""
 
     client_id: str
     default_api_timeout_ms: int
@@ -71,7 +71,7 @@ class CommonConfig(TypedDict, total=False):
 
 
 class ProducerConfig(CommonConfig, total=False):
-    """Options of a producer."""
+    """Configuration keys of a producer."""
 
     acks: Literal["all", "0", "1", "-1"] | int
     allow_auto_create_topics: bool
@@ -99,7 +99,7 @@ class ProducerConfig(CommonConfig, total=False):
 
 
 class ConsumerConfig(CommonConfig, total=False):
-    """Options of a consumer, besides `group_id`."""
+    """Configuration keys of a consumer, except `group_id`."""
 
     allow_auto_create_topics: bool
     auto_commit_interval_ms: int
@@ -125,7 +125,7 @@ class ConsumerConfig(CommonConfig, total=False):
 
 
 class ShareConsumerConfig(CommonConfig, total=False):
-    """Options of a share consumer, besides `group_id`."""
+    """Configuration keys of a share consumer, except `group_id`."""
 
     check_crcs: bool
     client_rack: str
@@ -138,11 +138,21 @@ class ShareConsumerConfig(CommonConfig, total=False):
 
 
 class AdminConfig(CommonConfig, total=False):
-    """Options of an admin client."""
+    """Configuration keys of an admin client."""
 
 
 class Option(NamedTuple):
-    """One configuration key."""
+    """A configuration key.
+
+    Attributes:
+        name: Kafka's dotted name.
+        aliases: Other accepted names.
+        kind: Type of the value.
+        default: Default value, as text.
+        allowed: Allowed values, as text.
+        clients: Clients that have the key.
+        doc: Description of the key.
+    """
 
     name: str
     aliases: list[str]
@@ -154,12 +164,18 @@ class Option(NamedTuple):
 
 
 def options() -> list[Option]:
-    """List every configuration key: Kafka's name, what it may be, its default, what it does."""
+    """Return all configuration keys with their defaults, allowed values and descriptions."""
     return [Option(*fields) for fields in _klamm.config_keys()]
 
 
 class Foreign(NamedTuple):
-    """Options of other clients that klamm does not have."""
+    """Configuration keys of other clients that klamm does not have.
+
+    Attributes:
+        names: Names of the keys.
+        clients: klamm's clients that refuse the keys.
+        hint: What to use instead.
+    """
 
     names: list[str]
     clients: list[str]
@@ -167,5 +183,5 @@ class Foreign(NamedTuple):
 
 
 def foreign() -> list[Foreign]:
-    """List the options of other clients that are refused, with what to use instead."""
+    """Return the keys of other clients that klamm refuses, with hints what to use instead."""
     return [Foreign(*fields) for fields in _klamm.foreign_keys()]

@@ -1,8 +1,8 @@
-"""What a program may hang into a producer: serializers, a partitioner of its own, interceptors; and into a consumer: deserializers.
+"""Hooks: serializers, partitioner functions, interceptors and delivery callbacks of a producer, and deserializers of a consumer.
 
-A producer without any of it has the extension's `send` as its own. One with some is of a subclass whose methods are those
-below, for one more Python call a record. `send_arrow` has no Python objects to show, and passes all of it by. So it is with
-consumers: those without deserializers do not know that there are any, and Arrow columns hold bytes in any case.
+A producer without hooks uses the core's `send` directly. A producer with hooks is an instance of a subclass with the methods
+below, which costs one more Python call a record. `send_arrow` has no Python objects, so it bypasses the hooks. Consumers
+work the same way: without deserializers there is no extra cost, and Arrow columns always hold bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Serializer: TypeAlias = "Callable[[Any], Buffer | None]"
 Deserializer: TypeAlias = "Callable[[bytes], Any]"
 Partitioner: TypeAlias = "Callable[[str, Buffer | None, Buffer | None, int], int]"
-"""Chooses a partition from topic, key and value as serialized, and the number of partitions."""
+"""Function that returns a partition for a topic, a serialized key and value, and the number of partitions."""
 
 __all__ = [
     "DeliveryInterceptor",
@@ -40,11 +40,14 @@ __all__ = [
 ]
 
 COUNT_HOLDS_S = 60.0
-"""How long a topic is taken to have as many partitions as it had; they are added rarely."""
+"""How long the number of partitions of a topic is cached, in seconds. Partitions are rarely added."""
 
 
 class NewRecord(NamedTuple):
-    """A record on its way to a producer; `_replace` makes a changed one of it."""
+    """A record to send, as interceptors see it. `record._replace(...)` returns a changed copy.
+
+    The fields are the arguments of `Producer.send`.
+    """
 
     topic: str
     value: Any = None
@@ -55,21 +58,24 @@ class NewRecord(NamedTuple):
 
 
 class SendInterceptor(Protocol):
-    """What sees every record before it is serialized."""
+    """An interceptor that sees every record before it is serialized."""
 
     def on_send(self, record: NewRecord) -> NewRecord:
-        """Return the record to send instead; raising makes `send` raise."""
+        """Return the record to send. An exception is raised by `send`."""
 
 
 class DeliveryInterceptor(Protocol):
-    """What sees every outcome."""
+    """An interceptor that sees every completed delivery."""
 
     def on_delivery(self, delivery: Pending[RecordMetadata]) -> object:
-        """Look at an outcome, in the thread that brings it: `delivery.result()` does not wait here. See `Delivery`."""
+        """Handle a completed delivery. `delivery.result()` does not wait here.
+
+        It runs in klamm's I/O thread, or in a thread that waits for a delivery. It must be short and must not wait.
+        """
 
 
 Interceptor: TypeAlias = "SendInterceptor | DeliveryInterceptor"
-"""An object with one of the two methods, or with both."""
+"""An object with `on_send`, `on_delivery` or both."""
 
 
 class Hooks(NamedTuple):
@@ -90,7 +96,7 @@ class Hooks(NamedTuple):
         on_delivery: Callable[[Pending[RecordMetadata]], object] | None,
         interceptors: Sequence[object],
     ) -> Hooks | None:
-        """Return the hooks, or None if there is nothing to hang in."""
+        """Return the hooks, or None if there are none."""
         for name, given in (
             ("key_serializer", key_serializer),
             ("value_serializer", value_serializer),
@@ -102,14 +108,14 @@ class Hooks(NamedTuple):
             if not (hasattr(each, "on_send") or hasattr(each, "on_delivery")):
                 raise ArgumentError(f"an interceptor has to have on_send or on_delivery, and {each!r} has neither")
         on_send = [i.on_send for i in interceptors if hasattr(i, "on_send")]
-        told = [i.on_delivery for i in interceptors if hasattr(i, "on_delivery")]
+        callbacks = [i.on_delivery for i in interceptors if hasattr(i, "on_delivery")]
         if on_delivery is not None:
-            told.append(on_delivery)
-        hooks = cls(key_serializer, value_serializer, partitioner, on_send, told)
+            callbacks.append(on_delivery)
+        hooks = cls(key_serializer, value_serializer, partitioner, on_send, callbacks)
         return hooks if any(hooks) else None
 
     def prepared(self, record: NewRecord) -> NewRecord:
-        """Return the record as the interceptors and serializers leave it; null stays null."""
+        """Return a record after the interceptors and serializers. They are not called for `None`."""
         for on_send in self.on_send:
             record = on_send(record)
             if not isinstance(record, NewRecord):
@@ -124,27 +130,27 @@ class Hooks(NamedTuple):
             key = self.key_serializer(key)
         return record._replace(value=value, key=key)
 
-    def watch(self, delivery: Pending[RecordMetadata]) -> Pending[RecordMetadata]:
-        """Let those who want to hear of the outcome do so."""
+    def add_callbacks(self, delivery: Pending[RecordMetadata]) -> Pending[RecordMetadata]:
+        """Add the delivery callbacks to a delivery, and return it."""
         for on_delivery in self.on_delivery:
             delivery.add_done_callback(on_delivery)
         return delivery
 
 
 class _Hooked:
-    """What both hooked producers are made of."""
+    """The part that both producers with hooks share."""
 
     _hooks: Hooks
     _counts: dict[str, tuple[int, float]]
 
-    def _note_count(self, topic: str, partitions: list[int]) -> int:
+    def _cache_count(self, topic: str, partitions: list[int]) -> int:
         self._counts[topic] = len(partitions), time.monotonic() + COUNT_HOLDS_S
         return len(partitions)
 
     def _needs_partition(self, record: NewRecord) -> bool:
         return record.partition is None and self._hooks.partitioner is not None
 
-    def _placed(self, record: NewRecord, count: int) -> NewRecord:
+    def _with_partition(self, record: NewRecord, count: int) -> NewRecord:
         partition = self._hooks.partitioner(record.topic, record.key, record.value, count)  # type: ignore[misc]
         try:
             return record._replace(partition=index(partition))
@@ -165,32 +171,32 @@ class _HookedProducer(_Hooked):
             topic = record.topic
             count = self._count(topic)
             if count is None:
-                count = self._note_count(topic, self.partitions_for(topic))  # type: ignore[attr-defined]
-            record = self._placed(record, count)
+                count = self._cache_count(topic, self.partitions_for(topic))  # type: ignore[attr-defined]
+            record = self._with_partition(record, count)
         return record
 
     def send(self, topic: str, *fields: Any, **named: Any) -> Pending[RecordMetadata]:
         """Send a record; see `Producer.send`."""
         record = self._prepared(NewRecord(topic, *fields, **named))
-        return self._hooks.watch(super().send(*record))  # type: ignore[misc]
+        return self._hooks.add_callbacks(super().send(*record))  # type: ignore[misc]
 
     def send_nowait(self, topic: str, *fields: Any, **named: Any) -> None:
-        """Send a record without a handle for it; an `on_delivery` alone hears what went wrong."""
+        """Send a record without a Delivery; see `Producer.send_nowait`. Only `on_delivery` gets its errors, if there is one."""
         record = self._prepared(NewRecord(topic, *fields, **named))
         if self._hooks.on_delivery:
-            self._hooks.watch(super().send(*record))  # type: ignore[misc]
+            self._hooks.add_callbacks(super().send(*record))  # type: ignore[misc]
         else:
             super().send_nowait(*record)  # type: ignore[misc]
 
     def send_many(
         self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None = None, partition: int | None = None
     ) -> None:
-        """Send many records, each through the hooks."""
-        for place, (value, key) in enumerate(_pairs(values, keys)):
+        """Send many records, each through the hooks; see `Producer.send_many`."""
+        for done, (value, key) in enumerate(_pairs(values, keys)):
             try:
                 self.send_nowait(topic, value, key, partition)
             except Exception as error:
-                _note_place(error, place)
+                _add_index(error, done)
                 raise
 
 
@@ -208,24 +214,24 @@ class _HookedAsyncProducer(_Hooked):
                     count = self._count(topic)
                     if count is None:
                         partitions = await self.partitions_for(topic, timeout)  # type: ignore[attr-defined]
-                        count = self._note_count(topic, partitions)
-                    return self._placed(record, count)
+                        count = self._cache_count(topic, partitions)
+                    return self._with_partition(record, count)
 
                 return queue.send_unpartitioned(self, topic, find)  # type: ignore[no-any-return]
-            record = self._placed(record, count)
+            record = self._with_partition(record, count)
         return super().send(*record)  # type: ignore[misc, no-any-return]
 
     def _count(self, topic: str) -> int | None:
-        """Return how many partitions there were, if anybody has asked; what is too old is asked for again meanwhile."""
+        """Return the cached number of partitions, or None. An expired number is returned while a new one is requested."""
         count, until = self._counts.get(topic, (None, 0.0))
         if count is not None and time.monotonic() >= until:
-            self._counts[topic] = count, time.monotonic() + COUNT_HOLDS_S  # not asked for by every record
-            self._partitions_for(topic).add_done_callback(partial(self._take_count, topic))  # type: ignore[attr-defined]
+            self._counts[topic] = count, time.monotonic() + COUNT_HOLDS_S  # so that only one record requests it
+            self._partitions_for(topic).add_done_callback(partial(self._cache_result, topic))  # type: ignore[attr-defined]
         return count
 
-    def _take_count(self, topic: str, answer: Pending[list[int]]) -> None:
-        if answer.exception() is None:
-            self._note_count(topic, answer.result())
+    def _cache_result(self, topic: str, partitions: Pending[list[int]]) -> None:
+        if partitions.exception() is None:
+            self._cache_count(topic, partitions.result())
 
     def send_nowait(self, topic: str, *fields: Any, **named: Any) -> Pending[RecordMetadata]:
         """Send a record without waiting; see `AsyncProducer.send_nowait`."""
@@ -237,21 +243,21 @@ class _HookedAsyncProducer(_Hooked):
             count = self._count(record.topic)
             if count is None:
                 raise ConfigError(
-                    f"how many partitions topic {record.topic!r} has is not known yet, and the partitioner wants to know",
-                    hint="await send, or send_many, first",
+                    f"the partitioner cannot run: the number of partitions of topic {record.topic!r} is not known yet",
+                    hint="await send or send_many first",
                 )
-            record = self._placed(record, count)
+            record = self._with_partition(record, count)
         return record
 
     def _try_send(self, *record: Any) -> Pending[RecordMetadata]:
-        return self._hooks.watch(super()._try_send(*record))  # type: ignore[misc]
+        return self._hooks.add_callbacks(super()._try_send(*record))  # type: ignore[misc]
 
     async def send_many(
         self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None = None, partition: int | None = None
     ) -> None:
-        """Send many records, each through the hooks; an `on_delivery` alone hears what went wrong."""
+        """Send many records, each through the hooks; see `AsyncProducer.send_many`. Only `on_delivery` gets their errors."""
         if self._hooks.partitioner is not None and self._count(topic) is None:
-            self._note_count(topic, await self.partitions_for(topic))  # type: ignore[attr-defined]
+            self._cache_count(topic, await self.partitions_for(topic))  # type: ignore[attr-defined]
         for done, (value, key) in enumerate(_pairs(values, keys)):
             try:
                 record = self._prepared(NewRecord(topic, value, key, partition))
@@ -262,14 +268,14 @@ class _HookedAsyncProducer(_Hooked):
                     except BufferFullError:
                         await self._for_room(done)  # type: ignore[attr-defined]
             except Exception as error:
-                _note_place(error, done)
+                _add_index(error, done)
                 raise
 
 
-def _note_place(error: Exception, place: int) -> None:
-    """Say with what a hook raised, of which of many records it was, where exceptions take notes (Python 3.11)."""
+def _add_index(error: Exception, index: int) -> None:
+    """Add a note to an exception of a hook: which of many records it is about. Exceptions have notes from Python 3.11 on."""
     if hasattr(error, "add_note"):
-        error.add_note(f"with values[{place}] of send_many, which sent those before it")
+        error.add_note(f"at values[{index}] of send_many; the records before it were sent")
 
 
 def _pairs(values: Iterable[Any], keys: Iterable[Any] | None) -> Iterable[tuple[Any, Any]]:
@@ -280,7 +286,7 @@ def _pairs(values: Iterable[Any], keys: Iterable[Any] | None) -> Iterable[tuple[
 def sequences(
     values: Iterable[Any], keys: Iterable[Any] | None
 ) -> tuple[list[Any] | tuple[Any, ...], list[Any] | tuple[Any, ...] | None]:
-    """Check a call's sequences: lists or tuples of the same length."""
+    """Return values and keys as lists or tuples of the same length."""
     for name, items in ("values", values), ("keys", keys):
         if isinstance(items, (str, bytes, bytearray, memoryview)):
             raise ArgumentError(f"{name} has to be a sequence of bytes-like objects, not {type(items).__name__}")
@@ -289,7 +295,7 @@ def sequences(
         keys = keys if isinstance(keys, (list, tuple)) else list_of("keys", keys)
         if len(keys) != len(values):
             raise ConfigError(
-                f"there are {len(values):,} values but {len(keys):,} keys", hint="give as many keys as values"
+                f"there are {len(values):,} values but {len(keys):,} keys", hint="pass as many keys as values"
             )
     return values, keys
 
@@ -303,7 +309,7 @@ class _HookedConsumer:
         return map(self._deserializers, super().__iter__())  # type: ignore[misc]
 
     def _poll(self, timeout: float | None, max_records: int | None, *max_bytes: int | None) -> Records[Any, Any] | None:
-        # A share consumer's has no bound in bytes.
+        # A share consumer has no `max_bytes`.
         records = super()._poll(timeout, max_records, *max_bytes)  # type: ignore[misc]
         return None if records is None else records._deserialized(self._deserializers)  # noqa: SLF001
 
@@ -316,7 +322,7 @@ class _HookedAsyncConsumer(_HookedConsumer):
 
 
 def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deserializers | None:
-    """Check the deserializers of a consumer; None if there are none."""
+    """Return the deserializers of a consumer, or None if there are none."""
     for name, given in ("key_deserializer", key), ("value_deserializer", value):
         check_function(name, given, of=" of bytes")
     return None if key is None and value is None else Deserializers(key, value)
@@ -324,7 +330,7 @@ def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deser
 
 @cache
 def hooked(cls: Any) -> Any:
-    """Return the subclass of a client's class that has hooks; it goes by the same name."""
+    """Return the subclass of a client class that has hooks. It has the same name."""
     is_async = hasattr(cls, "__aenter__")
     if hasattr(cls, "send"):
         methods: type = _HookedAsyncProducer if is_async else _HookedProducer

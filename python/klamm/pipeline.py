@@ -1,18 +1,19 @@
-"""What happens in the logs: a Spark stream from lines to counts a minute, each line counted once, whatever dies in between.
+"""A Spark pipeline that counts log lines per minute, each line exactly once even after failures.
 
-It reads a topic of log lines (key: the system, as in `billing`; value: the line), finds time and level of each line, joins it
-with a table of systems, and counts lines and bytes of each system and level in windows of time. Two queries, both exactly once:
+It reads a topic of log lines (key: the system, such as `billing`; value: the line), extracts the time and the level of each
+line, joins the lines with a table of systems, and counts lines and bytes of each system and level in time windows. Two queries
+write their results exactly once:
 
-- counts: a row for each window that is over, to the result topic: key `billing`, value
-  `{"from": "2026-03-01T12:00:00", "system": "billing", "kind": "service", "level": "ERROR", "lines": 7, "bytes": 903}`;
-- dead letters: lines of unknown systems, and lines without a time, to a topic of their own, as they came, with headers
-  `why`, `topic`, `partition` and `offset`.
+- counts: a record for each complete window, to the result topic. The key is `billing`, and the value
+  `{"from": "2026-03-01T12:00:00", "system": "billing", "kind": "service", "level": "ERROR", "lines": 7, "bytes": 903}`.
+- dead letters: the unchanged lines of unknown systems and lines without a time, to a topic of their own, with the headers `why`,
+  `topic`, `partition` and `offset`.
 
     python -m klamm.pipeline --bootstrap localhost:9092 --source lines --result counts --dead-letters dead --checkpoint DIR
 
-It works through what the topic holds and ends (or goes on, with `--follow`); started again with the same checkpoint, it goes on
-with what came since. A window is over when a line `--lateness` younger than its end was seen; lines of a window that is over
-come too late and are not counted, but reported.
+It processes the records in the topic and ends, or continues with `--follow`. Started again with the same checkpoint, it
+continues with newer records. A window is complete when a line has arrived that is `--lateness` newer than its end. Lines of
+a complete window are late: they are reported, but not counted.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Topics(NamedTuple):
-    """Where lines come from, and where counts and dead letters go."""
+    """Names of the topics for lines, counts and dead letters."""
 
     lines: str
     counts: str
@@ -43,7 +44,7 @@ class Topics(NamedTuple):
 
 
 def lines(spark: SparkSession, bootstrap: str, topic: str, rows_per_batch: int) -> DataFrame:
-    """Read the topic from its first record on."""
+    """Return the records of a topic as a stream, from the first record on."""
     return (
         spark.readStream.format("klamm")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -56,7 +57,7 @@ def lines(spark: SparkSession, bootstrap: str, topic: str, rows_per_batch: int) 
 
 
 def parsed(lines: DataFrame, systems: DataFrame) -> DataFrame:
-    """Add system, kind, time and level to lines. Spark's own functions only, so no row passes through Python."""
+    """Add system, kind, time and level to lines. This uses only functions of Spark, so that no row passes through Python."""
     text = F.col("value").cast("string")
     times = [
         *(F.try_to_timestamp(F.regexp_replace(_found(text, at), "T", " "), F.lit(form)) for at, form in TIMES),
@@ -87,7 +88,7 @@ def counts(parsed: DataFrame, window: str, lateness: str) -> DataFrame:
 
 
 def dead_letters(parsed: DataFrame) -> DataFrame:
-    """Keep the lines that cannot be counted, and say why and where they were."""
+    """Return the lines that cannot be counted, with the reason and the original position as headers."""
     why = F.when(F.col("kind").isNull(), "unknown system").when(F.col("time").isNull(), "no time")
     notes = {"why": why, **{name: F.col(name).cast("string") for name in ("topic", "partition", "offset")}}
     headers = F.array(
@@ -97,7 +98,7 @@ def dead_letters(parsed: DataFrame) -> DataFrame:
 
 
 def systems(spark: SparkSession, rows: dict[str, str]) -> DataFrame:
-    """Make a table of systems and their kinds."""
+    """Return a table of systems and their kinds."""
     pairs = [F.struct(F.lit(name).alias("system"), F.lit(kind).alias("kind")) for name, kind in rows.items()]
     return spark.range(1).select(F.inline(F.array(*pairs)))
 
@@ -114,7 +115,19 @@ def start(
     rows_per_batch: int = 250_000,
     follow: bool = False,
 ) -> list[StreamingQuery]:
-    """Start both queries."""
+    """Start both queries, and return them.
+
+    Args:
+        spark: Spark session.
+        bootstrap: Brokers as `"host:port"`.
+        topics: Names of the topics.
+        checkpoint: Directory for the checkpoints of both queries.
+        known: Table with the columns `system` and `kind`. The default is a built-in one.
+        window: Length of a window.
+        lateness: How late a line can be.
+        rows_per_batch: Maximum number of records in a micro-batch.
+        follow: Continue with new records instead of stopping at the end of the topic.
+    """
     if known is None:
         known = systems(spark, SYSTEMS)
 
@@ -137,7 +150,7 @@ def start(
 
 
 def wait(queries: list[StreamingQuery], log: ProgressLog | None = None) -> None:
-    """Wait until all queries end, raise what one of them ends with, and note what they did."""
+    """Wait until all queries end, raise the error of a failed query, and write their progress to the log."""
     try:
         while any(not query.awaitTermination(1) for query in queries):
             pass
@@ -153,16 +166,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the pipeline from the command line."""
     parser = argparse.ArgumentParser(description="count log lines by system, level and window of time, exactly once")
     parser.add_argument("--bootstrap", default="localhost:9092", metavar="HOST:PORT")
-    parser.add_argument("--source", required=True, metavar="TOPIC", help="topic of lines, keyed by system")
-    parser.add_argument("--result", required=True, metavar="TOPIC", help="topic that gets the counts")
-    parser.add_argument("--dead-letters", required=True, metavar="TOPIC", help="topic that gets what cannot be counted")
-    parser.add_argument("--checkpoint", required=True, metavar="DIR", type=Path, help="where Spark notes how far it is")
+    parser.add_argument("--source", required=True, metavar="TOPIC", help="topic of log lines, with the system as key")
+    parser.add_argument("--result", required=True, metavar="TOPIC", help="topic for the counts")
+    parser.add_argument("--dead-letters", required=True, metavar="TOPIC", help="topic for lines that cannot be counted")
+    parser.add_argument("--checkpoint", required=True, metavar="DIR", type=Path, help="directory for Spark checkpoints")
     parser.add_argument("--systems", metavar="CSV", help="table with columns system and kind (default: a built-in one)")
     parser.add_argument("--window", default="1 minute", help="length of a window (default: %(default)s)")
     parser.add_argument("--lateness", default="1 hour", help="how late a line may be (default: %(default)s)")
     parser.add_argument("--rows-per-batch", type=int, default=250_000, metavar="N")
     parser.add_argument("--progress", metavar="FILE", help="append what each batch did, for `klamm report`")
-    parser.add_argument("--follow", action="store_true", help="go on for ever instead of ending with what is there")
+    parser.add_argument(
+        "--follow", action="store_true", help="continue with new records instead of stopping at the end of the topic"
+    )
     given = parser.parse_args(arguments)
     spark = session()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
@@ -194,7 +209,7 @@ def _found(text: Column, pattern: str) -> Column:
     return F.regexp_extract(text, pattern, 1)
 
 
-# Where lines have their time, and in which form: ISO 8601 in front or behind a file's name, then Hadoop, Spark, Apache, HealthApp.
+# Patterns and formats of times: ISO 8601, optionally after a file name; Hadoop; Spark; Apache; HealthApp.
 TIMES = (
     (r"^(?:\S+\.log\S* )?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)", "yyyy-MM-dd HH:mm:ss"),
     (r"^(\d{6} \d{6}) ", "yyMMdd HHmmss"),
@@ -203,12 +218,12 @@ TIMES = (
     (r"^(\d{8}-\d{1,2}:\d{1,2}:\d{1,2})", "yyyyMMdd-H:m:s"),
 )
 
-# Seconds since 1970: Blue Gene/L and Thunderbird, HPC.
+# Patterns of seconds since 1970: Blue Gene/L and Thunderbird; HPC.
 EPOCHS = (r"^\S+ (\d{10}) \d{4}\.\d\d\.\d\d ", r"^\d+ \S+ \S+ \S+ (\d{9,10}) ")
 
 LEVEL = r"(?i)\b(trace|debug|info|notice|warn(?:ing)?|error|severe|fatal)\b"
 
-# The services that klamm.examples.log_lines makes up, and the systems of loghub whose times have a year.
+# The services of klamm.examples.log_lines, and the systems of loghub whose times have a year.
 SYSTEMS = {
     "billing": "service",
     "gateway": "service",

@@ -1,16 +1,15 @@
-"""Kafka's wire format, by name: for tools, tests, and curiosity.
+"""Encoding and decoding of Kafka's wire format, for tools, tests and inspection.
 
     body = klamm.protocol.encode("Metadata", "request", 12, {"topics": [{"name": "greetings"}]})
     klamm.protocol.decode("Metadata", "request", 12, body)
 
-A message is a `request` or `response` of an API, a `header`, or `data`: a structure that travels inside others, such as
-the subscription of a group's member, of which the version that precedes it is no part. `apis()` and `structures()` list
-them, and `schema` says what each is made of, for tools that build on it.
+A message has one of four kinds: a `request` or `response` of an API, a `header`, or `data`, a structure inside other messages. An
+example of `data` is the subscription of a group member; the version in front of it is not part of the structure. `apis()` and
+`structures()` list all messages, and `schema` describes their fields.
 
-Messages are dicts with the names of Kafka's schemas (`throttleTimeMs`): bytes and records are `bytes`, a uuid is its 22
-characters of base64, and fields that a version lacks are absent, as are tagged fields that hold their default. What is
-wrong with data is a `DecodeError` that says where: the path of the field and the offset of the byte, for records in their
-batch.
+A message is a dict with the field names of Kafka's schemas, such as `throttleTimeMs`. Bytes and records are `bytes`, and a UUID is
+its 22 characters of base64. Fields that a version does not have are missing, and so are tagged fields with their default value.
+Damaged data raises `DecodeError` with the path of the field and the offset of the byte. The Rust core does the work.
 """
 
 from __future__ import annotations
@@ -57,9 +56,16 @@ __all__ = [
 
 
 class Api(NamedTuple):
-    """An API: its versions, the newest that Kafka calls stable, the first with tagged fields (None: none).
+    """An API of Kafka and its versions.
 
-    Internal ones are spoken between brokers and controllers only. Without a stable version `max_stable` is below `min`.
+    Attributes:
+        name: Name of the API, such as `Fetch`.
+        key: Number of the API.
+        min: Oldest version.
+        max: Newest version.
+        max_stable: Newest stable version. Below `min` if no version is stable.
+        flexible: First version with tagged fields, or None.
+        internal: Whether only brokers and controllers use the API.
     """
 
     name: str
@@ -72,7 +78,15 @@ class Api(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """A header, or a structure that travels inside others (`data`)."""
+    """A header, or a structure inside other messages, and its versions.
+
+    Attributes:
+        name: Name of the structure.
+        kind: `header` or `data`.
+        min: Oldest version.
+        max: Newest version.
+        flexible: First version with tagged fields, or None.
+    """
 
     name: str
     kind: str
@@ -82,17 +96,23 @@ class Structure(NamedTuple):
 
 
 class ErrorCode(NamedTuple):
-    """An error code."""
+    """An error code of Kafka.
+
+    Attributes:
+        code: Number of the code.
+        name: Name of the code.
+        retriable: Whether the same request can succeed later.
+        refresh_metadata: Whether the client's metadata about leaders or topics is outdated.
+    """
 
     code: int
     name: str
     retriable: bool
     refresh_metadata: bool
-    """Whether leaders or topics are not where the client believes them."""
 
 
 class Control(NamedTuple):
-    """What a control record says: COMMIT or ABORT of a transaction, by which coordinator, or something between brokers."""
+    """The content of a control record: COMMIT or ABORT with the epoch of the coordinator, or a type that brokers use."""
 
     version: int
     type_id: int
@@ -102,9 +122,17 @@ class Control(NamedTuple):
 
 @dataclass
 class BatchRecord:
-    """A record of a batch. Timestamps are milliseconds since 1970, -1 for none.
+    """A record of a batch.
 
-    The last three are for reading: the batch says them when one is encoded.
+    Args:
+        offset: Offset of the record.
+        timestamp: Milliseconds since 1970, or -1 for none.
+        key: Key, or None.
+        value: Value, or None.
+        headers: Pairs of name and value.
+        timestamp_type: `CreateTime` or `LogAppendTime`. Ignored by `encode_batch`.
+        sequence: Sequence number. Ignored by `encode_batch`.
+        control: Content of a control record. Ignored by `encode_batch`.
     """
 
     offset: int = 0
@@ -118,17 +146,17 @@ class BatchRecord:
 
 
 class BatchRecords(Sequence[BatchRecord]):
-    """The records of a batch that was decoded, each made when somebody looks at it: equal to a list of them.
+    """The records of a decoded batch. Each record is created when it is accessed.
 
-    They are made anew every time, so that whoever wants to change some makes a `list` of them first.
+    They compare equal to a list of the same records. Every access creates a new record. To change records, make a `list` first.
     """
 
-    def __init__(self, packed: _klamm.PackedRecords, places: range | None = None) -> None:
+    def __init__(self, packed: _klamm.PackedRecords, rows: range | None = None) -> None:
         self._packed = packed
-        self._places = range(len(packed)) if places is None else places
+        self._rows = range(len(packed)) if rows is None else rows
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._rows)
 
     @overload
     def __getitem__(self, index: int) -> BatchRecord: ...
@@ -136,14 +164,14 @@ class BatchRecords(Sequence[BatchRecord]):
     def __getitem__(self, index: slice) -> BatchRecords: ...
     def __getitem__(self, index: int | slice) -> BatchRecord | BatchRecords:
         if isinstance(index, slice):
-            return BatchRecords(self._packed, self._places[index])
+            return BatchRecords(self._packed, self._rows[index])
         try:
-            return _record(self._packed.open().row(self._places[index]))
+            return _record(self._packed.open().row(self._rows[index]))
         except IndexError:
-            raise IndexError(f"there is no record {index}, only {len(self)} of them") from None
+            raise IndexError(f"there is no record {index}; the batch has {len(self)} records") from None
 
     def __iter__(self) -> Iterator[BatchRecord]:
-        return map(_record, map(self._packed.open().row, self._places))
+        return map(_record, map(self._packed.open().row, self._rows))
 
     def __reversed__(self) -> Iterator[BatchRecord]:
         return iter(self[::-1])
@@ -168,7 +196,8 @@ class BatchRecords(Sequence[BatchRecord]):
 class Batch:
     """A record batch: the fields of its header, and its records.
 
-    In formats 0 and 1 that is a message, with all the messages inside if it is compressed; what these formats lack is -1.
+    In formats 0 and 1, a batch is a message, together with the messages inside it if it is compressed. Fields that these
+    formats do not have are -1. `decode_records` returns the records as `BatchRecords`.
     """
 
     magic: int
@@ -193,26 +222,31 @@ class Batch:
     control: bool
     delete_horizon_ms: int | None
     records: Sequence[BatchRecord]
-    """From `decode_records`: `BatchRecords`."""
 
 
 def apis() -> list[Api]:
-    """List every API there is."""
+    """Return all APIs."""
     return [Api(*fields) for fields in _klamm.apis()]
 
 
 def structures() -> list[Structure]:
-    """List every header and structure there is."""
+    """Return all headers and structures."""
     return [Structure(*fields) for fields in _klamm.structures()]
 
 
 def errors() -> list[ErrorCode]:
-    """List every error code there is, 0 (NONE) included; each has an exception class in `klamm.errors`."""
+    """Return all error codes, including 0 (NONE). Each of the others has an exception class in `klamm.errors`."""
     return [ErrorCode(*fields) for fields in _klamm.error_codes()]
 
 
 class Decoded(NamedTuple):
-    """From `decode_prefix`: a body, how many tagged fields of it nobody knows, and the bytes behind it."""
+    """The result of `decode_prefix`.
+
+    Attributes:
+        fields: The decoded message.
+        unknown_tags: Number of tagged fields that klamm does not know.
+        rest: The bytes after the message.
+    """
 
     fields: dict[str, Any]
     unknown_tags: int
@@ -220,28 +254,51 @@ class Decoded(NamedTuple):
 
 
 def decode_prefix(name: str, kind: str, version: int, data: Buffer) -> Decoded:
-    """Decode the body that bytes begin with: `decode` for what more may follow, and for who counts unknown tags."""
+    """Decode a message at the start of bytes. Unlike `decode`, it accepts more bytes after it, and counts unknown tags.
+
+    Args:
+        name: Name of the API or structure.
+        kind: `request`, `response`, `header` or `data`.
+        version: Version of the message.
+        data: Bytes that begin with the message.
+
+    Raises:
+        DecodeError: The message is damaged.
+        ConfigError: The message or its version does not exist.
+    """
     return Decoded(*_klamm.decode_prefix(name, kind, version, data))
 
 
 def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
-    """Decode the `records` of a fetch or a log segment, of any format; a batch that is cut off at the end is left out.
+    """Decode the `records` of a fetch response or a log segment, in any format.
 
-    The DecodeError of a broken batch has what was good before it, as `batches` and (in that batch) `records`. Its `offset`
-    counts from the start of the batch, as if the batch were not compressed, or from the first of the messages that are inside
-    of another; the number of the batch begins its `path`.
+    An incomplete batch at the end is ignored. All data is checked here, but a record becomes an object only when it is
+    accessed, because a few KB of compressed data can be millions of records. The batches keep `data` in memory, and the
+    decompressed content of the batch that was accessed last, up to 256 MiB.
 
-    Everything is checked here, but a record becomes an object when somebody looks at it: a few KB that were compressed may
-    be millions. Until the last batch is gone, `data` is kept, and what the batch that was looked at last decompresses to,
-    256 MiB at most.
+    Args:
+        data: Record batches, one after the other.
+        check_crcs: Verify the checksums.
+
+    Returns:
+        The batches, in order.
+
+    Raises:
+        DecodeError: A batch is damaged. `batches` and `records` of the error are the valid data before the damage. Its
+            `path` begins with the number of the batch. Its `offset` counts from the start of the decompressed batch, or of
+            the first message inside a compressed message.
+
+    Example:
+        for batch in klamm.protocol.decode_records(data):
+            print(batch.base_offset, [record.value for record in batch.records])
     """
-    found, begun, error = _klamm.decode_records(data, boolean("check_crcs", check_crcs))
+    found, partial, error = _klamm.decode_records(data, boolean("check_crcs", check_crcs))
     batches = [Batch(**{**fields, "records": BatchRecords(fields["records"])}) for fields in found]
     if error is None:
         return batches
     if isinstance(error, DecodeError):
         error.batches = batches
-        error.records = [] if begun is None else BatchRecords(begun)
+        error.records = [] if partial is None else BatchRecords(partial)
     raise error
 
 
@@ -273,20 +330,42 @@ def encode_batch(
     last_offset_delta: int | None = None,
     max_timestamp: int | None = None,
 ) -> bytes:
-    """Encode records of one partition: a batch of format 2, or messages of format 0 or 1, which end up in one if compressed.
+    """Encode records of one partition as a batch of format 2, or as messages of format 0 or 1.
 
-    Offsets rise by one from `base_offset` (0) or, with `keep_offsets`, are those of the records, of which the first is the
-    base unless another is given. `level` is one of the compression's own; of lz4 all give the same. With
-    `log_append_time` (not in format 0) that is when all records were written. Timestamps are written as differences from
-    `base_timestamp`, the first record's unless another is given; a batch with a delete horizon has that in its place. The
-    last offset and the largest timestamp are those of the records unless compaction took some away.
+    Compressed messages of format 0 or 1 are wrapped in one message.
+
+    Args:
+        records: The records.
+        magic: Format: 0, 1 or 2. The arguments from `partition_leader_epoch` on need format 2.
+        base_offset: Offset of the first record. The default is 0, or the first record's own offset with `keep_offsets`.
+        keep_offsets: Use the offsets of the records instead of consecutive ones.
+        compression: `none`, `gzip`, `snappy`, `lz4` or `zstd`.
+        level: Compression level. It has no effect on lz4.
+        log_append_time: Timestamp of all records, in milliseconds since 1970. Not in format 0.
+        partition_leader_epoch: Epoch of the partition leader.
+        producer_id: ID of an idempotent producer.
+        producer_epoch: Epoch of that producer.
+        base_sequence: Sequence number of the first record.
+        transactional: Whether the records belong to a transaction.
+        control: Whether the records are control records.
+        base_timestamp: Timestamp that the others are relative to. The default is that of the first record.
+        delete_horizon_ms: Delete horizon of a compacted batch. It is stored in place of the base timestamp.
+        last_offset_delta: Last offset relative to the first, if compaction removed the last records.
+        max_timestamp: Largest timestamp, if compaction removed its record.
+
+    Returns:
+        The encoded bytes.
+
+    Raises:
+        ConfigError: A value is out of range, or needs another format.
+        ArgumentError: An argument has a wrong type.
     """
     records = list_of("records", records)
-    for place, record in enumerate(records):
+    for index, record in enumerate(records):
         if not isinstance(record, BatchRecord):
-            raise ArgumentError(f"records[{place}] has to be a BatchRecord, not {type(record).__name__}")
+            raise ArgumentError(f"records[{index}] has to be a BatchRecord, not {type(record).__name__}")
     if integer("magic", magic, INT64_MIN) not in (0, 1, 2):
-        raise ConfigError(f"there is no magic {magic!r}, only 0, 1 and 2")
+        raise ConfigError(f"magic cannot be {magic!r}", hint="allowed: 0, 1 and 2")
     base_offset = optional_integer("base_offset", base_offset, INT64_MIN)
     log_append_time = optional_integer("log_append_time", log_append_time, INT64_MIN)
     if magic == 0 and log_append_time is not None:
@@ -307,10 +386,12 @@ def encode_batch(
     if magic in (0, 1) and given:
         raise ConfigError(f"{given[0]} needs magic 2")
     if base_timestamp is not None and delete_horizon_ms is not None:
-        raise ConfigError("base_timestamp and delete_horizon_ms share a field: give one of them")
+        raise ConfigError(
+            "base_timestamp and delete_horizon_ms share a field of the batch", hint="pass only one of them"
+        )
     offsets: Iterable[int]
     if boolean("keep_offsets", keep_offsets):
-        offsets = [integer(f"records[{place}].offset", r.offset, INT64_MIN) for place, r in enumerate(records)]
+        offsets = [integer(f"records[{index}].offset", r.offset, INT64_MIN) for index, r in enumerate(records)]
         base_offset = next(iter(offsets), 0) if base_offset is None else base_offset
     else:
         base_offset = 0 if base_offset is None else base_offset

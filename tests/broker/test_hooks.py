@@ -34,7 +34,7 @@ def test_what_a_serializer_cannot_use_is_named_by_its_place_among_many(style, br
     with style.producer(broker.bootstrap_servers, value_serializer=str.encode) as producer:
         with pytest.raises(UnicodeEncodeError, match="surrogates") as caught:
             producer.send_many(topic, ["v", "\udc80", "w"])
-        assert caught.value.__notes__ == ["with values[1] of send_many, which sent those before it"]
+        assert caught.value.__notes__ == ["at values[1] of send_many; the records before it were sent"]
     assert [row["value"] for row in rows(broker, topic)] == [b"v"]
 
 

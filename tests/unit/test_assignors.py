@@ -115,7 +115,7 @@ def test_wrong_input_says_what_is_wrong():
         (Member("a", ["t"], rack=1), "rack of a has to be a str, not int"),
         (Member("a", ["t"], user_data="text"), "user_data is a str"),
         (Member(5, ["t"]), "the id of a member has to be a str, not int"),
-        ("a", "members have to be a list of Member, and 'a' is none"),
+        ("a", "members have to be a list of Member, and 'a' is not a Member"),
     ):
         with pytest.raises(ArgumentError, match=says):
             assign("range", TOPIC, [member])

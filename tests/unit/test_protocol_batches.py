@@ -140,7 +140,7 @@ def test_a_level_is_heard():
         ({"compression": "zip"}, 'no compression "zip", only none, gzip'),
         ({"compression": "gzip", "level": 10}, "gzip has levels 1 to 9"),
         ({"level": 1}, "none has no levels"),
-        ({"magic": 3}, "only 0, 1 and 2"),
+        ({"magic": 3}, "magic cannot be 3; hint: allowed: 0, 1 and 2"),
         ({"magic": 1, "compression": "zstd"}, "zstd needs magic 2"),
         ({"magic": 1, "producer_id": 5}, "producer_id needs magic 2"),
         ({"magic": 0, "log_append_time": 5}, "log_append_time needs"),
