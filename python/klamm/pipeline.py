@@ -1,8 +1,8 @@
 """A Spark pipeline that counts log lines per minute, each line exactly once even after failures.
 
-It reads a topic of log lines (key: the system, such as `billing`; value: the line), extracts the time and the level of each
-line, joins the lines with a table of systems, and counts lines and bytes of each system and level in time windows. Two queries
-write their results exactly once:
+It reads a topic of log lines, with the system as key, such as `billing`. It extracts the time and the level of each line, and joins
+the lines with a table of systems. Then it counts lines and bytes of each system and level in time windows. Two queries write
+their results exactly once:
 
 - counts: a record for each complete window, to the result topic. The key is `billing`, and the value
   `{"from": "2026-03-01T12:00:00", "system": "billing", "kind": "service", "level": "ERROR", "lines": 7, "bytes": 903}`.

@@ -334,7 +334,7 @@ def test_records_of_a_batch_are_a_sequence_equal_to_a_list():
     assert made[40] in records
     assert (records.index(made[40]), records.count(made[40])) == (40, 1)
     for place in (100, -101, 1 << 70):
-        with pytest.raises(IndexError, match=f"no record {place}, only 100"):
+        with pytest.raises(IndexError, match=f"no record {place}; the batch has 100 records"):
             records[place]
     copied = copy.deepcopy(first)
     assert copied == first
