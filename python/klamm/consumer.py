@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import ArrowColumns, ConsumerCore, Records
 from klamm.arguments import check_function, checked_partition, checked_partitions, integer, list_of, seconds
 from klamm.errors import ArgumentError, ConfigError, KafkaTimeoutError
-from klamm.hooks import deserializers, hooked
+from klamm.hooks import K_co, V_co, deserializers, hooked
 from klamm.rebalance import partitions
 from klamm.record import OffsetAndMetadata, TopicPartition, committable, timed
 from klamm.transaction import group_metadata
@@ -33,17 +33,6 @@ if TYPE_CHECKING:
     from klamm.transaction import GroupMetadata
 
 __all__ = ["AsyncConsumer", "Consumer"]
-
-T = TypeVar("T")
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
-    # The types that deserializers return.
-    K_co = TypeVarWithDefault("K_co", covariant=True, default=bytes)
-    V_co = TypeVarWithDefault("V_co", covariant=True, default=bytes)
-else:
-    K_co, V_co = TypeVar("K_co", covariant=True), TypeVar("V_co", covariant=True)
 
 OnCommit: TypeAlias = "Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], object]"
 """Callback of a commit. It gets the offsets, and the error or None."""

@@ -29,6 +29,17 @@ Deserializer: TypeAlias = "Callable[[bytes], Any]"
 Partitioner: TypeAlias = "Callable[[str, Buffer | None, Buffer | None, int], int]"
 """Function that returns a partition for a topic, a serialized key and value, and the number of partitions."""
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    # The types that deserializers return.
+    K_co = TypeVar("K_co", covariant=True, default=bytes)
+    V_co = TypeVar("V_co", covariant=True, default=bytes)
+else:
+    from typing import TypeVar  # it has no defaults before Python 3.13
+
+    K_co, V_co = TypeVar("K_co", covariant=True), TypeVar("V_co", covariant=True)
+
 __all__ = [
     "DeliveryInterceptor",
     "Deserializer",

@@ -13,20 +13,23 @@ __all__ = ["BrokerMetrics", "ProducerMetrics", "TopicMetrics"]
 
 @dataclass(frozen=True)
 class TopicMetrics:
-    """Counters of one topic."""
+    """Counters of one topic.
+
+    Attributes:
+        records: Acknowledged records.
+        bytes: Size of the acknowledged records before compression, in bytes.
+        batches: Acknowledged batches.
+        errors: Failed records.
+        retries: Batches that were sent again.
+        queue_time: Time from the first record of a batch to the first request with the batch.
+    """
 
     records: int
-    """Acknowledged records."""
     bytes: int
-    """Size of the acknowledged records before compression, in bytes."""
     batches: int
-    """Acknowledged batches."""
     errors: int
-    """Failed records."""
     retries: int
-    """Batches that were sent again."""
     queue_time: float
-    """Time from the first record of a batch to the first request with it."""
 
     @property
     def records_per_batch(self) -> float:
@@ -41,22 +44,25 @@ class TopicMetrics:
 
 @dataclass(frozen=True)
 class BrokerMetrics:
-    """Counters of one broker."""
+    """Counters of one broker.
+
+    Attributes:
+        requests: Produce requests that were sent.
+        bytes: Size of the batches in completed requests after compression, in bytes, without the request headers.
+        errors: Requests without a valid response.
+        in_flight: Requests in flight.
+        request_latency: Time from request to response.
+        max_request_latency: Longest time from a request to its response.
+        throttled: Time for which the broker throttled the producer (quotas, KIP-219).
+    """
 
     requests: int
-    """Produce requests that were sent."""
     bytes: int
-    """Size of the batches in completed requests after compression, in bytes, without the request headers."""
     errors: int
-    """Requests without a valid response."""
     in_flight: int
-    """Requests in flight."""
     request_latency: float
-    """Time from request to response."""
     max_request_latency: float
-    """Longest time from a request to its response."""
     throttled: float
-    """Time for which the broker throttled the producer (quotas, KIP-219)."""
 
     @property
     def mean_request_latency(self) -> float:
@@ -67,16 +73,19 @@ class BrokerMetrics:
 
 @dataclass(frozen=True)
 class ProducerMetrics:
-    """Counters of a producer."""
+    """Counters of a producer.
+
+    Attributes:
+        topics: Counters by topic.
+        brokers: Counters by broker ID.
+        buffered_bytes: Bytes of queued and in-flight records, out of `buffer_memory`.
+        outstanding: Records that are neither acknowledged nor failed.
+    """
 
     topics: dict[str, TopicMetrics]
-    """Counters by topic."""
     brokers: dict[int, BrokerMetrics]
-    """Counters by broker ID."""
     buffered_bytes: int
-    """Bytes of queued and in-flight records, out of `buffer_memory`."""
     outstanding: int
-    """Records that are neither acknowledged nor failed."""
 
 
 def of_producer(producer: ProducerCore) -> ProducerMetrics:

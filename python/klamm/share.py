@@ -8,11 +8,11 @@ acknowledgements.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from klamm._klamm import ShareConsumerCore
 from klamm.arguments import seconds
-from klamm.hooks import deserializers, hooked
+from klamm.hooks import K_co, V_co, deserializers, hooked
 from klamm.record import TopicPartition
 from klamm.waiting import Asyncio, Blocking, Waiting, documented_by
 
@@ -27,14 +27,6 @@ if TYPE_CHECKING:
     from klamm.errors import KafkaError
 
 __all__ = ["AsyncShareConsumer", "ShareConsumer"]
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
-    K_co = TypeVarWithDefault("K_co", covariant=True, default=bytes)
-    V_co = TypeVarWithDefault("V_co", covariant=True, default=bytes)
-else:
-    K_co, V_co = TypeVar("K_co", covariant=True), TypeVar("V_co", covariant=True)
 
 AcknowledgeType: TypeAlias = Literal["accept", "release", "reject", "renew"]
 Outcomes: TypeAlias = "dict[TopicPartition, KafkaError | None]"
