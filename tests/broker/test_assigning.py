@@ -90,7 +90,7 @@ def test_an_offset_of_a_topic_that_is_not_there_waits_for_it(broker, topic):
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
-def test_what_stays_assigned_goes_on_behind_what_was_given_out(broker, partitioned, reset, style):
+def test_a_partition_that_stays_assigned_continues_after_the_delivered_records(broker, partitioned, reset, style):
     first, second = (TopicPartition(partitioned, number) for number in range(2))
     with style.consumer(broker.bootstrap_servers, auto_offset_reset=reset) as consumer:
         consumer.assign([first])
@@ -118,7 +118,7 @@ def test_what_a_loop_that_was_left_did_not_get_comes_next(broker, partitioned):
         assert values(read(consumer, 3)[0]) == [b"2", b"3", b"4"]
 
 
-def test_an_end_that_is_taken_back_loses_nothing(broker, topic):
+def test_an_end_offset_that_is_removed_loses_nothing(broker, topic):
     write(broker, topic, [0], count=10, linger_ms=1000)
     with klamm.Consumer(broker.bootstrap_servers) as consumer:
         consumer.assign([TopicPartition(topic, 0, offset=0, end_offset=3)])
@@ -128,7 +128,7 @@ def test_an_end_that_is_taken_back_loses_nothing(broker, topic):
 
 
 @pytest.mark.parametrize("again", ["topics", "pattern"])
-def test_what_stays_subscribed_without_a_group_goes_on_where_it_is(broker, topic, again, style):
+def test_a_topic_that_stays_subscribed_without_a_group_continues_at_its_position(broker, topic, again, style):
     other, third = f"{topic}-other", f"{topic}-third"
     for name in topic, other:
         write(broker, name, [0], linger_ms=1000)

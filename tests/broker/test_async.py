@@ -201,7 +201,7 @@ def test_a_loop_that_cannot_watch_sockets_is_called(broker, topic):
         loop.close()
 
 
-def test_a_loop_that_is_closed_early_harms_nobody(broker, topic):
+def test_a_loop_that_is_closed_early_does_not_disturb_the_producer(broker, topic):
     loop = asyncio.new_event_loop()
     producer = klamm.AsyncProducer(broker.bootstrap_servers, linger_ms=200)
 
@@ -229,7 +229,7 @@ def test_closing_a_consumer_ends_a_wait(broker, topic):
     asyncio.run(main())
 
 
-def test_a_wait_for_a_delivery_ends_in_time_and_the_record_goes_on():
+def test_a_wait_for_a_delivery_times_out_and_the_record_is_still_sent():
     async def main():
         with DevBroker() as broker:
             async with klamm.AsyncProducer(broker.bootstrap_servers, linger_ms=0) as producer:
@@ -243,7 +243,7 @@ def test_a_wait_for_a_delivery_ends_in_time_and_the_record_goes_on():
     assert asyncio.run(main()) == (1, 1)
 
 
-def test_each_task_goes_on_in_its_own_context(broker, topic):
+def test_each_task_resumes_in_its_own_context(broker, topic):
     name = contextvars.ContextVar("name")
 
     async def one(producer, mine):
@@ -261,7 +261,7 @@ def test_each_task_goes_on_in_its_own_context(broker, topic):
     asyncio.run(main())
 
 
-def test_a_cancelled_wait_tells_why(broker, topic):
+def test_a_cancelled_wait_names_the_reason(broker, topic):
     async def main():
         async with klamm.AsyncConsumer(broker.bootstrap_servers, topics=[topic]) as consumer:
             waiting = asyncio.create_task(consumer.poll(timeout=20))
@@ -347,12 +347,12 @@ def one_topic():
         yield broker
 
 
-IN_LINE = pytest.mark.parametrize(
+QUEUED = pytest.mark.parametrize(
     "config", [{"buffer_memory": 5_000}, {"partitioner": lambda *_: 0}], ids=["full buffer", "own partitioner"]
 )
 
 
-@IN_LINE
+@QUEUED
 def test_a_flush_covers_records_that_wait_their_turn(one_topic, config):
     async def main():
         async with klamm.AsyncProducer(one_topic.bootstrap_servers, **config) as producer:
@@ -365,7 +365,7 @@ def test_a_flush_covers_records_that_wait_their_turn(one_topic, config):
     asyncio.run(main())
 
 
-def test_first_records_of_a_topic_keep_their_order_whoever_hears_of_its_partitions_first(one_topic):
+def test_first_records_of_a_topic_keep_their_order_while_its_partitions_are_unknown(one_topic):
     async def main():
         async with klamm.AsyncProducer(one_topic.bootstrap_servers, partitioner=lambda *_: 0) as producer:
             ask, turns = producer.partitions_for, iter(range(9, 0, -1))
@@ -383,7 +383,7 @@ def test_first_records_of_a_topic_keep_their_order_whoever_hears_of_its_partitio
     assert in_log(one_topic) == list(range(9))
 
 
-@IN_LINE
+@QUEUED
 def test_a_commit_covers_records_that_wait_their_turn(one_topic, config):
     async def main():
         async with klamm.AsyncProducer(one_topic.bootstrap_servers, transactional_id="tx", **config) as producer:
@@ -395,7 +395,7 @@ def test_a_commit_covers_records_that_wait_their_turn(one_topic, config):
     assert in_log(one_topic, isolation_level="read_committed") == list(range(40))
 
 
-@IN_LINE
+@QUEUED
 def test_a_close_covers_records_that_wait_their_turn(one_topic, config):
     async def main():
         producer = klamm.AsyncProducer(one_topic.bootstrap_servers, **config)
@@ -441,7 +441,7 @@ def test_an_abort_ends_records_that_wait_their_turn(one_topic):
     assert in_log(one_topic, isolation_level="read_committed") == list(range(40))
 
 
-def test_a_record_that_fails_in_line_makes_the_commit_an_abort(one_topic):
+def test_a_record_that_fails_in_the_send_queue_aborts_the_transaction(one_topic):
     async def main():
         config = {"transactional_id": "tx", "partitioner": lambda *_: "nonsense"}
         async with klamm.AsyncProducer(one_topic.bootstrap_servers, **config) as producer:
@@ -493,7 +493,7 @@ def test_no_record_is_queued_for_longer_than_max_block_ms(one_topic):
     asyncio.run(main())
 
 
-def test_a_send_that_is_cancelled_in_line_is_not_sent(one_topic):
+def test_a_send_that_is_cancelled_in_the_send_queue_is_not_sent(one_topic):
     async def main():
         async with klamm.AsyncProducer(one_topic.bootstrap_servers, buffer_memory=5_000) as producer:
             await producer.send("t", value(0))
@@ -508,7 +508,7 @@ def test_a_send_that_is_cancelled_in_line_is_not_sent(one_topic):
     assert in_log(one_topic) == [i for i in range(20) if i not in {13, 15}]
 
 
-def test_a_line_that_a_closed_loop_left_behind_is_in_nobodys_way(one_topic):
+def test_a_send_queue_of_a_closed_loop_blocks_no_other_record(one_topic):
     producer = klamm.AsyncProducer(one_topic.bootstrap_servers, buffer_memory=5_000)
 
     async def start():

@@ -32,7 +32,7 @@ def test_a_partition_that_was_added_is_found_by_trying_again(broker, topic):
         assert sent.result(PATIENCE).partition == count
 
 
-def test_keys_go_to_the_partitions_that_a_topic_made_anew_has(broker, topic):
+def test_keys_go_to_the_partitions_of_a_recreated_topic(broker, topic):
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic(partitions=4)})
         config = {"metadata_max_age_ms": 200, "allow_auto_create_topics": False, "delivery_timeout_ms": 2000}

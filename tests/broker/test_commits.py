@@ -69,7 +69,7 @@ def reader(style: Style, servers: str, topic: str) -> Driven:
     return consumer
 
 
-def test_who_commits_without_waiting_hears_of_it_in_its_own_thread(style, broker, filled):
+def test_the_callback_of_a_commit_runs_in_the_thread_that_uses_the_consumer(style, broker, filled):
     place, heard = TopicPartition(filled, 0), Heard()
     with reader(style, broker.bootstrap_servers, filled) as consumer:
         assert len(consumer.poll(WAIT_S, 4)) == 4
@@ -85,7 +85,7 @@ def test_who_commits_without_waiting_hears_of_it_in_its_own_thread(style, broker
         assert consumer.committed([place]) == {place: 8}
 
 
-def test_a_commit_that_is_waited_for_tells_of_those_before_it(style, broker, filled):
+def test_a_commit_runs_the_callbacks_of_earlier_commits(style, broker, filled):
     place, heard = TopicPartition(filled, 0), Heard()
     with reader(style, broker.bootstrap_servers, filled) as consumer:
         for offset in 1, 2, 3:
@@ -95,7 +95,7 @@ def test_a_commit_that_is_waited_for_tells_of_those_before_it(style, broker, fil
         assert heard.offsets() == [1, 2, 3]
 
 
-def test_who_commits_without_waiting_hears_why_it_was_refused(style, dev):
+def test_the_callback_of_a_commit_gets_its_error(style, dev):
     heard = Heard()
     with reader(style, dev.bootstrap_servers, "t") as consumer:
         dev.fault("OffsetCommit", "error", error="TOPIC_AUTHORIZATION_FAILED")
@@ -107,7 +107,7 @@ def test_who_commits_without_waiting_hears_why_it_was_refused(style, dev):
         assert isinstance(error, TopicAuthorizationFailedError)
 
 
-def test_the_end_waits_for_commits_that_nobody_waited_for(style, dev):
+def test_close_waits_for_commits_in_flight(style, dev):
     place, heard = TopicPartition("t", 0), Heard()
     consumer = reader(style, dev.bootstrap_servers, "t")
     assert len(consumer.poll(WAIT_S)) == 10
@@ -135,7 +135,7 @@ def test_the_end_waits_a_moment_for_a_group_whose_members_share(style, dev, time
         assert list(admin.group_offsets("g").values()) == ([10] if times else [])
 
 
-def test_what_is_raised_by_who_hears_of_a_commit_comes_out_of_the_poll(dev):
+def test_an_exception_in_the_callback_of_a_commit_is_raised_by_the_poll(dev):
     def fail(_offsets: object, _error: object) -> None:
         raise ZeroDivisionError
 
@@ -181,7 +181,7 @@ def forgetful() -> Iterator[RealKafka]:
     kafka.stop()
 
 
-def test_brokers_keep_offsets_for_as_long_as_they_are_told_to(forgetful):
+def test_brokers_keep_offsets_for_the_configured_time(forgetful):
     servers, place = forgetful.bootstrap_servers, TopicPartition("t", 0)
     fill(servers, "t")
     for group, retention_ms in ("long", 3_600_000), ("short", 1), ("usual", -1):

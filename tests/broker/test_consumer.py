@@ -104,7 +104,7 @@ def test_poll_returns_empty_at_its_timeout(style, broker, filled):
         assert len(consumer.poll(timeout=0)) == 0
 
 
-def test_a_loop_that_was_left_goes_on_where_it_stopped(style, broker, filled):
+def test_a_loop_that_was_left_resumes_where_it_stopped(style, broker, filled):
     with style.consumer(broker.bootstrap_servers) as consumer:
         consumer.assign([TopicPartition(filled, 0, 0)])
         assert numbers(take(3, consumer)) == [0, 1, 2]
@@ -174,7 +174,7 @@ def test_a_paused_partition_gives_nothing_until_it_is_resumed(style, broker, par
 
 
 @pytest.mark.parametrize("auto", [True, False])
-def test_what_was_given_out_of_a_paused_partition_is_committed(style, broker, filled, auto):
+def test_delivered_records_of_a_paused_partition_are_committed(style, broker, filled, auto):
     place = TopicPartition(filled, 0)
     config = {"group_id": filled, "auto_offset_reset": "earliest", "enable_auto_commit": auto}
     with style.consumer(broker.bootstrap_servers, **config) as consumer:
@@ -220,7 +220,7 @@ def test_offsets_are_found_by_time(style, broker, filled):
         assert consumer.end_offsets([place]) == {place: 100}
 
 
-def test_committed_offsets_are_where_the_group_goes_on(style, broker, filled):
+def test_the_group_resumes_at_committed_offsets(style, broker, filled):
     place, group = TopicPartition(filled, 0), f"group-{filled}"
     with style.consumer(broker.bootstrap_servers, group_id=group, enable_auto_commit=False) as consumer:
         assert consumer.committed([place]) == {place: None}

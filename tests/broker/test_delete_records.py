@@ -72,7 +72,7 @@ def overtaken(broker, topic):
     return start
 
 
-def test_a_reader_of_what_is_deleted_goes_on_with_what_is_left(overtaken):
+def test_a_reader_of_deleted_records_continues_with_the_remaining_ones(overtaken):
     consumer, values = overtaken("earliest")
     with consumer:
         found = []
@@ -94,7 +94,7 @@ def test_a_reader_of_what_is_deleted_goes_to_the_end_if_so_wanted(overtaken, bro
         assert next(values) == 20
 
 
-def test_a_reader_of_what_is_deleted_is_told_if_so_wanted(overtaken, topic):
+def test_a_reader_of_deleted_records_raises_without_a_reset_policy(overtaken, topic):
     consumer, values = overtaken("none")
     with consumer:
         with pytest.raises(klamm.errors.OffsetOutOfRangeError) as caught:

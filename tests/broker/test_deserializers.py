@@ -23,7 +23,7 @@ def filled(broker, topic):
     return topic
 
 
-def test_a_loop_gets_objects_and_goes_on_behind_what_fails(style, broker, filled):
+def test_a_loop_gets_objects_and_continues_after_a_failure(style, broker, filled):
     keys, values, failed = [], [], []
     with style.consumer(broker.bootstrap_servers, **CONFIG) as consumer:
         consumer.assign([TopicPartition(filled, 0, 0, 5)])
@@ -42,7 +42,7 @@ def test_a_loop_gets_objects_and_goes_on_behind_what_fails(style, broker, filled
     assert isinstance(error.__cause__, json.JSONDecodeError)
 
 
-def test_a_new_loop_goes_on_behind_a_record_that_ended_one(style, broker, filled):
+def test_a_new_loop_continues_after_the_record_that_ended_the_last_one(style, broker, filled):
     with style.consumer(broker.bootstrap_servers, **CONFIG) as consumer:
         consumer.assign([TopicPartition(filled, 0, 0, 5)])
         with pytest.raises(DeserializationError):

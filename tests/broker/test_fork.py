@@ -95,7 +95,7 @@ def all_raise(calls):
         assert caught.value.hint, name
 
 
-def test_a_transaction_of_the_parent_raises_in_the_child_and_goes_on_in_the_parent(broker, topic):
+def test_a_transaction_of_the_parent_raises_in_the_child_and_continues_in_the_parent(broker, topic):
     place = klamm.TopicPartition(topic, 0)
     with klamm.Producer(broker.bootstrap_servers, transactional_id=f"tx-{topic}") as producer:
         with producer.transaction() as tx:
@@ -119,7 +119,7 @@ def test_a_transaction_of_the_parent_raises_in_the_child_and_goes_on_in_the_pare
     assert table["value"].to_pylist() == [b"before", b"after", b"another"]
 
 
-def test_an_async_producer_of_the_parent_raises_in_the_child_and_goes_on_in_the_parent(broker, topic):
+def test_an_async_producer_of_the_parent_raises_in_the_child_and_continues_in_the_parent(broker, topic):
     async def live():
         async with klamm.AsyncProducer(broker.bootstrap_servers) as producer:
             delivery = producer.send_nowait(topic, b"before")

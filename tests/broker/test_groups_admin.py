@@ -331,7 +331,7 @@ def test_the_command_describes_a_group_with_a_member(run, broker, filled):
         (("--to-datetime", "2100-01-01"), [10, 10]),
     ],
 )
-def test_the_command_resets_offsets_when_told_to(run, broker, filled, to, new):
+def test_the_command_resets_offsets_with_the_option_for_it(run, broker, filled, to, new):
     first, second, _ = places(filled)
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.alter_group_offsets(filled, {first: 4, second: 9})

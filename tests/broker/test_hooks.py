@@ -30,7 +30,7 @@ def test_serializers_see_everything_but_null(style, broker, topic):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions take no notes")
-def test_what_a_serializer_cannot_use_is_named_by_its_place_among_many(style, broker, topic):
+def test_a_value_that_a_serializer_rejects_is_named_by_its_index(style, broker, topic):
     with style.producer(broker.bootstrap_servers, value_serializer=str.encode) as producer:
         with pytest.raises(UnicodeEncodeError, match="surrogates") as caught:
             producer.send_many(topic, ["v", "\udc80", "w"])
@@ -82,7 +82,7 @@ def test_an_interceptor_that_raises_makes_send_raise(style, broker, topic):
         producer.send(topic, b"v")
 
 
-def test_every_outcome_is_told_once(style, broker, topic):
+def test_every_delivery_is_reported_once(style, broker, topic):
     told = []
     with style.producer(
         broker.bootstrap_servers, on_delivery=told.append, max_request_size=4 << 20, linger_ms=5
@@ -172,7 +172,7 @@ def test_batches_too_large_for_the_broker_go_as_smaller_ones(style, broker, topi
     assert [row["value"] for row in rows(broker, topic)] == values * 5
 
 
-def test_a_flush_returns_when_every_outcome_was_told(broker, topic):
+def test_a_flush_returns_after_all_delivery_callbacks(broker, topic):
     """Callers do the I/O thread's work now and then, so outcomes come from two threads."""
     with klamm.Producer(broker.bootstrap_servers) as producer:
         for round_ in range(200):
@@ -216,7 +216,7 @@ WAITS = {
 
 
 @pytest.mark.parametrize("waits", WAITS)
-def test_a_callback_that_would_wait_for_its_own_client_is_told_so(broker, topic, waits):
+def test_a_callback_that_would_wait_for_its_own_client_raises(broker, topic, waits):
     raised, is_over = [], threading.Event()
     with klamm.Producer(broker.bootstrap_servers, linger_ms=1_000) as producer:
 
@@ -251,7 +251,7 @@ def test_a_callback_may_wait_for_another_client(broker, topic):
     assert found == [True]
 
 
-def test_callbacks_of_two_clients_that_would_wait_for_each_other_are_told_so(broker, topic):
+def test_callbacks_of_two_clients_that_would_wait_for_each_other_raise(broker, topic):
     raised, both, over = [], threading.Barrier(2), threading.Semaphore(0)
 
     def waits_for(other):

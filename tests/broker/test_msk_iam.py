@@ -203,7 +203,7 @@ def test_who_signed_with_the_right_secret_is_let_in(monkeypatch):
         assert KEY_ID not in str(caught.value)
 
 
-def test_a_token_is_signed_anew_before_it_expires(monkeypatch):
+def test_a_token_is_signed_again_before_it_expires(monkeypatch):
     monkeypatch.setattr(aws, "GOOD_FOR_S", 1.5)
     signed = []
     original = aws._token

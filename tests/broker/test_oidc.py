@@ -107,7 +107,7 @@ def test_java_names_the_client_in_its_own_way(door):
     assert fields["scope"] == "s"
 
 
-def test_an_assertion_opens_the_door_and_is_read_anew(door, tmp_path):
+def test_an_assertion_authenticates_and_is_read_again_for_each_token(door, tmp_path):
     assertion = tmp_path / "assertion"
     assertion.write_text("first.one.x\n")
     grant = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -127,7 +127,7 @@ def test_an_assertion_opens_the_door_and_is_read_anew(door, tmp_path):
         assert endpoint.seen[0] == (None, {"grant_type": grant, "assertion": "first.one.x"})
 
 
-def test_a_token_is_fetched_anew_before_it_expires_though_nobody_asks(door):
+def test_a_token_is_renewed_before_it_expires_without_a_request(door):
     with Endpoint(lambda request: good(request, lasts=1.5)) as endpoint:
         with klamm.Producer(door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}):
             deadline = time.monotonic() + 20
@@ -153,7 +153,7 @@ def test_an_endpoint_that_gives_no_token(door, answer, says):
         assert says in refusal(door | {"sasl.oauthbearer.token.endpoint.url": endpoint.url})
 
 
-def test_an_endpoint_that_hangs_holds_nobody_up(door, monkeypatch):
+def test_an_endpoint_that_hangs_does_not_block_the_client(door, monkeypatch):
     monkeypatch.setattr(oauth, "TIMEOUT_S", 0.5)
     over = threading.Event()
 

@@ -104,7 +104,7 @@ def test_a_function_chooses(style, broker, wide):
     }
 
 
-def test_a_function_that_chooses_nonsense_is_told_so(broker, wide):
+def test_a_partitioner_that_returns_nonsense_raises(broker, wide):
     with klamm.Producer(broker.bootstrap_servers, partitioner=lambda *_: 99) as producer:
         delivery = producer.send(wide, b"v")
         with pytest.raises(ConfigError, match=f"has partitions 0 to {PARTITIONS - 1}, not 99"):

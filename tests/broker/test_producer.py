@@ -36,7 +36,7 @@ def read(bootstrap, topic):
         return list(consumer)
 
 
-def test_a_record_is_acknowledged_with_its_place(style, broker, topic):
+def test_a_record_is_acknowledged_with_its_partition_and_offset(style, broker, topic):
     with style.producer(broker.bootstrap_servers) as producer:
         first = producer.send(topic, b"one", key=b"k", timestamp_ms=1_700_000_000_000)
         second = producer.send(topic, b"two")
@@ -143,7 +143,7 @@ def test_sending_waits_while_the_buffer_is_full(style, broker, topic):
         assert producer.send(topic, b"last").offset == 400
 
 
-def test_a_full_buffer_that_nobody_empties_is_a_timeout(style):
+def test_a_buffer_that_stays_full_is_a_timeout(style):
     with DevBroker() as broker:
         producer = style.producer(broker.bootstrap_servers, buffer_memory=5_000, max_block_ms=300)
         producer.send("t", b"the topic is known")
@@ -213,7 +213,7 @@ def test_flush_raises_what_failed_and_only_once(style, broker, topic):
         producer.flush(timeout=20)
 
 
-def test_on_error_hears_what_failed(broker, topic):
+def test_on_error_gets_what_failed(broker, topic):
     heard = []
     producer = klamm.Producer(
         broker.bootstrap_servers, on_error=heard.append, allow_auto_create_topics=False, max_block_ms=300

@@ -126,7 +126,7 @@ def test_a_listener_without_sasl_says_so(broker, topic):
         producer.send(topic, b"v").result(20)
 
 
-def test_a_client_without_sasl_is_told_what_may_be_missing(secured):
+def test_a_client_without_sasl_gets_a_hint(secured):
     servers = secured.doors["SASL_PLAINTEXT"]
     with klamm.Admin(servers) as admin, pytest.raises(NetworkError) as caught:
         admin.list_topics(timeout=1)
@@ -189,7 +189,7 @@ def test_a_token_that_the_broker_refuses(secured, topic):
         (lambda: ("to ken", time.time() + 60), "printable ASCII"),
     ],
 )
-def test_a_provider_that_gives_no_token_is_told_at_once(provider, says):
+def test_a_provider_without_a_token_is_reported_at_once(provider, says):
     with DevBroker(sasl={"OAUTHBEARER": None}) as broker:
         config = broker.client_config(mechanism="OAUTHBEARER") | {"sasl.oauth.token.provider": provider}
         with klamm.Admin(config) as admin, pytest.raises(AuthenticationError, match=says):

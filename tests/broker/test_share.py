@@ -92,7 +92,7 @@ def test_the_group_is_described_with_all_who_read_together(style, broker, group,
             admin.describe_groups([group + "-not"])
 
 
-def test_records_that_the_loop_goes_on_from_are_accepted(style, broker, group, ten):
+def test_records_that_the_loop_has_passed_are_accepted(style, broker, group, ten):
     with style.share_consumer(broker.bootstrap_servers, group_id=group, topics=[ten]) as consumer:
         seen = []
         for record in consumer:
@@ -174,7 +174,7 @@ def test_a_renewed_record_stays_with_its_member(broker, group, ten):
     assert is_empty(broker, group, ten)
 
 
-def test_a_lock_that_ended_gives_the_record_to_somebody_else(ten_on_dev):
+def test_a_lock_that_timed_out_gives_the_record_to_another_member(ten_on_dev):
     broker, topic = ten_on_dev
     with klamm.Admin(broker.bootstrap_servers) as admin:
         changes = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": 1000}
@@ -227,7 +227,7 @@ def test_transaction_markers_and_compressed_batches_are_passed_over(broker, grou
         assert len(consumer.poll(1)) == 0
 
 
-def test_outcomes_that_no_commit_waited_for_are_told(broker, group, ten):
+def test_results_that_no_commit_waited_for_are_reported(broker, group, ten):
     told = []
     with klamm.ShareConsumer(
         broker.bootstrap_servers, group_id=group, topics=[ten], on_acknowledged=told.append
@@ -326,7 +326,7 @@ def test_a_membership_that_cannot_be_is_said_at_every_poll(style, topic):
             assert len(consumer.poll(0.5)) == 0
 
 
-def test_what_a_broker_has_no_name_for_is_told_when_it_has_lasted(style):
+def test_a_lasting_unknown_server_error_is_raised(style):
     with DevBroker() as dev:
         fill(dev, "t", 1)
         with klamm.Admin(dev.bootstrap_servers) as admin:

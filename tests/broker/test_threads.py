@@ -179,7 +179,7 @@ def send_and_close(servers: str, topic: str) -> list[klamm.Delivery]:
     return deliveries
 
 
-def test_what_is_sent_while_another_thread_closes_has_an_outcome(broker, divided):
+def test_a_record_that_is_sent_during_a_close_gets_a_result(broker, divided):
     end = time.monotonic() + 3
     while time.monotonic() < end:
         for delivery in send_and_close(broker.bootstrap_servers, divided):

@@ -105,7 +105,7 @@ def test_an_exception_aborts_and_the_next_transaction_works(style, broker, topic
     assert committed(broker.bootstrap_servers, topic) == [b"kept", b"kept"]
 
 
-def test_a_transaction_that_was_interrupted_is_in_nobodys_way(style):
+def test_an_interrupted_transaction_does_not_block_the_next_one(style):
     with DevBroker() as broker, style.producer(broker.bootstrap_servers, transactional_id="tx") as producer:
         for value, interruption in (b"0", KeyboardInterrupt), (b"1", None):
             broker.fault("EndTxn", "delay", seconds=0.2)
@@ -148,7 +148,7 @@ def test_records_that_were_not_sent_when_a_transaction_was_aborted_say_so(broker
     assert committed(broker.bootstrap_servers, topic) == [b"kept"]
 
 
-def test_an_empty_transaction_needs_nobody(broker, transactional_id):
+def test_empty_transactions_commit(broker, transactional_id):
     with klamm.Producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer:
         for _ in range(3):
             with producer.transaction():

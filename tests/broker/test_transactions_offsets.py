@@ -156,7 +156,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize(("release", "api"), [(release, api) for release, apis in STEPS.items() for api in apis])
-def test_whatever_a_broker_wants_aborted_is_and_the_producer_goes_on(style, release, api):
+def test_an_abortable_error_aborts_the_transaction_and_the_next_one_works(style, release, api):
     """TRANSACTION_ABORTABLE (KIP-890, KIP-1050) says that an abort mends it, whichever request it answers."""
     place, group = klamm.TopicPartition("t", 0), klamm.GroupMetadata("g")
 

@@ -39,7 +39,7 @@ def test_the_loop_reads_the_answers_to_lone_records(broker, topic):
     assert readers[threading.get_ident()] > MANY
 
 
-def test_a_task_goes_on_in_the_turn_of_the_loop_that_brought_its_answer(broker, topic):
+def test_a_task_resumes_in_the_loop_iteration_that_brought_its_response(broker, topic):
     class Counting(asyncio.SelectorEventLoop):
         turns = 0
 
@@ -106,7 +106,7 @@ def test_a_connection_that_breaks_is_made_again():
         assert asyncio.run(main(broker)) == 4 * MANY
 
 
-def test_what_a_loop_left_behind_goes_on_without_it(broker, topic):
+def test_records_of_a_closed_loop_are_delivered(broker, topic):
     producer = klamm.AsyncProducer(broker.bootstrap_servers, linger_ms=0)
 
     async def leave_one():

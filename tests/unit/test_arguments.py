@@ -250,7 +250,7 @@ def test_any_iterable_of_names_is_a_subscription():
         klamm.Consumer(NOWHERE, topics=topics).close()
 
 
-def test_a_time_nobody_lives_to_see_is_for_ever(clients):
+def test_an_infinite_timeout_waits_without_limit(clients):
     assert clients.producer.flush(timeout=10**400) is None
     assert clients.consumer.poll(timeout=float("nan")) == klamm.Records()
 

@@ -77,7 +77,7 @@ def test_what_two_say_they_had_stays_with_the_first_of_them_that_still_wants_it(
         assert owned[0] in found["b"], name
 
 
-def test_what_has_to_move_is_nobodys_in_the_first_round_of_cooperative_sticky():
+def test_the_first_round_of_cooperative_sticky_only_revokes():
     owned = [TopicPartition("t", partition) for partition in range(4)]
     members = [Member("a", ["t"], owned=owned, generation=4), Member("b", ["t"])]
     found = assign("cooperative-sticky", TOPIC, members)

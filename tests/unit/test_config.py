@@ -116,7 +116,7 @@ def test_an_option_that_a_consumer_has_otherwise_is_pointed_to(option, says):
     assert says.replace("_", ".") in caught.value.hint.replace("_", ".")
 
 
-def test_options_of_other_clients_with_the_same_meaning_are_taken():
+def test_options_of_other_clients_with_the_same_meaning_are_accepted():
     klamm.Consumer(NOWHERE, fetch_message_max_bytes=5, max_poll_records=5, auto_offset_reset="smallest").close()
 
 
@@ -166,7 +166,7 @@ def test_an_option_of_another_client_is_refused_with_what_klamm_has(name):
     assert says in keyword.value.hint
 
 
-def test_an_option_that_means_the_same_elsewhere_is_taken():
+def test_an_alias_of_an_option_is_accepted():
     klamm.Producer(
         {
             "metadata.broker.list": NOWHERE,

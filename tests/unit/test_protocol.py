@@ -264,7 +264,7 @@ def test_a_schema_is_in_the_form_of_kafkas_own():
         protocol.schema("OfsetFetch", "request")
 
 
-def test_a_header_is_taken_off_a_frame():
+def test_a_header_is_decoded_from_a_frame():
     sent = {"requestApiKey": 18, "requestApiVersion": 3, "correlationId": 7, "clientId": "app"}
     frame = protocol.encode("RequestHeader", "header", 2, sent) + b"body"
     assert protocol.decode_header("request", frame) == (sent, b"body")

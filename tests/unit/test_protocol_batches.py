@@ -229,7 +229,7 @@ def test_offsets_and_times_beyond_64_bits_are_refused():
         protocol.encode_batch([protocol.BatchRecord(timestamp=1 << 63)])
 
 
-def test_timestamps_count_from_where_they_are_told_to():
+def test_timestamps_are_relative_to_the_given_base():
     records = [protocol.BatchRecord(timestamp=1_000), protocol.BatchRecord(timestamp=2_000)]
     (batch,) = protocol.decode_records(protocol.encode_batch(records, base_timestamp=500))
     assert (batch.base_timestamp, batch.max_timestamp) == (500, 2_000)
@@ -250,7 +250,7 @@ def test_timestamps_count_from_where_they_are_told_to():
         (2, 2**31 - 12, "length 2147483636 exceeds the limit of 2147483635"),
     ],
 )
-def test_a_length_that_no_batch_has_is_told(magic, length, says):
+def test_an_impossible_length_of_a_batch_is_an_error(magic, length, says):
     data = bytearray(protocol.encode_batch([protocol.BatchRecord()], magic=magic))
     data[8:12] = length.to_bytes(4, "big", signed=True)
     with pytest.raises(DecodeError, match=says) as caught:
@@ -290,7 +290,7 @@ def test_bytes_may_be_anything_with_a_buffer():
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
-def test_records_become_objects_when_somebody_looks_at_them(codec):
+def test_records_become_objects_when_they_are_accessed(codec):
     packed = protocol.encode_batch([protocol.BatchRecord()] * 200_000, compression=codec)
     tracemalloc.start()
     try:

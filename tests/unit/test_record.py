@@ -57,7 +57,7 @@ def test_a_repr_stays_short_whatever_the_headers():
     assert len(text) < 1_000
 
 
-def test_records_are_equal_if_place_and_content_are():
+def test_records_are_equal_if_position_and_content_are():
     fields = {"partition": 1, "offset": 2, "timestamp_ms": 3, "key": b"k", "value": b"v", "headers": [("h", b"1")]}
     record = klamm.Record("t", **fields)
     assert record == klamm.Record("t", **fields)

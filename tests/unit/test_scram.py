@@ -42,7 +42,7 @@ def test_a_broker_that_lies_is_found_out():
     assert "password" in caught.value.hint
 
 
-def test_nonces_are_made_anew():
+def test_nonces_differ():
     first = {client(EXCHANGES[0], nonce=None).first() for _ in range(10)}
     assert len(first) == 10
 
