@@ -77,7 +77,6 @@ class PartitionInfo:
     """A partition and its replicas.
 
     Attributes:
-        partition: Partition number.
         leader: Broker ID of the leader, or -1 if there is none.
         replicas: Broker IDs of the replicas.
         isr: Broker IDs of the in-sync replicas.
@@ -91,13 +90,7 @@ class PartitionInfo:
 
 @dataclass(frozen=True)
 class TopicDescription:
-    """A topic and its partitions.
-
-    Attributes:
-        name: Name of the topic.
-        internal: Whether the topic belongs to Kafka itself, such as `__consumer_offsets`.
-        partitions: Its partitions, in order.
-    """
+    """A topic and its partitions. `internal` topics belong to Kafka itself, such as `__consumer_offsets`."""
 
     name: str
     internal: bool
@@ -134,7 +127,6 @@ class GroupListing:
     """A group in the list of all groups.
 
     Attributes:
-        group: Name of the group.
         protocol_type: `consumer` for consumers. Empty for a group that only stores offsets.
         state: State of the group, such as `Stable`. Empty if the brokers are older than Kafka 2.6.
         type: `classic`, `consumer` (KIP-848), `share` or `streams`. Empty if the brokers are older than Kafka 3.8.
@@ -151,12 +143,7 @@ class GroupMember:
     """A member of a group.
 
     Attributes:
-        member_id: ID of the member.
         instance_id: Instance ID of a static member (KIP-345).
-        client_id: `client_id` of the member.
-        host: Address of the member.
-        rack: Rack of the member.
-        topics: Topics that the member subscribes to.
         topic_pattern: Regular expression that the member subscribes to (KIP-848 groups only).
         assigned: Partitions that the member reads. Members of a share group read the same partitions.
         target: Partitions that the member will read once other members have released them (KIP-848 groups only).
@@ -178,13 +165,9 @@ class GroupDescription:
     """A group and its members.
 
     Attributes:
-        group: Name of the group.
         type: `classic`, `consumer` (KIP-848) or `share` (KIP-932).
         protocol_type: `consumer` for consumers. Empty for a group that only stores offsets.
-        state: State of the group, such as `Stable`.
-        assignor: Name of the assignor.
         coordinator: Broker ID of the group coordinator.
-        members: The members.
     """
 
     group: str
@@ -215,9 +198,7 @@ class ConfigEntry:
     """A setting of a topic, broker or group.
 
     Attributes:
-        name: Name of the setting.
         value: Value as a string. None if the value is secret.
-        source: Where the value comes from.
         read_only: Whether the setting cannot be changed.
         sensitive: Whether the value is secret.
     """

@@ -146,12 +146,8 @@ class Option(NamedTuple):
 
     Attributes:
         name: Kafka's dotted name.
-        aliases: Other accepted names.
         kind: Type of the value.
-        default: Default value, as text.
-        allowed: Allowed values, as text.
         clients: Clients that have the key.
-        doc: Description of the key.
     """
 
     name: str

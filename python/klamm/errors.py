@@ -72,8 +72,7 @@ class BrokerError(KafkaError):
         code: Kafka's error code, or -1 if it is unknown.
         name: Name of the code, such as `UNKNOWN_TOPIC_OR_PARTITION`.
         retriable: Whether the same request can succeed later.
-        topic: Topic that the error is about, or None.
-        partition: Partition that the error is about, or None.
+        topic: Topic that the error is about, or None. The same applies to `partition`.
         broker: Address of the broker, or None.
     """
 
@@ -146,9 +145,6 @@ class DeserializationError(DecodeError):
 
     Attributes:
         record: The record with its original bytes.
-        topic: Topic of the record.
-        partition: Partition of the record.
-        offset: Offset of the record.
     """
 
     def __init__(self, field: str, record: Record) -> None:

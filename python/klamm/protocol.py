@@ -59,10 +59,6 @@ class Api(NamedTuple):
     """An API of Kafka and its versions.
 
     Attributes:
-        name: Name of the API, such as `Fetch`.
-        key: Number of the API.
-        min: Oldest version.
-        max: Newest version.
         max_stable: Newest stable version. Below `min` if no version is stable.
         flexible: First version with tagged fields, or None.
         internal: Whether only brokers and controllers use the API.
@@ -78,15 +74,7 @@ class Api(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """A header, or a structure inside other messages, and its versions.
-
-    Attributes:
-        name: Name of the structure.
-        kind: `header` or `data`.
-        min: Oldest version.
-        max: Newest version.
-        flexible: First version with tagged fields, or None.
-    """
+    """A header, or a structure inside other messages (`data`). `flexible` is the first version with tagged fields, or None."""
 
     name: str
     kind: str
@@ -99,8 +87,6 @@ class ErrorCode(NamedTuple):
     """An error code of Kafka.
 
     Attributes:
-        code: Number of the code.
-        name: Name of the code.
         retriable: Whether the same request can succeed later.
         refresh_metadata: Whether the client's metadata about leaders or topics is outdated.
     """
@@ -124,11 +110,8 @@ class Control(NamedTuple):
 class BatchRecord:
     """A record of a batch.
 
-    Args:
-        offset: Offset of the record.
+    Attributes:
         timestamp: Milliseconds since 1970, or -1 for none.
-        key: Key, or None.
-        value: Value, or None.
         headers: Pairs of name and value.
         timestamp_type: `CreateTime` or `LogAppendTime`. Ignored by `encode_batch`.
         sequence: Sequence number. Ignored by `encode_batch`.
