@@ -1,8 +1,8 @@
-# klamm from a fresh clone: `make demo`, `make test`. `make` alone lists everything there is.
+# klamm from a fresh clone: `make demo`, `make test`. `make` alone lists all targets.
 #
-# Everything is built into .venv and target; nothing else is needed beyond what scripts/prerequisites.sh asks for.
-# Three passes over the crates and no more: release for the extension, dev for the tests, and the metadata that clippy and
-# the documentation share.
+# Everything is built into .venv and target. scripts/prerequisites.sh names the programs that a machine needs besides.
+# A full run compiles the crates three times: optimised for the extension, unoptimised for the tests, and without code for
+# clippy and the documentation.
 
 PYTHON ?= python3
 # --locked: a build uses the versions that were tested. `make CARGO_FLAGS=` while changing dependencies.
@@ -26,7 +26,13 @@ FUZZ_CHECK := CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=line-tables-
 SECONDS ?= 60
 SEEDS ?= 5000
 ROUNDS ?= 10
+FEATURES := gzip snappy lz4 zstd tls broker arrow python
 TARGETS ?= frame api_request api_response record_batch message_set compress legacy login dev_broker
+
+# Two files of tests at a time. A process that dies is not replaced: pytest-xdist 3.8 would wait for it and never report.
+PYTEST_FLAGS := -n 2 --dist loadfile --max-worker-restart 0
+# What differs from the newest PySpark is how Spark calls a source and a sink, and what it shows.
+OLD_SPARK_TESTS := $(patsubst %,tests/spark/test_%.py,batch_read stream write exactly_once secrets registration)
 
 # One interpreter for every build of pyo3; it is compiled anew whenever this changes.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
@@ -34,7 +40,8 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 # Two compilers, Spark or two brokers at a time are more than a small machine has memory for.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-rust test-python check check-format check-prose check-clippy check-python check-docs fmt \
+.PHONY: help build develop demo test test-fast test-nightly test-rust test-python \
+	check check-format check-prose check-clippy check-features check-python check-docs fmt \
 	fuzz soak test-matrix test-old-spark test-free-threaded soak-spark bench-peers bench-spark bench-broker bench-codec dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
@@ -45,28 +52,40 @@ help: ## this list
 demo: needs-everything build ## the main job, end to end; BOOTSTRAP=host:port takes a real cluster, INPUT=path (or -) other text
 	@exec $(BIN)/klamm demo $${BOOTSTRAP:+--bootstrap "$$BOOTSTRAP"} $${INPUT:+--input "$$INPUT"}
 
-build: needs-build $(VENV)/.built ## the extension, into .venv
+build: needs-build $(VENV)/.built ## the extension, optimised, into .venv
 
-test: needs-everything test-rust test-python ## all tests, against the dev broker and Apache Kafka
+develop: needs-build $(VENV)/.developed ## the extension, unoptimised, into .venv: a changed line is importable in seconds
+
+test: needs-everything test-rust test-python ## the tests, against the dev broker, Apache Kafka and Spark
+
+test-fast: needs-build test-rust develop ## the tests that need no Java: Rust, unit, and brokers against the dev broker
+	@echo '==> Python tests, fast lane'
+	@$(BIN)/pytest --lane fast $(PYTEST_FLAGS) tests/unit tests/broker tests/legacy
+
+test-nightly: export KLAMM_SOAK_SECONDS ?= 600
+test-nightly: needs-everything build ## the rare tests: other orders, seeds and releases, the oldest PySpark, faults for longer, fuzzing
+	@$(BIN)/pytest --lane nightly $(PYTEST_FLAGS)
+	@$(BIN)/pytest -q -o faulthandler_timeout=$$(($(KLAMM_SOAK_SECONDS) + 900)) tests/soak/test_soak.py
+	@$(MAKE) test-old-spark ARGS='$(OLD_SPARK_TESTS)'
+	@$(MAKE) fuzz SECONDS=20
 
 test-rust: needs-rust ## the Rust tests: all but what needs Python
 	@echo '==> Rust tests'
 	@cargo test $(CARGO_FLAGS) --features arrow
 
-# A process that dies is not replaced: pytest-xdist 3.8 stands still after that, where it could say what failed.
 test-python: needs-everything build target/connect/.installed ## the Python tests, two files at a time; ARGS= goes to pytest instead
 	@echo '==> Python tests'
-	@$(BIN)/pytest $(or $(ARGS),-n 2 --dist loadfile --max-worker-restart 0)
+	@$(BIN)/pytest $(or $(ARGS),$(PYTEST_FLAGS))
 
 test-old-spark: needs-everything build target/spark41/.installed ## the Spark tests with PySpark 4.1, the oldest that klamm works with; ARGS= goes to pytest
 	@echo '==> Spark tests, PySpark 4.1'
-	@target/spark41/bin/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning $(or $(ARGS),tests/spark)
+	@target/spark41/bin/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning $(or $(ARGS),--lane all tests/spark)
 
 test-free-threaded: needs-everything target/free-threaded/.installed ## clients and their threads on a free-threaded CPython from 3.14 on, FREE_THREADED=python3.14t; ARGS= goes to pytest
 	@echo '==> tests, $(FREE_THREADED)'
 	@target/free-threaded/bin/python -m pytest $(or $(ARGS),$(FREE_THREADED_TESTS))
 
-check: check-format check-prose check-clippy check-python check-docs ## formatting, prose, lints, types, stubs, docs
+check: check-format check-prose check-clippy check-features check-python check-docs ## formatting, prose, lints, types, stubs, docs
 
 check-format: $(VENV)/.installed
 	@echo '==> rustfmt and ruff format'
@@ -85,6 +104,12 @@ check-clippy: needs-build $(VENV)/.installed
 	@echo '==> clippy, what the codec bench shares and the fuzz targets'
 	@cargo clippy $(CARGO_FLAGS) -p klamm-bench-codec --all-targets -- -D warnings
 	@$(FUZZ_CHECK) cargo clippy $(CARGO_FLAGS) --manifest-path tests/fuzz/Cargo.toml --target-dir target -- -D warnings
+
+check-features: needs-build ## each feature of the crate alone compiles
+	@for feature in $(FEATURES); do \
+		echo "==> cargo check, feature $$feature alone"; \
+		cargo check $(CARGO_FLAGS) -q --no-default-features --features "$$feature" || exit 1; \
+	done
 
 check-python: build
 	@echo '==> ruff, mypy, and the stub of the extension against the extension'
@@ -112,13 +137,13 @@ fuzz: needs-rust $(FUZZ) ## each fuzz target for SECONDS=60; TARGETS= names some
 
 soak: export KLAMM_SOAK_SECONDS ?= 3600
 soak: export KLAMM_PREFETCH_MB ?= 1000
-soak: needs-everything build ## what takes long: KLAMM_SOAK_SECONDS=3600 of faults, SEEDS=5000 simulated scenarios of each kind, ROUNDS=10 of the tests in which nodes die
-	@$(BIN)/pytest -q -o faulthandler_timeout=$$(($(KLAMM_SOAK_SECONDS) + 900)) tests/soak
+soak: needs-everything build ## long runs: KLAMM_SOAK_SECONDS=3600 of faults, SEEDS=5000 simulated scenarios of each kind, ROUNDS=10 of the tests in which nodes die
+	@$(BIN)/pytest -q -o faulthandler_timeout=$$(($(KLAMM_SOAK_SECONDS) + 900)) --lane all tests/soak
 	@KLAMM_SIM_SEEDS=$(SEEDS) cargo test $(CARGO_FLAGS) --release --features arrow --test klamm sim
-	@for round in $$(seq $(ROUNDS)); do $(BIN)/pytest -q tests/broker/test_cluster.py tests/broker/test_exactly_once.py || exit 1; done
+	@for round in $$(seq $(ROUNDS)); do $(BIN)/pytest -q --lane all tests/broker/test_cluster.py tests/broker/test_exactly_once.py || exit 1; done
 
 test-matrix: needs-everything build ## one program against every release of Kafka from 0.8.0 to 4.4.0; writes docs/compatibility.md
-	@KLAMM_RELEASES=all KLAMM_COMPATIBILITY=docs/compatibility.md $(BIN)/pytest -q tests/matrix $(ARGS)
+	@KLAMM_RELEASES=all KLAMM_COMPATIBILITY=docs/compatibility.md $(BIN)/pytest -q --lane all tests/matrix $(ARGS)
 
 # Apart from .venv: with pandas come threads and memory that Spark's workers and the benches would have to carry. The bound of
 # dateutil is botocore's, which pip looks at as well.
@@ -129,8 +154,8 @@ target/connect/.installed: $(VENV)/.installed
 	@touch $@
 
 soak-spark: SEEDS = 100
-soak-spark: needs-everything build ## Spark's driver, executors and nodes of Kafka die in SEEDS=100 runs; CI has ten of the first and one of the second
-	@KLAMM_SPARK_SEEDS=$(SEEDS) $(BIN)/pytest -q tests/spark/test_killed_driver.py tests/spark/test_killed_executor.py \
+soak-spark: needs-everything build ## Spark's driver, executors and nodes of Kafka die in SEEDS=100 runs
+	@KLAMM_SPARK_SEEDS=$(SEEDS) $(BIN)/pytest -q --lane all tests/spark/test_killed_driver.py tests/spark/test_killed_executor.py \
 		tests/spark/test_killed_node.py tests/spark/test_pipeline.py tests/spark/test_archives.py
 
 bench-peers: needs-everything build ## klamm beside other clients, against Apache Kafka; ARGS= goes to benches/peers/run.py
@@ -194,4 +219,12 @@ target/free-threaded/.installed: $(SOURCES)
 $(VENV)/.built: $(VENV)/.installed $(SOURCES)
 	@echo '==> the extension module (cargo, release)'
 	@env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' $(BIN)/maturin develop --profile extension $(CARGO_FLAGS) </dev/null
+	@rm -f $(VENV)/.developed
+	@touch $@
+
+# One of the two is in place at a time, so each removes the other's mark.
+$(VENV)/.developed: $(VENV)/.installed $(SOURCES)
+	@echo '==> the extension module (cargo, dev)'
+	@env -u CONDA_PREFIX VIRTUAL_ENV='$(abspath $(VENV))' $(BIN)/maturin develop --profile dev $(CARGO_FLAGS) </dev/null
+	@rm -f $(VENV)/.built
 	@touch $@

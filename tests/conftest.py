@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import lanes
 from kafka_broker import VERSION, KafkaUnavailable, RealKafka
 
 if TYPE_CHECKING:
@@ -58,6 +59,18 @@ class Broker:
     name: str
     bootstrap_servers: str
     controller: str | None = None
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that chooses a lane."""
+    lanes.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Select the lane's tests, and print failures at once, in the process that has the terminal."""
+    config.pluginmanager.register(lanes.Lane(config.getoption("--lane")))
+    if reporter := config.pluginmanager.get_plugin("terminalreporter"):
+        config.pluginmanager.register(lanes.Failures(reporter))
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,6 @@ import pyspark_klamm
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(300),
-    pytest.mark.skipif("KLAMM_SPARK_SEEDS" not in os.environ, reason="archives on a cluster: make soak-spark"),
 ]
 
 PACKAGES = [Path(package.__file__).parent for package in (klamm, pyspark_klamm)]

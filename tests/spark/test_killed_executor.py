@@ -70,7 +70,6 @@ def two_hosts(tmp_path):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.skipif("KLAMM_SPARK_SEEDS" not in os.environ, reason="a cluster on two addresses: make soak-spark")
 @pytest.mark.skipif(sys.platform != "linux", reason="a second address of this machine without asking for it: Linux")
 def test_a_second_attempt_beside_the_first_lands_every_record_once(real_cluster, topic, tmp_path, two_hosts):
     kafka = real_cluster

@@ -1,6 +1,6 @@
 """A node of Kafka dies in the middle of a task, in an open transaction: the stream goes on, counts are exact.
 
-Three nodes and Spark at once are for `make soak-spark`: seeds kill, in turn, the node that leads a partition being written, the
+The nightly lane has one seed and `make soak-spark` more. They kill, in turn, the node that leads a partition being written, the
 coordinator of a task's transaction, and that of the group in which it notes what it wrote.
 """
 
@@ -16,15 +16,11 @@ from kafka_broker import KafkaUnavailable
 from kafka_cluster import KafkaCluster
 from settled import wait_until_settled
 
-SEEDS = int(os.environ.get("KLAMM_SPARK_SEEDS", "0"))
+SEEDS = int(os.environ.get("KLAMM_SPARK_SEEDS", "1"))
 ROWS = 30_000
 LATE = 25_000  # Spark hands over 10,000 rows at a time
 
-
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.skipif(SEEDS == 0, reason="three nodes and Spark at once: make soak-spark"),
-]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +58,7 @@ def coordinators(kafka, name):
 
 
 @pytest.mark.timeout(240)  # three nodes to begin with
-@pytest.mark.parametrize("seed", range(max(SEEDS, 1)))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_every_record_lands_once_though_a_node_dies_under_a_task(kafka_at, nodes, topic, tmp_path, seed):
     kafka = kafka_at(nodes.bootstrap_servers)
     source, result = f"{topic}-in", f"{topic}-out"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from klamm.examples import source_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.limits]
 
-# Beside the clone where there is one; not part of the project.
-LOGHUB = Path(__file__).resolve().parents[3] / "shared" / "data" / "loghub"
+# A copy of loghub, which is not part of the project.
+LOGHUB = os.environ.get("KLAMM_LOGHUB")
 
 
 def produce_lines(kafka, topic, files):
@@ -68,7 +69,7 @@ def test_later_lines_are_added_to_the_totals(kafka, topics, tmp_path):
     assert {name: (row["lines"], row["bytes"]) for name, row in packages.items()} == {"a": (40, 120), "c": (2, 10)}
 
 
-@pytest.mark.skipif(not LOGHUB.is_dir(), reason="no loghub beside the clone")
+@pytest.mark.skipif(LOGHUB is None, reason="KLAMM_LOGHUB names no copy of loghub")
 def test_the_logs_of_sixteen_systems_are_counted_exactly(kafka, topics, tmp_path):
     """
     Real log lines from loghub, https://github.com/logpai/loghub: Jieming Zhu, Shilin He, Pinjia He, Jinyang Liu, Michael R. Lyu. Loghub: A
@@ -77,7 +78,7 @@ def test_the_logs_of_sixteen_systems_are_counted_exactly(kafka, topics, tmp_path
     The files have 31,987 line ends, and 13 of them do not end with one: 32,000 lines.
     """
     source, result = topics
-    files = {path.name.removesuffix("_2k.log"): path.read_bytes() for path in sorted(LOGHUB.glob("*_2k.log"))}
+    files = {path.name.removesuffix("_2k.log"): path.read_bytes() for path in sorted(Path(LOGHUB).glob("*_2k.log"))}
     produce_lines(kafka, source, files)
     done = source_lines.run(kafka.spark, kafka.bootstrap, source, result, str(tmp_path), rows_per_batch=10_000)
     assert done["input_rows"] == sum(len(split(content)) for content in files.values()) == 32_000

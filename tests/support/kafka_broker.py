@@ -407,6 +407,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def find_java() -> str:
+    if "KLAMM_TEST_WITHOUT_JAVA" in os.environ:
+        raise KafkaUnavailable("the fast lane starts no Java")
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if java is None:

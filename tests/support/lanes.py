@@ -1,0 +1,94 @@
+"""The three lanes of the test suite, as the pytest option `--lane`.
+
+* `fast`: what needs neither Java nor Spark: unit tests, and tests of brokers against the dev broker only.
+* `standard`, the default: the above, Apache Kafka, Spark and old releases, without what is rare.
+* `nightly`: only what is rare: the patterns of `NIGHTLY` below.
+* `all`: everything.
+
+Each pattern names the cases that leave the standard lane. `tests/unit/test_lanes.py` fails for a pattern that matches no
+test, so the table cannot go stale.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+
+LANES = ("fast", "standard", "nightly", "all")
+
+NIGHTLY = {
+    # Six protocols run against the dev broker; against Apache Kafka, the newest classic one and KIP-848's.
+    r"broker/test_groups\.py::.*\[real-(range|roundrobin|sticky|several)": "four of six group protocols on Apache Kafka",
+    # Each client leads once on each broker; the other strategies and orders are rare.
+    r"broker/test_mixed_groups\.py::test_three_clients_share_one_group\["
+    r"(dev-(?!klamm confluent kafka-python-range|java klamm kafka-python-cooperative-sticky"
+    r"|confluent klamm java-roundrobin|kafka-python klamm confluent-cooperative-sticky|java kafka-python klamm-sticky)"
+    r"|real-(?!klamm confluent kafka-python-cooperative-sticky|java klamm kafka-python-range))": (
+        "the other orders and strategies of mixed groups"
+    ),
+    # Each call starts a JVM. Kafka's classic protocol with a member of another client, and KIP-848's with klamm, stay.
+    r"test_kafkas_own_tool_lists_describes_resets_and_deletes\[\w+-(classic-Klamm|consumer-Confluent)": (
+        "kafka-consumer-groups.sh with the other members"
+    ),
+    # 0.8.0, 0.10.2.2 and 2.8.2 stay: one for each record format. An explicit KLAMM_RELEASES is obeyed in any lane.
+    r"matrix/.*\[(0\.8\.2\.2|0\.9\.0\.1|0\.11\.0\.3|3\.9\.1)\b": "four of the seven usual releases",
+    # The first seed dies twice, the fifth once.
+    r"spark/test_killed_driver\.py::.*\[(?!0\]|5\])\d+\]": "eight of ten seeds of killed drivers",
+    r"spark/test_killed_node\.py::": "Spark beside nodes of Kafka that die",
+    r"spark/test_killed_executor\.py::test_a_second_attempt": "speculative execution on a cluster with two addresses",
+    r"spark/test_pipeline\.py::.*\[\d+\]": "the log pipeline with its driver killed",
+    r"spark/test_archives\.py::": "klamm shipped to a cluster as an archive",
+    r"broker/test_cluster\.py::test_a_million_records": "a million records through nodes that die",
+    r"soak/test_prefetch\.py::": "memory of a consumer that prefetches a large topic",
+}
+JAVA = r"^tests/(spark|matrix|soak)/|\[(\S+-)?real\b"
+"""What the fast lane leaves out before it starts. Tests that start Java themselves find none there, and are skipped."""
+
+
+def add_option(parser: pytest.Parser) -> None:
+    """Add `--lane`."""
+    parser.addoption("--lane", choices=LANES, default="standard", help="which tests run; see tests/support/lanes.py")
+
+
+class Lane:
+    """Deselects the tests that another lane has."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        if name == "fast":
+            os.environ["KLAMM_TEST_WITHOUT_JAVA"] = "1"
+
+    def has(self, test: str) -> bool:
+        """Return whether this lane runs a test, given its node ID."""
+        if self.name == "all" or ("matrix/" in test and "KLAMM_RELEASES" in os.environ):
+            return True
+        is_rare = any(re.search(pattern, test) for pattern in NIGHTLY)
+        if self.name == "nightly":
+            return is_rare
+        return not is_rare and not (self.name == "fast" and re.search(JAVA, test))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Keep the tests of this lane."""
+        left = [item for item in items if not self.has(item.nodeid)]
+        items[:] = [item for item in items if self.has(item.nodeid)]
+        config.hook.pytest_deselected(items=left)
+
+
+class Failures:
+    """Prints each failure when it happens, not only in the summary, which a run that is killed never reaches."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self._reporter = reporter
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Print the last lines of a failure."""
+        if report.failed:
+            last = report.longreprtext.splitlines()[-LAST_LINES:]
+            self._reporter.write_line(f"\nFAILED {report.nodeid} ({report.when})\n" + "\n".join(last), red=True)
+
+
+LAST_LINES = 15
+"""Lines of a failure that are printed at once; the summary has all of them."""
