@@ -8,15 +8,22 @@ PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 CLIENTS = {"producer": "Producer", "consumer": "Consumer", "share consumer": "Share consumer", "admin": "Admin"}
 HEAD = """# Configuration
 
-Names are the Java client's. They are keys of the dict that is a client's first argument (`{"linger.ms": 5}`), or keywords with
-underscores (`linger_ms=5`). Unknown keys and bad values are refused with what is allowed. This page is written by
-`python scripts/write_configuration.py`.
+Pass keys as a dict, which is the first argument of a client, or as keywords with underscores:
+
+```python
+klamm.Producer({"bootstrap.servers": "localhost:9092", "linger.ms": 5})
+klamm.Producer("localhost:9092", linger_ms=5)
+```
+
+The names are those of the Java client. An unknown key or a bad value raises `ConfigError`, which names the nearest
+valid key or the allowed values. `python scripts/write_configuration.py` writes this page.
 """
 
 FOREIGN_HEAD = """
 ## Options of other clients
 
-Names of librdkafka that mean the same are taken, and stand under klamm's above. These are refused, with what is said here:
+klamm accepts librdkafka's names for the same options; they are below klamm's names in the tables above. These options
+are rejected, and the error says what to use instead:
 
 | option | clients | instead |
 | --- | --- | --- |

@@ -25,25 +25,39 @@ if TYPE_CHECKING:
 USUAL = ("0.8.0", "0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "2.8.2", "3.9.1")
 HEAD = """# Compatibility
 
-What klamm did with a broker of each release, one node, on loopback: the tests in `tests/matrix`, which write this page
-(`make test-matrix`). *yes*: done, and checked by reading back; *from 0.11.0*: raises `UnsupportedVersionError`, which names
-the first release that has it; *refused*: the broker says no; *no*: failed.
+This table shows which features of klamm work with which release of Kafka. `make test-matrix` runs the tests in
+`tests/matrix` against one node of each release, and writes this page.
+
+| result | meaning |
+|---|---|
+| yes | works; the test has read the data back |
+| from 0.11.0 | raises `UnsupportedVersionError` with the first release that has the feature |
+| until 3.9 | the same, for a feature that was removed |
+| refused | the broker rejects the request |
+| error | raises another typed error |
+| – | does not apply to this release |
+| no | failed |
 """
 NOTES = """
-Brokers before 0.10 do not say what they speak. A client finds out with three connections more, once for each address: 0.8
-closes the first one, 0.9 is silent for `api.version.request.timeout.ms`. `broker.version.fallback` names the release
-instead. Also of them:
+## Before Kafka 0.11
 
-* Idempotence that is only on by default is off, without a word, where the leader of a partition is older than 0.11;
-  `enable_idempotence=True` is refused there.
-* Records are sent in the format of the time: without headers before 0.11, without timestamps before 0.10. Headers, and
-  timestamps that were given, are refused instead of lost.
-* `acks` of 2 and more are for 0.8 alone, as `confluent-kafka` has them too.
-* Before 0.8.2 there are no coordinators: offsets are kept in ZooKeeper, 0.8.0 keeps none, and groups are from 0.9 on.
-* JoinGroup of 0.9 and 0.10.0 has no time of its own for rebalances: it is the session's, which is 30 s unless
-  `session.timeout.ms` says otherwise, the longest that 0.9 allows by default.
-* A message larger than `max.partition.fetch.bytes` is cut off by brokers before 0.10.1; it is asked for again with more,
-  up to `fetch.max.bytes`.
+* **Idempotence** is on by default, but off for partitions whose leader is older than 0.11. With
+  `enable_idempotence=True`, such a leader is an error.
+* **Record formats.** Records have no headers before 0.11 and no timestamps before 0.10. If you pass headers or a
+  timestamp, klamm raises an error instead of dropping them.
+* **Rebalance timeout.** JoinGroup of 0.9 and 0.10.0 has no rebalance timeout and uses the session timeout instead. Its
+  default is 30 s there, the longest that 0.9 allows by default. `session.timeout.ms` changes it.
+* **Large messages.** Brokers before 0.10.1 truncate a message that is larger than `max.partition.fetch.bytes`. klamm
+  fetches it again with a larger limit, up to `fetch.max.bytes`.
+* **Groups** need 0.9. There is no coordinator before 0.8.2: 0.8.1 keeps committed offsets in ZooKeeper, and 0.8.0 keeps
+  none.
+* **`acks` of 2 and more** only work with 0.8. `confluent-kafka` behaves in the same way.
+
+## Detecting the release
+
+Brokers before 0.10 do not support ApiVersions. klamm detects their release with three more connections, once for each
+address. 0.8 closes the first of them, and 0.9 does not answer for `api.version.request.timeout.ms`. To skip the
+detection, set `broker.version.fallback` to the release.
 """
 
 
