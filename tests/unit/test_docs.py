@@ -11,6 +11,7 @@ import pytest
 import klamm
 
 ROOT = Path(__file__).parents[2]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "benches" / "README.md"]
 
 
 def test_the_page_of_configuration_keys_is_up_to_date():
@@ -35,3 +36,20 @@ def test_an_example_prints_what_its_page_says(capsys, name):
     code, printed = before.rpartition("```python\n")[2], printed.partition("```")[0]
     exec(compile(code, f"docs/{name}.md", "exec"), {})  # noqa: S102 - our own page
     assert capsys.readouterr().out == printed
+
+
+def anchors(page: Path) -> set[str]:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_a_file_and_a_heading(page):
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        if link.startswith("http"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name) if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
