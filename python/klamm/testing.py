@@ -1,11 +1,11 @@
-"""A Kafka cluster inside the process, for tests of your own.
+"""Starts a small Kafka cluster inside the test process.
 
     def test_orders(klamm_broker):
         with klamm.Producer(klamm_broker.bootstrap_servers) as producer: ...
 
-The fixture `klamm_broker` comes with the package (pytest finds it by itself); `DevBroker` is the same by hand. Other
-clients than klamm work with it, too. It is in memory, with
-`data_dir` in a file too, and replicates nothing: not for production.
+pytest finds the fixtures `klamm_broker` (one node for each test) and `klamm_session_broker` (three nodes for all tests) by itself.
+`DevBroker` starts the same cluster by hand. Any Kafka client can connect to it. The cluster does not replicate records and is not
+for production.
 """
 
 from __future__ import annotations
@@ -33,19 +33,25 @@ if TYPE_CHECKING:
 __all__ = ["Action", "CertificateAuthority", "DevBroker", "Mechanism", "Request"]
 
 Action = Literal["delay", "drop", "lose_answer", "cut", "error", "throttle", "corrupt", "drip"]
-"""What `DevBroker.fault` does to a request."""
+"""Fault that `DevBroker.fault` injects into a request."""
 
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
-"""How clients of a `DevBroker` may log in."""
+"""SASL mechanism with which clients authenticate to a `DevBroker`."""
 
 _HOSTS = ["localhost", "127.0.0.1", "::1"]
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request that arrived at a dev broker, in a version that it serves.
+    """A request that a `DevBroker` received, in a version that it serves; `DevBroker.requests` returns them.
 
-    `time` is in seconds since the cluster started, by its own clock.
+    Attributes:
+        node: Number of the node that received the request.
+        api: Kafka's name of the API, such as "Produce".
+        version: Version of the API.
+        client_id: Client id in the request header.
+        correlation_id: Correlation id in the request header.
+        time: Seconds since the cluster started, by the cluster's clock.
     """
 
     node: int
@@ -57,55 +63,57 @@ class Request:
 
 
 class DevBroker(DevBrokerCore):
-    """A small Kafka cluster in this process.
+    """A small Kafka cluster in this process, for tests and development.
 
+    The cluster runs inside the `with` block, or from `start()` to `stop()`. Its nodes are numbered from 1. Records are kept in
+    memory unless `data_dir` is set.
+
+    Args:
+        brokers: Number of nodes. Default 1.
+        auto_create_topics: Create a topic when a client first asks for it. Default True.
+        default_partitions: Number of partitions of a topic that is created without a number. Default 1.
+        port: Port of the first node. Default 0, which takes a free port.
+        transaction_version: Protocol of transactions: 2 as of Kafka 4.0 (KIP-890), the default, or 1 as before.
+        racks: Racks of the nodes, assigned in turn. A consumer with `client_rack` then fetches from a replica in its own rack, as
+            with Kafka's `RackAwareReplicaSelector` (KIP-392). Default: no racks.
+        as_version: Kafka release to emulate, "0.8.0" to "4.4": the cluster serves the APIs, versions and message formats of that
+            release. "0.6.1", "0.7.0", "0.7.1" and "0.7.2" emulate those brokers, where each node is a broker of its own
+            (docs/legacy.md). Default: the newest release.
+        config: Properties of a 0.6 or 0.7 broker's configuration file, such as `{"log.file.size": 1000}`.
+        zookeeper: ZooKeeper `host:port` where 0.7 nodes register themselves and their topics. Needs `klamm[zookeeper]`.
+        max_bytes: Memory for records, in bytes. Default 1 GiB. Above this limit, produce requests fail with KAFKA_STORAGE_ERROR.
+        data_dir: Directory for a file that keeps topics, records, committed offsets, producers and transactions, so that they survive
+            a restart and `kill -9`. An open transaction continues. Group members join again, and share groups start from the beginning.
+            The file only grows. Default: memory only.
+        fsync: Sync the file to disk before each response, so that the data survives a power failure too. Default False.
+        sasl: Users and passwords for each SASL mechanism: `{"PLAIN": {"alice": "secret"}}`. OAUTHBEARER accepts unsecured tokens (JWT
+            with `alg` none) and takes `None` instead of users. Default: clients do not authenticate.
+        sasl_session: Seconds after which a connection must authenticate again (KIP-368). Default: never.
+        super_users: Users that may do everything. Passing a list enables authorization: other users may do what access control lists
+            (ACLs) allow. A user is a SASL user name or a certificate's name, such as "CN=admin"; clients without either are
+            "ANONYMOUS". An empty list means no super users. Default: no authorization.
+        allow_everyone_if_no_acl_found: Allow all users to use resources that have no ACL. Default False.
+        tls: Encrypt connections. True makes a certificate for localhost, signed by a temporary authority. Pass a
+            `CertificateAuthority` to share one among clusters, or a pair of PEM strings (certificate, key) to use your own. Default False.
+        client_auth: Require a client certificate; needs `tls`. Default False.
+
+    Raises:
+        ConfigError: An argument has an invalid value, or does not fit another one.
+
+    Example:
         with DevBroker(brokers=3) as broker:
             producer = klamm.Producer(broker.bootstrap_servers)
-
-    It runs while the `with` lasts, or from `start()` to `stop()`. `port` is that of the first node; 0 takes a free one.
-    Nodes are numbered from 1. `transaction_version` is the protocol of transactions: 2 as of Kafka 4.0 (KIP-890), 1 as before.
-
-    With `racks` the nodes are in these, in turn, and a consumer that says where it is (`client_rack`) is sent to a replica in the same
-    rack, as by a Kafka with `RackAwareReplicaSelector` (KIP-392).
-
-        with DevBroker(brokers=3, racks=["a", "b", "c"]) as broker:
-            consumer = klamm.Consumer(broker.bootstrap_servers, topics=["t"], client_rack="b")
-
-    With `as_version` it is an older Kafka. From "0.8.0" to "4.4" it serves the requests, versions and message formats of that release,
-    and nothing else. "0.6.1", "0.7.0", "0.7.1" and "0.7.2" are as their brokers were seen to behave (`docs/legacy.md`): each
-    node is then a broker of its own; `config` has properties of its configuration file, such as {"log.file.size": 1000}, and
-    `zookeeper` says where the nodes register themselves and their topics.
-
-    Records may take `max_bytes` of memory; beyond that, produce requests are refused with KAFKA_STORAGE_ERROR.
-
-    With `data_dir` everything is kept in a file there, too, before a request is answered: topics, records, committed offsets, producers
-    and transactions are there again after a restart, also after a `kill -9`; with `fsync` after a power cut as well. An open
-    transaction goes on. Members of groups join anew, and share groups start from the beginning. The file only grows.
-
-    A program's bad days can be had at will: nodes die and come back, leaders and coordinators move, requests go wrong,
-    time passes.
-
-        broker.kill(2)
-        broker.fail_next("Produce", error="NOT_LEADER_OR_FOLLOWER", times=2)
-        broker.fault("Fetch", "delay", seconds=0.5, times=None, probability=0.1, seed=7)
-        broker.advance(60)
-        assert any(request.api == "InitProducerId" for request in broker.requests())
-
-    `sasl` has clients log in: passwords by user, by mechanism. OAUTHBEARER takes unsecured tokens (JWT with `alg` none) and
-    needs no users. With `sasl_session` a connection has to log in again after so many seconds (KIP-368).
-
-    `tls=True` has connections be encrypted, with a certificate for localhost that a throw-away authority signs, or one that is
-    given and may serve several brokers; a pair of PEM texts is a certificate and its key of your own. With `client_auth` clients have to show a certificate as well.
+            broker.kill(2)                                                      # a node crashes
+            broker.fail_next("Produce", error="NOT_LEADER_OR_FOLLOWER")         # one request fails
+            broker.fault("Fetch", "delay", seconds=0.5, times=None)             # all fetches are slow
+            broker.advance(60)                                                  # a minute passes
+            assert any(request.api == "InitProducerId" for request in broker.requests())
 
         with DevBroker(tls=True, client_auth=True, sasl={"SCRAM-SHA-512": {"alice": "secret"}}) as broker:
             producer = klamm.Producer(broker.client_config("alice"))
 
-    With `super_users` it matters who a client is: they may do everything, and others what access control lists (ACLs) allow, which
-    other clients' administrators and Kafka's own tools make. A name is that of a login, or of a certificate as in "CN=admin"; clients
-    that have neither are "ANONYMOUS". With `allow_everyone_if_no_acl_found` what no rule speaks of is open to all.
-
         with DevBroker(sasl={"PLAIN": {"admin": "secret", "alice": "secret"}}, super_users=["admin"]) as broker:
-            admin = klamm.Admin(broker.client_config("admin"))
+            admin = klamm.Admin(broker.client_config("admin"))                  # creates ACLs for alice
     """
 
     _authority: CertificateAuthority | None
@@ -136,13 +144,13 @@ class DevBroker(DevBrokerCore):
         tls: bool | CertificateAuthority | tuple[str, str] = False,
         client_auth: bool = False,
     ) -> Self:
-        """Make a cluster that does not run yet."""
+        """Create a cluster without starting it."""
         if client_auth and not tls:
-            raise ConfigError("client_auth needs tls", hint="certificates are shown where connections are encrypted")
+            raise ConfigError("client_auth needs tls", hint="set tls=True: clients send certificates only over TLS")
         if allow_everyone_if_no_acl_found and super_users is None:
             raise ConfigError(
                 "allow_everyone_if_no_acl_found needs super_users",
-                hint="who they are switches authorization on; [] is nobody",
+                hint="pass super_users to enable authorization; an empty list means no super users",
             )
         authority = tls if isinstance(tls, CertificateAuthority) else CertificateAuthority() if tls else None
         pair = None
@@ -177,25 +185,46 @@ class DevBroker(DevBrokerCore):
 
     @property
     def authority(self) -> CertificateAuthority:
-        """Who signs certificates for this broker and its clients."""
+        """Return the authority that signs certificates for this cluster and its clients.
+
+        Raises:
+            ConfigError: The cluster has no TLS.
+        """
         if self._authority is None:
-            raise ConfigError("this dev broker has no TLS", hint="make it with tls=True")
+            raise ConfigError("this dev broker has no TLS", hint="create it with tls=True")
         return self._authority
 
     @property
     def ca_location(self) -> str:
-        """A file with the certificate of that authority, for clients to trust; it goes away with this object."""
+        """Return the path of the authority's certificate (PEM), for clients to trust. The file is deleted with this object."""
         return self._file("ca.pem", self.authority.pem)
 
     def client_certificate(self, name: str = "client") -> tuple[str, str]:
-        """Return the paths of a client's certificate and its private key, which go away with this object."""
+        """Create a client certificate and return the paths of the certificate and its private key.
+
+        Args:
+            name: Common name (CN) of the certificate. Default "client".
+
+        Returns:
+            Paths of two PEM files, which are deleted with this object.
+
+        Raises:
+            ConfigError: The cluster has no TLS.
+        """
         certificate, key = self.authority.issue(name)
         return self._file(f"{name}.pem", certificate), self._file(f"{name}.key", key)
 
     def client_config(self, user: str | None = None, mechanism: Mechanism | None = None) -> dict[str, Any]:
-        """Return what a client has to be configured with, as Kafka's dotted keys: also for other clients than klamm.
+        """Return the configuration that a client needs to connect, as a dict of Kafka's dotted keys.
 
-        A `user` logs in by the first mechanism that has it, or the one that is named. OAUTHBEARER needs a token of your own.
+        klamm and librdkafka clients accept it as it is.
+
+        Args:
+            user: SASL user. Its password is filled in.
+            mechanism: SASL mechanism. Default: the first mechanism that has this user. With OAUTHBEARER, add your own token.
+
+        Raises:
+            ConfigError: No mechanism has this user.
         """
         config: dict[str, Any] = {"bootstrap.servers": self.bootstrap_servers}
         security = "SSL" if self._authority is not None else "PLAINTEXT"
@@ -207,7 +236,7 @@ class DevBroker(DevBrokerCore):
             security = f"SASL_{security}"
             chosen = [name for name, users in self._sasl.items() if mechanism in (None, name) and user in (users or {})]
             if not chosen and mechanism != "OAUTHBEARER":
-                raise ConfigError(f"this dev broker has no user {user!r}", hint="`sasl` says which there are")
+                raise ConfigError(f"this dev broker has no user {user!r}", hint="use a user that was passed in `sasl`")
             config["sasl.mechanism"] = mechanism or chosen[0]
             if chosen:
                 config["sasl.username"] = user
@@ -219,7 +248,7 @@ class DevBroker(DevBrokerCore):
     def _file(self, name: str, text: str) -> str:
         if self._files is None:
             self._files = Path(mkdtemp(prefix="klamm-dev-broker-"))
-            # Private keys do not outlive whoever made them.
+            # Private keys are deleted together with this object.
             finalize(self, rmtree, self._files, ignore_errors=True)
         path = self._files / name
         path.touch(mode=0o600)
@@ -228,16 +257,17 @@ class DevBroker(DevBrokerCore):
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where its nodes listen, as `host:port,host:port`; empty while it does not run.
+        """Return the addresses of all nodes, as `host:port,host:port`; empty while the cluster does not run.
 
-        A node that was killed keeps its address.
+        A killed node keeps its address.
         """
         return ",".join(self._addresses())
 
     def start(self, node: int | None = None) -> Self:
-        """Start the cluster, and return it. Starting one that runs does nothing.
+        """Start the cluster, or restart one node after `kill`, and return the cluster.
 
-        With a number, start that node again after `kill`, on the port it had.
+        Args:
+            node: Number of the node to restart on its former port. Default: the whole cluster. If it already runs, nothing happens.
         """
         if node is None:
             self._start()
@@ -252,51 +282,70 @@ class DevBroker(DevBrokerCore):
         return self
 
     def kill(self, node: int) -> None:
-        """End a node as a crash would: its connections break, and its port refuses new ones.
+        """Crash a node: its connections break, and its port refuses new ones.
 
-        What it led and coordinated moves to other nodes at once. A partition without a replica elsewhere has no leader until the
-        node is back.
+        Leadership and coordination move to other nodes at once. A partition without a replica elsewhere has no leader until
+        the node is restarted.
+
+        Args:
+            node: Number of the node. `start(node)` restarts it.
         """
         self._kill(node)
         if self._registration is not None:
             self._registration.remove(node)
 
     def add_node(self) -> int:
-        """Start one node more, and return its number. New topics use it; existing ones stay where they are."""
+        """Start one more node and return its number. New topics use it; existing partitions do not move."""
         node = self._add_node()
         if self._registration is not None:
             self._registration.add(node)
         return node
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Have a partition led by another node. One without a replica takes the place of the leader so far."""
+        """Make another node the leader of a partition. If the node has no replica, it replaces the former leader's replica."""
         self._move_leader(topic, partition, node)
 
     def truncate(self, topic: str, partition: int, offset: int) -> None:
-        """Lose the records of a partition from an offset on, as the election of a replica that lagged behind does.
+        """Delete the records of a partition from an offset on, as when a replica that lagged is elected leader.
 
-        Whole batches go, and the leader epoch counts on. What producers wrote there is still known as theirs.
+        Whole batches are deleted, and the leader epoch increases. Producer state is kept.
+
+        Args:
+            topic: Topic name.
+            partition: Partition number.
+            offset: Offset of the first record to delete.
         """
         self._truncate(topic, partition, offset)
 
     def compact(self, topic: str) -> None:
-        """Have a topic compacted: of records with the same key the newest stays, as far as no transaction is open.
+        """Compact a topic: keep only the newest record of each key, up to the first open transaction.
 
-        Records without a value go once `delete.retention.ms` has passed since they were first compacted.
+        A record without a value is removed once `delete.retention.ms` has passed since it was first compacted.
         """
         self._compact(topic)
 
     def move_coordinator(self, key: str, node: int) -> None:
-        """Have a group, or a transactional id, coordinated by another node."""
+        """Make another node the coordinator of a group or a transactional id.
+
+        Args:
+            key: Group id or transactional id.
+            node: Number of the new coordinator.
+        """
         self._move_coordinator(key, node)
 
     def fail_next(
         self, api: str, *, error: str, times: int | None = 1, node: int | None = None, topic: str | None = None
     ) -> None:
-        """Answer the next requests of an API with an error, by Kafka's name for it, and do nothing else with them.
+        """Answer the next requests of an API with an error instead of handling them.
 
-        `times` is how many; None is all of them. Only those to `node` and those that name `topic` count, if given. A request for
-        several partitions is refused for all of them.
+        A request with more than one partition fails for all of them.
+
+        Args:
+            api: Kafka's name of the API, such as "Produce".
+            error: Kafka's name of the error, such as "NOT_LEADER_OR_FOLLOWER".
+            times: Number of requests that fail. Default 1; None means all, until `clear_faults`.
+            node: Only requests to this node. Default: all nodes.
+            topic: Only requests that contain this topic. Default: all topics.
         """
         self.fault(api, "error", error=error, times=times, node=node, topic=topic)
 
@@ -313,22 +362,34 @@ class DevBroker(DevBrokerCore):
         probability: float = 1.0,
         seed: int = 0,
     ) -> None:
-        """Have something go wrong with the next requests of an API, or of every API (None).
+        """Inject a fault into the next requests of an API.
 
-        | action | what happens |
+        | action | effect |
         |---|---|
-        | `delay` | the request is handled, and the answer comes `seconds` later |
-        | `drop` | the connection is closed, and the request is not handled |
-        | `lose_answer` | the request is handled, and the connection is closed instead of answering |
-        | `cut` | the request is handled, and the connection is closed in the middle of the answer |
-        | `error` | the request is not handled, and the answer is `error`, by Kafka's name for it |
-        | `throttle` | the answer says that the client was throttled for `seconds` |
-        | `corrupt` | one bit of the answer is wrong |
-        | `drip` | the answer comes in ten pieces, over `seconds` |
+        | `delay` | the broker handles the request and responds `seconds` later |
+        | `drop` | the broker closes the connection without handling the request |
+        | `lose_answer` | the broker handles the request and closes the connection instead of responding |
+        | `cut` | the broker handles the request and closes the connection in the middle of the response |
+        | `error` | the broker does not handle the request and responds with `error` |
+        | `throttle` | the response says that the client was throttled for `seconds` |
+        | `corrupt` | one bit of the response is flipped |
+        | `drip` | the response is sent in ten pieces, over `seconds` |
 
-        `times` is how many requests it strikes; None is all of them, until `clear_faults`. Only requests to `node` and
-        those that name `topic` count, if given, and each is struck with `probability`; the same `seed` strikes the same ones.
-        Seconds go by the cluster's clock. If several faults fit, the one that was asked for first strikes.
+        If more than one fault matches a request, the fault that was added first applies.
+
+        Args:
+            api: Kafka's name of the API, or None for every API.
+            action: One of the actions above.
+            seconds: Duration in seconds, by the cluster's clock; for `delay`, `throttle` and `drip`.
+            error: Kafka's name of the error; for `error`.
+            times: Number of requests to affect. Default 1; None means all, until `clear_faults`.
+            node: Only requests to this node. Default: all nodes.
+            topic: Only requests that contain this topic. Default: all topics.
+            probability: Probability that a matching request is affected, 0 to 1. Default 1.
+            seed: Seed of the random choice; the same seed affects the same requests. Default 0.
+
+        Raises:
+            ConfigError: The action, the API or the error is unknown, or an argument is missing or not allowed.
         """
         self._fault(
             action,
@@ -343,20 +404,28 @@ class DevBroker(DevBrokerCore):
         )
 
     def clear_faults(self) -> None:
-        """Have nothing go wrong any more."""
+        """Remove all faults."""
         self._clear_faults()
 
     def requests(self, api: str | None = None) -> list[Request]:
-        """Return what clients asked, the oldest first: the last 10,000 requests, or those of one API among them."""
+        """Return the requests that the cluster received, oldest first. It remembers the last 10,000.
+
+        Args:
+            api: Only requests of this API. Default: all APIs.
+        """
         seen = [Request(*request) for request in self._requests()]
         return [request for request in seen if api in (None, request.api)]
 
     def advance(self, seconds: float) -> None:
-        """Move the cluster's clock on: what is due by then has happened when this returns."""
+        """Advance the cluster's clock. Everything that is due by then has happened when this returns.
+
+        Args:
+            seconds: Seconds to add.
+        """
         self._advance(seconds)
 
     def stop(self) -> None:
-        """End the cluster and everything in it."""
+        """Stop the cluster and discard its data, except what `data_dir` keeps."""
         if self._registration is not None:
             self._registration.close()
             self._registration = None
@@ -379,21 +448,23 @@ class DevBroker(DevBrokerCore):
         self.stop()
 
     def __repr__(self) -> str:
-        return f"<klamm.testing.DevBroker at {self.bootstrap_servers or 'rest'}>"
+        return (
+            f"<klamm.testing.DevBroker {'at ' + self.bootstrap_servers if self.bootstrap_servers else '(not running)'}>"
+        )
 
 
-# pytest has imported itself when it loads this as its plugin; a program that only wants a broker needs no pytest.
+# When pytest loads this module as a plugin, it is already imported. A program that only needs a broker does not need pytest.
 if "pytest" in sys.modules:
     import pytest
 
     @pytest.fixture
     def klamm_broker() -> Iterator[DevBroker]:
-        """Give a test a Kafka cluster of its own: one node, in this process."""
+        """Provide each test with its own Kafka cluster of one node, in this process."""
         with DevBroker() as broker:
             yield broker
 
     @pytest.fixture(scope="session")
     def klamm_session_broker() -> Iterator[DevBroker]:
-        """Give all tests one Kafka cluster of three nodes, in this process."""
+        """Provide all tests with one Kafka cluster of three nodes, in this process."""
         with DevBroker(brokers=3) as broker:
             yield broker

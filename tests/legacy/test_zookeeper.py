@@ -213,7 +213,7 @@ def test_a_member_without_its_session_gives_up_and_comes_back(zookeeper, tree, t
 def test_a_thread_that_fails_frees_what_it_owned_and_tells_the_program(zookeeper, tree, group, monkeypatch):
     consumer = member(zookeeper, group, "t", consumer_id="a")
     eventually(lambda: tree.exists(f"/consumers/{group}/ids/{group}_a"))
-    monkeypatch.setattr(consumer, "_hear", lambda: 1 / 0)
+    monkeypatch.setattr(consumer, "_process_inputs", lambda: 1 / 0)
     eventually(lambda: consumer._failure is not None)
     with pytest.raises(KafkaError, match="ZeroDivisionError"):
         consumer.poll(0)

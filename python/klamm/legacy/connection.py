@@ -1,4 +1,4 @@
-"""Connections to brokers of Kafka 0.6 and 0.7, whose answers come in the order of the requests."""
+"""Connections to brokers of Kafka 0.6 and 0.7, which respond in the order of the requests; and checks of addresses and timeouts."""
 
 from __future__ import annotations
 
@@ -12,78 +12,81 @@ from klamm.errors import ClosedError, ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from klamm.legacy import Part
+    from klamm.legacy.messages import Part
 
 PORT = 9092
-_HEADERS = 1 << 20  # of an answer's parts, and the longest list of offsets
+_HEADERS_SIZE = 1 << 20  # room for the headers of a response's parts, and for the longest list of offsets
 
 
 def address(text: str) -> tuple[str, int]:
-    """Return host and port; the port is 9092 if none is named."""
+    """Return host and port of `host[:port]`; the port is 9092 by default."""
     host, colon, port = text.strip().rpartition(":")
     if not colon or host.endswith(":") or port.endswith("]"):
         host, port = text.strip(), str(PORT)
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise ConfigError(f"{text!r} is no address of a broker", hint="write host:port")
+        raise ConfigError(f"invalid broker address {text!r}", hint="write host:port, such as localhost:9092")
     return host, int(port)
 
 
 def addresses(brokers: str | Iterable[str]) -> list[tuple[str, int]]:
-    """Return the hosts and ports of a list, or of a text with commas."""
-    listed = [text for text in (brokers.split(",") if isinstance(brokers, str) else brokers) if text.strip()]
-    if not listed:
-        raise ConfigError("no broker is named", hint="write host:port,host:port")
-    return [address(text) for text in listed]
+    """Return host and port of each broker in a list or a comma-separated string."""
+    texts = [text for text in (brokers.split(",") if isinstance(brokers, str) else brokers) if text.strip()]
+    if not texts:
+        raise ConfigError("the list of brokers is empty", hint="write host:port,host:port")
+    return [address(text) for text in texts]
 
 
 def seconds(name: str, value: float | None) -> float | None:
-    """Check a timeout."""
+    """Check that a timeout is positive, and return it."""
     if value is not None and not value > 0:
-        raise ConfigError(f"{name} cannot be {value}, only a number of seconds above 0, or None to wait for ever")
+        raise ConfigError(f"invalid {name} {value}", hint="use a number of seconds above 0, or None to wait forever")
     return value
 
 
 class Connection:
-    """One broker, connected to when it is first needed. Threads take turns; answers have at most `max_answer` bytes of messages."""
+    """A connection to one broker, opened at first use. Threads take turns.
 
-    def __init__(self, host: str, port: int, timeout: float | None, max_answer: int = 0) -> None:
+    A response may hold at most `max_response` bytes of messages.
+    """
+
+    def __init__(self, host: str, port: int, timeout: float | None, max_response: int = 0) -> None:
         self.name = f"{host}:{port}"
-        self._core = LegacyConnection(host, port, max_answer + _HEADERS)
+        self._core = LegacyConnection(host, port, max_response + _HEADERS_SIZE)
         self._timeout = timeout
         self._lock = threading.Lock()
         self._closed = False
 
-    def ask(self, kind: str, parts: list[Part]) -> bytes:
-        """Return the answer to a request, without its length.
+    def request(self, request_type: str, parts: list[Part]) -> bytes:
+        """Send a request and return the response without its length prefix.
 
-        Nothing here changes a broker, so a connection that broke while nobody looked is made anew once.
+        If the broker closed the connection while it was idle, this opens a new one. That is safe because these requests only read.
         """
-        frame = encode_request({"type": kind, "parts": parts})  # type: ignore[typeddict-item]
+        frame = encode_request({"type": request_type, "parts": parts})  # type: ignore[typeddict-item]
         start = time.monotonic()
         with self._lock:
             self._check()
-            self._core.is_open()  # closes what the broker has closed
+            self._core.is_open()  # drops the connection if the broker has closed it
             self._core.send(frame, self._timeout)
-            left = None if self._timeout is None else max(0.0, self._timeout - (time.monotonic() - start))
-            return self._core.receive(left)
+            remaining = None if self._timeout is None else max(0.0, self._timeout - (time.monotonic() - start))
+            return self._core.receive(remaining)
 
-    def tell(self, frame: bytes) -> None:
-        """Write a request that has no answer."""
+    def send(self, frame: bytes) -> None:
+        """Send a request to which the broker does not respond."""
         with self._lock:
             self._check()
             self._core.send(frame, self._timeout)
 
     def is_open(self) -> bool:
-        """Whether there is a connection that the broker has not closed."""
+        """Return whether a connection is open and the broker has not closed it."""
         with self._lock:
             return self._core.is_open()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         with self._lock:
             self._closed = True
             self._core.close()
 
     def _check(self) -> None:
         if self._closed:
-            raise ClosedError("this client is closed", hint="make a new one")
+            raise ClosedError("this client is closed", hint="create a new one")

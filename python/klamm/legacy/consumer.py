@@ -1,4 +1,7 @@
-"""`Consumer07`: reads a broker of Kafka 0.6 or 0.7, partition by partition."""
+"""`Consumer07`: reads the partitions of one broker of Kafka 0.6 or 0.7.
+
+Groups, which need ZooKeeper, are in `group`. Message sets are decoded in Rust.
+"""
 
 from __future__ import annotations
 
@@ -30,40 +33,49 @@ if TYPE_CHECKING:
 LATEST = -1
 EARLIEST = -2
 _HINTS = {
-    1: "the broker may have deleted it: go on at earliest() or latest()",
-    3: "each broker has its own partitions, numbered from 0; those of a topic that it has not are as many as its default",
+    1: "the broker may have deleted these messages: continue at earliest() or latest()",
+    3: "each broker has its own partitions, numbered from 0; for an unknown topic it uses its default number of partitions",
 }
 
 
 class Fetched(NamedTuple):
-    """What one fetch gave."""
+    """Result of one fetch."""
 
     messages: list[Message07]
     """The messages, in order."""
     next_offset: int
-    """Where to fetch next."""
+    """Byte offset to fetch from next."""
 
 
-class _Taken(NamedTuple):
-    """The same, of messages that become objects when somebody asks for them."""
+class _LazyFetched(NamedTuple):
+    """As `Fetched`, but Python objects for the messages are created on access."""
 
     messages: Collection[Message07]
     next_offset: int
 
-    def kept(self) -> Fetched:
+    def load(self) -> Fetched:
         return Fetched(list(self.messages), self.next_offset)
 
 
 class Consumer07:
-    """A reader of one broker of Kafka 0.6 or 0.7.
+    """Reads one broker of Kafka 0.6 or 0.7.
 
+    The broker does not store positions. A position is a byte offset; a message's `next_offset` is the position after it.
+
+    Args:
+        broker: Address of the broker, `host:port`.
+        fetch_size: Size of one fetch, in bytes. Default 1 MiB. A fetch grows if a single message is larger.
+        max_fetch_size: Largest size that a fetch grows to, in bytes. Default 128 MiB.
+        magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6. With 0, any other format raises `DecodeError`.
+        timeout: Seconds for each request. Default 10. None waits forever.
+
+    Raises:
+        ConfigError: An argument has an invalid value.
+
+    Example:
         with klamm.legacy.Consumer07("old:9092") as consumer:
             for message in consumer.messages("words", 0, consumer.earliest("words", 0)):
                 print(message.offset, message.payload)
-
-    The broker keeps no positions; they are byte offsets, and the next message is at `next_offset` of this one. A fetch asks for
-    `fetch_size` bytes, and for more where one message is larger, up to `max_fetch_size`. `magic=0` is for Kafka 0.6, whose
-    messages are of no other kind: one that is not raises `DecodeError`.
     """
 
     def __init__(
@@ -76,44 +88,56 @@ class Consumer07:
         timeout: float | None = 10.0,
     ) -> None:
         if not 0 < fetch_size <= max_fetch_size < 1 << 31:
-            raise ConfigError(f"fetch_size cannot be {fetch_size}, only from 1 to max_fetch_size, {max_fetch_size}")
+            raise ConfigError(
+                f"invalid fetch_size {fetch_size} with max_fetch_size {max_fetch_size}",
+                hint="fetch_size must be at least 1 and at most max_fetch_size, which must be below 2 GiB",
+            )
         if magic not in (0, 1):
-            raise ConfigError(f"there is no magic {magic} here, only 0 and 1")
+            raise ConfigError(f"invalid magic {magic}", hint="use 1 for Kafka 0.7, 0 for Kafka 0.6")
         host, port = address(broker)
         self._connection = Connection(host, port, seconds("timeout", timeout), max_fetch_size)
         self._fetch_size, self._max_fetch_size, self._magic = fetch_size, max_fetch_size, magic
 
     @property
     def broker(self) -> str:
-        """Its address."""
+        """Return the broker's address, `host:port`."""
         return self._connection.name
 
     def offsets(
         self, topic: str, partition: int, before: float | dt.datetime = LATEST, max_number: int = 1
     ) -> list[int]:
-        """Return where segments begin that were written to until a time, and the log's end, newest first.
+        """Return the offsets at which segments begin, newest first, and the end of the log if `before` includes it.
 
-        `before` is -1 for all of them, -2 for the earliest alone, a time in milliseconds since 1970, or a `datetime` with a time
-        zone. The end was always written to now. A broker answers for a partition that it has not by closing the connection.
+        A broker closes the connection if it does not have the partition.
+
+        Args:
+            topic: Topic name.
+            partition: Partition number.
+            before: Only segments last written before this time: milliseconds since 1970 or a `datetime` with a time zone. -1 (the
+                default) returns all, -2 only the earliest. The end of the log counts as written now.
+            max_number: Maximum number of offsets. Default 1.
+
+        Raises:
+            ConfigError: `before` has no time zone, or `max_number` is negative.
+            NetworkError: The broker closed the connection.
         """
         if isinstance(before, dt.datetime):
             if before.tzinfo is None:
-                raise ConfigError(
-                    "a datetime without time zone says no time", hint="datetime.now(timezone.utc), for example"
-                )
+                raise ConfigError("the datetime has no time zone", hint="pass datetime.now(timezone.utc), for example")
             before = before.timestamp() * 1000
         if max_number < 0:
-            raise ConfigError(f"max_number cannot be {max_number}, only 0 and more")
+            raise ConfigError(f"invalid max_number {max_number}", hint="use 0 or more")
         part = {"topic": topic, "partition": partition, "time": int(before), "max_number": max_number}
-        body = self._connection.ask("offsets", [part])  # type: ignore[list-item]
-        answer = decode_response("offsets", len(body).to_bytes(4, "big") + body)
-        self._check(answer["error"], topic, partition, "offsets")
-        return answer["offsets"]
+        body = self._connection.request("offsets", [part])  # type: ignore[list-item]
+        response = decode_response("offsets", len(body).to_bytes(4, "big") + body)
+        self._check(response["error"], topic, partition, "list offsets")
+        return response["offsets"]
 
     def partitions(self, topic: str) -> list[int]:
-        """Return the partitions that the broker has of a topic, written to or not.
+        """Return the numbers of the broker's partitions of a topic, including empty ones.
 
-        Brokers do not list them, but refuse others; one request each. A topic that nobody has named yet has as many as any.
+        Brokers have no request that lists partitions. This fetches from each number until the broker rejects one. For an
+        unknown topic, brokers accept their default number of partitions.
         """
         found: list[int] = []
         with suppress(UnknownTopicOrPartitionError):
@@ -124,43 +148,62 @@ class Consumer07:
         return found
 
     def earliest(self, topic: str, partition: int) -> int:
-        """Return the offset of the first message that is kept."""
+        """Return the offset of the first message that the broker still has."""
         return self._one(topic, partition, EARLIEST)
 
     def latest(self, topic: str, partition: int) -> int:
-        """Return the offset of the next message to come, as far as the log is flushed."""
+        """Return the end of the log, as far as the broker has flushed it."""
         return self._one(topic, partition, LATEST)
 
     def _one(self, topic: str, partition: int, which: int) -> int:
         found = self.offsets(topic, partition, which)
         if not found:
-            raise DecodeError(f"{self.broker} named no offset of {topic}-{partition}")
+            raise DecodeError(f"offsets response of {self.broker} for {topic}-{partition} contains no offset")
         return found[0]
 
     def fetch(self, topic: str, partition: int, offset: int) -> Fetched:
-        """Return messages from an offset on, none at the end of the log.
+        """Fetch messages from an offset on; none at the end of the log.
 
-        `OffsetInMessageError` where no message begins there; `InvalidFetchSizeError` if one is larger than `max_fetch_size`.
+        Args:
+            topic: Topic name.
+            partition: Partition number.
+            offset: Byte offset at which a message begins.
+
+        Raises:
+            OffsetInMessageError: No message begins at this offset.
+            OffsetOutOfRangeError: The log does not contain this offset.
+            InvalidFetchSizeError: The message is larger than `max_fetch_size`.
+            UnknownTopicOrPartitionError: The broker does not have this partition.
         """
-        return self._fetch(topic, partition, offset, is_boundary=False).kept()
+        return self._fetch(topic, partition, offset, is_boundary=False).load()
 
-    def multi_fetch(self, places: Sequence[tuple[str, int, int]]) -> list[Fetched]:
-        """Return messages from several offsets on, (topic, partition, offset), in their order.
+    def multi_fetch(self, positions: Sequence[tuple[str, int, int]]) -> list[Fetched]:
+        """Fetch from more than one partition with one request.
 
-        One request has as many of them as `max_fetch_size` has room for.
+        If the responses would exceed `max_fetch_size`, more requests are used.
+
+        Args:
+            positions: Topic, partition and byte offset of each fetch.
+
+        Returns:
+            One result for each position, in the same order.
+
+        Raises:
+            KafkaError: As `fetch`.
         """
         size = self._fetch_size
         most = self._max_fetch_size // size
-        if len(places) > most:
-            return [found for at in range(0, len(places), most) for found in self.multi_fetch(places[at : at + most])]
-        parts = [{"topic": topic, "partition": p, "offset": offset, "max_size": size} for topic, p, offset in places]
-        body = self._connection.ask("multifetch", parts)  # type: ignore[arg-type]
-        answers = decode_fetched(body, True, [offset for _, _, offset in places])
-        taken = [
-            self._taken(place, answer, size, is_boundary=False) or self._fetch(*place, is_boundary=False, size=size)
-            for place, answer in zip(places, answers, strict=True)
+        if len(positions) > most:
+            chunks = (positions[at : at + most] for at in range(0, len(positions), most))
+            return [fetched for chunk in chunks for fetched in self.multi_fetch(chunk)]
+        parts = [{"topic": topic, "partition": p, "offset": offset, "max_size": size} for topic, p, offset in positions]
+        body = self._connection.request("multifetch", parts)  # type: ignore[arg-type]
+        responses = decode_fetched(body, True, [offset for _, _, offset in positions])
+        found = [
+            self._check_fetched(at, response, size, is_boundary=False) or self._fetch(*at, is_boundary=False, size=size)
+            for at, response in zip(positions, responses, strict=True)
         ]
-        return [each.kept() for each in taken]
+        return [each.load() for each in found]
 
     def messages(
         self,
@@ -173,11 +216,23 @@ class Consumer07:
         follow: bool = False,
         interval: float = 1.0,
     ) -> Iterator[Message07]:
-        """Iterate over the messages from an offset on, up to the end of the log as it is met.
+        """Iterate over the messages from an offset on, up to the end of the log.
 
-        With `index`, those before it in the message at `offset` are left out: to go on behind a message `m` that came
-        compressed with others, pass `m.offset` and `m.index + 1`, or `m.next_offset` if it was the last. `end` is an offset to
-        stop at. With `follow`, wait for more at the end, asking every `interval` seconds.
+        To resume after a message `m` that was compressed with others, pass `m.offset` and `m.index + 1`, or `m.next_offset` if `m`
+        was the last of them.
+
+        Args:
+            topic: Topic name.
+            partition: Partition number.
+            offset: Byte offset at which a message begins.
+            index: Number of messages to skip in the compressed message at `offset`. Default 0.
+            end: Byte offset at which to stop. Default: the end of the log when it is reached.
+            follow: Wait for new messages at the end of the log. Default False.
+            interval: Seconds between requests at the end of the log. Default 1.
+
+        Raises:
+            DecodeError: A message is damaged.
+            KafkaError: As `fetch`.
         """
         is_boundary = False
         while end is None or offset < end:
@@ -195,18 +250,19 @@ class Consumer07:
                 continue
             offset, index, is_boundary = fetched.next_offset, 0, True
 
-    def _fetch(self, topic: str, partition: int, offset: int, *, is_boundary: bool, size: int = 0) -> _Taken:
+    def _fetch(self, topic: str, partition: int, offset: int, *, is_boundary: bool, size: int = 0) -> _LazyFetched:
         size = size * 2 or self._fetch_size
         while True:
             size = min(size, self._max_fetch_size)
             part = {"topic": topic, "partition": partition, "offset": offset, "max_size": size}
-            (answer,) = decode_fetched(self._connection.ask("fetch", [part]), False, [offset])  # type: ignore[list-item]
-            taken = self._taken((topic, partition, offset), answer, size, is_boundary=is_boundary)
-            if taken is not None:
-                return taken
+            body = self._connection.request("fetch", [part])  # type: ignore[list-item]
+            (response,) = decode_fetched(body, False, [offset])
+            fetched = self._check_fetched((topic, partition, offset), response, size, is_boundary=is_boundary)
+            if fetched is not None:
+                return fetched
             if size == self._max_fetch_size:
                 raise InvalidFetchSizeError(
-                    f"the message at {offset} of {topic}-{partition} has more than {size} bytes",
+                    f"the message at offset {offset} of {topic}-{partition} is larger than {size} bytes",
                     code=4,
                     topic=topic,
                     partition=partition,
@@ -215,49 +271,51 @@ class Consumer07:
                 )
             size *= 2
 
-    def _taken(
+    def _check_fetched(
         self,
-        place: tuple[str, int, int],
-        answer: tuple[int, Collection[Message07], int, int, DecodeError | None],
+        position: tuple[str, int, int],
+        response: tuple[int, Collection[Message07], int, int, DecodeError | None],
         size: int,
         *,
         is_boundary: bool,
-    ) -> _Taken | None:
-        """Return what came; None if the first message needs a larger fetch."""
-        topic, partition, offset = place
-        error, messages, next_offset, left, damage = answer
-        self._check(error, topic, partition, f"fetch from {offset}")
+    ) -> _LazyFetched | None:
+        """Return the messages of a response; None if the first message needs a larger fetch."""
+        topic, partition, offset = position
+        error, messages, next_offset, rest, damage = response
+        self._check(error, topic, partition, f"fetch from offset {offset}")
         if self._magic == 0 and any(message.magic != 0 for message in messages):
             raise DecodeError(
-                f"a message behind {offset} of {topic}-{partition} is not of magic 0", hint="is this Kafka 0.7?"
+                f"a message after offset {offset} of {topic}-{partition} does not have magic 0",
+                hint="if this broker is Kafka 0.7, use magic=1",
             )
         if next_offset != offset:
-            return _Taken(messages, next_offset)
+            return _LazyFetched(messages, next_offset)
         if damage is not None:
-            self._refuse(place, str(damage), is_boundary=is_boundary, cause=damage)
-        got = left
-        if got == 0:
-            return _Taken([], offset)
-        # A broker cuts an answer only where it was told to: what is shorter ends with the log, or with a segment of it.
-        if got < size:
-            self._refuse(place, f"the log ends {got} bytes behind it", is_boundary=is_boundary, cause=None)
+            self._raise_damaged(position, str(damage), is_boundary=is_boundary, cause=damage)
+        if rest == 0:
+            return _LazyFetched([], offset)
+        # A broker cuts a response only at the requested size. A shorter one ends with the log, or with a segment of it.
+        if rest < size:
+            self._raise_damaged(position, f"the log ends {rest} bytes after it", is_boundary=is_boundary, cause=None)
         return None
 
-    def _refuse(self, place: tuple[str, int, int], why: str, *, is_boundary: bool, cause: Exception | None) -> None:
-        topic, partition, offset = place
+    def _raise_damaged(
+        self, position: tuple[str, int, int], why: str, *, is_boundary: bool, cause: Exception | None
+    ) -> None:
+        topic, partition, offset = position
         where = f"offset {offset} of {topic}-{partition} on {self.broker}"
         if is_boundary:
             raise DecodeError(f"the message at {where} is damaged: {why}", offset=offset) from cause
         raise OffsetInMessageError(
             f"no message begins at {where}: {why}",
             offset=offset,
-            hint="begin at an offset that a message or offsets() gave; if it was one, the log is damaged there",
+            hint="use a message's next_offset or a result of offsets(); if you did, the log is damaged at this offset",
         ) from cause
 
-    def _check(self, error: int, topic: str, partition: int, tried: str) -> None:
+    def _check(self, error: int, topic: str, partition: int, action: str) -> None:
         if error != 0:
             raise by_code(error)(
-                f"{tried} of {topic}-{partition} was refused with error {error}",
+                f"{action} of {topic}-{partition} failed with error code {error}",
                 code=error,
                 topic=topic,
                 partition=partition,
@@ -266,7 +324,7 @@ class Consumer07:
             )
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def __enter__(self) -> Self:

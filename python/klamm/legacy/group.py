@@ -1,4 +1,8 @@
-"""`GroupConsumer07`: a member of a group of Kafka 0.7, which ZooKeeper holds together."""
+"""`GroupConsumer07`: a member of a Kafka 0.7 consumer group, which is coordinated through ZooKeeper.
+
+The state machine of the membership is in Rust (`ZooKeeperMember`). A thread here executes its ZooKeeper operations through kazoo;
+the application's thread fetches messages.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ from klamm.errors import (
 )
 from klamm.legacy.connection import seconds
 from klamm.legacy.consumer import EARLIEST, LATEST, Consumer07
-from klamm.legacy.zookeeper import SESSION_TIMEOUT, connect, create, parse_broker
+from klamm.legacy.zookeeper import SESSION_TIMEOUT, check_group, connect, create, parse_broker, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,56 +40,80 @@ if TYPE_CHECKING:
 
     from klamm._klamm import Message07
 
-    Place = tuple[str, int, int]
+    Partition = tuple[str, int, int]  # topic, broker, partition
 
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
-_CLAIM_AGAIN = 0.2  # seconds until a node of a member that is slower is looked at again
-_EMPTY_BACKOFF = 0.1  # seconds between fetches that gave nothing; Java waits 1 s
-_TURN = 0.5  # seconds at most between two looks of the thread
+_CLAIM_BACKOFF = 0.2  # seconds between attempts to claim a partition whose former owner has not released it yet
+_EMPTY_BACKOFF = 0.1  # seconds between fetches without messages; Java waits 1 s
+_MAX_WAIT = 0.5  # longest wait of the thread, in seconds
 
 
 class GroupMessage(NamedTuple):
-    """A message, and where it is from."""
+    """A message with the partition that it comes from."""
 
     topic: str
+    """Topic name."""
     broker: int
+    """Number of the broker."""
     partition: int
+    """Number of the partition on this broker."""
     message: Message07
+    """The message."""
 
     @property
     def payload(self) -> bytes:
-        """What the producer sent."""
+        """Return the bytes that the producer sent."""
         return self.message.payload
 
 
 @dataclass(eq=False)
 class _Reader:
-    """A partition that is owned: where to fetch next, and where to go on if somebody else does."""
+    """An assigned partition: where to fetch next, and the offset to commit."""
 
-    place: Place
+    partition: Partition
     stream: int
     offset: int | None
     finished: int | None
 
 
 class GroupConsumer07:
-    """A member of a group of Kafka 0.7, beside others and those of the Java consumer.
+    """A member of a Kafka 0.7 consumer group. Its fellow members may be Java consumers.
 
+    A background thread maintains the membership: it registers the member, follows changes of the group, and releases and claims
+    partitions. If the ZooKeeper session expires, the member gives up its partitions at once.
+
+    **Delivery guarantee.** Each message is delivered at least once. A message is finished when the application asks for the next
+    one; messages that were compressed together are finished together. The consumer commits offsets of finished messages
+    periodically, when a partition moves to another member, and on close. After a crash, messages since the last commit are
+    delivered again.
+
+    Args:
+        zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`.
+        group: Group id.
+        topics: Topics to read: a list, or a dict with the number of streams for each topic. Pass one of `topics`, `whitelist` and
+            `blacklist`.
+        whitelist: Regular expression; reads the topics whose whole name matches.
+        blacklist: Regular expression; reads the topics whose whole name does not match.
+        streams: Number of streams for each topic. Default 1. Partitions are distributed over streams, so a member with more
+            streams gets more partitions.
+        consumer_id: Suffix of the member id, unique in the group. Default: generated from the host name and the time.
+        auto_offset_reset: Where to begin if there is no committed offset, or if the broker no longer has it: "earliest" (the
+            default) or "latest".
+        auto_commit_interval: Seconds between commits. Default 10. None commits only in `commit`, on reassignment and on close.
+        fetch_size: As for `Consumer07`, in bytes.
+        max_fetch_size: As for `Consumer07`, in bytes.
+        magic: As for `Consumer07`.
+        timeout: Seconds for connecting to ZooKeeper and for each request to a broker. Default 10. None waits forever.
+        session_timeout: Session timeout of ZooKeeper in seconds. Default 6, as Kafka.
+
+    Raises:
+        ConfigError: An argument has an invalid value, or kazoo is not installed (`pip install klamm[zookeeper]`).
+        NetworkError: ZooKeeper cannot be reached in time.
+
+    Example:
         with klamm.legacy.GroupConsumer07("zk:2181", "readers", ["words"]) as consumer:
-            for found in consumer:
-                print(found.topic, found.payload)
-
-    What to read is `topics`, a list or a dict with the number of streams for each; or a `whitelist`, a regular expression that
-    the whole name of a topic has to match; or a `blacklist`, one that it must not match. Partitions are shared between streams, so
-    a member with more of them gets more.
-
-    A thread keeps the membership: it registers, sees who comes and goes, gives partitions up and takes them over. Offsets
-    are written every `auto_commit_interval` seconds (None: only by `commit`), when partitions go to others, and at the end; they
-    are those of messages that the program has finished with, which it says by asking for more. So each message is
-    read at least once; after a crash those since the last commit are read again. One that came compressed with others is
-    finished with them. If the session with ZooKeeper ends, the partitions are given up at once.
-
-    `auto_offset_reset` is where to begin without an offset, or with one that the broker has not: "earliest" or "latest".
+            for message in consumer:
+                print(message.topic, message.payload)
     """
 
     def __init__(
@@ -107,22 +135,23 @@ class GroupConsumer07:
         session_timeout: float = SESSION_TIMEOUT,
     ) -> None:
         if sum(given is not None for given in (topics, whitelist, blacklist)) != 1:
-            raise ConfigError("name one of topics, whitelist and blacklist")
+            raise ConfigError("topics, whitelist and blacklist are alternatives", hint="pass exactly one of them")
         if auto_offset_reset not in _RESETS:
-            raise ConfigError(f"auto_offset_reset cannot be {auto_offset_reset!r}, only 'earliest' and 'latest'")
-        if not group or "/" in group:
-            raise ConfigError(f"a group cannot be called {group!r}")
-        if isinstance(topics, str) or streams < 1:
-            raise ConfigError("topics are a list or a dict, and streams are 1 or more")
+            raise ConfigError(f"invalid auto_offset_reset {auto_offset_reset!r}", hint="use 'earliest' or 'latest'")
+        check_group(group)
+        if isinstance(topics, str):
+            raise ConfigError(f"invalid topics {topics!r}", hint="pass a list of names, or a dict of name and streams")
+        if streams < 1:
+            raise ConfigError(f"invalid streams {streams}", hint="use 1 or more")
         pattern = next((p for p in (whitelist, blacklist) if p is not None), None)
         if pattern is not None:
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ConfigError(f"{pattern!r} is no regular expression: {error}") from error
+                raise ConfigError(f"invalid regular expression {pattern!r}: {error}") from error
         counts: dict[str, int] = dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics or (), streams)
-        made_up = f"{socket.gethostname()}-{time.time_ns() // 1_000_000}-{uuid.uuid4().hex[:8]}"
-        self.member_id = f"{group}_{made_up if consumer_id is None else consumer_id}"
+        generated_id = f"{socket.gethostname()}-{time.time_ns() // 1_000_000}-{uuid.uuid4().hex[:8]}"
+        self.member_id = f"{group}_{generated_id if consumer_id is None else consumer_id}"
         self._timeout = seconds("timeout", timeout)
         self._reader_options: dict[str, Any] = {
             "fetch_size": fetch_size,
@@ -130,147 +159,145 @@ class GroupConsumer07:
             "magic": magic,
             "timeout": timeout,
         }
-        Consumer07("unused:1", **self._reader_options)  # refuses what cannot work
+        Consumer07("unused:1", **self._reader_options)  # raises for invalid values
         self._reset = _RESETS[auto_offset_reset]
-        self._every = seconds("auto_commit_interval", auto_commit_interval)
-        listed = None if pattern is None else (whitelist is not None, streams, pattern)
-        self._machine = ZooKeeperMember(group, self.member_id, counts, listed, _CLAIM_AGAIN, session_timeout)
+        self._commit_interval = seconds("auto_commit_interval", auto_commit_interval)
+        subscription = None if pattern is None else (whitelist is not None, streams, pattern)
+        self._member = ZooKeeperMember(group, self.member_id, counts, subscription, _CLAIM_BACKOFF, session_timeout)
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._inputs: queue.SimpleQueue[Callable[[float], None] | None] = queue.SimpleQueue()
-        self._readers: dict[Place, _Reader] = {}
+        self._readers: dict[Partition, _Reader] = {}
         self._buffer: deque[tuple[_Reader, GroupMessage]] = deque()
         self._last: list[tuple[_Reader, int]] = []
         self._brokers: dict[int, Consumer07] = {}
-        self._ailing: dict[int, tuple[float, float]] = {}
+        self._failing: dict[int, tuple[float, float]] = {}  # broker: since when, when to retry
         self._session: int | None = None
-        self._commit_at = time.monotonic() + (self._every or 0)
+        self._commit_at = time.monotonic() + (self._commit_interval or 0)
         self._committed = threading.Condition(self._lock)
         self._stopped = False
         self._failure: Exception | None = None
         self._client = connect(zookeeper, self._timeout, session_timeout)
-        self._client.add_listener(self._listen)
-        self._listen("CONNECTED")
+        self._client.add_listener(self._session_changed)
+        self._session_changed("CONNECTED")
         self._thread = threading.Thread(target=self._run, name="klamm-group-0.7", daemon=True)
         self._thread.start()
 
-    # What the thread does.
+    # The membership thread.
 
-    def _listen(self, state: Any) -> None:
-        """Hear of the connection, on a thread of kazoo's."""
-        self._inputs.put(lambda now: self._state_changed(str(state), now))
+    def _session_changed(self, state: Any) -> None:
+        """Queue a change of the ZooKeeper session. kazoo calls this on its own thread."""
+        self._inputs.put(lambda now: self._apply_session(str(state), now))
 
-    def _state_changed(self, state: str, now: float) -> None:
+    def _apply_session(self, state: str, now: float) -> None:
         if state == "CONNECTED":
             session = self._client.client_id[0]
-            self._machine.connected(now, session != self._session)
+            self._member.connected(now, session != self._session)
             self._session = session
         elif state == "SUSPENDED":
-            self._machine.suspended(now)
+            self._member.suspended(now)
         else:
-            self._machine.expired(now)
+            self._member.expired(now)
             self._session = None
 
     def _watch(self, event: Any) -> None:
         path = event.path or ""
-        self._inputs.put(lambda now: self._machine.changed(now, path))
+        self._inputs.put(lambda now: self._member.changed(now, path))
 
     def _run(self) -> None:
         try:
-            self._keep_membership()
-        except Exception as error:  # noqa: BLE001 - the program hears of it with its next call
+            self._maintain_membership()
+        except Exception as error:  # noqa: BLE001 - the application's next call raises it
             with self._lock:
                 self._failure = error
                 self._readers.clear()
-            self._client.stop()  # what it owned is free
+            self._client.stop()  # releases the member's partitions
 
-    def _keep_membership(self) -> None:
+    def _maintain_membership(self) -> None:
         while not self._stopped:
             with self._lock:
-                self._hear()
-                asked = self._machine.operation()
-                due = self._machine.due()
+                self._process_inputs()
+                operation = self._member.operation()
+                due = self._member.due()
                 self._committed.notify_all()
             now = time.monotonic()
-            if asked is not None:
-                number, what, path, data, names = asked
-                answer = self._answer(what, path, data, names)
+            if operation is not None:
+                number, kind, path, data, names = operation
+                result = self._execute(kind, path, data, names)
                 with self._lock:
-                    self._machine.answered(time.monotonic(), number, *answer)
-                    if answer[0] == "failed" and self._client.connected and self._client.client_id[0] == self._session:
-                        self._machine.connected(time.monotonic(), False)
+                    self._member.answered(time.monotonic(), number, *result)
+                    if result[0] == "failed" and self._client.connected and self._client.client_id[0] == self._session:
+                        self._member.connected(time.monotonic(), False)
                 continue
-            wait = min([_TURN, *([max(0.0, due - now)] if due is not None else [])])
+            wait = min([_MAX_WAIT, *([max(0.0, due - now)] if due is not None else [])])
             try:
-                heard = self._inputs.get(timeout=wait)
+                apply = self._inputs.get(timeout=wait)
             except queue.Empty:
                 continue
-            if heard is not None:
+            if apply is not None:
                 with self._lock:
-                    heard(time.monotonic())
+                    apply(time.monotonic())
 
-    def _hear(self) -> None:
-        """Take in what happened; with the lock. Both the thread and the program do that, as ZooKeeper may keep one waiting."""
+    def _process_inputs(self) -> None:
+        """Apply what happened; the caller holds the lock.
+
+        Both threads call this, because an operation of ZooKeeper may block the membership thread.
+        """
         now = time.monotonic()
         while True:
             try:
-                heard = self._inputs.get_nowait()
+                apply = self._inputs.get_nowait()
             except queue.Empty:
                 break
-            if heard is not None:
-                heard(now)
-        self._machine.tick(now)
-        while (event := self._machine.event()) is not None:
-            what, places = event
-            if what == "start":
-                for place, stream, offset in places:
-                    self._readers[place] = _Reader(place, stream, offset, offset)
-            elif what == "stop":
-                gone = [self._readers.pop(place) for place, _, _ in places if place in self._readers]
-                self._machine.stopped(now, [(r.place, r.finished) for r in gone if r.finished is not None])
+            if apply is not None:
+                apply(now)
+        self._member.tick(now)
+        while (event := self._member.event()) is not None:
+            kind, partitions = event
+            if kind == "start":
+                for partition, stream, offset in partitions:
+                    self._readers[partition] = _Reader(partition, stream, offset, offset)
+            elif kind == "stop":
+                revoked = [self._readers.pop(each) for each, _, _ in partitions if each in self._readers]
+                self._member.stopped(now, [(r.partition, r.finished) for r in revoked if r.finished is not None])
             else:
                 self._readers.clear()
-        if self._every is not None and now >= self._commit_at:
-            self._commit_at = now + self._every
-            self._machine.commit(now, self._finished())
+        if self._commit_interval is not None and now >= self._commit_at:
+            self._commit_at = now + self._commit_interval
+            self._member.commit(now, self._finished())
 
-    def _finished(self) -> list[tuple[Place, int]]:
-        return [(reader.place, reader.finished) for reader in self._readers.values() if reader.finished is not None]
+    def _finished(self) -> list[tuple[Partition, int]]:
+        return [(reader.partition, reader.finished) for reader in self._readers.values() if reader.finished is not None]
 
-    def _answer(self, what: str, path: str, data: str, names: list[str]) -> tuple[Any, ...]:
-        from kazoo.exceptions import KazooException
+    def _execute(self, kind: str, path: str, data: str, names: list[str]) -> tuple[Any, ...]:
+        """Run one operation, and return the arguments for `ZooKeeperMember.answered`."""
+        from kazoo.exceptions import KazooException, NoNodeError
 
-        # What was to be done in a session that has ended is not done in the next one.
+        # An operation belongs to the session that it was planned in.
         if self._client.client_id[0] != self._session:
             return ("failed",)
+        result: tuple[Any, ...] = ("done",)
         try:
-            return self._do(what, path, data, names)
-        except (KazooException, KafkaError):
-            return ("failed",)
-
-    def _do(self, what: str, path: str, data: str, names: list[str]) -> tuple[Any, ...]:
-        from kazoo.exceptions import NoNodeError
-
-        answer: tuple[Any, ...] = ("done",)
-        try:
-            if what == "match":
-                answer = "names", _matching(path, names)
-            elif what == "children":
+            if kind == "match":
+                result = "names", _matching(path, names)
+            elif kind == "children":
                 self._client.exists(path, watch=self._watch)
-                answer = "names", self._client.get_children(path, watch=self._watch)
-            elif what == "read":
-                answer = "data", None, (self._client.get(path)[0] or b"").decode(errors="replace")
-            elif what == "delete":
+                result = "names", self._client.get_children(path, watch=self._watch)
+            elif kind == "read":
+                result = "data", None, (self._client.get(path)[0] or b"").decode(errors="replace")
+            elif kind == "create":
+                result = self._create(path, data)
+            elif kind == "delete":
                 found, stat = self._client.get(path)
                 if found == data.encode() and stat.ephemeralOwner == self._session:
                     self._client.delete(path)
-            elif what == "create":
-                answer = self._create(path, data)
             else:
-                self._write(path, data)
+                write(self._client, path, data.encode())
         except NoNodeError:
-            answer = ("exists",) if what == "create" else ("missing",)
-        return answer
+            result = ("exists",) if kind == "create" else ("missing",)
+        except (KazooException, KafkaError):
+            result = ("failed",)
+        return result
 
     def _create(self, path: str, data: str) -> tuple[str]:
         from kazoo.exceptions import NodeExistsError
@@ -282,117 +309,121 @@ class GroupConsumer07:
             return ("done",) if stat.ephemeralOwner == self._session else ("exists",)
         return ("done",)
 
-    def _write(self, path: str, data: str) -> None:
-        from kazoo.exceptions import NoNodeError
-
-        try:
-            self._client.set(path, data.encode())
-        except NoNodeError:
-            create(self._client, path, data.encode(), ephemeral=False)
-
-    # What the program does.
+    # The application's thread.
 
     def poll(self, timeout: float | None = 1.0, max_messages: int = 10_000) -> list[GroupMessage]:
-        """Return messages, none if none came in time. The program is done with those of the last call."""
+        """Return the next messages. The messages of the previous call are then finished.
+
+        Args:
+            timeout: Seconds to wait if there is no message. Default 1. None waits forever.
+            max_messages: Maximum number of messages. Default 10,000.
+
+        Returns:
+            Messages, or an empty list if none arrived in time.
+
+        Raises:
+            NetworkError: A broker has not been reachable for `timeout` seconds of the constructor.
+            ClosedError: This consumer is closed.
+            KafkaError: The membership has failed.
+        """
         self._check()
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             with self._lock:
-                self._done_with_last()
-                self._hear()
-                found = self._take(max_messages)
-            if found:
-                return found
-            fetched = self._fetch()
-            if fetched:
+                self._finish_last()
+                self._process_inputs()
+                messages = self._next_buffered(max_messages)
+            if messages:
+                return messages
+            if self._fetch():
                 continue
-            left = _EMPTY_BACKOFF if deadline is None else min(_EMPTY_BACKOFF, deadline - time.monotonic())
-            if left <= 0:
+            wait = _EMPTY_BACKOFF if deadline is None else min(_EMPTY_BACKOFF, deadline - time.monotonic())
+            if wait <= 0:
                 return []
-            time.sleep(left)
+            time.sleep(wait)
 
     def __iter__(self) -> Iterator[GroupMessage]:
-        """Iterate for ever; a message is done with when the next one is asked for."""
+        """Iterate forever. Asking for the next message finishes the previous one."""
         while True:
             yield from self.poll(1.0, 1)
 
-    def _done_with_last(self) -> None:
+    def _finish_last(self) -> None:
         for reader, offset in self._last:
-            if self._readers.get(reader.place) is reader:
+            if self._readers.get(reader.partition) is reader:
                 reader.finished = offset
         self._last = []
 
-    def _take(self, count: int) -> list[GroupMessage]:
-        found: list[GroupMessage] = []
-        while self._buffer and len(found) < count:
+    def _next_buffered(self, count: int) -> list[GroupMessage]:
+        messages: list[GroupMessage] = []
+        while self._buffer and len(messages) < count:
             reader, message = self._buffer.popleft()
-            if self._readers.get(reader.place) is not reader:
-                continue  # somebody else's by now
-            found.append(message)
+            if self._readers.get(reader.partition) is not reader:
+                continue  # the partition was reassigned in the meantime
+            messages.append(message)
             inner = message.message
             is_last = inner.index + 1 == inner.count
             self._last.append((reader, inner.next_offset if is_last else inner.offset))
-        return found
+        return messages
 
     def _fetch(self) -> bool:
-        """Ask each broker for its partitions, with one request."""
+        """Fetch from each broker with one request; return whether any message arrived."""
         with self._lock:
             by_broker: dict[int, list[_Reader]] = {}
             for reader in self._readers.values():
-                by_broker.setdefault(reader.place[1], []).append(reader)
-        now, any_came = time.monotonic(), False
+                by_broker.setdefault(reader.partition[1], []).append(reader)
+        now, any_arrived = time.monotonic(), False
         for number, readers in by_broker.items():
-            since, again = self._ailing.get(number, (now, now))
-            if now < again:
+            since, retry_at = self._failing.get(number, (now, now))
+            if now < retry_at:
                 continue
             try:
-                any_came |= self._fetch_from(number, readers)
-                self._ailing.pop(number, None)
+                any_arrived |= self._fetch_from(number, readers)
+                self._failing.pop(number, None)
             except (NetworkError, KafkaTimeoutError):
-                # Brokers that are gone lose their registration in a while, and with it their partitions.
+                # A broker that has died soon loses its registration, and then its partitions are no longer assigned.
                 dropped = self._brokers.pop(number, None)
                 if dropped is not None:
                     dropped.close()
-                self._ailing[number] = (since, now + 1.0)
+                self._failing[number] = (since, now + 1.0)
                 if self._timeout is not None and now - since > self._timeout:
                     raise
-        return any_came
+        return any_arrived
 
     def _fetch_from(self, number: int, readers: list[_Reader]) -> bool:
         broker = self._broker(number)
         for reader in readers:
             if reader.offset is None:
-                self._begin(broker, reader)
-        places = [(reader.place[0], reader.place[2], reader.offset or 0) for reader in readers]
+                self._reset_offset(broker, reader)
+        positions = [(reader.partition[0], reader.partition[2], reader.offset or 0) for reader in readers]
         try:
-            fetched = broker.multi_fetch(places)
+            fetched = broker.multi_fetch(positions)
         except OffsetOutOfRangeError:
-            # One of them: the rest is fetched next time.
-            for reader, place in zip(readers, places, strict=True):
+            # Find the partitions that it concerns. The next call fetches from the others.
+            for reader, position in zip(readers, positions, strict=True):
                 try:
-                    broker.fetch(*place)
+                    broker.fetch(*position)
                 except OffsetOutOfRangeError:
-                    self._begin(broker, reader)
+                    self._reset_offset(broker, reader)
             return False
-        any_came = False
+        any_arrived = False
         with self._lock:
             for reader, (messages, next_offset) in zip(readers, fetched, strict=True):
-                topic, _, partition = reader.place
-                if self._readers.get(reader.place) is not reader or next_offset == reader.offset:
+                topic, _, partition = reader.partition
+                if self._readers.get(reader.partition) is not reader or next_offset == reader.offset:
                     continue
                 reader.offset = next_offset
-                any_came = True
+                any_arrived = True
                 self._buffer.extend((reader, GroupMessage(topic, number, partition, message)) for message in messages)
-        return any_came
+        return any_arrived
 
-    def _begin(self, broker: Consumer07, reader: _Reader) -> None:
-        topic, _, partition = reader.place
+    def _reset_offset(self, broker: Consumer07, reader: _Reader) -> None:
+        topic, _, partition = reader.partition
         found = broker.offsets(topic, partition, self._reset)
         offset = found[0] if found else 0
         with self._lock:
-            if self._readers.get(reader.place) is reader:
+            if self._readers.get(reader.partition) is reader:
                 reader.offset = reader.finished = offset
-                self._machine.commit(time.monotonic(), [(reader.place, offset)])
+                self._member.commit(time.monotonic(), [(reader.partition, offset)])
                 self._inputs.put(None)
 
     def _broker(self, number: int) -> Consumer07:
@@ -404,34 +435,55 @@ class GroupConsumer07:
                     self._client.get_async(f"/brokers/ids/{number}").get(timeout=self._timeout)[0]
                 )
             except (KazooException, TimeoutError, self._client.handler.timeout_exception) as error:
-                raise NetworkError(f"ZooKeeper did not tell the address of broker {number}: {error!r}") from error
+                raise NetworkError(
+                    f"could not read the address of broker {number} from ZooKeeper: {error!r}"
+                ) from error
             self._brokers[number] = Consumer07(f"{host}:{port}", **self._reader_options)
         return self._brokers[number]
 
-    def assignment(self) -> dict[Place, int]:
-        """Return what it reads, (topic, broker, partition), each with its stream."""
+    def assignment(self) -> dict[Partition, int]:
+        """Return the assigned partitions, (topic, broker, partition), each with the number of its stream."""
         self._check()
         with self._lock:
-            self._hear()
-            return {reader.place: reader.stream for reader in self._readers.values()}
+            self._process_inputs()
+            return {reader.partition: reader.stream for reader in self._readers.values()}
 
     def commit(self, timeout: float | None = 10.0) -> None:
-        """Write the offsets of what was read, that of the last call of `poll` included, and wait until they are there."""
+        """Commit the offsets of all messages that `poll` has returned, and wait until ZooKeeper has stored them.
+
+        Args:
+            timeout: Seconds to wait. Default 10. None waits forever.
+
+        Raises:
+            KafkaTimeoutError: ZooKeeper did not store the offsets in time.
+            ClosedError: This consumer is closed.
+            KafkaError: The membership has failed.
+        """
         self._check()
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
-            self._done_with_last()
-            self._hear()
-            self._machine.commit(time.monotonic(), self._finished())
+            self._finish_last()
+            self._process_inputs()
+            self._member.commit(time.monotonic(), self._finished())
             self._inputs.put(None)
-            while self._machine.is_committing():
-                left = _TURN if deadline is None else min(_TURN, deadline - time.monotonic())
-                if left <= 0:
-                    raise KafkaTimeoutError("ZooKeeper did not take the offsets in time")
-                self._committed.wait(left)
+            while self._member.is_committing():
+                wait = _MAX_WAIT if deadline is None else min(_MAX_WAIT, deadline - time.monotonic())
+                if wait <= 0:
+                    raise KafkaTimeoutError(
+                        f"ZooKeeper did not store the offsets of {self.member_id} in time",
+                        hint="check the connection to ZooKeeper, or pass a longer timeout",
+                    )
+                self._committed.wait(wait)
 
     def close(self, timeout: float | None = 10.0) -> None:
-        """Write the offsets, and leave: what it owned is free at once."""
+        """Commit the offsets and leave the group, which releases the partitions at once.
+
+        Args:
+            timeout: Seconds to wait for the commit, and for the thread. Default 10. None waits forever.
+
+        Raises:
+            KafkaError: As `commit`. The consumer is closed anyway.
+        """
         if self._stopped or os.getpid() != self._pid:
             return
         try:
@@ -448,13 +500,16 @@ class GroupConsumer07:
     def _check(self) -> None:
         if os.getpid() != self._pid:
             raise ForkedClientError(
-                "this client was made before a fork and does not work in the child process",
-                hint="make a new client in the child",
+                "this client was created before a fork and does not work in the child process",
+                hint="create a new client in the child",
             )
         if self._stopped:
-            raise ClosedError("this consumer is closed", hint="make a new one")
+            raise ClosedError("this consumer is closed", hint="create a new one")
         if self._failure is not None:
-            raise KafkaError(f"this consumer is no member any more: {self._failure!r}") from self._failure
+            raise KafkaError(
+                f"consumer {self.member_id} has left its group after an error: {self._failure!r}",
+                hint="create a new consumer",
+            ) from self._failure
 
     def __enter__(self) -> Self:
         return self
@@ -472,4 +527,4 @@ def _matching(pattern: str, names: list[str]) -> list[str]:
     try:
         return [name for name in names if re.fullmatch(pattern, name)]
     except re.error:
-        return []  # of a Java consumer, whose expressions know a little more; none of our own
+        return []  # a Java consumer's pattern with syntax that Python lacks; our own was checked at the start

@@ -1,4 +1,7 @@
-"""`Producer07`: writes to brokers of Kafka 0.6 and 0.7, which never answer."""
+"""`Producer07`: writes to brokers of Kafka 0.6 and 0.7, which never respond to a produce request.
+
+It tracks how many messages each broker may have lost. Partitions come from ZooKeeper (`zookeeper`) or from the broker itself.
+"""
 
 from __future__ import annotations
 
@@ -20,49 +23,62 @@ if TYPE_CHECKING:
 
     Partitioner = Callable[[Any, int], int]
 
-_ANY = -1
-_INT = 1 << 32
+Address = tuple[str, int]
+
+_ANY_PARTITION = -1
+_UINT32 = 1 << 32
 
 
 def java_hash(key: str | bytes | int) -> int:
-    """Return what `hashCode` of Java gives for a String, an Integer or the contents of a byte array."""
+    """Return Java's `hashCode` of a String, an Integer, or the contents of a byte array."""
     if isinstance(key, int):
-        value = key % _INT
+        value = key % _UINT32
     elif isinstance(key, str):
         value, units = 0, key.encode("utf-16-be", "surrogatepass")
         for high, low in zip(units[::2], units[1::2], strict=True):
-            value = (31 * value + (high << 8) + low) % _INT
+            value = (31 * value + (high << 8) + low) % _UINT32
     else:
         value = 1
-        for octet in key:
-            value = (31 * value + (octet ^ 0x80) - 0x80) % _INT  # a byte of Java has a sign
-    return value - _INT if value >= _INT // 2 else value
+        for byte in key:
+            value = (31 * value + (byte ^ 0x80) - 0x80) % _UINT32  # Java's bytes are signed
+    return value - _UINT32 if value >= _UINT32 // 2 else value
 
 
 def default_partitioner(key: Any, count: int) -> int:
-    """Choose as the Java producer of 0.7 does: by the key's hash, or any without a key."""
+    """Choose a partition as the Java producer of 0.7 does: by the hash of the key, or at random without a key."""
     return random.randrange(count) if key is None else abs(java_hash(key)) % count
 
 
 class Producer07:
-    """A writer to brokers of Kafka 0.6 or 0.7.
+    """Writes to brokers of Kafka 0.6 or 0.7.
 
+    **Delivery guarantee.** These brokers do not respond to producers. A message counts as sent once it is written to the socket:
+    when `send` returns, or when `flush` returns if `batch_messages` is above 1. A broker rejects a message by closing the
+    connection. Messages that it has not read by then are lost too. The next write, at the earliest, raises `NetworkError` with the
+    number of messages that may be lost. klamm does not send them again, so there are no duplicates.
+
+    `flush(confirm=True)` sends each broker a request that it does answer. When it returns, the brokers have read all messages and
+    rejected none. One exception remains: 0.7.2 silently drops a message set with a message above its `max.message.size`.
+
+    Args:
+        brokers: Addresses of brokers, a list or `host:port,host:port`. Each batch goes to one of them, which chooses the partition.
+            Pass either this or `zookeeper`.
+        zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`. The partitions of all brokers are read from there. A new
+            topic has partition 0 on every live broker.
+        compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression; snappy needs 0.7.1.
+        magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6.
+        partitioner: Function `(key, count)` that returns an index below `count`; used with `zookeeper`. Default: as the Java
+            producer of 0.7. The key only chooses the partition: 0.7 does not store keys.
+        batch_messages: Number of messages to collect before a write. Default 1.
+        timeout: Seconds for each connect and write. Default 10. None waits forever.
+
+    Raises:
+        ConfigError: An argument has an invalid value, or does not fit another one.
+
+    Example:
         with klamm.legacy.Producer07("old:9092") as producer:
             producer.send("words", b"hello")
             producer.flush(confirm=True)
-
-    With `brokers`, each batch goes to one of them, which chooses the partition (-1). With `zookeeper`, the partitions of all
-    brokers are known, and `partitioner(key, count)` chooses one of them; a topic that is new has partition 0 on every broker
-    that lives. A key only chooses: 0.7 does not store it.
-
-    **What is promised.** Brokers of 0.7 do not answer producers. A message is delivered when it was *written to the socket*: when
-    `send` has returned, or `flush` if `batch_messages` is more than 1. Whatever the broker refuses it refuses by closing the
-    connection, and what was sent but not read by then is lost with it. That shows at the next write at the earliest: then
-    `NetworkError` says how many messages may be lost, which are not sent again, so that none is there twice. `flush(confirm=True)`
-    asks each broker something that it does answer: all that was sent before has then been read, and nothing of it refused. Even
-    so, 0.7.2 drops sets with a message above its `max.message.size` without a word.
-
-    `magic=0` is for Kafka 0.6, which has no compression; snappy needs 0.7.1.
     """
 
     def __init__(
@@ -77,17 +93,17 @@ class Producer07:
         timeout: float | None = 10.0,
     ) -> None:
         if (brokers is None) == (zookeeper is None):
-            raise ConfigError("name either brokers or zookeeper")
+            raise ConfigError("brokers and zookeeper are alternatives", hint="pass exactly one of them")
         if batch_messages < 1:
-            raise ConfigError(f"batch_messages cannot be {batch_messages}, only 1 and more")
-        encode_messages([b""], magic=magic, compression=compression)  # refuses what does not go together
+            raise ConfigError(f"invalid batch_messages {batch_messages}", hint="use 1 or more")
+        encode_messages([b""], magic=magic, compression=compression)  # raises if the two do not fit together
         self._compression, self._magic = compression, magic
         self._partitioner, self._batch_messages = partitioner, batch_messages
         self._timeout = seconds("timeout", timeout)
-        self._connections: dict[tuple[str, int], Connection] = {}
-        self._unconfirmed: dict[tuple[str, int], int] = {}
-        self._batch: dict[tuple[tuple[str, int] | None, str, int], list[Any]] = {}
-        self._waiting = 0
+        self._connections: dict[Address, Connection] = {}
+        self._unconfirmed: dict[Address, int] = {}
+        self._batch: dict[tuple[Address | None, str, int], list[Any]] = {}
+        self._batched = 0
         self._lock = threading.RLock()
         self._closed = False
         self._brokers = None if brokers is None else addresses(brokers)
@@ -98,46 +114,73 @@ class Producer07:
             self._registry = Registry(zookeeper, self._timeout)
 
     def send(self, topic: str, payload: Buffer, *, key: Any = None, partition: int | None = None) -> None:
-        """Write a message, or add it to the batch, which is written once it has `batch_messages`.
+        """Send one message. With `batch_messages` above 1, it is written once the batch is full.
 
-        `partition` is one of the broker's, if only one broker is named, and an index into all of them with ZooKeeper.
+        Args:
+            topic: Topic name.
+            payload: Bytes of the message.
+            key: Key for the partitioner; not stored.
+            partition: Number of a partition, if `brokers` has a single broker. With `zookeeper`, an index into the partitions
+                of all brokers. Default: chosen by the broker or the partitioner.
+
+        Raises:
+            NetworkError: A connection broke; the error says how many messages may be lost.
+            KafkaTimeoutError: The write did not complete in time.
+            ConfigError: The partition does not exist, or does not fit `brokers`.
+            ClosedError: This producer is closed.
         """
         self.send_many(topic, [payload], key=key, partition=partition)
 
     def send_many(
         self, topic: str, payloads: Iterable[Buffer], *, key: Any = None, partition: int | None = None
     ) -> None:
-        """Write messages to one partition, or add them to the batch."""
+        """Send messages to one partition.
+
+        Args:
+            topic: Topic name.
+            payloads: Bytes of each message.
+            key: As for `send`.
+            partition: As for `send`.
+
+        Raises:
+            KafkaError: As `send`.
+        """
         payloads = list(payloads)
         with self._lock:
             if self._closed:
-                raise ClosedError("this producer is closed", hint="make a new one")
-            for broker, chosen in self._places(topic, key, partition):
-                self._batch.setdefault((broker, topic, chosen), []).extend(payloads)
-            self._waiting += len(payloads)
-            if self._waiting >= self._batch_messages:
+                raise ClosedError("this producer is closed", hint="create a new one")
+            broker, chosen = self._choose(topic, key, partition)
+            self._batch.setdefault((broker, topic, chosen), []).extend(payloads)
+            self._batched += len(payloads)
+            if self._batched >= self._batch_messages:
                 self._write()
 
-    def _places(self, topic: str, key: Any, partition: int | None) -> list[tuple[tuple[str, int] | None, int]]:
-        """Return where messages go: one place, with its broker if that is settled."""
+    def _choose(self, topic: str, key: Any, partition: int | None) -> tuple[Address | None, int]:
+        """Return the broker and partition for a message; no broker if any of them will do."""
         if self._registry is None:
             if partition is not None and len(self._brokers or ()) != 1:
-                raise ConfigError("a partition is one of a broker's, and several brokers are named")
-            return [(None, _ANY if partition is None else partition)]
+                raise ConfigError(
+                    f"partition {partition} of {topic} is ambiguous: each broker has its own partitions",
+                    hint="name a single broker, or leave the partition out",
+                )
+            return None, _ANY_PARTITION if partition is None else partition
         known = self._registry.partitions(topic)
         if not known:
-            raise NetworkError("no broker is registered in ZooKeeper", hint="does one run with this zookeeper.connect?")
+            raise NetworkError(
+                f"cannot send to {topic}: no broker is registered in ZooKeeper",
+                hint="start a broker whose zookeeper.connect is this address, including the chroot",
+            )
         index = self._partitioner(key, len(known)) if partition is None else partition
         if not 0 <= index < len(known):
-            raise ConfigError(f"the index {index} is none of the {len(known)} partitions of {topic}")
+            raise ConfigError(f"partition index {index} of {topic} is out of range", hint=f"use 0 to {len(known) - 1}")
         broker, number = known[index]
-        return [(self._registry.broker(broker), number)]
+        return self._registry.broker(broker), number
 
     def _write(self) -> None:
-        batch, self._batch, self._waiting = self._batch, {}, 0
-        by_broker: dict[tuple[str, int], list[Any]] = {}
+        batch, self._batch, self._batched = self._batch, {}, 0
+        by_broker: dict[Address, list[Any]] = {}
         chosen = random.choice(self._brokers) if self._brokers else None
-        counts: dict[tuple[str, int], int] = {}
+        counts: dict[Address, int] = {}
         for (broker, topic, partition), payloads in batch.items():
             message_set = encode_messages(payloads, magic=self._magic, compression=self._compression)
             part = {"topic": topic, "partition": partition, "message_set": message_set}
@@ -149,61 +192,69 @@ class Producer07:
         for to, parts in by_broker.items():
             frame = encode_request({"type": "produce" if len(parts) == 1 else "multiproduce", "parts": parts})
             try:
-                self._tell(to, frame, counts[to])
-            except (NetworkError, KafkaTimeoutError) as error:  # the others still get theirs
+                self._send(to, frame, counts[to])
+            except (NetworkError, KafkaTimeoutError) as error:  # still send to the other brokers
                 failures.append(error)
         if failures:
             raise failures[0]
 
-    def _tell(self, to: tuple[str, int], frame: bytes, count: int) -> None:
+    def _send(self, to: Address, frame: bytes, count: int) -> None:
         connection = self._connection(to)
-        lost = self._unconfirmed.get(to, 0)
-        self._unconfirmed[to] = lost + count
-        if lost and not connection.is_open():
+        unconfirmed = self._unconfirmed.get(to, 0)
+        self._unconfirmed[to] = unconfirmed + count
+        if unconfirmed and not connection.is_open():
             self._unconfirmed[to] = 0
-            raise self._lost(connection, lost + count, None)
+            raise self._lost(connection, unconfirmed + count, None)
         try:
-            connection.tell(frame)
+            connection.send(frame)
         except (NetworkError, KafkaTimeoutError) as error:
             self._unconfirmed[to] = 0
-            raise self._lost(connection, lost + count, error) from error
+            raise self._lost(connection, unconfirmed + count, error) from error
 
     def _lost(self, connection: Connection, count: int, error: KafkaError | None) -> KafkaError:
         why = "the broker closed the connection" if error is None else error.message
         return type(error or NetworkError(""))(
-            f"{why}: up to {count} messages for {connection.name} are lost, those of this call among them",
-            hint="flush(confirm=True) says from time to time that all is well; the broker's log says why it closed",
+            f"{why}: up to {count} messages for {connection.name} are lost, including those of this call",
+            hint="see the broker's log for the reason; call flush(confirm=True) regularly to limit how many can be lost",
         )
 
-    def _connection(self, to: tuple[str, int]) -> Connection:
+    def _connection(self, to: Address) -> Connection:
         if to not in self._connections:
             self._connections[to] = Connection(*to, self._timeout)
         return self._connections[to]
 
     @property
     def unconfirmed(self) -> int:
-        """How many messages were written, and may be lost as far as is known."""
+        """Return the number of messages that were written but not confirmed, and so may be lost."""
         with self._lock:
             return sum(self._unconfirmed.values())
 
     def flush(self, *, confirm: bool = False) -> None:
-        """Write the batch; with `confirm`, also wait until the brokers have read all that was written, and refused none."""
+        """Write the batch.
+
+        Args:
+            confirm: Also wait until the brokers have read all messages and rejected none. Default False.
+
+        Raises:
+            NetworkError: A connection broke; the error says how many messages may be lost.
+            KafkaTimeoutError: A broker did not respond in time.
+        """
         with self._lock:
             self._write()
             if not confirm:
                 return
-            for to, count in [place for place in self._unconfirmed.items() if place[1]]:
+            for to, count in [item for item in self._unconfirmed.items() if item[1]]:
                 connection = self._connection(to)
                 self._unconfirmed[to] = 0
                 if not connection.is_open():
                     raise self._lost(connection, count, None)
                 try:
-                    connection.ask("multifetch", [])
+                    connection.request("multifetch", [])
                 except (NetworkError, KafkaTimeoutError) as error:
                     raise self._lost(connection, count, error) from error
 
     def close(self) -> None:
-        """Write the batch, and end the connections."""
+        """Write the batch and close the connections."""
         with self._lock:
             if self._closed:
                 return

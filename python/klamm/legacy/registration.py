@@ -1,4 +1,7 @@
-"""What dev brokers of Kafka 0.7 tell ZooKeeper: that they are there, and which topics they have."""
+"""Registers the nodes and topics of a Kafka 0.7 dev broker in ZooKeeper, as brokers of 0.7 do.
+
+Only `klamm.testing.DevBroker` uses this. The layout of ZooKeeper's nodes is in `zookeeper`.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +14,24 @@ from klamm.errors import KafkaError
 from klamm.legacy.zookeeper import connect, create
 
 if TYPE_CHECKING:
-    from klamm.testing import DevBroker
+    from klamm._klamm import DevBrokerCore
 
-_EVERY = 0.05  # seconds between looks for new topics; brokers register theirs a little after they come into being, too
+_POLL_SECONDS = 0.05  # between checks for new topics; real brokers also register them with a short delay
 
 
 class Registration:
-    """The nodes of a dev broker in ZooKeeper, all in one session. A node that is killed is gone from there at once."""
+    """Registers all nodes of a dev broker in one ZooKeeper session. A killed node is removed at once."""
 
-    def __init__(self, broker: DevBroker, hosts: str) -> None:
+    def __init__(self, broker: DevBrokerCore, hosts: str) -> None:
         self._broker = broker
         self._client = connect(hosts, 10.0)
         self._lock = threading.Lock()
-        self._made: dict[str, bytes] = {}
+        self._registered: dict[str, bytes] = {}
         self._down: set[int] = set()
         self._stopped = threading.Event()
-        self._client.add_listener(self._listen)
+        self._client.add_listener(self._session_changed)
         self._register()
-        self._thread = threading.Thread(target=self._watch, name="klamm-registration", daemon=True)
+        self._thread = threading.Thread(target=self._poll, name="klamm-registration", daemon=True)
         self._thread.start()
 
     def add(self, node: int | None) -> None:
@@ -38,54 +41,55 @@ class Registration:
         self._register()
 
     def remove(self, node: int) -> None:
-        """Take a node out that was killed."""
+        """Remove a node that was killed."""
         from kazoo.exceptions import NoNodeError
 
         with self._lock:
             self._down.add(node)
-            for path in [path for path in self._made if path.endswith(f"/{node}")]:
-                del self._made[path]
+            for path in [path for path in self._registered if path.endswith(f"/{node}")]:
+                del self._registered[path]
                 with suppress(NoNodeError):
                     self._client.delete(path)
 
     def close(self) -> None:
-        """End the session, and with it what was registered."""
+        """Close the session, which removes all registrations."""
         self._stopped.set()
         self._thread.join()
         self._client.stop()
         self._client.close()
 
-    def _listen(self, state: Any) -> None:
-        if state == "LOST":  # the session, and all its nodes
-            self._made = {}
+    def _session_changed(self, state: Any) -> None:
+        if state == "LOST":  # ZooKeeper has deleted the session's nodes
+            self._registered = {}
 
-    def _watch(self) -> None:
+    def _poll(self) -> None:
         from kazoo.exceptions import KazooException
 
-        while not self._stopped.wait(_EVERY):
+        while not self._stopped.wait(_POLL_SECONDS):
             try:
                 self._register()
             except (KafkaError, KazooException):
-                continue  # ZooKeeper or the broker is away; the next look tells
+                continue  # ZooKeeper or the broker is not available; try again at the next check
 
     def _register(self) -> None:
         from kazoo.exceptions import NodeExistsError
 
         with self._lock:
             nodes = {}
-            for number, address in enumerate(self._broker._addresses(), start=1):  # noqa: SLF001 - its own core
+            for number, address in enumerate(self._broker._addresses(), start=1):  # noqa: SLF001 - internal API of the core
                 host, port = address.rsplit(":", 1)
                 path = f"/brokers/ids/{number}"
-                nodes[path] = self._made.get(path) or f"{host}-{time.time_ns() // 1_000_000}:{host}:{port}".encode()
+                created_ms = time.time_ns() // 1_000_000
+                nodes[path] = self._registered.get(path) or f"{host}-{created_ms}:{host}:{port}".encode()
             for number, topic, count in self._broker._registered():  # noqa: SLF001
-                if "/" not in topic:  # ZooKeeper has no place for others
+                if "/" not in topic:  # a slash cannot be part of a ZooKeeper node's name
                     nodes[f"/brokers/topics/{topic}/{number}"] = str(count).encode()
             for path, data in nodes.items():
-                if path in self._made or int(path.rpartition("/")[2]) in self._down:
+                if path in self._registered or int(path.rpartition("/")[2]) in self._down:
                     continue
                 try:
                     create(self._client, path, data, ephemeral=True)
                 except NodeExistsError:
                     if path.startswith("/brokers/ids"):
-                        continue  # of another broker, or of a session of ours that has not ended yet
-                self._made[path] = data
+                        continue  # another broker's, or from an earlier session of ours that has not expired yet
+                self._registered[path] = data

@@ -1,12 +1,12 @@
-"""What brokers and consumers of Kafka 0.7 keep in ZooKeeper, through kazoo.
+"""Reads and writes the data that brokers and consumers of Kafka 0.7 keep in ZooKeeper, through kazoo.
 
-    /brokers/ids/N                  ephemeral    creator:host:port
-    /brokers/topics/T/N             ephemeral    how many partitions of T broker N has
-    /consumers/G/ids/C              ephemeral    what consumer C reads
-    /consumers/G/owners/T/N-P       ephemeral    the stream that reads partition P of T on broker N
-    /consumers/G/offsets/T/N-P      persistent   where it is read on
+    /brokers/ids/N                  ephemeral    address of broker N, as creator:host:port
+    /brokers/topics/T/N             ephemeral    number of partitions of topic T on broker N
+    /consumers/G/ids/C              ephemeral    topics that consumer C of group G reads
+    /consumers/G/owners/T/N-P       ephemeral    stream that reads partition P of topic T on broker N
+    /consumers/G/offsets/T/N-P      persistent   offset to read next
 
-All parents are persistent and have no data. Brokers from 0.8 on have groups with the same offsets, by partition alone.
+Parents are persistent and have no data. Kafka 0.8 has the same paths for offsets, with the partition number alone.
 """
 
 from __future__ import annotations
@@ -29,25 +29,27 @@ SESSION_TIMEOUT = 6.0  # Kafka's zk.sessiontimeout.ms
 
 
 def connect(hosts: str, timeout: float | None, session_timeout: float = SESSION_TIMEOUT, **options: Any) -> Any:
-    """Return a kazoo client that is connected."""
+    """Connect to ZooKeeper and return the kazoo client."""
     try:
         from kazoo.client import KazooClient
         from kazoo.handlers.threading import KazooTimeoutError
     except ImportError as error:
-        raise ConfigError("this needs kazoo to talk to ZooKeeper", hint="pip install klamm[zookeeper]") from error
+        raise ConfigError(
+            "kazoo, the ZooKeeper client, is not installed", hint="pip install klamm[zookeeper]"
+        ) from error
     client = KazooClient(hosts, timeout=session_timeout, **options)
     try:
         client.start(3600.0 if timeout is None else timeout)
     except KazooTimeoutError as error:
         client.close()
         raise NetworkError(
-            f"could not connect to ZooKeeper at {hosts} in time", hint="host:port,host:port/chroot"
+            f"could not connect to ZooKeeper at {hosts} in time", hint="check the address: host:port,host:port/chroot"
         ) from error
     return client
 
 
 def create(client: Any, path: str, data: bytes | None, *, ephemeral: bool) -> None:
-    """Create a node with what is missing above it, as Kafka does: parents without data."""
+    """Create a node and its missing parents, which get no data, as Kafka does."""
     from kazoo.exceptions import NodeExistsError, NoNodeError
 
     while True:
@@ -57,23 +59,39 @@ def create(client: Any, path: str, data: bytes | None, *, ephemeral: bool) -> No
             parent = path.rpartition("/")[0]
             if not parent:
                 raise
-            with suppress(NodeExistsError):  # somebody else was faster
+            with suppress(NodeExistsError):  # another client created it first
                 create(client, parent, None, ephemeral=False)
         else:
             return
 
 
+def write(client: Any, path: str, data: bytes) -> None:
+    """Set the data of a persistent node, and create the node if it is missing."""
+    from kazoo.exceptions import NoNodeError
+
+    try:
+        client.set(path, data)
+    except NoNodeError:
+        create(client, path, data, ephemeral=False)
+
+
+def check_group(group: str) -> None:
+    """Raise if a group id cannot be the name of a ZooKeeper node."""
+    if not group or "/" in group:
+        raise ConfigError(f"invalid group {group!r}", hint="use a name that is not empty and has no slash")
+
+
 def parse_broker(data: bytes) -> tuple[str, int]:
-    """Return the address in a broker's registration, `creator:host:port`, whose creator may have colons of its own."""
+    """Return host and port of a broker's registration, `creator:host:port`. The creator may contain colons too."""
     try:
         _, host, port = data.decode().rsplit(":", 2)
         return host, int(port)
     except ValueError as error:
-        raise DecodeError(f"{data!r} is no registration of a broker") from error
+        raise DecodeError(f"invalid registration of a broker in ZooKeeper: {data!r}") from error
 
 
 class Registry:
-    """The brokers and partitions of a cluster, kept fresh by watches."""
+    """Cache of a cluster's brokers and partitions; ZooKeeper watches invalidate its entries."""
 
     def __init__(self, hosts: str, timeout: float | None) -> None:
         self._client = connect(hosts, timeout)
@@ -82,30 +100,28 @@ class Registry:
         self._client.add_listener(lambda state: self._known.clear() if state == "LOST" else None)
 
     def broker(self, number: int) -> tuple[str, int]:
-        """Return a broker's address."""
-        path = f"/brokers/ids/{number}"
-        found = self._cached(path, self._reading(path))
-        if found is None:
-            raise NetworkError(f"broker {number} is not registered any more")
-        return parse_broker(found)
+        """Return host and port of a broker."""
+        data = self._data(f"/brokers/ids/{number}")
+        if data is None:
+            raise NetworkError(f"broker {number} is no longer registered in ZooKeeper")
+        return parse_broker(data)
 
     def partitions(self, topic: str) -> list[tuple[int, int]]:
-        """Return the partitions of a topic, (broker, partition), by number; partition 0 of every broker if it is new."""
+        """Return the partitions of a topic, (broker, partition), in order. A new topic has partition 0 on every broker."""
         path = f"/brokers/topics/{topic}"
-        brokers = self._numbers(path)
         found = []
-        for number in brokers:
-            place = f"{path}/{number}"
-            count = self._cached(place, self._reading(place))
-            found += [(number, partition) for partition in range(_count(count))]
+        for number in self._numbers(path):
+            count = _count(self._data(f"{path}/{number}"))
+            found += [(number, partition) for partition in range(count)]
         return found or [(number, 0) for number in self._numbers("/brokers/ids")]
 
     def _numbers(self, path: str) -> list[int]:
         names = self._cached(path, lambda watch: self._client.get_children(path, watch=watch)) or []
         return sorted(int(name) for name in names if name.isdecimal())
 
-    def _reading(self, path: str) -> Callable[[Any], Any]:
-        return lambda watch: self._client.get(path, watch=watch)[0]
+    def _data(self, path: str) -> bytes | None:
+        data: bytes | None = self._cached(path, lambda watch: self._client.get(path, watch=watch)[0])
+        return data
 
     def _cached(self, path: str, read: Callable[[Any], Any]) -> Any:
         from kazoo.exceptions import KazooException, NoNodeError
@@ -114,22 +130,22 @@ class Registry:
             if path in self._known:
                 return self._known[path]
 
-            def forget(_: object) -> None:
+            def invalidate(_: object) -> None:
                 self._known.pop(path, None)
 
             try:
-                self._known[path] = found = read(forget)
+                self._known[path] = found = read(invalidate)
             except NoNodeError:
-                # The watch tells when it comes into being.
-                if self._client.exists(path, watch=forget) is None:
+                # The watch fires when the node is created.
+                if self._client.exists(path, watch=invalidate) is None:
                     self._known[path] = None
                 return None
             except KazooException as error:
-                raise NetworkError(f"ZooKeeper did not tell {path}: {error!r}") from error
+                raise NetworkError(f"could not read {path} from ZooKeeper: {error!r}") from error
             return found
 
     def close(self) -> None:
-        """End the session."""
+        """Close the ZooKeeper session."""
         self._client.stop()
         self._client.close()
 
@@ -139,20 +155,31 @@ def _count(data: bytes | None) -> int:
 
 
 class ZooKeeperOffsets:
-    """The offsets that a group of Kafka 0.8 keeps in ZooKeeper; those of 0.7 are by broker, and bytes.
+    """Reads and writes the offsets that a group of Kafka 0.8 keeps in ZooKeeper.
 
-    with klamm.legacy.ZooKeeperOffsets("zk:2181", "readers") as offsets:
-        print(offsets.read())
+    Offsets of Kafka 0.7 are different: they are byte offsets, for each broker and partition.
+
+    Args:
+        hosts: Addresses of ZooKeeper, `host:port,host:port/chroot`.
+        group: Group id.
+        timeout: Seconds for connecting. Default 10. None waits forever.
+
+    Raises:
+        ConfigError: The group id is invalid, or kazoo is not installed (`pip install klamm[zookeeper]`).
+        NetworkError: ZooKeeper cannot be reached in time.
+
+    Example:
+        with klamm.legacy.ZooKeeperOffsets("zk:2181", "readers") as offsets:
+            print(offsets.read())
     """
 
     def __init__(self, hosts: str, group: str, *, timeout: float | None = 10.0) -> None:
-        if not group or "/" in group:
-            raise ConfigError(f"a group cannot be called {group!r}")
+        check_group(group)
         self._client = connect(hosts, timeout)
         self._path = f"/consumers/{group}/offsets"
 
     def read(self) -> dict[TopicPartition, int]:
-        """Return the next offset to read of each partition."""
+        """Return the committed offset, the next to read, of each partition."""
         from klamm.record import TopicPartition
 
         found = {}
@@ -164,15 +191,13 @@ class ZooKeeperOffsets:
         return found
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set the next offset to read of partitions. Members that run overwrite it with their own."""
-        from kazoo.exceptions import NoNodeError
+        """Set committed offsets. Running members of the group overwrite them with their own.
 
-        for place, offset in offsets.items():
-            path, data = f"{self._path}/{place.topic}/{place.partition}", b"%d" % offset
-            try:
-                self._client.set(path, data)
-            except NoNodeError:
-                create(self._client, path, data, ephemeral=False)
+        Args:
+            offsets: The next offset to read of each partition.
+        """
+        for tp, offset in offsets.items():
+            write(self._client, f"{self._path}/{tp.topic}/{tp.partition}", b"%d" % offset)
 
     def _names(self, path: str) -> list[str]:
         from kazoo.exceptions import NoNodeError
@@ -183,7 +208,7 @@ class ZooKeeperOffsets:
             return []
 
     def close(self) -> None:
-        """End the session."""
+        """Close the ZooKeeper session."""
         self._client.stop()
         self._client.close()
 

@@ -1,0 +1,58 @@
+"""Types of the requests and responses of Kafka 0.6 and 0.7, as the codec functions of `klamm.legacy` take and return them."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+
+class _Partition(TypedDict):
+    topic: str
+    partition: int
+
+
+class Part(_Partition, total=False):
+    """What a request asks of one partition.
+
+    Attributes:
+        topic: Topic name.
+        partition: Partition number. In a produce request, -1 lets the broker choose.
+        message_set: Encoded messages; in `produce` and `multiproduce` requests.
+        offset: Byte offset to fetch from; in `fetch` and `multifetch` requests.
+        max_size: Maximum size of the response, in bytes; in `fetch` and `multifetch` requests.
+        time: Milliseconds since 1970, -1 for the latest offset, -2 for the earliest; in `offsets` requests.
+        max_number: Maximum number of offsets; in `offsets` requests.
+    """
+
+    message_set: bytes
+    offset: int
+    max_size: int
+    time: int
+    max_number: int
+
+
+class Request(TypedDict):
+    """A request. Only `multifetch` and `multiproduce` have more than one part."""
+
+    type: Literal["produce", "fetch", "multifetch", "multiproduce", "offsets"]
+    parts: list[Part]
+
+
+class FetchResponse(TypedDict):
+    """Bytes of one partition. The broker cuts them at the requested size, even in the middle of a message."""
+
+    error: int
+    message_set: bytes
+
+
+class MultiFetchResponse(TypedDict):
+    """One `FetchResponse` for each part of the request, in the same order."""
+
+    outer_error: int
+    parts: list[FetchResponse]
+
+
+class OffsetsResponse(TypedDict):
+    """Offsets at which the segments of a partition begin, and the end of its log, newest first."""
+
+    error: int
+    offsets: list[int]
