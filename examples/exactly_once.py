@@ -1,10 +1,10 @@
-"""Read one topic and write another, each record exactly once, whatever happens in between.
+"""Read one topic and write another, processing each record exactly once.
 
     python examples/exactly_once.py localhost:9092 lines lengths --until-end
 
-Every batch of records is one transaction, which also commits the offsets behind them. Kill the program at any moment and
-start it again: it goes on where the last committed transaction ended, and readers with `isolation_level="read_committed"`
-see nothing of the one that was cut short.
+Each batch of records is one transaction, which also commits the consumer's offsets. You can kill the program at any moment and start it
+again: it continues after the last committed transaction. Readers with `isolation_level="read_committed"` do not see records of
+transactions that were not committed.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import klamm
 
 
 def main() -> None:
-    """Copy records with the length of their values until the end, or for ever."""
+    """Write the length of each record's value to the target topic, until the end or forever."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bootstrap_servers")
     parser.add_argument("source")
     parser.add_argument("target")
-    parser.add_argument("--until-end", action="store_true", help="stop where the source ends now")
+    parser.add_argument("--until-end", action="store_true", help="stop at the current end of the source topic")
     args = parser.parse_args()
 
-    # The same name after a restart: it is what fences a predecessor that is not quite dead.
+    # The transactional id must stay the same after a restart, so that it fences a former instance that is still running.
     name = f"{args.source}-to-{args.target}"
     with (
         klamm.Producer(args.bootstrap_servers, transactional_id=name) as producer,
@@ -35,7 +35,7 @@ def main() -> None:
             isolation_level="read_committed",
         ) as consumer,
     ):
-        producer.init_transactions()  # before offsets are read: it settles what a predecessor left open
+        producer.init_transactions()  # completes or aborts the former instance's transaction before offsets are read
         partitions = [klamm.TopicPartition(args.source, number) for number in consumer.partitions_for(args.source)]
         ends = consumer.end_offsets(partitions)
         consumer.assign(partitions)

@@ -1,9 +1,9 @@
-"""From log lines to a page to look at: produce lines, run `klamm.pipeline` over them, draw what it did.
+"""Produce log lines, run `klamm.pipeline` over them, and write a report as an HTML page.
 
-    python examples/log_pipeline.py localhost:9092                      # 200,000 lines, made up
+    python examples/log_pipeline.py localhost:9092                      # 200,000 generated lines
     python examples/log_pipeline.py localhost:9092 --folder loghub      # the lines of *.log in a folder
 
-Kill it while the pipeline runs and start `python -m klamm.pipeline` with what it prints: the counts are the same.
+You can kill it while the pipeline runs and start `python -m klamm.pipeline` with the printed arguments: the counts are the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from klamm.examples import log_lines
 
 
 def main() -> int:
-    """Produce, count, draw."""
+    """Produce the lines, run the pipeline, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bootstrap_servers")
     parser.add_argument("--lines", type=int, default=200_000)
@@ -37,7 +37,7 @@ def main() -> int:
 
     options = ["--bootstrap", args.bootstrap_servers, "--source", lines, "--result", counts, "--dead-letters", dead]
     options += ["--checkpoint", f"{run}/checkpoint", "--progress", f"{run}/progress.jsonl", "--rows-per-batch", "20000"]
-    if args.folder is not None:  # logs of different years
+    if args.folder is not None:  # the logs may be from different years
         options += ["--window", "1 day", "--lateness", "10000 days", "--rows-per-batch", "1000000"]
     Path(run).mkdir()
     print("python -m klamm.pipeline", *options, flush=True)

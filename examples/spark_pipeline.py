@@ -1,6 +1,6 @@
-"""Sum up a topic of source lines by package, with Spark and without a jar.
+"""Summarize a topic of source lines by package, with Spark and without a jar.
 
-The pipeline is `klamm.examples.source_lines`, in the package, so that `klamm demo` runs the same code: read it there.
+The code is in `klamm.examples.source_lines`, because `klamm demo` runs it too.
 
     python examples/spark_pipeline.py --bootstrap localhost:9092 --source lines --result packages --checkpoint /tmp/packages
 """

@@ -1,7 +1,7 @@
-"""Lets Spark find `format("klamm")`: it looks into every top-level module named `pyspark_*`.
+"""Registers the data source `klamm` with Spark, which loads every top-level module named `pyspark_*`.
 
-One such module that fails to import switches this off for all of them, so where something is missing (pyarrow, or PySpark is
-older than 4.1) it says so, and names no source.
+If one such module fails to import, Spark disables this for all of them. So if pyarrow is missing, or PySpark is older than 4.1, this
+module logs a warning and registers nothing.
 """
 
 import logging

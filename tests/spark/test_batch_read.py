@@ -213,7 +213,7 @@ def test_offsets_must_name_every_partition(kafka, topic):
 def test_a_start_after_the_end_is_refused(kafka, topic):
     kafka.create(topic)
     kafka.numbers(topic, range(3))
-    with pytest.raises(AnalysisException, match="lies after its end, 3"):
+    with pytest.raises(AnalysisException, match="which is after its end, 3"):
         kafka.read(subscribe=topic, startingOffsets=json.dumps({topic: {"0": 4}})).collect()
 
 

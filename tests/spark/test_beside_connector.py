@@ -331,7 +331,7 @@ def test_names_of_errors_are_those_of_the_connector(connector):
     (jar,) = (jar for jar in jars if jar.name.startswith("spark-sql-kafka"))
     with zipfile.ZipFile(jar) as archive:
         known = json.loads(archive.read("error/kafka-error-conditions.json"))
-    lost = {lost.args[1] for lost in calls_of("lost")}
+    lost = {lost.args[1] for lost in calls_of("report_loss")}
     assert all(isinstance(how, ast.Constant) and how.value in known["KAFKA_DATA_LOSS"]["subClass"] for how in lost)
     assert set(MISMATCHES.values()) < set(known)
     assert "KAFKA_NULL_TOPIC_IN_DATA" in known

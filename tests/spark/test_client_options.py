@@ -10,7 +10,15 @@ import pytest
 import klamm
 from java_tools import java_source
 from klamm.errors import ConfigError
-from klamm.spark.client_options import NO_SUCH, REFUSED, ROLES, TAKEN, TUNING, TUNING_FAMILIES, client_config
+from klamm.spark.client_options import (
+    ACCEPTED_VALUES,
+    IGNORED,
+    IGNORED_PREFIXES,
+    REJECTED,
+    ROLES,
+    UNSUPPORTED,
+    client_config,
+)
 
 PARTITIONS = 4
 
@@ -46,15 +54,15 @@ def test_every_key_of_javas_clients_has_a_place():
     assert len(lines) > 200
     placeless = []
     for role, name in map(str.split, lines):
-        is_placed = name in ROLES or name in REFUSED[role] or name in NO_SUCH or name in TUNING
-        if not is_placed and not name.startswith(TUNING_FAMILIES):
+        is_placed = name in ROLES or name in REJECTED[role] or name in UNSUPPORTED or name in IGNORED
+        if not is_placed and not name.startswith(IGNORED_PREFIXES):
             placeless.append(name)
     assert set(placeless) == UNKNOWN
 
 
 @pytest.mark.parametrize("role", CLIENTS)
 def test_what_only_tunes_javas_client_is_left_out_with_a_warning(role, caplog):
-    given = {f"kafka.{name}": "1" for name in (*TUNING, *(f"{family}x" for family in TUNING_FAMILIES))}
+    given = {f"kafka.{name}": "1" for name in (*IGNORED, *(f"{family}x" for family in IGNORED_PREFIXES))}
     with caplog.at_level(logging.WARNING, "klamm.spark"):
         assert client_config(given, role, {"linger.ms": "1"}) == {"linger.ms": "1"}
     assert sorted(record.args[0] for record in caplog.records) == sorted(given)
@@ -62,7 +70,7 @@ def test_what_only_tunes_javas_client_is_left_out_with_a_warning(role, caplog):
 
 @pytest.mark.parametrize("role", CLIENTS)
 def test_what_decides_on_trust_or_on_places_is_refused_with_what_there_is_instead(role):
-    for name, hint in (REFUSED[role] | NO_SUCH).items():
+    for name, hint in (REJECTED[role] | UNSUPPORTED).items():
         with pytest.raises(ConfigError, match=f"option 'kafka.{name}' is not supported") as refusal:
             client_config({f"kafka.{name}": "secret"}, role, {})
         assert refusal.value.hint == hint
@@ -90,7 +98,7 @@ def test_the_partitioners_that_java_comes_with_are_taken_by_a_write(dev, topic, 
     assert dev.read(subscribe=topic, **option).count() == 3 * PARTITIONS
 
 
-@pytest.mark.parametrize("name", sorted(TAKEN["partitioner.class"]))
+@pytest.mark.parametrize("name", sorted(ACCEPTED_VALUES["partitioner.class"]))
 def test_a_class_that_a_write_takes_is_one_that_the_producer_knows(name):
     config = client_config({"kafka.bootstrap.servers": "localhost:1", "kafka.partitioner.class": name}, "producer", {})
     assert config["partitioner.class"] == name
@@ -113,7 +121,7 @@ def test_what_belongs_to_the_other_client_is_left_out(role):
     [other] = CLIENTS.keys() - {role}
     foreign = {name for name, roles in ROLES.items() if other in roles and role not in roles}
     assert "group.id" in foreign or "acks" in foreign
-    given = {f"kafka.{name}": "1" for name in foreign - REFUSED[role].keys()}
+    given = {f"kafka.{name}": "1" for name in foreign - REJECTED[role].keys()}
     assert client_config(given, role, {}) == {}
 
 

@@ -59,10 +59,10 @@ def test_a_worker_leaves_what_is_loaded_out_of_its_collections_once(monkeypatch)
     frozen = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
     clients._freeze.cache_clear()
-    clients.spare_collections()
+    clients.exclude_from_gc()
     assert frozen == []  # no worker: the program is the user's
     monkeypatch.setattr(TaskContext, "get", lambda: "a task")
     for _ in range(3):
-        clients.spare_collections()
+        clients.exclude_from_gc()
     assert frozen == [1]
     clients._freeze.cache_clear()

@@ -76,9 +76,9 @@ def test_batches_that_were_sent_are_let_go(cluster, topic):
 def test_a_task_that_landed_and_has_no_rows_any_more_is_refused(cluster, topic, task):
     """Its rows may be in another task now, which would land them a second time."""
     task(0, 3, b"a", b"b")
-    with pytest.raises(ExactlyOnceError, match="has 0 rows, but it landed with 2"):
+    with pytest.raises(ExactlyOnceError, match="has 0 rows, but 2 were committed"):
         task(0, 3)
-    with pytest.raises(ExactlyOnceError, match="its batch 3 has landed already"):
+    with pytest.raises(ExactlyOnceError, match="its batch 3 is already committed"):
         task(0, 2)
     assert task(0, 4) == 0
     assert written(cluster, topic) == [b"a", b"b"]
@@ -116,14 +116,14 @@ def test_a_task_that_died_in_its_transaction_is_cleared_away_by_its_repetition(c
 
 def test_a_batch_that_is_divided_differently_is_refused(cluster, topic, task):
     task(0, 5, b"a", b"b")
-    with pytest.raises(ExactlyOnceError, match="has 3 rows, but it landed with 2"):
+    with pytest.raises(ExactlyOnceError, match="has 3 rows, but 2 were committed"):
         task(0, 5, b"a", b"b", b"c")
     assert written(cluster, topic) == [b"a", b"b"]
 
 
 def test_a_checkpoint_older_than_what_landed_is_refused(cluster, topic, task):
     task(0, 5, b"a")
-    with pytest.raises(ExactlyOnceError, match="its batch 5 has landed already"):
+    with pytest.raises(ExactlyOnceError, match="its batch 5 is already committed"):
         task(0, 4, b"a")
     assert written(cluster, topic) == [b"a"]
 
@@ -154,7 +154,7 @@ def test_brokers_without_transactions_are_refused():
 
 
 def test_outside_of_a_stream_it_has_no_meaning():
-    with pytest.raises(ConfigError, match="no task of a streaming query"):
+    with pytest.raises(ConfigError, match="not a task of a streaming query"):
         current_task()
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from klamm.spark.offsets import OffsetRange, divide, from_json, share, share_bytes, to_json
+from klamm.spark.offsets import OffsetRange, divide, from_json, limit_bytes, limit_records, to_json
 
 
 def test_json_has_the_form_of_sparks_connector_in_a_fixed_order():
@@ -35,22 +35,22 @@ def test_json_comes_back_as_it_was():
 def test_a_limit_is_shared_in_proportion(limit, sizes, expected):
     start = {("t", number): 1000 for number in range(len(sizes))}
     end = {("t", number): 1000 + size for number, size in enumerate(sizes)}
-    shared = share(limit, start, end)
+    shared = limit_records(limit, start, end)
     assert [shared["t", number] - 1000 for number in range(len(sizes))] == expected
 
 
 def test_a_partition_that_ends_before_its_start_keeps_its_end():
     start, end = {("t", 0): 50, ("t", 1): 0}, {("t", 0): 10, ("t", 1): 100}
-    assert share(20, start, end) == {("t", 0): 10, ("t", 1): 20}
+    assert limit_records(20, start, end) == {("t", 0): 10, ("t", 1): 20}
 
 
 def test_bytes_are_shared_by_the_sizes_of_records():
     start, end = {("t", 0): 10, ("t", 1): 0}, {("t", 0): 110, ("t", 1): 100}
     sizes = {("t", 0): 10.0, ("t", 1): 90.0}
-    assert share_bytes(10_000, start, end, sizes) == end
-    assert share_bytes(1000, start, end, sizes) == {("t", 0): 20, ("t", 1): 10}
-    assert share_bytes(1, start, end, sizes) == {("t", 0): 11, ("t", 1): 1}
-    assert share_bytes(1, start, end, {}) == end
+    assert limit_bytes(10_000, start, end, sizes) == end
+    assert limit_bytes(1000, start, end, sizes) == {("t", 0): 20, ("t", 1): 10}
+    assert limit_bytes(1, start, end, sizes) == {("t", 0): 11, ("t", 1): 1}
+    assert limit_bytes(1, start, end, {}) == end
 
 
 def spans(*sizes):

@@ -183,7 +183,7 @@ def test_records_that_expire_under_a_running_query_fail_it_or_are_passed_over(ka
     rows = kafka.stream(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="10", failOnDataLoss=careful)
     with running(rows, tmp_path, look) as query:
         if careful == "true":
-            with pytest.raises(StreamingQueryException, match=f"{topic}-0 was to be read from offset 10 to 20"):
+            with pytest.raises(StreamingQueryException, match=f"{topic}-0 from offset 10 to 20"):
                 query.processAllAvailable()
             assert seen == [list(range(10))]
         else:
@@ -205,7 +205,7 @@ def test_a_topic_that_is_deleted_under_a_running_query_fails_it_or_is_passed_ove
         kafka.delete(gone)
         kafka.numbers(kept, range(3, 5))
         if careful == "true":
-            with pytest.raises(StreamingQueryException, match=rf"KAFKA_DATA_LOSS.PARTITIONS_DELETED\] {gone}-0"):
+            with pytest.raises(StreamingQueryException, match=rf"KAFKA_DATA_LOSS.PARTITIONS_DELETED\] .*: {gone}-0"):
                 query.processAllAvailable()
         else:
             until(lambda: query.processAllAvailable() or len(seen) >= 8)

@@ -1,1 +1,1 @@
-"""Programs that show klamm at work, in the package so that `klamm demo` runs what a user copies."""
+"""Example programs. They are in the package so that `klamm demo` runs the same code that users copy."""

@@ -1,4 +1,4 @@
-"""Log lines for `klamm.pipeline`: made up, or those of a folder."""
+"""Log lines for `klamm.pipeline`: generated, or read from a folder. Also sends them to a topic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ Line = tuple[str, bytes]
 
 
 def generated(count: int, seed: int = 0, rate: float = 100.0) -> Iterator[Line]:
-    """Make up lines of three services, so many a second, in order of time. One in 200 has no time, one in 200 no known system."""
+    """Generate lines of three services, in order of time. One line in 200 has no timestamp, one in 200 an unknown system.
+
+    Args:
+        count: Number of lines.
+        seed: Seed of the random generator.
+        rate: Mean number of lines in a second of log time.
+    """
     chance = random.Random(seed)
     now = BEGIN
     for number in range(count):
@@ -31,7 +37,7 @@ def generated(count: int, seed: int = 0, rate: float = 100.0) -> Iterator[Line]:
 
 
 def of_folder(folder: Path) -> Iterator[Line]:
-    """Read the lines of `System_2k.log` and its like, file by file."""
+    """Read the lines of all `*.log` files; the system is the file name up to the first underscore, as in `System_2k.log`."""
     for path in sorted(folder.glob("*.log")):
         lines = path.read_bytes().split(b"\n")
         for line in lines if lines[-1] else lines[:-1]:
@@ -39,7 +45,7 @@ def of_folder(folder: Path) -> Iterator[Line]:
 
 
 def send(bootstrap: str, topic: str, lines: Iterable[Line]) -> int:
-    """Produce lines, keyed by system, and tell how many there were."""
+    """Produce lines with the system as key, and return their number."""
     sent = 0
     with klamm.Producer(bootstrap) as producer:
         for sent, (system, line) in enumerate(lines, 1):  # noqa: B007 - the last one counts
@@ -50,5 +56,5 @@ def send(bootstrap: str, topic: str, lines: Iterable[Line]) -> int:
 
 BEGIN = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 
-# A line behind which every window is over: a log that ends has nothing else to close its last ones.
+# A line so late that it closes every window. Without it, the last windows of a finite log stay open.
 END: Line = ("gateway", b"2100-01-01T00:00:00.000Z INFO the end")

@@ -1,15 +1,14 @@
-"""What is a pile of source code made of? A Spark pipeline over klamm.
-
-It reads a topic of lines (key: the path of the file, as in `json/decoder.py` or `abc.py`; value: the line),
-sums up lines, bytes and the most frequent identifiers of each package, and writes one row a
-package to a second topic: key `json`, value `{"lines": 1234, "bytes": 45678, "identifiers": [...]}`.
+"""A Spark pipeline that summarizes source code by package.
 
     python -m klamm.examples.source_lines --bootstrap localhost:9092 --source lines --result packages --checkpoint DIR
 
-It works through what the topic holds and ends; started again with the same checkpoint, it goes on
-with what came since. Counts are exact: Spark's state and the checkpointed offsets move together, and
-every batch writes the totals so far (output mode complete; Spark has no update mode for sources in
-Python), so that the last row of a package is the whole truth even if a batch had to be repeated.
+It reads a topic of source lines. The key is the path of the file, such as `json/decoder.py`, and the value is the line. For each
+package it counts lines and bytes, finds the most frequent identifiers, and writes one row to a second topic: key `json`, value
+`{"lines": 1234, "bytes": 45678, "identifiers": [...]}`.
+
+It reads the topic to its end and stops. Started again with the same checkpoint, it continues with new records. Counts are exact,
+because Spark commits its state and the offsets together. Every batch writes the totals so far (output mode complete, because Spark
+has no update mode for Python data sources). So the last row of a package is correct even if a batch was repeated.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def lines(spark: SparkSession, bootstrap: str, topic: str, rows_per_batch: int) -> DataFrame:
-    """Read the topic from its first record on. Naming two columns spares building the others."""
+    """Read the topic from its first record. The schema with two columns avoids building the others."""
     return (
         spark.readStream.format("klamm")
         .option("kafka.bootstrap.servers", bootstrap)
@@ -47,11 +46,11 @@ def lines(spark: SparkSession, bootstrap: str, topic: str, rows_per_batch: int) 
 
 
 def pipeline(lines: DataFrame) -> DataFrame:
-    """Turn lines into a row a package. Spark's own functions only, so no row passes through Python."""
+    """Turn lines into one row for each package. It only uses Spark's own functions, so no row passes through Python."""
     path = F.coalesce(F.col("key").cast("string"), F.lit("-"))
     name = F.substring_index(path, "/", 1)
     words = F.regexp_extract_all(F.col("value").cast("string"), F.lit(IDENTIFIER), F.lit(0))
-    # A row a word; the first of a line, or the only one of a line without words, stands for the line.
+    # One row for each word. The first row of a line stands for the line; a line without words has one row.
     words_of_lines = lines.select(
         F.when(name.endswith(".py"), F.left(name, F.length(name) - 3)).otherwise(name).alias("package"),
         F.coalesce(F.octet_length("value"), F.lit(0)).alias("size"),
@@ -79,7 +78,20 @@ def run(
     rows_per_batch: int = 250_000,
     on_rows: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
-    """Work through the source topic; `on_rows` hears how many rows are done."""
+    """Run the pipeline until the end of the source topic.
+
+    Args:
+        spark: The session.
+        bootstrap: Addresses of the brokers.
+        source_topic: Topic of source lines.
+        result_topic: Topic for the results.
+        checkpoint_dir: Spark's checkpoint.
+        rows_per_batch: Maximum number of rows in a micro-batch.
+        on_rows: Function that is called about once a second with the number of rows read so far.
+
+    Returns:
+        `input_rows` and `seconds`.
+    """
     started = time.monotonic()
     query = (
         pipeline(lines(spark, bootstrap, source_topic, rows_per_batch))
@@ -105,9 +117,9 @@ def run(
 
 
 def results(bootstrap: str, topic: str) -> dict[str, dict[str, Any]]:
-    """Read the result back with klamm alone: the last row of each package."""
+    """Read the last row of each package, with klamm and without Spark."""
     table = klamm.read_table(bootstrap, topic, columns=["key", "value"])
-    # Rows of a key are in one partition and so in order: the last one stays.
+    # All rows of a key are in one partition, and so in order: the dict keeps the last one.
     return {
         key.decode(): json.loads(value)
         for key, value in zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)
@@ -116,34 +128,34 @@ def results(bootstrap: str, topic: str) -> dict[str, dict[str, Any]]:
 
 def session() -> SparkSession:
     """Start a small local Spark that fits this job."""
-    # Spark would start its workers with the first python3 on the PATH, which may have no klamm.
+    # By default Spark starts its workers with the first python3 on the PATH, which may not have klamm.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return (
         SparkSession.builder.appName("klamm source lines")
         .master("local[*]")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "4")  # 200 by default, each with its own state
-        .config("spark.python.unix.domain.socket.enabled", "true")  # small tasks wait 44 ms on TCP
+        .config("spark.sql.shuffle.partitions", "4")  # the default is 200, each with its own state
+        .config("spark.python.unix.domain.socket.enabled", "true")  # over TCP, a small task takes 44 ms longer
         .getOrCreate()
     )
 
 
 def main() -> None:
     """Run the pipeline and print the largest packages."""
-    parser = argparse.ArgumentParser(description="sum up a topic of source lines by package")
-    parser.add_argument("--bootstrap", default="localhost:9092", metavar="HOST:PORT")
-    parser.add_argument("--source", required=True, metavar="TOPIC", help="topic of lines, keyed by path")
-    parser.add_argument("--result", required=True, metavar="TOPIC", help="topic that gets a row a package")
-    parser.add_argument("--checkpoint", required=True, metavar="DIR", help="where Spark notes how far it is")
-    given = parser.parse_args()
+    parser = argparse.ArgumentParser(description="Summarize a topic of source lines by package.")
+    parser.add_argument("--bootstrap", default="localhost:9092", metavar="HOST:PORT", help="addresses of the brokers")
+    parser.add_argument("--source", required=True, metavar="TOPIC", help="topic of lines, with the path as key")
+    parser.add_argument("--result", required=True, metavar="TOPIC", help="topic for one row per package")
+    parser.add_argument("--checkpoint", required=True, metavar="DIR", help="directory for Spark's checkpoint")
+    args = parser.parse_args()
     spark = session()
     try:
-        done = run(spark, given.bootstrap, given.source, given.result, given.checkpoint)
+        done = run(spark, args.bootstrap, args.source, args.result, args.checkpoint)
     finally:
         spark.stop()
     print(f"{done['input_rows']:,} lines in {done['seconds']:.1f} s")
-    packages = results(given.bootstrap, given.result)
+    packages = results(args.bootstrap, args.result)
     for name, row in sorted(packages.items(), key=lambda one: -one[1]["bytes"])[:20]:
         print(f"{name:<20} {row['lines']:>9,} lines {row['bytes']:>12,} bytes  {', '.join(row['identifiers'])}")
 
@@ -152,7 +164,7 @@ IDENTIFIER = rf"\b(?!(?:{'|'.join(keyword.kwlist)})\b)[A-Za-z_][A-Za-z0-9_]*"
 
 TOP = 5
 
-# Different words of a package up to which their counts are exact. The standard library's largest, `test`, has 73,000.
+# Counts are exact for packages with up to this many different words. The largest of the standard library, `test`, has 73,000.
 TRACKED = 100_000
 
 if __name__ == "__main__":

@@ -1,7 +1,4 @@
-"""Kafka topics as Spark DataFrames, batch and streaming, without a jar.
-
-A Python data source with the option names, the schema and the offsets of Spark's own Kafka
-connector: `format("kafka")` becomes `format("klamm")`. Rows travel as Arrow batches both ways.
+"""Reads and writes Kafka topics as Spark DataFrames, in batches and streams, without a jar.
 
     lines = (
         spark.read.format("klamm")
@@ -10,9 +7,13 @@ connector: `format("kafka")` becomes `format("klamm")`. Rows travel as Arrow bat
         .load()
     )
 
-Spark finds the source by itself, through the package `pyspark_klamm`; `register` does the same
-by hand. Files, in the order data takes: source, options and positions, schema, lookup and offsets (what to
-read), filters, read, stream, columns, write, exactly_once; clients keeps the Kafka clients of a worker.
+This is a Python data source. Its option names, schema and offsets are those of Spark's own Kafka connector, so a job only replaces
+`format("kafka")` by `format("klamm")`. Rows are exchanged as Arrow batches. Spark finds the source through the package
+`pyspark_klamm`; `register` does the same by hand.
+
+Files, in the order of the data: `source` receives Spark's calls; `options` and `positions` parse options; `schema` checks columns;
+`lookup` and `offsets` find what to read; `filters`, `read` and `stream` plan and read; `columns` converts batches; `write` and
+`exactly_once` write. `clients` caches the Kafka clients of a worker.
 """
 
 from __future__ import annotations
@@ -30,5 +31,15 @@ __all__ = ["DataLossError", "ExactlyOnceError", "KlammDataSource", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("klamm")` known to a session that does not find `pyspark_klamm` by itself."""
+    """Register the data source `klamm` with a Spark session.
+
+    This is only needed if the session does not find the package `pyspark_klamm`, for example with Spark Connect.
+
+    Args:
+        spark: The session.
+
+    Example:
+        klamm.spark.register(spark)
+        frame = spark.read.format("klamm").options(**{"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}).load()
+    """
     spark.dataSource.register(KlammDataSource)

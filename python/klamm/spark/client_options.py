@@ -1,9 +1,8 @@
-"""Options that begin with `kafka.`: which of them reach the client, which are left out, which are refused.
+"""Turns options that begin with `kafka.` into the configuration of a klamm client.
 
-Spark's own connector hands them to the Java client, which warns of keys it does not know. klamm's client refuses those. In
-between are keys that the Java client has and klamm has no use for: what only tunes or reports is left out with a warning, so that
-the options of a job that runs are taken as they are; what decides on trust, on identity or on where records go is refused, with
-what klamm has instead.
+Spark's connector passes them to the Java client, which warns about unknown keys; klamm's client raises an error for those. Some
+keys exist in the Java client but not in klamm. Keys that only tune or report are ignored with a warning, so that existing jobs run
+unchanged. Keys that affect trust, identity or the partition of a record are rejected with a hint at klamm's equivalent.
 """
 
 from __future__ import annotations
@@ -22,30 +21,38 @@ log = logging.getLogger("klamm.spark")
 
 
 def client_config(given: Mapping[str, str], role: str, defaults: Mapping[str, str]) -> Settings:
-    """Gather the configuration of a `consumer` or a `producer`."""
+    """Build the configuration of a client from the options of a query.
+
+    Args:
+        given: Options of the query, with keys in lower case.
+        role: "consumer" or "producer".
+        defaults: Configuration that options override.
+
+    Raises:
+        ConfigError: klamm does not support an option.
+    """
     config = Settings(defaults)
     for key in given:
         if not key.startswith("kafka."):
             continue
         name = key.removeprefix("kafka.")
-        hint = (REFUSED[role] | NO_SUCH).get(name)
-        if hint and given[key] not in TAKEN.get(name, ()):
+        hint = (REJECTED[role] | UNSUPPORTED).get(name)
+        if hint and given[key] not in ACCEPTED_VALUES.get(name, ()):
             raise ConfigError(f"option '{key}' is not supported", hint=hint)
-        if name in TUNING or any(name.startswith(family) for family in TUNING_FAMILIES):
-            log.warning("option '%s' has no meaning for klamm and is left out", key)
+        if name in IGNORED or any(name.startswith(family) for family in IGNORED_PREFIXES):
+            log.warning("option '%s' has no effect in klamm and is ignored", key)
         elif role in ROLES.get(name, {role}):
             config[name] = given[key]
     return config
 
 
-# What klamm's consumers and producers know, with the roles of each; one dict of options often serves a read and a write.
+# Roles of each configuration key. Keys of the other role are skipped: one dict of options often serves a read and a write.
 ROLES = {name: set(roles) for key, aliases, *_, roles, _ in config_keys() for name in (key, *aliases)}
 
-# A query must not create the topic that it misspells; Spark alone keeps the positions.
-# A position that is gone must be an error, so that failOnDataLoss decides.
-# A task has one partition, so it may fetch more of it at a time. More than this measures the same, and costs a worker
-# several times its bytes, as they are after decompression; how many of those it reads ahead has an end of its own, which
-# tests/spark/test_memory.py needs.
+# A query must not create a topic whose name is misspelled. Spark alone stores the positions.
+# An offset that no longer exists must raise an error, so that failOnDataLoss decides.
+# A task reads one partition, so it may fetch more of it at a time. Larger fetches are no faster and need several times
+# their size in memory after decompression. Read-ahead has its own limit, which tests/spark/test_memory.py needs.
 READ_DEFAULTS = {
     "allow.auto.create.topics": "false",
     "auto.offset.reset": "none",
@@ -54,69 +61,69 @@ READ_DEFAULTS = {
     "queued.max.bytes": "16777216",
 }
 
-# A task hands over its rows as fast as it can and then flushes, so larger batches cost no latency. What waits is in a worker's
-# memory besides the rows that Spark hands over; the producer's own 64 MiB is no faster.
+# A task sends its rows as fast as it can and then flushes, so larger batches cost no latency. Buffered records add to the
+# worker's memory for rows; the producer's default of 64 MiB is no faster.
 WRITE_DEFAULTS = {
     "batch.size": "262144",
     "buffer.memory": "16777216",
     "linger.ms": "20",
 }
 
-# A transaction lasts as long as its task; this is the most that brokers allow unless told otherwise.
-# Every task makes a producer, and a new one asks twice for its coordinator, with the first wait in between.
+# A transaction lasts as long as its task; this is the longest timeout that brokers allow by default.
+# Every task creates a producer, and a new producer looks its coordinator up twice, with one backoff in between.
 EXACTLY_ONCE_DEFAULTS = {
     "retry.backoff.ms": "10",
     "transaction.timeout.ms": "900000",
 }
 
-_SERIALIZED = "keys and values are binary here; cast the column instead"
+_SERIALIZED = "keys and values are binary columns; cast the column instead"
 
-REFUSED = {
+REJECTED = {
     "consumer": {
-        "auto.offset.reset": "use option 'startingOffsets': Spark keeps the positions of a query, so that nothing is missed "
-        "when partitions are added",
+        "auto.offset.reset": "use option 'startingOffsets': Spark keeps the positions of a query, so that no record of a new "
+        "partition is missed",
         "key.deserializer": _SERIALIZED,
         "value.deserializer": _SERIALIZED,
-        "enable.auto.commit": "Spark keeps the positions of a query in its checkpoint; option 'commitGroup' commits them, too",
-        "interceptor.classes": "klamm runs no Java classes, and an interceptor could change what is read",
+        "enable.auto.commit": "Spark keeps the positions of a query in its checkpoint; set option 'commitGroup' to commit them to "
+        "a group as well",
+        "interceptor.classes": "klamm cannot run Java classes, and an interceptor could change what is read",
     },
     "producer": {
         "key.serializer": _SERIALIZED,
         "value.serializer": _SERIALIZED,
-        "interceptor.classes": "klamm runs no Java classes",
-        "transactional.id": "use option 'delivery' with exactly-once, which names the transactions of each task",
-        "partitioner.class": "klamm runs no Java classes and takes only the names of Java's own partitioners; "
+        "interceptor.classes": "klamm cannot run Java classes",
+        "transactional.id": "set option 'delivery' to exactly-once: klamm then sets the transactional id of each task",
+        "partitioner.class": "klamm cannot run Java classes and accepts only the names of Java's own partitioners; "
         "use option 'kafka.partitioner'",
         "partitioner.ignore.keys": "use option 'kafka.partitioner', or leave the column 'key' out",
-        "transaction.two.phase.commit.enable": "use option 'delivery' with exactly-once",
-        "protocol": "only reads speak that of Kafka 0.6 and 0.7; klamm.legacy.Producer07 writes",
+        "transaction.two.phase.commit.enable": "set option 'delivery' to exactly-once",
+        "protocol": "Spark can only read from Kafka 0.6 and 0.7; use klamm.legacy.Producer07 to write",
     },
 }
 
-# Java's own classes, each of which klamm's producer has as a choice of `partitioner`; no other class could run.
-TAKEN = {"partitioner.class": frozenset(value for key, value, _ in foreign_values() if key == "partitioner")}
+# Java's own partitioner classes. klamm's producer has each of them as a value of `partitioner`; it cannot run other classes.
+ACCEPTED_VALUES = {"partitioner.class": frozenset(value for key, value, _ in foreign_values() if key == "partitioner")}
 
 _PEM = (
-    "klamm reads PEM, whose keys have 'kafka.ssl.key.password'; docs/security.md says how to convert JKS and PKCS #12"
+    "klamm reads PEM files; the password of a private key is 'kafka.ssl.key.password'. docs/security.md shows how to convert "
+    "JKS and PKCS #12"
 )
-_HANDLER = (
-    "klamm runs no Java classes; 'kafka.sasl.oauthbearer.method' has other ways to a token, aws-msk-iam among them"
-)
+_HANDLER = "klamm cannot run Java classes; use 'kafka.sasl.oauthbearer.method', which can also get tokens for AWS (aws-msk-iam)"
 
-NO_SUCH = {
-    "config.providers": "klamm runs no Java classes; give the values themselves",
+UNSUPPORTED = {
+    "config.providers": "klamm cannot run Java classes; set the values directly",
     "sasl.client.callback.handler.class": _HANDLER,
     "sasl.login.callback.handler.class": _HANDLER,
     "sasl.login.class": _HANDLER,
     "sasl.oauthbearer.jwt.retriever.class": _HANDLER,
-    "ssl.cipher.suites": "klamm has those of TLS 1.3 and the ones of TLS 1.2 with forward secrecy, and no choice among them",
-    "ssl.engine.factory.class": "klamm runs no Java classes",
+    "ssl.cipher.suites": "klamm always offers the suites of TLS 1.3 and those of TLS 1.2 with forward secrecy; leave it out",
+    "ssl.engine.factory.class": "klamm cannot run Java classes",
     "ssl.keystore.password": _PEM,
     "ssl.truststore.password": _PEM,
 }
 
-# Of the Java client 4.4: how it looks after connections, tickets and its own metrics.
-TUNING = frozenset(
+# Keys of the Java client 4.4 for its connections, tickets and metrics.
+IGNORED = frozenset(
     {
         "auto.include.jmx.reporter",
         "bootstrap.resolve.timeout.ms",
@@ -146,7 +153,7 @@ TUNING = frozenset(
         "ssl.trustmanager.algorithm",
     }
 )
-TUNING_FAMILIES = (
+IGNORED_PREFIXES = (
     "metadata.recovery.",
     "metrics.",
     "sasl.kerberos.ticket.",

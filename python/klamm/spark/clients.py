@@ -1,11 +1,10 @@
-"""Kafka clients of a Spark process: made where they are used, kept for the next task.
+"""Caches the Kafka clients of a Spark worker between tasks.
 
-Spark forks its Python workers and reuses them, and a client must not cross a fork, so none is made
-at import or pickled; idle ones are kept by process id and configuration. A task takes a client out
-of the pool while it works, so that it is never shared, and puts it back only when all went well:
-what a failed or cancelled task leaves in a client's buffers ends with it.
+Spark forks its Python workers and reuses them, and a client must not cross a fork. So clients are never created at import and never
+pickled; the cache key includes the process id. A task takes a client out of the cache while it works, so clients are never shared.
+It returns the client only on success: after a failure the client's buffers may hold records of the failed task.
 
-The workers themselves are told, once, to leave what they have loaded out of their garbage collections.
+This module also excludes loaded modules from a worker's garbage collections.
 """
 
 from __future__ import annotations
@@ -38,63 +37,66 @@ _idle: dict[_Key, list[_Client]] = {}
 
 @contextmanager
 def consumer(config: dict[str, str]) -> Iterator[klamm.Consumer]:
-    """Lend a consumer with this configuration."""
+    """Provide a consumer with this configuration, cached or new."""
     of_bytes: type[klamm.Consumer] = klamm.Consumer
-    with _lend(of_bytes, config) as client:
+    with _cached(of_bytes, config) as client:
         yield client
 
 
 @contextmanager
 def producer(config: dict[str, str]) -> Iterator[klamm.Producer]:
-    """Lend a producer with this configuration. The borrower flushes it."""
-    with _lend(klamm.Producer, config) as client:
+    """Provide a producer with this configuration, cached or new. The caller must flush it."""
+    with _cached(klamm.Producer, config) as client:
         yield client
 
 
 def check_consumer(config: dict[str, str]) -> None:
-    """Raise what is wrong with a configuration, before anything runs. Nothing is connected."""
+    """Raise `ConfigError` if a configuration is invalid, without connecting."""
     klamm.Consumer(config).close(timeout=0)
 
 
 def check_producer(config: dict[str, str]) -> None:
-    """Raise what is wrong with a configuration, before anything runs. Nothing is connected."""
+    """Raise `ConfigError` if a configuration is invalid, without connecting."""
     klamm.Producer(config).close(timeout=0)
 
 
-def spare_collections() -> None:
-    """Keep short what Spark does after each task: it collects garbage, and looks at every module that is loaded (14 ms measured)."""
+def exclude_from_gc() -> None:
+    """Exclude loaded modules from garbage collection in a worker.
+
+    Spark collects garbage after each task, and scanning all loaded modules takes 14 ms (measured).
+    """
     if TaskContext.get() is not None:
         _freeze()
 
 
 @cache
 def _freeze() -> None:
-    """Take what is there out of all collections to come. Only once: what belongs to a task would never be collected."""
+    """Freeze the objects that exist now. This must run only once: the objects of later tasks would never be collected."""
     gc.freeze()
 
 
 @contextmanager
-def _lend(make: Callable[[dict[str, str]], C], config: dict[str, str]) -> Iterator[C]:
-    # A digest, since a configuration may hold secrets.
-    key = (os.getpid(), make.__name__, sha256(repr(sorted(config.items())).encode()).digest())
-    kept = _idle.setdefault(key, [])
-    client: C = kept.pop() if kept else make(config)  # type: ignore[assignment]
+def _cached(create: Callable[[dict[str, str]], C], config: dict[str, str]) -> Iterator[C]:
+    # A digest, because a configuration may contain secrets.
+    key = (os.getpid(), create.__name__, sha256(repr(sorted(config.items())).encode()).digest())
+    idle = _idle.setdefault(key, [])
+    client: C = idle.pop() if idle else create(config)  # type: ignore[assignment]
     try:
         yield client
     except BaseException:
         client.close(timeout=0)
         raise
-    kept.append(client)
+    idle.append(client)
 
 
 @atexit.register
 def _close_idle() -> None:
     for (pid, _, _), clients in _idle.items():
-        # A child of a fork has only copies of its parent's clients: their threads are not here.
+        # After a fork, the child has copies of its parent's clients, but not their threads.
         if pid == os.getpid():
             for client in clients:
                 client.close(timeout=CLOSE_SECONDS)
 
 
-# Tasks flush what they send, so nothing waits in a buffer any more when a worker ends.
+# Tasks flush their records, so buffers are empty when a worker ends.
 CLOSE_SECONDS = 1.0

@@ -1,7 +1,7 @@
-"""From the Arrow batches of a klamm consumer to those of the source, without touching a row.
+"""Converts the Arrow batches of a klamm consumer into the source's columns, without touching rows.
 
-Keys and values go through as they are. Topic and partition are the same in a whole task: they are
-built once and sliced.
+Arrays of keys and values are passed on unchanged. Topic and partition are constant in a task, so their arrays are built once and
+sliced.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 class Columns:
-    """The columns that a query reads. Plain data: it travels to the executors."""
+    """The columns that a query reads. Spark pickles it for the executors."""
 
     def __init__(self, schema: StructType) -> None:
         self.schema = arrow_schema(schema)
 
     @property
     def wanted(self) -> list[str]:
-        """What to ask the consumer for: offsets always, as they tell how far a task is."""
-        given = ("topic", "partition", "offset")
-        return ["offset", *(_KLAMM_NAMES.get(name, name) for name in self.schema.names if name not in given)]
+        """Return the columns to request from the consumer. Offsets are always included: they show a task's progress."""
+        known = ("topic", "partition", "offset")
+        return ["offset", *(_KLAMM_NAMES.get(name, name) for name in self.schema.names if name not in known)]
 
     def converter(self, topic: str, partition: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """Make the function that converts the batches of one partition."""
+        """Return a function that converts the batches of one partition."""
         constants = {
             "topic": _Constant(pa.scalar(topic, pa.utf8())),
             "partition": _Constant(pa.scalar(partition, pa.int32())),
@@ -45,7 +45,7 @@ class Columns:
                 else:
                     array = batch.column(_KLAMM_NAMES.get(field.name, field.name))
                     if field.name == "headers":
-                        array = _none_is_null(array)
+                        array = _empty_to_null(array)
                     arrays.append(array if array.type == field.type else array.cast(field.type))
             return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -53,7 +53,7 @@ class Columns:
 
 
 class _Constant:
-    """A column with the same value in all rows."""
+    """A column that has the same value in all rows."""
 
     def __init__(self, value: pa.Scalar) -> None:
         self._value = value
@@ -65,9 +65,9 @@ class _Constant:
         return self._array.slice(0, count)
 
 
-def _none_is_null(headers: pa.ListArray) -> pa.ListArray:
-    """Make no headers null, as Spark's connector has it; klamm has an empty list. Nothing is copied."""
-    import pyarrow.compute as pc  # a tenth of a second, which those who plan and never read are spared
+def _empty_to_null(headers: pa.ListArray) -> pa.ListArray:
+    """Turn empty lists of headers into null, as Spark's connector does, without copying."""
+    import pyarrow.compute as pc  # takes 0.1 s to import, and planning does not need it
 
     return pa.ListArray.from_arrays(headers.offsets, headers.values, mask=pc.equal(pc.list_value_length(headers), 0))
 

@@ -1,12 +1,11 @@
-"""The sink that writes every row once: a task is one transaction, which also notes that it landed.
+"""Writes the rows of a streaming query exactly once: one Kafka transaction for each task.
 
-Spark repeats a batch (epoch) of a stream until it has seen all its tasks succeed, and a task that landed may be among them. So
-each transaction commits an offset, too, for a group of its own: which epoch, and how many rows. What is repeated finds that note,
-and is skipped. Names are `klamm-<query id>-<number of the task>`, for the transactions and for the group.
+Spark repeats a micro-batch (epoch) until all its tasks have succeeded, and some of those tasks may have committed already. So each
+transaction also commits an offset for a group of its own, which encodes the epoch and the number of rows. A repeated task reads
+that offset and skips rows that were committed. The transactional id and the group id are both `klamm-<query id>-<task number>`.
 
-A new attempt begins with taking over its name, which settles or gives up what an earlier one left open and fences that one off
-(KIP-98), and only then looks for the note. Tasks land one by one: readers see the rows of a batch task by task, each of
-them once.
+A new attempt first initializes its transactional id, which completes or aborts the open transaction of an earlier attempt and fences
+it (KIP-98). Only then does it read the offset. Tasks commit one by one, so readers may see part of a batch, but each row only once.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class ExactlyOnceError(KafkaError):
-    """A repeated task does not fit what landed: it would lose or repeat rows."""
+    """A repeated task differs from what was committed, so writing it would lose or repeat rows."""
 
 
 class Task(NamedTuple):
-    """Which part of which batch of which query a worker has before it."""
+    """Identifies a task: the query, the number of the task, and the micro-batch (epoch)."""
 
     query: str
     number: int
@@ -42,50 +41,66 @@ class Task(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its transactions, and of the group that keeps its note."""
+        """Return the transactional id, which is also the group id."""
         return f"klamm-{self.query}-{self.number}"
 
 
 def current_task() -> Task:
-    """Find out which task this worker runs."""
+    """Return the task that this worker runs, from Spark's task context."""
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
     epoch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
     if context is None or query is None or epoch is None:
-        raise ConfigError("option 'delivery' is exactly-once, but this is no task of a streaming query")
+        raise ConfigError(
+            "option 'delivery' is exactly-once, but this is not a task of a streaming query", hint="use writeStream"
+        )
     return Task(query, context.partitionId(), int(epoch))
 
 
 def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.RecordBatch], task: Task) -> int:
-    """Send the rows of a task, or skip them if they landed before, and return how many there were."""
+    """Write the rows of a task in one transaction, or skip them if an earlier attempt committed them.
+
+    Args:
+        options: Options of the query; `topic` is required.
+        columns: Columns to send.
+        batches: Rows of the task.
+        task: The task.
+
+    Returns:
+        Number of rows.
+
+    Raises:
+        ExactlyOnceError: The task differs from what was committed.
+        KafkaError: The transaction failed.
+    """
     topic = options.topic
     if topic is None:
         raise ConfigError("exactly-once delivery needs option 'topic'")
     first = next(batches, None)
     if first is None:
-        # No producer: there is nothing to land, and most tasks of a small batch are empty.
-        landed = _landed(options, topic, task)
-        return 0 if landed is None or landed.epoch < task.epoch else _skipped(landed, task, 0)
-    # A batch may have 64 MB. This keeps the first no longer than the others.
+        # Without rows no producer is needed. Most tasks of a small batch are empty.
+        done = _committed(options, topic, task)
+        return 0 if done is None or done.epoch < task.epoch else _skip(done, task, 0)
+    # A batch may have 64 MB: hold no reference to the first one while the others are sent.
     batches = chain(iter([first]), batches)
     del first
-    # Not from the pool: a producer that another worker fenced off since would fail its next task.
+    # Not from the cache: another worker may have fenced a cached producer, which would fail the next task.
     with klamm.Producer(options.config | {"transactional.id": task.name}) as producer:
         producer.init_transactions()
-        landed = _landed(options, topic, task)
-        if landed is not None and landed.epoch >= task.epoch:
-            return _skipped(landed, task, sum(batch.num_rows for batch in batches))
+        done = _committed(options, topic, task)
+        if done is not None and done.epoch >= task.epoch:
+            return _skip(done, task, sum(batch.num_rows for batch in batches))
         rows = 0
         with producer.transaction() as transaction:
             for batch in batches:
                 rows += transaction.send_arrow(topic, batch.select(columns))
-            note = _Note(task.epoch, rows).offset
-            transaction.commit_offsets(GroupMetadata(task.name), {klamm.TopicPartition(topic, 0): note})
+            offset = _Committed(task.epoch, rows).offset
+            transaction.commit_offsets(GroupMetadata(task.name), {klamm.TopicPartition(topic, 0): offset})
     return rows
 
 
-class _Note(NamedTuple):
-    """What landed last, as an offset: all that a transaction can commit besides records."""
+class _Committed(NamedTuple):
+    """The task's last committed epoch and its rows, encoded as an offset, which a transaction can commit with its records."""
 
     epoch: int
     rows: int
@@ -95,34 +110,34 @@ class _Note(NamedTuple):
         return (self.epoch << ROW_BITS) + self.rows % (1 << ROW_BITS)
 
     @classmethod
-    def of(cls, offset: int) -> _Note:
+    def of(cls, offset: int) -> _Committed:
         return cls(offset >> ROW_BITS, offset % (1 << ROW_BITS))
 
 
-def _landed(options: WriteOptions, topic: str, task: Task) -> _Note | None:
+def _committed(options: WriteOptions, topic: str, task: Task) -> _Committed | None:
     known = {name for key, aliases, *_, roles, _ in config_keys() if "consumer" in roles for name in (key, *aliases)}
     config = options.config.only(known)
-    place = klamm.TopicPartition(topic, 0)
+    tp = klamm.TopicPartition(topic, 0)
     with klamm.Consumer(config | {"group.id": task.name, "enable.auto.commit": "false"}) as consumer:
-        offset = consumer.committed([place])[place]
-    return None if offset is None else _Note.of(offset)
+        offset = consumer.committed([tp])[tp]
+    return None if offset is None else _Committed.of(offset)
 
 
-def _skipped(landed: _Note, task: Task, rows: int) -> int:
-    if landed.epoch > task.epoch:
+def _skip(done: _Committed, task: Task, rows: int) -> int:
+    """Return the number of rows if the task equals what was committed."""
+    if done.epoch > task.epoch:
         raise ExactlyOnceError(
-            f"batch {task.epoch} of query {task.query} is to be written, but its batch {landed.epoch} has landed already",
-            hint="the checkpoint is older than what was written; start with a new one, or with delivery at-least-once",
+            f"cannot write batch {task.epoch} of query {task.query}: its batch {done.epoch} is already committed",
+            hint="the checkpoint is older than the topic; start with a new checkpoint, or with delivery at-least-once",
         )
-    if landed.rows != rows % (1 << ROW_BITS):
+    if done.rows != rows % (1 << ROW_BITS):
         raise ExactlyOnceError(
-            f"task {task.number} of batch {task.epoch} has {rows} rows, but it landed with {landed.rows}: "
-            "the batch was divided into tasks differently, or its query gives other rows each time",
-            hint="repeat it with the options and the number of partitions it had, or write this batch with delivery "
-            "at-least-once",
+            f"task {task.number} of batch {task.epoch} of query {task.query} has {rows} rows, but {done.rows} were committed "
+            "in an earlier attempt: the batch was divided into tasks differently, or the query is not deterministic",
+            hint="restart with the same options and number of partitions, or write this batch with delivery at-least-once",
         )
     return rows
 
 
-# A note holds 2^31 epochs, and the number of rows up to this many bits.
+# Bits of an offset for the number of rows; 31 bits remain for the epoch.
 ROW_BITS = 32

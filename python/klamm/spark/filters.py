@@ -1,7 +1,7 @@
-"""Filters of a batch read that Spark hands over: which partitions they leave, and which offsets of these.
+"""Narrows a batch read to the partitions and offsets that Spark's filters allow.
 
-Spark checks every row again, so this only leaves out what cannot match, and ignores what it does not know. Timestamps
-have a lower bound alone: brokers find the first record that is young enough, but older ones may follow any record.
+Spark checks every row again, so this only skips records that cannot match, and ignores filters that it does not know. A filter on
+timestamps only gives a first offset: brokers find the first record at or after a time, but older records may follow it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,16 @@ def narrow(
     end: Offsets,
     at_times: Callable[[dict[Partition, int]], dict[Partition, int | None]],
 ) -> tuple[Offsets, Offsets]:
-    """Move starts and ends together as far as the filters allow. `at_times` finds the first record that is so young."""
+    """Return start and end offsets of the records that may pass the filters.
+
+    Args:
+        filters: Filters that Spark pushes down.
+        start: First offset of each partition.
+        end: End offset of each partition.
+        at_times: Function that finds the first record at or after a time in ms, for each partition.
+    """
     filters = list(filters)
-    kept = [tp for tp in end if _keeps(filters, "topic", tp[0]) and _keeps(filters, "partition", tp[1])]
+    kept = [tp for tp in end if _allows(filters, "topic", tp[0]) and _allows(filters, "partition", tp[1])]
     first, last = _offset_bounds(filters)
     start = {tp: max(start[tp], first) for tp in kept}
     end = {tp: end[tp] if last is None else min(end[tp], last) for tp in kept}
@@ -53,8 +60,8 @@ def _of(filters: list[Filter], column: str) -> list[Any]:
     return [one for one in filters if getattr(one, "attribute", None) == (column,) and hasattr(one, "value")]
 
 
-def _keeps(filters: list[Filter], column: str, value: Any) -> bool:
-    """Tell whether rows with this value pass. Only for columns that are never null."""
+def _allows(filters: list[Filter], column: str, value: Any) -> bool:
+    """Return whether rows with this value pass. The column must never be null."""
     denied = [one.child for one in filters if isinstance(one, Not)]
     return all(_TESTS[type(one)](value, one.value) for one in _of(filters, column) if type(one) in _TESTS) and not any(
         _TESTS[type(one)](value, one.value) for one in _of(denied, column) if type(one) in _TESTS
@@ -83,14 +90,14 @@ def _offset_bounds(filters: list[Filter]) -> tuple[int, int | None]:
 
 
 def _since(filters: list[Filter]) -> int | None:
-    """Return the time (ms) before which no record passes, if there is one."""
+    """Return the earliest time in ms that the filters allow, or None."""
     bounds = []
     for one in _of(filters, "timestamp"):
         if isinstance(one, (EqualTo, EqualNullSafe, GreaterThan, GreaterThanOrEqual)) and one.value is not None:
             bounds.append(_ms(one.value))
         elif isinstance(one, In) and one.value and all(value is not None for value in one.value):
             bounds.append(min(map(_ms, one.value)))
-    # Brokers take -1 and -2 for the ends of a partition.
+    # Negative times have a special meaning for brokers: -1 and -2 are the end and the beginning of a partition.
     return max((bound for bound in bounds if bound >= 0), default=None)
 
 

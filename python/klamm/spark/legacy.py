@@ -1,9 +1,8 @@
-"""Batch reads of Kafka 0.6 and 0.7: option `kafka.protocol`.
+"""Batch reads from brokers of Kafka 0.6 and 0.7, with option `kafka.protocol`.
 
-One broker a read, since each has partitions of its own with the same numbers. Offsets are bytes, so nobody can divide a
-range but where a segment of the log begins, which brokers tell. Rows have no key and no time; the headers are those that
-`klamm mirror` gives: source.broker, source.partition, source.offset, and source.index where several messages came compressed at one
-offset.
+A read uses one broker, because each broker numbers its own partitions from 0. Offsets count bytes, so a range can only be divided at
+the beginnings of log segments, which brokers list. Rows have no key and no timestamp. Their headers are those of `klamm mirror`:
+source.broker, source.partition, source.offset, and source.index for messages that were compressed together.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -23,7 +22,7 @@ from klamm.legacy import Consumer07
 from klamm.spark.client_options import READ_DEFAULTS
 from klamm.spark.offsets import EARLIEST, LATEST, OffsetRange
 from klamm.spark.positions import Times
-from klamm.spark.read import BATCH_BYTES, lost, span_of
+from klamm.spark.read import BATCH_BYTES, range_of, report_loss
 from klamm.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class KlammLegacyReader(DataSourceReader):
-    """Batch read of an old broker. Plain data: it travels to the executors."""
+    """Reads from a broker of Kafka 0.6 or 0.7 in one batch. Spark pickles it for the executors."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         check(options)
@@ -46,53 +45,52 @@ class KlammLegacyReader(DataSourceReader):
         self._schema = arrow_schema(schema)
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the tasks: one for each partition that has something to read, or several, which begin with segments."""
+        """Plan one or more tasks for each partition with messages to read; tasks begin at segments."""
         options = self._options
         with closing(_consumer(options)) as consumer:
-            found = list(options.assigned) or [(t, n) for t in sorted(options.topics) for n in consumer.partitions(t)]
-            spans = [
+            tps = list(options.assigned) or [(t, n) for t in sorted(options.topics) for n in consumer.partitions(t)]
+            ranges = [
                 OffsetRange(*tp, _resolve(consumer, tp, options.start), _resolve(consumer, tp, options.end))
-                for tp in found
+                for tp in tps
             ]
             most = options.division.max_bytes
-            return [InputPartition(part) for span in spans for part in _cut(consumer, span, most)]
+            return [InputPartition(part) for each in ranges for part in _cut(consumer, each, most)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one range of byte offsets, on an executor."""
-        span = span_of(partition)
-        if span is None:
+        """Read the byte offsets of one task, on an executor."""
+        offsets = range_of(partition)
+        if offsets is None:
             return
         with closing(_consumer(self._options)) as consumer:
-            messages = self._messages(consumer, span)
-            for some in _together(messages):
-                arrays = [_columns[field.name](some, span, consumer.broker) for field in self._schema]
+            for messages in _batches(self._messages(consumer, offsets)):
+                arrays = [_columns[field.name](messages, offsets, consumer.broker) for field in self._schema]
                 yield pa.RecordBatch.from_arrays(
                     [pa.array(values, field.type) for values, field in zip(arrays, self._schema, strict=True)],
                     schema=self._schema,
                 )
 
-    def _messages(self, consumer: Consumer07, span: OffsetRange) -> Iterator[Message07]:
-        position = span.start
+    def _messages(self, consumer: Consumer07, offsets: OffsetRange) -> Iterator[Message07]:
+        position = offsets.start
         try:
-            for message in consumer.messages(span.topic, span.partition, span.start, end=span.end):
+            for message in consumer.messages(offsets.topic, offsets.partition, offsets.start, end=offsets.end):
                 position = message.next_offset
                 yield message
         except OffsetOutOfRangeError:
-            first = consumer.earliest(span.topic, span.partition)
-            where = f"partition {span.topic}-{span.partition} was to be read from byte {position} to {span.end}"
-            lost(self._options, "COULD_NOT_READ_OFFSET_RANGE", f"{where}, but it begins at {first} now")
-            if position < first < span.end:
-                yield from self._messages(consumer, span._replace(start=first))
+            first = consumer.earliest(offsets.topic, offsets.partition)
+            tried = f"cannot read partition {offsets.topic}-{offsets.partition} from byte {position} to {offsets.end}"
+            report_loss(self._options, "COULD_NOT_READ_OFFSET_RANGE", f"{tried}: it begins at byte {first} now")
+            if position < first < offsets.end:
+                yield from self._messages(consumer, offsets._replace(start=first))
 
 
 def check(options: ReadOptions) -> None:
-    """Raise what an old broker cannot do, before anything runs. Nothing is connected."""
+    """Raise `ConfigError` for options that Kafka 0.6 and 0.7 do not support, without connecting."""
     if options.protocol not in MAGIC:
         raise ConfigError(
             f"option 'kafka.protocol' must be {' or '.join(MAGIC)}, got '{options.protocol}'",
             hint="leave it out for Kafka 0.8 and newer",
         )
-    asked = {
+    unsupported = {
         "subscribePattern": options.pattern is not None,
         options.start.option: isinstance(options.start.at, Times),
         options.end.option: isinstance(options.end.at, Times),
@@ -101,21 +99,21 @@ def check(options: ReadOptions) -> None:
         "filterPushdown": options.filter_pushdown,
         "commitGroup": options.commit_group is not None,
     }
-    for name in (name for name, is_set in asked.items() if is_set):
+    for name in (name for name, is_set in unsupported.items() if is_set):
         raise ConfigError(
-            f"option '{name}' cannot be had from Kafka {options.protocol}",
-            hint="its brokers know byte offsets alone: no topics by pattern, no times, no numbers of records, no groups",
+            f"option '{name}' is not supported with Kafka {options.protocol}",
+            hint="leave it out: its brokers have byte offsets, but no topic patterns, timestamps, record counts or groups",
         )
     given = {name for name, value in options.config.items() if READ_DEFAULTS.get(name) != value}
     for name in given - {"bootstrap.servers", "max.partition.fetch.bytes", "request.timeout.ms"}:
         raise ConfigError(
-            f"option 'kafka.{name}' does nothing with Kafka {options.protocol}",
-            hint="there are kafka.bootstrap.servers, kafka.max.partition.fetch.bytes and kafka.request.timeout.ms",
+            f"option 'kafka.{name}' is not supported with Kafka {options.protocol}",
+            hint="use only kafka.bootstrap.servers, kafka.max.partition.fetch.bytes and kafka.request.timeout.ms",
         )
     if "," in options.config["bootstrap.servers"]:
         raise ConfigError(
-            f"option 'kafka.bootstrap.servers' must be one broker of Kafka {options.protocol}",
-            hint="each has partitions of its own; read one after the other, and unite the frames",
+            f"option 'kafka.bootstrap.servers' must be one broker with Kafka {options.protocol}, which has its own partitions",
+            hint="read from each broker separately, and combine the DataFrames with union",
         )
     _consumer(options).close()
 
@@ -139,7 +137,10 @@ def _resolve(consumer: Consumer07, tp: Partition, position: Position) -> int:
     at = position.at
     if isinstance(at, dict):
         if tp not in at:
-            raise ConfigError(f"option '{position.option}' must name every partition: it does not name {tp[0]}-{tp[1]}")
+            raise ConfigError(
+                f"option '{position.option}' must name every partition: it does not name {tp[0]}-{tp[1]}",
+                hint="add this partition; -1 means latest, -2 means earliest",
+            )
         offset = at[tp]
         at = {EARLIEST: "earliest", LATEST: "latest"}.get(offset, "")
         if not at:
@@ -147,59 +148,59 @@ def _resolve(consumer: Consumer07, tp: Partition, position: Position) -> int:
     return consumer.earliest(*tp) if at == "earliest" else consumer.latest(*tp)
 
 
-def _cut(consumer: Consumer07, span: OffsetRange, most: int | None) -> list[OffsetRange]:
-    """Divide a range where segments begin, into parts of at most so many bytes if segments are smaller."""
-    if span.start >= span.end:
+def _cut(consumer: Consumer07, offsets: OffsetRange, most: int | None) -> list[OffsetRange]:
+    """Divide a range at the beginnings of segments, into parts of at most `most` bytes if the segments are small enough."""
+    if offsets.start >= offsets.end:
         return []
-    edges = [span.start]
-    if most is not None and span.end - span.start > most:
-        segments = sorted(consumer.offsets(span.topic, span.partition, max_number=MAX_SEGMENTS))
-        for segment, following in pairwise(s for s in [*segments, span.end] if span.start < s <= span.end):
+    edges = [offsets.start]
+    if most is not None and offsets.end - offsets.start > most:
+        segments = sorted(consumer.offsets(offsets.topic, offsets.partition, max_number=MAX_SEGMENTS))
+        for segment, following in pairwise(s for s in [*segments, offsets.end] if offsets.start < s <= offsets.end):
             if following - edges[-1] > most:
                 edges.append(segment)
-    return [span._replace(start=start, end=end) for start, end in pairwise([*edges, span.end])]
+    return [offsets._replace(start=start, end=end) for start, end in pairwise([*edges, offsets.end])]
 
 
-def _together(messages: Iterable[Message07]) -> Iterator[list[Message07]]:
-    """Gather messages to batches, which have an end in rows and one in bytes."""
-    some: list[Message07] = []
+def _batches(messages: Iterable[Message07]) -> Iterator[list[Message07]]:
+    """Group messages into batches, limited in rows and in bytes."""
+    batch: list[Message07] = []
     size = 0
     for message in messages:
-        some.append(message)
+        batch.append(message)
         size += len(message.payload)
-        if len(some) == BATCH_ROWS or size >= BATCH_BYTES:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
+        if len(batch) == BATCH_ROWS or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
-def _headers(message: Message07, span: OffsetRange, broker: str) -> list[tuple[str, bytes]]:
+def _headers(message: Message07, offsets: OffsetRange, broker: str) -> list[tuple[str, bytes]]:
     headers = [
         ("source.broker", broker.encode()),
-        ("source.partition", b"%d" % span.partition),
+        ("source.partition", b"%d" % offsets.partition),
         ("source.offset", b"%d" % message.offset),
     ]
     return [*headers, ("source.index", b"%d" % message.index)] if message.count > 1 else headers
 
 
 _columns: dict[str, Callable[[Sequence[Message07], OffsetRange, str], list[object]]] = {
-    "key": lambda messages, _span, _broker: [None] * len(messages),
-    "value": lambda messages, _span, _broker: [message.payload for message in messages],
-    "topic": lambda messages, span, _broker: [span.topic] * len(messages),
-    "partition": lambda messages, span, _broker: [span.partition] * len(messages),
-    "offset": lambda messages, _span, _broker: [message.offset for message in messages],
-    "timestamp": lambda messages, _span, _broker: [None] * len(messages),
-    "timestampType": lambda messages, _span, _broker: [-1] * len(messages),
-    "headers": lambda messages, span, broker: [
-        [{"key": key, "value": value} for key, value in _headers(message, span, broker)] for message in messages
+    "key": lambda messages, _offsets, _broker: [None] * len(messages),
+    "value": lambda messages, _offsets, _broker: [message.payload for message in messages],
+    "topic": lambda messages, offsets, _broker: [offsets.topic] * len(messages),
+    "partition": lambda messages, offsets, _broker: [offsets.partition] * len(messages),
+    "offset": lambda messages, _offsets, _broker: [message.offset for message in messages],
+    "timestamp": lambda messages, _offsets, _broker: [None] * len(messages),
+    "timestampType": lambda messages, _offsets, _broker: [-1] * len(messages),
+    "headers": lambda messages, offsets, broker: [
+        [{"key": key, "value": value} for key, value in _headers(message, offsets, broker)] for message in messages
     ],
 }
 
 MAGIC = {"0.6": 0, "0.7": 1}
 
-# Rows of a batch.
+# Maximum number of rows in a batch.
 BATCH_ROWS = 16_384
 
-# A segment has half a gigabyte unless a broker was told otherwise.
+# Maximum number of segments to request. A segment has 512 MB by default.
 MAX_SEGMENTS = 100_000

@@ -1,9 +1,8 @@
-"""What the brokers have of the topics of a query: partitions, first and last offsets, offsets by time.
+"""Asks the brokers for the partitions of a query and their offsets, on Spark's driver.
 
-This runs where Spark plans, on the driver. A stream at rest is asked for its latest offsets about
-a hundred times a second, which a broker should not feel, so questions keep a distance. They wait
-rather than answer from a cache: records that were acknowledged before the question are seen.
-A question that fails for now is asked again, `fetchOffset.numRetries` times in all.
+Spark asks an idle stream for its latest offsets about a hundred times a second. To spare the brokers, requests keep a minimum
+interval. They wait instead of using a cache, so that every record acknowledged before the call is seen. A request that fails with a
+retriable error is tried `fetchOffset.numRetries` times in all.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from klamm.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from klamm.spark.offsets import EARLIEST, LATEST, listed
+from klamm.spark.offsets import EARLIEST, LATEST, format_partitions
 from klamm.spark.positions import Times
 
 if TYPE_CHECKING:
@@ -41,85 +40,89 @@ log = logging.getLogger("klamm.spark")
 
 
 class Lookup:
-    """Asks the brokers of a query. Not to be pickled: it holds connections."""
+    """Looks up partitions and offsets. It holds connections, so it must not be pickled."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         group = {} if options.commit_group is None else {"group.id": options.commit_group}
         self._consumer = klamm.Consumer(options.config | group)
         self._admin: klamm.Admin | None = None
-        self._next_question = 0.0
+        self._next_request = 0.0
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections."""
         self._consumer.close(timeout=0)
         if self._admin is not None:
             self._admin.close()
 
     def partitions(self, *, running: bool = False) -> list[Partition]:
-        """List the partitions to read, as of now, in order.
+        """Return the partitions to read, as of now, in order.
 
-        A topic that does not exist is an error for a query that begins; one that is running finds it gone, and
-        decides by `failOnDataLoss` when it plans a batch.
+        Args:
+            running: The query is already running, so a missing topic is left out; `failOnDataLoss` decides when the next batch is
+                planned. Default False: a missing topic is an error.
         """
         if self._options.assigned:
             return list(self._options.assigned)
         if running or self._options.pattern is not None:
-            return self._there()
+            return self._existing()
         return [
             (topic, number)
             for topic in sorted(self._options.topics)
-            for number in sorted(self._asked(partial(self._consumer.partitions_for, topic)))
+            for number in sorted(self._retried(partial(self._consumer.partitions_for, topic)))
         ]
 
     def earliest(self, partitions: list[Partition]) -> Offsets:
-        """Ask where partitions begin."""
-        return _plain(self._asked(lambda: self._consumer.beginning_offsets(_named(partitions))))
+        """Return the first offset of each partition."""
+        return _as_dict(self._retried(lambda: self._consumer.beginning_offsets(_as_list(partitions))))
 
-    def earliest_there(self, partitions: list[Partition]) -> Offsets:
-        """Ask where partitions begin, and leave out those that are gone by now."""
+    def earliest_existing(self, partitions: list[Partition]) -> Offsets:
+        """Return the first offset of each partition that still exists."""
         try:
             return self.earliest(partitions)
         except UnknownTopicOrPartitionError:
-            there = set(self.partitions(running=True))
-            if there.issuperset(partitions):  # as `assign` has them
+            existing = set(self.partitions(running=True))
+            if existing.issuperset(partitions):  # with option `assign`, which is not looked up
                 raise
-            return self.earliest([tp for tp in partitions if tp in there])
+            return self.earliest([tp for tp in partitions if tp in existing])
 
     def latest(self, partitions: list[Partition]) -> Offsets:
-        """Ask where partitions end now: behind the last record, or with `read_committed` before the first undecided one."""
-        return _plain(self._asked(lambda: self._consumer.end_offsets(_named(partitions))))
+        """Return the end offset of each partition: after the last record, or with `read_committed` the last stable offset."""
+        return _as_dict(self._retried(lambda: self._consumer.end_offsets(_as_list(partitions))))
 
-    def latest_paced(self, known: Offsets) -> Offsets:
-        """Ask for the end of every partition there is, at most `1 / DISTANCE` times a second.
+    def latest_rate_limited(self, known: Offsets) -> Offsets:
+        """Return the end offset of every existing partition, at most `1 / MIN_INTERVAL` times a second.
 
-        A topic that is gone, or an end before what is known already, may be the answer of a broker that lags behind the others, so
-        the question is asked again, and then the answer counts.
+        A missing topic, or an end below a known offset, may come from a broker whose state is stale. So this tries again before
+        it accepts such a result.
+
+        Args:
+            known: Offsets that the ends should have reached.
         """
-        time.sleep(max(0.0, self._next_question - time.monotonic()))
+        time.sleep(max(0.0, self._next_request - time.monotonic()))
         for attempt in range(self._options.retries):
             if attempt:
                 time.sleep(self._options.retry_seconds)
             partitions = self.partitions(running=True)
             try:
                 ends = self.latest(partitions)
-            except UnknownTopicOrPartitionError:  # deleted between the two questions
+            except UnknownTopicOrPartitionError:  # deleted between the two requests
                 if self._options.assigned:
                     raise
                 ends = self.latest(self.partitions(running=True))
             if all(ends.get(tp, -1) >= offset for tp, offset in known.items()):
                 break
-        self._next_question = time.monotonic() + DISTANCE
+        self._next_request = time.monotonic() + MIN_INTERVAL
         return ends
 
     def at_times(self, times: dict[Partition, int]) -> dict[Partition, int | None]:
-        """Ask for the first record of each partition at or after a time."""
-        asked = {klamm.TopicPartition(*tp): ms for tp, ms in times.items()}
-        found = self._asked(lambda: self._consumer.offsets_for_times(asked))
+        """Return the offset of the first record at or after a time in ms, for each partition; None if there is no such record."""
+        requested = {klamm.TopicPartition(*tp): ms for tp, ms in times.items()}
+        found = self._retried(lambda: self._consumer.offsets_for_times(requested))
         return {(tp.topic, tp.partition): None if at is None else at[0] for tp, at in found.items()}
 
     def resolve(self, position: Position) -> Offsets:
-        """Turn a position into offsets."""
+        """Return the offsets that a position means now."""
         partitions = self.partitions()
         at = position.at
         if isinstance(at, str):
@@ -135,9 +138,9 @@ class Lookup:
         return offsets
 
     def record_bytes(self, start: Offsets, end: Offsets) -> dict[Partition, float]:
-        """Estimate how large the records of each partition are: keys and values of the first ones between two places.
+        """Estimate the mean size of a record in each partition, in bytes of key and value, from the first records of the range.
 
-        Partitions that have nothing to show get the mean of the others.
+        A partition without a sample gets the mean of the others.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -146,7 +149,7 @@ class Lookup:
         rows = dict.fromkeys(wanted, 0)
         sizes = dict.fromkeys(wanted, 0)
         deadline = time.monotonic() + SAMPLE_SECONDS
-        # What is gone by now is for those to find who read it.
+        # Deleted records are not an error here: the task that reads them reports the loss.
         with klamm.Consumer(self._options.config | SAMPLE_CONFIG) as consumer, suppress(OffsetOutOfRangeError):
             consumer.assign(wanted.values())
             for batch in consumer.arrow(SAMPLE_ROWS, SAMPLE_SECONDS, ["topic", "partition", "key", "value"]):
@@ -166,17 +169,17 @@ class Lookup:
         return {tp: sizes[tp] / rows[tp] if rows[tp] else mean for tp in wanted}
 
     def commit(self, offsets: Offsets) -> None:
-        """Commit offsets for the group that shows how far the query is. Nothing depends on it, so failing is no error."""
+        """Commit offsets to the group of option `commitGroup`, which shows the query's progress. A failure is only logged."""
         if self._options.commit_group is None or not offsets:
             return
-        named = {klamm.TopicPartition(*tp): offset for tp, offset in offsets.items()}
+        positions = {klamm.TopicPartition(*tp): offset for tp, offset in offsets.items()}
         try:
-            self._consumer.commit(named, timeout=COMMIT_SECONDS)
+            self._consumer.commit(positions, timeout=COMMIT_SECONDS)
         except KafkaError as error:
-            log.warning("offsets of group '%s' were not committed: %s", self._options.commit_group, error)
+            log.warning("could not commit offsets to group '%s': %s", self._options.commit_group, error)
 
-    def _there(self) -> list[Partition]:
-        """List the partitions of those topics that exist, without waiting for others to come."""
+    def _existing(self) -> list[Partition]:
+        """Return the partitions of the topics that exist, without waiting for missing topics."""
         if self._admin is None:
             known = {
                 name for key, aliases, *_, roles, _ in config_keys() if "admin" in roles for name in (key, *aliases)
@@ -184,10 +187,10 @@ class Lookup:
             self._admin = klamm.Admin(self._options.config.only(known))
         topics, pattern = set(self._options.topics), self._options.pattern
         if pattern is not None:
-            topics = {name for name in self._asked(self._admin.list_topics) if re.search(pattern, name)}
+            topics = {name for name in self._retried(self._admin.list_topics) if re.search(pattern, name)}
         while topics:
             try:
-                described = self._asked(partial(self._admin.describe_topics, topics))
+                described = self._retried(partial(self._admin.describe_topics, topics))
             except UnknownTopicOrPartitionError as error:
                 if error.topic not in topics:
                     raise
@@ -198,46 +201,47 @@ class Lookup:
 
     def _resolve_times(self, position: Position, times: dict[Partition, int], or_latest: bool) -> Offsets:
         found = self.at_times(times)
-        late = [tp for tp, offset in found.items() if offset is None]
-        if late and not or_latest:
+        without = [tp for tp, offset in found.items() if offset is None]
+        if without and not or_latest:
             raise ConfigError(
-                f"option '{position.option}': no record of {listed(set(late))} is as young as {times[late[0]]}",
+                f"option '{position.option}': {format_partitions(set(without))} has no record at or after {times[without[0]]} ms",
                 hint="set option 'startingOffsetsByTimestampStrategy' to latest to begin at the end of such partitions",
             )
-        return self.latest(late) | {tp: offset for tp, offset in found.items() if offset is not None}
+        return self.latest(without) | {tp: offset for tp, offset in found.items() if offset is not None}
 
-    def _asked(self, question: Callable[[], T]) -> T:
+    def _retried(self, request: Callable[[], T]) -> T:
         for _ in range(self._options.retries - 1):
             try:
-                return question()
+                return request()
             except (TimeoutError, NetworkError, BrokerError) as error:
                 if isinstance(error, BrokerError) and (
                     not error.retriable or isinstance(error, UnknownTopicOrPartitionError)
                 ):
                     raise
-                log.warning("asking the brokers again in %g s: %s", self._options.retry_seconds, error)
+                log.warning("retrying in %g s: %s", self._options.retry_seconds, error)
                 time.sleep(self._options.retry_seconds)
-        return question()
+        return request()
 
 
 def _check_names_all(position: Position, named: dict[Partition, int], partitions: list[Partition]) -> None:
     if set(named) != set(partitions):
         raise ConfigError(
-            f"[{MISMATCHES[position.option]}] option '{position.option}' must name every partition: it names {listed(set(named))}, "
-            f"the query reads {listed(set(partitions))}",
-            hint=None if isinstance(position.at, Times) else "-1 stands for latest, -2 for earliest",
+            f"[{MISMATCHES[position.option]}] option '{position.option}' must name every partition: it names "
+            f"{format_partitions(set(named))}, but the query reads {format_partitions(set(partitions))}",
+            hint="add the missing partitions"
+            + ("" if isinstance(position.at, Times) else "; -1 means latest, -2 means earliest"),
         )
 
 
-def _named(partitions: list[Partition]) -> list[klamm.TopicPartition]:
+def _as_list(partitions: list[Partition]) -> list[klamm.TopicPartition]:
     return [klamm.TopicPartition(topic, number) for topic, number in partitions]
 
 
-def _plain(offsets: dict[klamm.TopicPartition, int]) -> Offsets:
+def _as_dict(offsets: dict[klamm.TopicPartition, int]) -> Offsets:
     return {(tp.topic, tp.partition): offset for tp, offset in offsets.items()}
 
 
-# What Spark's connector calls it if partitions are left out.
+# The error conditions of Spark's connector for missing partitions.
 MISMATCHES = {
     "startingOffsets": "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED",
     "endingOffsets": "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET",
@@ -245,15 +249,14 @@ MISMATCHES = {
     "endingOffsetsByTimestamp": "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED",
 }
 
-# Seconds. Below the 60-100 ms that Spark needs for the smallest micro-batch, so only idling waits.
-DISTANCE = 0.05
+# Seconds between requests for latest offsets. Spark needs 60 to 100 ms for the smallest micro-batch, so only idle streams wait.
+MIN_INTERVAL = 0.05
 
-# Seconds. The commit is for those who watch the query; the query has to go on.
+# Timeout of a commit in seconds. It is short because the query must not wait for a commit that only monitoring needs.
 COMMIT_SECONDS = 5.0
 
-# A sample is one small fetch of each partition, and ends with it; partitions without records end it, too. Only brokers that do
-# not answer and topics that are gone make it last. With little patience, a busy broker's partition would be taken to be like
-# the others, however large their records are.
+# A sample is one small fetch from each partition. Only unresponsive brokers and deleted topics make it reach this timeout. The
+# timeout is generous because a partition without a sample gets the mean of the others, which may be far off.
 SAMPLE_SECONDS = 5.0
 SAMPLE_ROWS = 1000
 SAMPLE_CONFIG = {"max.partition.fetch.bytes": "131072", "queued.max.bytes": "1048576"}

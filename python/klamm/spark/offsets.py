@@ -1,8 +1,7 @@
-"""Offsets of partitions: arithmetic, and the JSON that checkpoints and options hold.
+"""Calculates with offsets of partitions, and converts them to the JSON of checkpoints and options.
 
-The JSON is that of Spark's own connector, `{"topic":{"0":17}}`, so a checkpoint of either is read by
-the other. Spark compares offsets as strings, so the order is fixed: by topic, then by partition
-number. Nothing here talks to a broker.
+The JSON is that of Spark's own connector, `{"topic":{"0":17}}`, so each of the two can read the other's checkpoints. Spark compares
+offsets as strings, so their order is fixed: by topic, then by partition number. Nothing here connects to a broker.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ LATEST = -1
 
 
 class OffsetRange(NamedTuple):
-    """The records of one partition from `start` up to, and not including, `end`."""
+    """A range of offsets in one partition; `end` is exclusive."""
 
     topic: str
     partition: int
@@ -32,9 +31,10 @@ class OffsetRange(NamedTuple):
 
 
 class DataLossError(KafkaError):
-    """Records that a query was to read are no longer there.
+    """A query cannot read records because they no longer exist. Option `failOnDataLoss` controls whether this is raised.
 
-    `condition` is what Spark's connector calls it, such as `KAFKA_DATA_LOSS.PARTITIONS_DELETED`; the message begins with it.
+    Attributes:
+        condition: Error condition of Spark's connector, such as `KAFKA_DATA_LOSS.PARTITIONS_DELETED`. The message begins with it.
     """
 
     def __init__(self, message: str, *, condition: str, hint: str | None = None) -> None:
@@ -43,7 +43,7 @@ class DataLossError(KafkaError):
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Bring offsets into the form that Spark writes into its checkpoint."""
+    """Convert offsets into the form that Spark stores in its checkpoint."""
     named: dict[str, dict[str, int]] = {}
     for topic, number in sorted(offsets):
         named.setdefault(topic, {})[str(number)] = offsets[topic, number]
@@ -51,45 +51,46 @@ def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def from_json(named: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """Undo `to_json`."""
+    """Convert offsets back from the form of `to_json`."""
     return {
         (topic, int(number)): offset for topic, partitions in named.items() for number, offset in partitions.items()
     }
 
 
-def listed(partitions: set[Partition]) -> str:
-    """Name partitions in a message."""
+def format_partitions(partitions: set[Partition]) -> str:
+    """Return the names of partitions for a message, such as `t-0, t-1`."""
     return ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions))
 
 
-def behind(start: Offsets, end: Offsets) -> int:
-    """Count the offsets between two places."""
+def count_offsets(start: Offsets, end: Offsets) -> int:
+    """Return the number of offsets from `start` to `end`, summed over all partitions."""
     return sum(max(0, end[tp] - start.get(tp, 0)) for tp in end)
 
 
-def share(limit: int, start: Offsets, end: Offsets) -> Offsets:
-    """Move `end` back so that `limit` records lie between the two.
+def limit_records(limit: int, start: Offsets, end: Offsets) -> Offsets:
+    """Return an end so that at most about `limit` records lie between `start` and it.
 
-    Each partition gets its proportion, but never nothing: a small partition beside large ones must not wait until they are empty.
+    Each partition gets a part in proportion to its size, but at least one record: a small partition must not wait until the large
+    ones are empty.
     """
     sizes = {tp: end[tp] - start[tp] for tp in sorted(end) if end[tp] > start[tp]}
     total = sum(sizes.values())
     if total <= limit:
         return end
-    shared = dict(end)
+    limited = dict(end)
     before = 0
     for tp, size in sizes.items():
-        # Rounded as a running sum, so that the parts add up to the limit.
+        # Rounding the running sum makes the parts add up to the limit.
         part = limit * (before + size) // total - limit * before // total
-        shared[tp] = start[tp] + max(1, part)
+        limited[tp] = start[tp] + max(1, part)
         before += size
-    return shared
+    return limited
 
 
-def share_bytes(limit: int, start: Offsets, end: Offsets, record_bytes: Mapping[Partition, float]) -> Offsets:
-    """Move `end` back so that records of `limit` bytes lie between the two, as far as sizes are known.
+def limit_bytes(limit: int, start: Offsets, end: Offsets, record_bytes: Mapping[Partition, float]) -> Offsets:
+    """Return an end so that about `limit` bytes of records lie between `start` and it.
 
-    Every partition is cut by the same factor, and keeps one record at least.
+    Every partition is reduced by the same factor, but keeps at least one record. Partitions of unknown record size count as empty.
     """
     sizes = {tp: end[tp] - start[tp] for tp in end if end[tp] > start[tp]}
     total = sum(size * record_bytes.get(tp, 0.0) for tp, size in sizes.items())
@@ -105,39 +106,47 @@ def divide(
     max_bytes: int | None = None,
     record_bytes: Mapping[Partition, float] | None = None,
 ) -> list[OffsetRange]:
-    """Divide ranges into tasks: none larger than allowed, and about as many as asked for.
+    """Divide ranges into tasks, by the rules of Spark's connector and in its order.
 
-    Both rules are those of Spark's connector, in its order. Ranges that are small beside the others stay whole, and the others
-    share what is left of `min_parts` by their sizes.
+    Small ranges stay whole. The larger ones are divided in proportion to their sizes until there are about `min_parts`.
+
+    Args:
+        ranges: Ranges to read.
+        min_parts: Number of tasks to reach, or None.
+        max_records: Maximum number of records of a task, or None.
+        max_bytes: Maximum size of a task in bytes, or None; needs `record_bytes`.
+        record_bytes: Mean size of a record in each partition.
     """
     parts: list[OffsetRange] = []
-    for span in ranges:
-        size = span.end - span.start
+    for each in ranges:
+        size = each.end - each.start
         most = size if max_records is None else max_records
         if max_bytes is not None and record_bytes is not None:
-            one = record_bytes.get((span.topic, span.partition), 0.0)
+            one = record_bytes.get((each.topic, each.partition), 0.0)
             most = min(most, max(1, int(max_bytes / one))) if one else most
-        parts += _cut(span, -(-size // most))
+        parts += _cut(each, -(-size // most))
     if min_parts is None or len(parts) >= min_parts:
         return parts
-    sizes = [span.end - span.start for span in parts]
+    sizes = [each.end - each.start for each in parts]
     total = sum(sizes)
     large = [size for size in sizes if _proportion(size, total, min_parts) > 1]
-    left = max(1, min_parts - (len(sizes) - len(large)))
+    remaining = max(1, min_parts - (len(sizes) - len(large)))
     return [
         part
-        for span, size in zip(parts, sizes, strict=True)
-        for part in _cut(span, _proportion(size, sum(large), left) if _proportion(size, total, min_parts) > 1 else 1)
+        for each, size in zip(parts, sizes, strict=True)
+        for part in _cut(
+            each, _proportion(size, sum(large), remaining) if _proportion(size, total, min_parts) > 1 else 1
+        )
     ]
 
 
 def _proportion(size: int, total: int, parts: int) -> int:
-    """Round half up, as Java does."""
+    """Return the number of parts for a range, rounded half up as in Java, and at least 1."""
     return max(1, (2 * size * parts + total) // (2 * total))
 
 
-def _cut(span: OffsetRange, parts: int) -> list[OffsetRange]:
-    size = span.end - span.start
+def _cut(offsets: OffsetRange, parts: int) -> list[OffsetRange]:
+    size = offsets.end - offsets.start
     parts = min(parts, size)
-    edges = [span.start + size * part // parts for part in range(parts + 1)]
-    return [OffsetRange(span.topic, span.partition, start, end) for start, end in pairwise(edges)]
+    edges = [offsets.start + size * part // parts for part in range(parts + 1)]
+    return [offsets._replace(start=start, end=end) for start, end in pairwise(edges)]

@@ -1,10 +1,9 @@
-"""Options of the source and the sink: read once, refused early.
+"""Parses and checks the options of reads and writes, before anything runs.
 
-The names are those of Spark's own Kafka connector. Spark hands keys over in lower case, so they are
-looked up that way and written in their usual spelling in messages. An option that nothing reads would
-be a silent mistake (a misspelt `startingOffsets` reads the whole topic), so unknown ones are errors. An
-option that only the other direction reads is accepted, as one dict of options often serves both.
-`client_options` looks after those that begin with `kafka.`.
+The names are those of Spark's own Kafka connector. Spark passes keys in lower case; messages show them in their usual spelling. An
+unknown option is an error, because a misspelled one would be ignored silently (a misspelled `startingOffsets` reads the whole
+topic). An option of the other direction is accepted, because one dict of options often serves reads and writes. `client_options`
+handles options that begin with `kafka.`; `positions` parses positions.
 """
 
 from __future__ import annotations
@@ -29,7 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much a batch of a stream may hold, and what it waits for."""
+    """Limits of a micro-batch. None means no limit.
+
+    Attributes:
+        max_offsets: Option `maxOffsetsPerTrigger`, in records.
+        min_offsets: Option `minOffsetsPerTrigger`, in records. A batch waits until this many are available.
+        max_delay_seconds: Option `maxTriggerDelay`, the longest such wait.
+        max_bytes: Option `maxBytesPerTrigger`.
+    """
 
     max_offsets: int | None
     min_offsets: int | None
@@ -38,13 +44,13 @@ class Limits:
 
     @property
     def are_set(self) -> bool:
-        """Tell whether there are any."""
+        """Return whether any limit is set."""
         return any(limit is not None for limit in (self.max_offsets, self.min_offsets, self.max_bytes))
 
 
 @dataclass(frozen=True)
 class Division:
-    """How ranges of offsets become tasks."""
+    """How ranges of offsets are divided into tasks; see `offsets.divide`."""
 
     min_parts: int | None
     max_records: int | None
@@ -53,11 +59,30 @@ class Division:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What to read. Plain data: it travels to the executors."""
+    """Options of a read. Spark pickles them for the executors.
+
+    Attributes:
+        config: Configuration of the consumer.
+        protocol: "0.6" or "0.7" to read from such a broker, otherwise None.
+        topics: Topics of option `subscribe`.
+        pattern: Regular expression of option `subscribePattern`.
+        assigned: Partitions of option `assign`.
+        start: First position.
+        end: End position of a batch read.
+        limits: Limits of a micro-batch.
+        division: How ranges become tasks.
+        fail_on_data_loss: Fail if records to read no longer exist; otherwise continue without them.
+        include_headers: Add the column `headers`.
+        columns: Columns to read, or None for the default.
+        filter_pushdown: Accept Spark's filters.
+        commit_group: Group to commit the query's progress to.
+        poll_seconds: Longest time without a record before a task fails.
+        retries: Number of attempts of a request to the brokers while planning.
+        retry_seconds: Pause between these attempts.
+    """
 
     config: Settings
     protocol: str | None
-    """Of brokers before 0.8."""
     topics: tuple[str, ...]
     pattern: str | None
     assigned: tuple[Partition, ...]
@@ -77,7 +102,13 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Where to write. Plain data: it travels to the executors."""
+    """Options of a write. Spark pickles them for the executors.
+
+    Attributes:
+        config: Configuration of the producer.
+        topic: Topic to write to, or None to use the column `topic`.
+        exactly_once: Write each row exactly once.
+    """
 
     config: Settings
     topic: str | None
@@ -85,21 +116,33 @@ class WriteOptions:
 
 
 def read_options(options: Mapping[str, str], streaming: bool | None = None) -> ReadOptions:
-    """Parse the options of a read: streaming, batch, or (`None`) it is not known yet which."""
+    """Parse the options of a read.
+
+    Args:
+        options: Options, with keys in any case.
+        streaming: Whether the read is a stream. None if that is not known yet.
+
+    Raises:
+        ConfigError: An option is unknown, missing or invalid, or does not fit another one.
+    """
     given = _checked(options)
-    topics, pattern, assigned = _which(given)
+    topics, pattern, assigned = _subscription(given)
     start = positions.starting(given, "latest" if streaming else "earliest")
     end = positions.ending(given)
     for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
         if streaming and name.lower() in given:
-            raise ConfigError(f"option '{name}' is for batch reads; a stream has no end")
+            raise ConfigError(f"option '{name}' is only for batch reads: a stream has no end", hint="leave it out")
     if streaming is False:
         if start.says("latest", LATEST):
             raise ConfigError(
-                "option 'startingOffsets' of a batch read cannot be latest (-1): nothing would be left to read"
+                "option 'startingOffsets' of a batch read cannot be latest (-1): nothing would be left to read",
+                hint="use earliest or an offset",
             )
         if end.says("earliest", EARLIEST):
-            raise ConfigError("option 'endingOffsets' cannot be earliest (-2): nothing would be left to read")
+            raise ConfigError(
+                "option 'endingOffsets' cannot be earliest (-2): nothing would be left to read",
+                hint="use latest or an offset",
+            )
     config = client_config(given, "consumer", READ_DEFAULTS)
     group = config.pop("group.id", None)
     return ReadOptions(
@@ -128,11 +171,15 @@ def read_options(options: Mapping[str, str], streaming: bool | None = None) -> R
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """Parse the options of a batch or a streaming write."""
+    """Parse the options of a batch write or a streaming write.
+
+    Raises:
+        ConfigError: An option is unknown, missing or invalid, or does not fit another one.
+    """
     given = _checked(options)
     topic = given.get("topic")
     if topic is not None and not topic.strip():
-        raise ConfigError("option 'topic' is empty")
+        raise ConfigError("option 'topic' is empty", hint="name a topic, or leave it out to use the column 'topic'")
     delivery = given.get("delivery", "at-least-once").strip().lower()
     if delivery not in ("at-least-once", "exactly-once"):
         raise ConfigError(f"option 'delivery' must be at-least-once or exactly-once, got '{delivery}'")
@@ -140,13 +187,13 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     if exactly_once and topic is None:
         raise ConfigError(
             "option 'delivery' is exactly-once, which needs option 'topic'",
-            hint="what has landed is noted under that topic; a 'topic' column may name different ones in a retry",
+            hint="a column 'topic' is not enough: the committed batch is recorded under a fixed topic",
         )
     defaults = WRITE_DEFAULTS | (EXACTLY_ONCE_DEFAULTS if exactly_once else {})
     config = client_config(given, "producer", defaults)
     largest = config.get("max.request.size", config.get("message.max.bytes", "")).strip()
     if "kafka.buffer.memory" not in given and largest.isdecimal():
-        # Whoever allows larger records than most means to write them.
+        # A raised maximum size means that such records will be written, so make room for two of them.
         config["buffer.memory"] = str(max(int(config["buffer.memory"]), 2 * int(largest)))
     return WriteOptions(config=config, topic=topic, exactly_once=exactly_once)
 
@@ -160,7 +207,9 @@ def _limits(given: Settings) -> Limits:
     )
     least, most = limits.min_offsets, limits.max_offsets
     if least is not None and most is not None and least > most:
-        raise ConfigError(f"option 'minOffsetsPerTrigger' is {least}, more than 'maxOffsetsPerTrigger', {most}")
+        raise ConfigError(
+            f"option 'minOffsetsPerTrigger' is {least}, which is more than 'maxOffsetsPerTrigger', {most}"
+        )
     return limits
 
 
@@ -170,7 +219,7 @@ def _columns(given: Settings) -> tuple[str, ...] | None:
     names = tuple(name.strip() for name in given["columns"].split(","))
     if not all(names) or len(set(names)) < len(names):
         raise ConfigError(
-            f"option 'columns' must be different names with commas between them, got '{given['columns']}'"
+            f"option 'columns' must be a comma-separated list of different names, got '{given['columns']}'"
         )
     return names
 
@@ -182,19 +231,19 @@ def _checked(options: Mapping[str, str]) -> Settings:
             continue
         if key == "path":
             raise ConfigError(
-                "klamm reads and writes no path",
-                hint="name topics with option 'subscribe' to read, with option 'topic' to write",
+                "klamm does not read or write a path",
+                hint="set option 'subscribe' to read topics, option 'topic' to write to one",
             )
-        if key == "provider":  # what Spark hands over instead
+        if key == "provider":  # Spark passes this instead of the options
             raise ConfigError(
-                "Spark does not hand the options of CREATE TABLE to Python sources",
+                "Spark does not pass the options of CREATE TABLE to Python data sources",
                 hint="use CREATE TEMP VIEW name USING klamm OPTIONS (...)",
             )
         raise ConfigError(f"unknown option '{key}'", hint=_nearest(key))
     if not given.get("kafka.bootstrap.servers", "").strip():
         raise ConfigError(
             "option 'kafka.bootstrap.servers' is missing",
-            hint="say where the brokers are: .option('kafka.bootstrap.servers', 'localhost:9092')",
+            hint="set the address of the brokers: .option('kafka.bootstrap.servers', 'localhost:9092')",
         )
     return given
 
@@ -205,16 +254,16 @@ def _nearest(key: str) -> str:
         return f"did you mean '{OPTIONS.get(name, name)}'?"
     if difflib.get_close_matches(f"kafka.{key}", candidates, n=1) or "." in key:
         return f"did you mean 'kafka.{key}'? Options of the Kafka client begin with 'kafka.'"
-    return f"known are {', '.join(OPTIONS.values())} and those that begin with 'kafka.'"
+    return f"valid options are {', '.join(OPTIONS.values())}, and client settings that begin with 'kafka.'"
 
 
-def _which(given: Settings) -> tuple[tuple[str, ...], str | None, tuple[Partition, ...]]:
-    ways = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in given]
-    if len(ways) != 1:
-        trouble = f"given are {' and '.join(ways)}" if ways else "none is given"
-        also = ", and 'topic' names the topic of a write" if "topic" in given else ""
+def _subscription(given: Settings) -> tuple[tuple[str, ...], str | None, tuple[Partition, ...]]:
+    names = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in given]
+    if len(names) != 1:
+        found = f"both {' and '.join(names)} are set" if names else "none is set"
         raise ConfigError(
-            f"a read needs one of the options 'subscribe', 'subscribePattern' and 'assign': {trouble}{also}"
+            f"a read needs exactly one of the options 'subscribe', 'subscribePattern' and 'assign', but {found}",
+            hint="option 'topic' is for writes; use 'subscribe' to read" if "topic" in given else None,
         )
     if "assign" in given:
         return (), None, positions.assigned(given["assign"])
@@ -224,16 +273,14 @@ def _which(given: Settings) -> tuple[tuple[str, ...], str | None, tuple[Partitio
             re.compile(pattern)
         except re.error as error:
             raise ConfigError(
-                f"option 'subscribePattern' must be a regular expression as Python has them, got '{pattern}': {error}"
+                f"option 'subscribePattern' must be a regular expression in Python's syntax, got '{pattern}': {error}"
             ) from None
         if not pattern:
-            raise ConfigError("option 'subscribePattern' is empty")
+            raise ConfigError("option 'subscribePattern' is empty", hint="use '.*' to read all topics")
         return (), pattern, ()
     topics = [name.strip() for name in given["subscribe"].split(",") if name.strip()]
     if not topics:
-        raise ConfigError(
-            f"option 'subscribe' must be topic names with commas between them, got '{given['subscribe']}'"
-        )
+        raise ConfigError(f"option 'subscribe' must be a comma-separated list of topics, got '{given['subscribe']}'")
     return tuple(dict.fromkeys(topics)), None, ()
 
 
@@ -247,17 +294,17 @@ def _whole(given: Settings, option: str, default: int, least: int = 0) -> int:
     text = given.get(option.lower(), str(default)).strip()
     number = int(text) if text.isdecimal() else -1
     if number < least:
-        which = " above 0" if least else ""
-        raise ConfigError(f"option '{option}' must be a whole number{which}, got '{text}'")
+        bound = " above 0" if least else ""
+        raise ConfigError(f"option '{option}' must be a whole number{bound}, got '{text}'")
     return number
 
 
 def _duration(given: Settings, option: str, default: str) -> float:
-    """Read a time as Spark writes them: `500ms`, `10s`, `15m`, `2h`, `1d`; without a unit, milliseconds."""
+    """Parse a duration in Spark's syntax, such as `500ms`, `10s`, `15m`, `2h` or `1d`. A plain number means milliseconds."""
     text = given.get(option.lower(), default).strip().lower()
     match = re.fullmatch(r"(\d+)\s*([a-z]*)", text)
     if match is None or match[2] not in SECONDS:
-        raise ConfigError(f"option '{option}' must be a time such as 500ms, 10s, 15m or 2h, got '{text}'")
+        raise ConfigError(f"option '{option}' must be a duration such as 500ms, 10s, 15m or 2h, got '{text}'")
     return int(match[1]) * SECONDS[match[2]]
 
 
@@ -302,7 +349,7 @@ OPTIONS = {
     )
 }
 
-# Options of the writer itself, which Spark hands to the sink as well.
+# Options of Spark's own writer, which it also passes to the sink.
 SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname"})
 
 SECONDS = {

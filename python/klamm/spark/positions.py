@@ -1,7 +1,7 @@
-"""Where a read begins and ends, as the options say it: `earliest`, `latest`, offsets, or times.
+"""Parses the options for the start and the end of a read: `earliest`, `latest`, offsets, or times.
 
-Parsing only; what a position is in offsets the brokers know, and `lookup` asks them. Of several options that say where
-to begin (or end) the first of this order counts, as in Spark's connector: `…Timestamp`, `…OffsetsByTimestamp`, `…Offsets`.
+If more than one option sets the start (or the end), the first in this order is used, as in Spark's connector: `…Timestamp`,
+`…OffsetsByTimestamp`, `…Offsets`. `lookup` turns positions into offsets.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Times:
-    """The first record at or after a time in ms: the same for all partitions, or one for each.
+    """The first record at or after a time.
 
-    A partition that has no such record is read from, or to, its end, or that is an error.
+    Attributes:
+        ms: Milliseconds since 1970, for all partitions or for each.
+        or_latest: If a partition has no such record, use its end; otherwise raise an error.
     """
 
     ms: int | dict[Partition, int]
@@ -32,42 +34,44 @@ class Times:
 
 @dataclass(frozen=True)
 class Position:
-    """A place in every partition, and the option that said so.
+    """A position in every partition.
 
-    `at` is `earliest`, `latest`, an offset for each partition (-2 and -1 stand for those two), or times.
+    Attributes:
+        option: The option that set it, for error messages.
+        at: "earliest", "latest", an offset for each partition (-2 means earliest, -1 latest), or times.
     """
 
     option: str
     at: str | Offsets | Times
 
     def says(self, word: str, number: int) -> bool:
-        """Tell whether it is `word` for any partition."""
+        """Return whether the position is `word`, or its number, for any partition."""
         return self.at == word or (isinstance(self.at, dict) and number in self.at.values())
 
     @property
     def follows_end(self) -> bool:
-        """Tell whether it moves with the end of the topic."""
+        """Return whether the position depends on the current end of the topic."""
         return self.says("latest", LATEST) or (isinstance(self.at, Times) and self.at.or_latest)
 
 
 def starting(given: Mapping[str, str], default: str) -> Position:
-    """Read where to begin."""
+    """Parse the options for the start of a read; `default` applies if none is set."""
     strategy = given.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
     if strategy not in ("error", "latest"):
         raise ConfigError(
             f"option 'startingOffsetsByTimestampStrategy' must be error or latest, got '{strategy}'",
-            hint="it says what to do where no record is as young as the time given",
+            hint="it sets what happens if a partition has no record at or after the starting time",
         )
     return _position(given, "starting", default, strategy == "latest")
 
 
 def ending(given: Mapping[str, str]) -> Position:
-    """Read where to end."""
+    """Parse the options for the end of a read."""
     return _position(given, "ending", "latest", True)
 
 
 def assigned(text: str) -> tuple[Partition, ...]:
-    """Read the value of `assign`."""
+    """Parse the value of option `assign`."""
     form = f"""option 'assign' must be JSON such as {{"topic":[0,1]}}, got '{text}'"""
     named = _object(text, form)
     partitions: set[Partition] = set()

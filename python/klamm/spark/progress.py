@@ -1,7 +1,7 @@
-"""How fast a stream is and how far behind, from Spark's progress reports, as plain rows.
+"""Turns Spark's progress reports into rows of throughput and lag, and logs them to a file.
 
-Spark has no metrics of their own for Python data sources: records are those Spark counts, bytes come from an observation that
-a query takes along (`observed`), and lag is where topics ended less where the batch did, both of which the source reports.
+Python data sources have no metrics of their own in Spark. So records are those that Spark counts, and bytes come from an observation
+that `observed` adds to the query. Lag is the difference between the latest offsets and the end of the batch, which the source reports.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from klamm.spark.offsets import behind, from_json
+from klamm.spark.offsets import count_offsets, from_json
 
 if TYPE_CHECKING:
     import os
@@ -36,7 +36,17 @@ if TYPE_CHECKING:
 
 
 def observed(rows: DataFrame) -> DataFrame:
-    """Let progress reports tell the bytes of keys and values: their `observedMetrics` have `klamm` with `records` and `bytes`."""
+    """Add an observation of records and bytes to a DataFrame, so that progress reports contain them.
+
+    Args:
+        rows: DataFrame with the columns `key` and `value`, or one of them.
+
+    Returns:
+        The same rows. The query's `observedMetrics` contain `klamm` with the fields `records` and `bytes`.
+
+    Example:
+        query = observed(rows).writeStream.format("klamm").options(**options).start()
+    """
     sizes = [F.coalesce(F.octet_length(name), F.lit(0)) for name in ("key", "value") if name in rows.columns]
     size = sum(sizes, F.lit(0).cast("bigint"))
     return rows.observe(
@@ -45,7 +55,15 @@ def observed(rows: DataFrame) -> DataFrame:
 
 
 def measured(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Say what one progress report says of throughput and lag."""
+    """Return throughput and lag from one progress report.
+
+    Args:
+        report: An element of `query.recentProgress`, or the `progress` of a listener's event.
+
+    Returns:
+        A row with `time`, `query`, `run`, `batch`, `seconds`, `records`, `bytes` (None without `observed`), `lag` in records (None
+        if no source reports it), and `late`, the number of rows dropped by the watermark.
+    """
     seen = report["observedMetrics"].get(OBSERVATION)
     return {
         "time": report["timestamp"],
@@ -61,18 +79,18 @@ def measured(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lag(report: Mapping[str, Any]) -> int | None:
-    """Count the records that were there and are not read yet, if a source says so."""
+    """Return the number of records that exist but are not read yet, or None if no source reports it."""
     known = None
     for source in report["sources"]:
         begin, end, latest = (_offsets(source[name]) for name in ("startOffset", "endOffset", "latestOffset"))
         reached = begin if end is None else end
         if reached is not None and latest is not None:
-            known = (known or 0) + behind(reached, latest)
+            known = (known or 0) + count_offsets(reached, latest)
     return known
 
 
 def _offsets(text: str | None) -> Offsets | None:
-    """Read offsets of partitions. Other sources write something else, and where there are none, PySpark has `None` as text."""
+    """Parse offsets of partitions; None for other sources, and for the text `None`, which PySpark has for missing offsets."""
     with suppress(ValueError):
         named = None if text is None else json.loads(text)
         if isinstance(named, dict) and all(isinstance(partitions, dict) for partitions in named.values()):
@@ -81,21 +99,27 @@ def _offsets(text: str | None) -> Offsets | None:
 
 
 class ProgressLog(StreamingQueryListener):
-    """Append a line of JSON for each batch to a file, which `klamm report` draws: `spark.streams.addListener(ProgressLog(path))`.
+    """Appends one line of JSON for each micro-batch to a file, for `klamm report`.
 
-    Spark calls listeners a moment later, so a program that ends can `note` what `query.recentProgress` has; what the file has
-    already is left out.
+    Spark calls listeners with a delay. Before a program ends, it can pass each element of `query.recentProgress` to `note`;
+    batches that are already in the file are skipped.
+
+    Args:
+        path: Path of the file.
+
+    Example:
+        spark.streams.addListener(ProgressLog("progress.jsonl"))
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self._noted: set[tuple[str, int, str]] = set()
-        self._lock = Lock()  # Spark calls on a thread of its own
+        self._lock = Lock()  # Spark calls listeners on its own thread
 
     def note(self, report: Mapping[str, Any]) -> None:
-        """Write down one progress report."""
+        """Append one progress report to the file, unless it is already there."""
         row = measured(report)
-        # A query at rest reports the batch it had last, under a new time.
+        # An idle query reports its last batch again, with a new time.
         name = row["run"], row["batch"], row["time"]
         with self._lock:
             if name in self._noted:
@@ -105,17 +129,17 @@ class ProgressLog(StreamingQueryListener):
                 file.write(json.dumps(row) + "\n")
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Hear of a batch that is done."""
+        """Append a finished batch."""
         self.note(event.progress)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """Nothing is done yet."""
+        """Do nothing."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """Nothing is done."""
+        """Do nothing."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """Nothing more is done."""
+        """Do nothing."""
 
 
 OBSERVATION = "klamm"

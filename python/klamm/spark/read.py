@@ -1,7 +1,7 @@
-"""Batch reads, and what they share with streams: from offsets to tasks on the driver, from a task to Arrow batches on an executor.
+"""Batch reads, and the code that they share with streams: planning tasks on the driver, and reading a task on an executor.
 
-Reader objects exist many times (planning, every worker), so all a task needs travels in its
-`InputPartition`, and whatever holds a connection is made where it is used. Positions that are gone are noticed where they are read, and `failOnDataLoss` decides there.
+Spark copies reader objects to planning and to every worker. So each task's input travels in its `InputPartition`, and connections are
+created where they are used. A task notices that offsets no longer exist when it reads them; `failOnDataLoss` decides what follows.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -38,7 +38,7 @@ log = logging.getLogger("klamm.spark")
 
 
 class KlammReader(DataSourceReader):
-    """Batch read."""
+    """Reads a range of offsets in one batch."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
@@ -46,43 +46,45 @@ class KlammReader(DataSourceReader):
         self._filters: list[Filter] = []
 
     def partitions(self) -> list[InputPartition]:
-        """Plan the tasks: one for each partition that has something to read, or several."""
+        """Plan one or more tasks for each partition with records to read."""
         options = self._options
         with closing(Lookup(options)) as lookup:
             start = lookup.resolve(options.start)
             end = lookup.resolve(options.end)
-            for tp in start.keys() & end.keys():  # a partition that came between the two questions is for the next read
+            for tp in (
+                start.keys() & end.keys()
+            ):  # a partition created between the two lookups is left for the next read
                 if start[tp] > end[tp]:
                     as_given = all(isinstance(one.at, dict) and one.at[tp] >= 0 for one in (options.start, options.end))
                     raise ConfigError(
                         f"[{'UN' if as_given else ''}RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET] "
-                        f"partition {tp[0]}-{tp[1]} is to be read from offset {start[tp]}, "
-                        f"which lies after its end, {end[tp]}"
+                        f"cannot read partition {tp[0]}-{tp[1]} from offset {start[tp]}, which is after its end, {end[tp]}",
+                        hint=f"correct option '{options.start.option}' or '{options.end.option}'",
                     )
             end = {tp: end[tp] for tp in end if tp in start}
             start, end = narrow(self._filters, start, end, lookup.at_times)
             return tasks(options, lookup, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one range of offsets, on an executor."""
+        """Read the offsets of one task, on an executor."""
         return read(self._options, self._columns, partition)
 
 
 class KlammFilteringReader(KlammReader):
-    """Batch read that takes Spark's filters.
+    """Reads a batch with Spark's filters applied to partitions and offsets.
 
-    Spark does not plan a reader that has `pushFilters` unless spark.sql.python.filterPushdown.enabled is true, so this is a
-    class of its own, behind an option.
+    Spark rejects a reader with `pushFilters` unless spark.sql.python.filterPushdown.enabled is true. So this is a separate class,
+    enabled by option `filterPushdown`.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Take note of filters, and leave checking the rows to Spark."""
+        """Store the filters, and return all of them so that Spark checks every row."""
         self._filters = filters
         return filters
 
 
 def tasks(options: ReadOptions, lookup: Lookup, start: Offsets, end: Offsets) -> list[InputPartition]:
-    """Plan tasks for the records between two places."""
+    """Plan the tasks for a range of offsets in each partition."""
     ranges = [
         OffsetRange(topic, number, start[topic, number], end[topic, number])
         for topic, number in sorted(end)
@@ -95,97 +97,109 @@ def tasks(options: ReadOptions, lookup: Lookup, start: Offsets, end: Offsets) ->
 
 
 def read(options: ReadOptions, columns: Columns, task: InputPartition | None) -> Iterator[pa.RecordBatch]:
-    """Read the range of one task."""
-    span = span_of(task)
-    if span is None:
+    """Read the offsets of one task, on an executor."""
+    offsets = range_of(task)
+    if offsets is None:
         return
-    clients.spare_collections()
+    clients.exclude_from_gc()
     with clients.consumer(options.config) as consumer:
         try:
-            yield from _batches(options, columns, span, consumer)
+            yield from _batches(options, columns, offsets, consumer)
         except UnknownTopicOrPartitionError:
-            lost(
+            report_loss(
                 options,
                 "PARTITIONS_DELETED",
-                f"partition {span.topic}-{span.partition} is gone: was the topic deleted?",
+                f"cannot read partition {offsets.topic}-{offsets.partition}: it no longer exists; was the topic deleted?",
             )
 
 
-def span_of(task: InputPartition | None) -> OffsetRange | None:
-    """Return what a task is to read: nothing, if Spark has turned a plan without tasks into one empty task (4.1: into None)."""
+def range_of(task: InputPartition | None) -> OffsetRange | None:
+    """Return the offsets of a task. None for the empty task that Spark makes from a plan without tasks (4.1: a task None)."""
     return None if task is None else task.value
 
 
 def _batches(
-    options: ReadOptions, columns: Columns, span: OffsetRange, consumer: klamm.Consumer
+    options: ReadOptions, columns: Columns, offsets: OffsetRange, consumer: klamm.Consumer
 ) -> Iterator[pa.RecordBatch]:
-    tp = klamm.TopicPartition(span.topic, span.partition, offset=span.start, end_offset=span.end)
-    convert = columns.converter(span.topic, span.partition)
+    tp = klamm.TopicPartition(offsets.topic, offsets.partition, offset=offsets.start, end_offset=offsets.end)
+    convert = columns.converter(offsets.topic, offsets.partition)
     consumer.assign([tp])
-    position, moved = span.start, time.monotonic()
-    while position < span.end:
+    position, moved = offsets.start, time.monotonic()
+    while position < offsets.end:
         before = position
         try:
-            for batch in consumer.arrow(BATCH_ROWS, LOOK_SECONDS, columns.wanted, BATCH_BYTES):
+            for batch in consumer.arrow(BATCH_ROWS, CHECK_SECONDS, columns.wanted, BATCH_BYTES):
                 position = batch.column("offset")[-1].as_py() + 1
                 yield convert(batch)
         except OffsetOutOfRangeError:
-            position = _after_loss(options, consumer, span, position)
-            if position < span.end:
+            position = _position_after_loss(options, consumer, offsets, position)
+            if position < offsets.end:
                 consumer.seek(tp, position)
             continue
-        position = consumer.position(tp)  # past what has no records: compacted, or marks of transactions
+        position = consumer.position(tp)  # after offsets without records: compacted ones and transaction markers
         if position > before:
             moved = time.monotonic()
         else:
-            position = _waited(options, consumer, span, position, time.monotonic() - moved)
+            position = _check_silence(options, consumer, offsets, position, time.monotonic() - moved)
 
 
-def _after_loss(options: ReadOptions, consumer: klamm.Consumer, span: OffsetRange, position: int) -> int:
-    """Go on where there are records again, if that is allowed."""
-    tp = klamm.TopicPartition(span.topic, span.partition)
+def _position_after_loss(options: ReadOptions, consumer: klamm.Consumer, offsets: OffsetRange, position: int) -> int:
+    """Return the next position with records; raise if `failOnDataLoss` is set."""
+    tp = klamm.TopicPartition(offsets.topic, offsets.partition)
     first, end = consumer.beginning_offsets([tp])[tp], consumer.end_offsets([tp])[tp]
-    lost(
+    report_loss(
         options,
         "COULD_NOT_READ_OFFSET_RANGE",
-        f"partition {span.topic}-{span.partition} was to be read from offset {position} to "
-        f"{span.end}, but it holds {first} to {end} now",
+        f"cannot read partition {offsets.topic}-{offsets.partition} from offset {position} to "
+        f"{offsets.end}: it contains offsets {first} to {end} now",
     )
-    return first if position < first else span.end
+    return first if position < first else offsets.end
 
 
-def _waited(options: ReadOptions, consumer: klamm.Consumer, span: OffsetRange, position: int, idle: float) -> int:
-    """Find out why nothing came for a while: it is late, or it is not there."""
-    tp = klamm.TopicPartition(span.topic, span.partition)
+def _check_silence(
+    options: ReadOptions, consumer: klamm.Consumer, offsets: OffsetRange, position: int, idle: float
+) -> int:
+    """Check whether the expected records exist, after a time without records; return the next position."""
+    tp = klamm.TopicPartition(offsets.topic, offsets.partition)
     end = consumer.end_offsets([tp])[tp]
     if position >= end:
-        lost(
+        report_loss(
             options,
             "COULD_NOT_READ_OFFSET_RANGE",
-            f"partition {span.topic}-{span.partition} was to be read up to offset {span.end}, but it ends at {end}",
+            f"cannot read partition {offsets.topic}-{offsets.partition} up to offset {offsets.end}: it ends at {end} now",
         )
-        return span.end
+        return offsets.end
     if idle > options.poll_seconds:
         raise KafkaTimeoutError(
-            f"partition {span.topic}-{span.partition}: no record came for {idle:.0f} s at offset "
-            f"{position}, and the brokers say that it ends at {end}"
+            f"no record of partition {offsets.topic}-{offsets.partition} arrived for {idle:.0f} s at offset {position}, "
+            f"although the partition ends at {end}",
+            hint="check the broker's load and the network, or raise option 'kafkaConsumer.pollTimeoutMs'",
         )
     return position
 
 
-def lost(options: ReadOptions, how: str, what: str) -> None:
-    """Fail over records that are gone, or go on without them. `how` is the part of Spark's name for it that varies."""
-    condition = f"KAFKA_DATA_LOSS.{how}"
+def report_loss(options: ReadOptions, subclass: str, message: str) -> None:
+    """Raise an error about lost records, or log a warning if `failOnDataLoss` is false.
+
+    Args:
+        options: Options of the read.
+        subclass: Last part of the error condition of Spark's connector, such as "PARTITIONS_DELETED".
+        message: What could not be read.
+
+    Raises:
+        DataLossError: `failOnDataLoss` is true.
+    """
+    condition = f"KAFKA_DATA_LOSS.{subclass}"
     if options.fail_on_data_loss:
-        hint = "set option 'failOnDataLoss' to false to go on with what is there"
-        raise DataLossError(what, condition=condition, hint=hint)
-    log.warning("[%s] %s; going on, as failOnDataLoss is false", condition, what)
+        hint = "set option 'failOnDataLoss' to false to continue with the records that still exist"
+        raise DataLossError(message, condition=condition, hint=hint)
+    log.warning("[%s] %s; continuing because failOnDataLoss is false", condition, message)
 
 
-# Rows of a batch: 8,000 to 64,000 measure alike, 256,000 worse. A worker has a handful of batches at a time, in one form or
-# another, so they have an end in bytes, too: with records of 10 kB that were compressed to a tenth, it needed 300 MB without.
+# Maximum size of a batch. 8,000 to 64,000 rows are equally fast, 256,000 are slower. A worker holds a few batches at a time, so
+# they have a limit in bytes too: without it, records of 10 kB that were compressed to a tenth needed 300 MB.
 BATCH_ROWS = 65_536
 BATCH_BYTES = 8 << 20
 
-# Silence after which a task asks whether the records it waits for exist.
-LOOK_SECONDS = 1.0
+# Seconds without a record after which a task checks whether the expected records exist.
+CHECK_SECONDS = 1.0

@@ -1,9 +1,8 @@
-"""Columns of the source and the sink, in Spark's types and in Arrow's.
+"""Defines the columns of reads and writes, in Spark's types and in Arrow's.
 
-The source has exactly the columns of Spark's own Kafka connector, all nullable. Spark compares the
-first Arrow batch of a task with its schema to the letter, so the Arrow types are spelt out here:
-plain `binary` and `utf8` with 32-bit offsets, timestamps in microseconds and UTC. A schema that the
-user gives chooses columns; what is not chosen is not built.
+A read has exactly the columns of Spark's own Kafka connector, all nullable. Spark requires the first Arrow batch of a task to match
+its schema exactly, so the Arrow types are listed here: `binary` and `utf8` with 32-bit offsets, and timestamps in microseconds in
+UTC. A schema from the user selects columns; other columns are not built.
 """
 
 from __future__ import annotations
@@ -56,22 +55,34 @@ _SINK: dict[str, tuple[DataType, ...]] = {
 
 
 def source_schema(include_headers: bool, columns: tuple[str, ...] | None = None) -> StructType:
-    """Build the schema of a read: all columns, headers only if wanted, or those that are named."""
+    """Return the schema of a read.
+
+    Args:
+        include_headers: Add the column `headers` to the default columns.
+        columns: Names of the columns to read. Default: all but `headers`.
+
+    Raises:
+        ConfigError: A column does not exist.
+    """
     if columns is None:
         columns = tuple(name for name in _SOURCE if include_headers or name != "headers")
     return StructType([StructField(name, _source_column(name)[0]) for name in columns])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Translate the schema of a read, after checking that its columns are some of the source's."""
+    """Check the schema of a read and return it in Arrow's types.
+
+    Raises:
+        ConfigError: A column does not exist or has another type.
+    """
     fields = []
     for field in schema.fields:
         spark_type, arrow_type = _source_column(field.name)
         if not _same(field.dataType, spark_type):
             raise ConfigError(
-                f"column '{field.name}' is {spark_type.simpleString()} in the source, "
-                f"the schema given asks for {field.dataType.simpleString()}",
-                hint="read it as it is and cast it then",
+                f"column '{field.name}' of a Kafka topic has type {spark_type.simpleString()}, "
+                f"but the schema asks for {field.dataType.simpleString()}",
+                hint=f"use {spark_type.simpleString()} in the schema, and cast the column after reading",
             )
         fields.append(pa.field(field.name, arrow_type))
     return pa.schema(fields)
@@ -80,15 +91,22 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 def _source_column(name: str) -> tuple[DataType, pa.DataType]:
     if name not in _SOURCE:
         near = difflib.get_close_matches(name, _SOURCE, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(_SOURCE)}"
-        raise ConfigError(f"the source has no column '{name}'", hint=hint)
+        hint = f"did you mean '{near[0]}'?" if near else f"valid columns are {', '.join(_SOURCE)}"
+        raise ConfigError(f"a Kafka topic has no column '{name}'", hint=hint)
     return _SOURCE[name]
 
 
 def sink_columns(schema: StructType, topic: str | None) -> list[str]:
-    """Choose the columns a write uses, after checking them as Spark's connector does.
+    """Check the columns of a write and return the names of those that are written.
 
-    Other columns are left alone, as they are there.
+    The checks and their messages are those of Spark's connector. Other columns are ignored, as in the connector.
+
+    Args:
+        schema: Schema of the rows.
+        topic: Option `topic`, or None if the column `topic` names the topic of each row.
+
+    Raises:
+        ConfigError: A required column is missing or has the wrong type.
     """
     types = {field.name: field.dataType for field in schema.fields}
     if "value" not in types:
@@ -105,7 +123,7 @@ def sink_columns(schema: StructType, topic: str | None) -> list[str]:
 
 
 def _same(one: DataType, other: DataType) -> bool:
-    """Equal but for nullability."""
+    """Return whether two types are equal apart from nullability."""
     if isinstance(one, ArrayType) and isinstance(other, ArrayType):
         return _same(one.elementType, other.elementType)
     if isinstance(one, StructType) and isinstance(other, StructType):
@@ -113,5 +131,5 @@ def _same(one: DataType, other: DataType) -> bool:
             _same(a.dataType, b.dataType) for a, b in zip(one.fields, other.fields, strict=True)
         )
     if isinstance(one, StringType) and isinstance(other, StringType):
-        return True  # whatever the collation: the bytes are the same
+        return True  # a collation does not change the bytes
     return one == other

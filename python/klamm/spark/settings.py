@@ -1,4 +1,4 @@
-"""Settings by name, which may be secret."""
+"""A dict of settings whose values are never shown, because they may be secret."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Settings(dict[str, str]):
-    """Settings by name, some of which may be secret: shown, as tracebacks with local variables do, are names alone."""
+    """A dict of settings by name. Its `repr` shows names only, so that tracebacks with local variables reveal no secrets."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {', '.join(self)}>"
@@ -18,5 +18,5 @@ class Settings(dict[str, str]):
         return Settings({**self, **other})
 
     def only(self, names: Container[str]) -> Settings:
-        """Leave out all but these."""
+        """Return the settings with these names."""
         return Settings({name: self[name] for name in self if name in names})

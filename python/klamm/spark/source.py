@@ -1,7 +1,6 @@
-"""The data source `klamm`: where Spark's calls arrive, and nothing more.
+"""The data source `klamm`: receives Spark's calls and creates readers and writers.
 
-Options are parsed in every method, since Spark makes and pickles this object on its own terms and
-must find it as plain as it left it.
+Spark creates and pickles this object itself, so it stores nothing: every method parses the options again.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -33,15 +32,21 @@ log = logging.getLogger("klamm.spark")
 
 
 class KlammDataSource(DataSource):
-    """`spark.read.format("klamm")`, and the same for readStream, write and writeStream."""
+    """The data source behind `format("klamm")`, for read, readStream, write and writeStream.
+
+    docs/spark.md lists the options.
+
+    Example:
+        frame = spark.read.format("klamm").options(**{"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}).load()
+    """
 
     @classmethod
     def name(cls) -> str:
-        """Return what stands in `format(...)`."""
+        """Return the name for `format(...)`."""
         return "klamm"
 
     def schema(self) -> StructType:
-        """Describe the rows, which also checks the options before anything runs."""
+        """Return the schema of a read. Spark calls this first, so it also checks the options and the client's configuration."""
         options = read_options(Settings(self.options))
         if options.protocol is None:
             clients.check_consumer(options.config)
@@ -50,7 +55,7 @@ class KlammDataSource(DataSource):
         return source_schema(options.include_headers, options.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Make the reader of a batch query."""
+        """Create the reader of a batch query."""
         options = read_options(Settings(self.options), streaming=False)
         for name in (
             "maxOffsetsPerTrigger",
@@ -60,32 +65,37 @@ class KlammDataSource(DataSource):
             "commitGroup",
         ):
             if name.lower() in self.options:
-                log.warning("option '%s' does nothing in a batch read", name)
+                log.warning("option '%s' has no effect in a batch read", name)
         if options.protocol is not None:
             return legacy.KlammLegacyReader(options, schema)
         return (KlammFilteringReader if options.filter_pushdown else KlammReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> KlammStreamReader:
-        """Make the reader of a streaming query."""
+        """Create the reader of a streaming query."""
         options = read_options(Settings(self.options), streaming=True)
         if options.protocol is not None:
             raise ConfigError(
-                f"option 'kafka.protocol' is {options.protocol}, and a stream needs Kafka 0.8 or newer",
-                hint="`klamm mirror --follow` copies an old topic to where it can be streamed from",
+                f"option 'kafka.protocol' is {options.protocol}, but a stream needs Kafka 0.8 or newer",
+                hint="copy the topic into a newer cluster with `klamm mirror --follow`, and stream from there",
             )
         if options.limits.are_set and not ADMISSION_CONTROL:
-            raise ConfigError("options that limit a batch, such as 'maxOffsetsPerTrigger', need Spark 4.2 or newer")
+            raise ConfigError(
+                "options that limit a batch, such as 'maxOffsetsPerTrigger', need Spark 4.2 or newer",
+                hint="upgrade PySpark, or leave these options out",
+            )
         if "groupidprefix" in self.options:
-            log.warning("option 'groupIdPrefix' does nothing: klamm's reads join no group; 'commitGroup' names one")
+            log.warning(
+                "option 'groupIdPrefix' has no effect: klamm's reads join no group; use 'commitGroup' to name one"
+            )
         return KlammStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> KlammWriter:
-        """Make the writer of a batch query."""
+        """Create the writer of a batch query."""
         return KlammWriter(self._write_options(), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KlammStreamWriter:  # noqa: ARG002
-        """Make the writer of a streaming query."""
-        # In output mode complete Spark asks to overwrite; the newest row of a key stands for it.
+        """Create the writer of a streaming query."""
+        # In output mode complete, Spark asks to overwrite. A topic keeps all rows; the newest row of a key counts.
         return KlammStreamWriter(self._write_options(), schema)
 
     def _write_options(self) -> WriteOptions:

@@ -1,8 +1,7 @@
-"""Streams: where a micro-batch ends, and the tasks of it.
+"""Streaming reads: chooses the end of each micro-batch and plans its tasks.
 
-One process answers for a query on the driver as long as it runs, so what is remembered here lasts: the connection, where the
-query began, when the last batch was let go. Spark asks for the end of the next batch when the last one is done, and
-tells of its commit only when there is a next one; so the group that shows how far a query is hears of it in both places.
+Spark keeps one process on the driver for a query, so the state here lasts as long as the query. Spark calls `latestOffset` when the
+previous batch is done, but `commit` only once there is a next batch. So both of them commit the query's progress to its group.
 """
 
 # typing.override is there from Python 3.12 on.
@@ -17,8 +16,8 @@ from pyspark.sql.datasource import DataSourceStreamReader
 
 from klamm.spark.columns import Columns
 from klamm.spark.lookup import Lookup
-from klamm.spark.offsets import behind, from_json, listed, share, share_bytes, to_json
-from klamm.spark.read import lost, read, tasks
+from klamm.spark.offsets import count_offsets, format_partitions, from_json, limit_bytes, limit_records, to_json
+from klamm.spark.read import read, report_loss, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,98 +40,105 @@ try:
     )
 
     ADMISSION_CONTROL = True
-except ImportError:  # Spark 4.1: its streams know no limits, and it never asks for any
+except ImportError:  # Spark 4.1 has no limits for streams of Python data sources
     ADMISSION_CONTROL = False
     SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]
 
 
 class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Streaming read with admission control and `Trigger.AvailableNow`."""
+    """Reads a stream, with limits for micro-batches (admission control) and `Trigger.AvailableNow`."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._columns = Columns(schema)
-        self._connected: Lookup | None = None
+        self._opened_lookup: Lookup | None = None
         self._initial: Offsets | None = None
-        self._hold = False
-        self._has_begun = False
-        self._target: Offsets | None = None
-        self._seen: Offsets | None = None
-        self._shown: Offsets | None = None
-        self._released: float | None = None
+        self._first_batch_is_empty = False
+        self._has_planned_first = False
+        self._target: Offsets | None = None  # end of a run with Trigger.AvailableNow
+        self._latest: Offsets | None = None
+        self._committed: Offsets | None = None
+        self._last_batch_at: float | None = None
 
     @property
     def _lookup(self) -> Lookup:
-        if self._connected is None:
-            self._connected = Lookup(self._options)
-        return self._connected
+        if self._opened_lookup is None:
+            self._opened_lookup = Lookup(self._options)
+        return self._opened_lookup
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a query without checkpoint begins. Spark asks twice; the answer must not move."""
+        """Return the start of a query without a checkpoint. Spark calls this twice and needs the same result."""
         if self._initial is None:
             self._initial = self._lookup.resolve(self._options.start)
-            self._hold = True
+            self._first_batch_is_empty = True
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Tell Spark how much a batch may hold. It takes one limit; `latestOffset` goes by all of them."""
+        """Return one limit of a batch, as Spark requires. `latestOffset` applies all limits."""
         limits = self._options.limits
         if limits.max_offsets is not None:
             return ReadMaxRows(limits.max_offsets)
         if limits.max_bytes is not None:
             return ReadMaxBytes(limits.max_bytes)
-        # Everything, but not ReadAllAvailable: that is what `latestOffset` knows Trigger.Once by.
+        # No limit, but not ReadAllAvailable, by which `latestOffset` recognizes Trigger.Once.
         return ReadMaxRows(2**63 - 1) if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
-        """Choose where the next batch ends."""
-        if start is None:  # Spark 4.1 asks without arguments
+        """Return the end of the next batch.
+
+        Args:
+            start: Start of the batch; None with Spark 4.1.
+            limit: Spark's limit for the batch.
+        """
+        if start is None:
             return to_json(self._end({}))
         begin = from_json(start)
         if begin == self._initial:
-            # Spark writes down where a batch ends, never where the first one began. A query that dies in its first batch
-            # would begin later the next time, at another end of the topic or behind what retention deleted, and skip
-            # records. So its first batch is empty and writes down the beginning. Trigger.Once has no second one.
+            # Spark's checkpoint stores the end of each batch, but not the start of the first one. A query that fails in its
+            # first batch would start later the next time, at a newer end of the topic or after deleted records, and skip
+            # records. So the first batch is empty and only stores the start. Trigger.Once has a single batch.
             is_only = isinstance(limit, ReadAllAvailable) and not self._options.start.follows_end
-            if self._hold and not is_only:
-                self._hold = False
+            if self._first_batch_is_empty and not is_only:
+                self._first_batch_is_empty = False
                 return start
         else:
-            self._show(begin)
+            self._commit(begin)
         end = self._end(begin)
         if not self._options.limits.are_set or isinstance(limit, ReadAllAvailable):
             return to_json(end)
-        begin = self._with_new(begin, end)
+        begin = self._add_new_partitions(begin, end)
         end = {tp: end[tp] for tp in end if tp in begin}
-        return start if self._waits(begin, end) else to_json(self._limited(begin, end))
+        return start if self._should_wait(begin, end) else to_json(self._limited(begin, end))
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fix the end of this run: what comes later is for the next one."""
+        """Fix the end of this run. Later records are left for the next run."""
         self._target = self._lookup.latest(self._lookup.partitions(running=True))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Tell the progress report where the topics ended when last asked."""
-        return None if self._seen is None else to_json(self._seen)
+        """Return the latest offsets that were looked up, for the progress report."""
+        return None if self._latest is None else to_json(self._latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Plan the tasks of one batch."""
         first, last = from_json(start), from_json(end)
-        begin = self._with_new(first, last)
+        begin = self._add_new_partitions(first, last)
         if missing := last.keys() - begin.keys():
-            what = f"{listed(set(missing))} came while the query ran, but are gone: was a topic deleted?"
-            lost(self._options, "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS", what)
+            names = format_partitions(set(missing))
+            message = f"partitions that were added while the query ran no longer exist: {names}; was a topic deleted?"
+            report_loss(self._options, "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS", message)
             last = {tp: last[tp] for tp in last if tp in begin}
-        if first == self._initial and not self._has_begun:
-            # If it is repeated after a crash, it may end before where `latest` is today.
-            self._has_begun = True
-            self._hold = False
+        if first == self._initial and not self._has_planned_first:
+            # No checks: a first batch that is repeated after a crash may end before today's `latest`.
+            self._has_planned_first = True
+            self._first_batch_is_empty = False
         else:
             if gone := first.keys() - last.keys():
-                what = f"{listed(set(gone))} were read before, but are gone: was a topic deleted?"
-                lost(self._options, "PARTITIONS_DELETED", what)
+                names = format_partitions(set(gone))
+                message = f"partitions that were read before no longer exist: {names}; was a topic deleted?"
+                report_loss(self._options, "PARTITIONS_DELETED", message)
             for topic, number in first.keys() & last.keys():
                 if last[topic, number] < first[topic, number]:
-                    lost(
+                    report_loss(
                         self._options,
                         "PARTITION_OFFSET_CHANGED",
                         f"partition {topic}-{number} was read up to offset {first[topic, number]}, but it ends at "
@@ -140,66 +146,65 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     )
             for topic, number in begin.keys() - first.keys():
                 if begin[topic, number] > 0:
-                    lost(
+                    report_loss(
                         self._options,
                         "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO",
-                        f"partition {topic}-{number} came while the query ran, but its first record is at offset "
-                        f"{begin[topic, number]} now: those before it are gone",
+                        f"partition {topic}-{number} was added while the query ran, but its first record is at offset "
+                        f"{begin[topic, number]} now: earlier records were deleted before they could be read",
                     )
         return tasks(self._options, self._lookup, begin, last)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one range of offsets, on an executor."""
+        """Read the offsets of one task, on an executor."""
         return read(self._options, self._columns, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Hear that everything up to here is done."""
-        self._show(from_json(end))
+        """Commit the end of a finished batch to the group of option `commitGroup`."""
+        self._commit(from_json(end))
 
     def stop(self) -> None:
-        """Hang up. Spark calls this at best: it ends the process by signal."""
-        if self._connected is not None:
-            self._connected.close()
+        """Close the connection. Spark does not always call this; it may kill the process instead."""
+        if self._opened_lookup is not None:
+            self._opened_lookup.close()
 
     def _end(self, begin: Offsets) -> Offsets:
         target = self._target
         if target is None:
-            end = self._lookup.latest_paced(begin)
+            end = self._lookup.latest_rate_limited(begin)
         elif all(target.get(tp, -1) >= offset for tp, offset in begin.items()):
             end = target
         else:
-            # It begins behind where it was to end: with `latest`, as records or partitions came since that was asked, or a broker
-            # that lagged behind had answered.
-            end = self._target = self._lookup.latest_paced(begin)
-        self._seen = end
+            # The query starts after the fixed end: with `latest`, records or partitions were added in between, or the fixed end
+            # came from a broker with stale state.
+            end = self._target = self._lookup.latest_rate_limited(begin)
+        self._latest = end
         return end
 
-    def _waits(self, begin: Offsets, end: Offsets) -> bool:
-        """Tell whether a batch would be too small yet. A run that ends with what is there has nothing to wait for."""
+    def _should_wait(self, begin: Offsets, end: Offsets) -> bool:
+        """Return whether the batch is still too small. A run with Trigger.AvailableNow never waits."""
         limits, now = self._options.limits, time.monotonic()
         if limits.min_offsets is None or self._target is not None:
             return False
-        is_due = self._released is None or now - self._released >= limits.max_delay_seconds
-        if not is_due and behind(begin, end) < limits.min_offsets:
+        is_due = self._last_batch_at is None or now - self._last_batch_at >= limits.max_delay_seconds
+        if not is_due and count_offsets(begin, end) < limits.min_offsets:
             return True
-        self._released = now
+        self._last_batch_at = now
         return False
 
     def _limited(self, begin: Offsets, end: Offsets) -> Offsets:
         limits = self._options.limits
         if limits.max_offsets is not None:
-            end = share(limits.max_offsets, begin, end)
-        if limits.max_bytes is not None and behind(begin, end):
-            end = share_bytes(limits.max_bytes, begin, end, self._lookup.record_bytes(begin, end))
+            end = limit_records(limits.max_offsets, begin, end)
+        if limits.max_bytes is not None and count_offsets(begin, end):
+            end = limit_bytes(limits.max_bytes, begin, end, self._lookup.record_bytes(begin, end))
         return end
 
-    def _show(self, offsets: Offsets) -> None:
-        """Commit for the group, if there is one, that shows to others how far the query is."""
-        if offsets != self._shown:
-            self._shown = offsets
+    def _commit(self, offsets: Offsets) -> None:
+        if offsets != self._committed:
+            self._committed = offsets
             self._lookup.commit(offsets)
 
-    def _with_new(self, start: Offsets, end: Offsets) -> Offsets:
-        """Add the partitions that came since `start` and are still there: they are read from their beginning."""
+    def _add_new_partitions(self, start: Offsets, end: Offsets) -> Offsets:
+        """Add the partitions of `end` that are new since `start` and still exist, at their first offset."""
         new = [tp for tp in end if tp not in start]
-        return start | self._lookup.earliest_there(new) if new else start
+        return start | self._lookup.earliest_existing(new) if new else start
