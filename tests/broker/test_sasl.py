@@ -230,7 +230,7 @@ def test_tokens_have_to_come_from_somewhere():
 
 def test_a_token_is_not_in_its_repr():
     assert "secret" not in repr(Token("secret", 1.0))
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="pickle"):
         copy.copy(
             klamm.Admin(
                 "127.0.0.1:1",

@@ -218,7 +218,7 @@ def test_a_thread_that_fails_frees_what_it_owned_and_tells_the_program(zookeeper
     with pytest.raises(KafkaError, match="ZeroDivisionError"):
         consumer.poll(0)
     eventually(lambda: tree.exists(f"/consumers/{group}/ids/{group}_a") is None)
-    with pytest.raises(KafkaError):
+    with pytest.raises(KafkaError, match="ZeroDivisionError"):
         consumer.close()
 
 
