@@ -615,7 +615,7 @@ def test_a_member_of_an_event_loop_awaits_that_it_leaves_before_another_assignme
     async def main() -> None:
         async with klamm.AsyncConsumer(broker.bootstrap_servers, group_id=partitioned) as consumer:
             consumer.subscribe([partitioned])
-            with pytest.raises(ConfigError, match="leaves its group") as caught:
+            with pytest.raises(ConfigError, match="has left its group") as caught:
                 consumer.assign([klamm.TopicPartition(partitioned, 0, 0)])
             assert caught.value.hint == "await unsubscribe() first"
             await consumer.unsubscribe()

@@ -193,8 +193,8 @@ def test_an_endpoint_that_is_not_there(door):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"sasl.oauthbearer.token.endpoint.url": "ftp://h/token"}, "it begins with https://"),
-        ({"sasl.oauthbearer.token.endpoint.url": "https://me:pass@h/token"}, "has no user in it"),
+        ({"sasl.oauthbearer.token.endpoint.url": "ftp://h/token"}, "use an https:// URL"),
+        ({"sasl.oauthbearer.token.endpoint.url": "https://me:pass@h/token"}, "URL without a user"),
         ({"sasl.oauthbearer.token.endpoint.url": "https://h/token"}, "needs sasl.oauthbearer.client.secret"),
         (
             {"sasl.oauthbearer.token.endpoint.url": "https://h", "sasl.oauthbearer.extensions": "a"},
