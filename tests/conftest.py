@@ -1,11 +1,10 @@
-"""Fixtures that every test shares: the two brokers, topic names, and a summary of what ran against which.
+"""Shared fixtures: the brokers, topic names, and a summary of the tests of each broker.
 
-A test that takes `broker` runs twice: against the embedded dev broker ("dev") and against Apache Kafka ("real"). It is
-the same test on purpose: where the two differ, the dev broker is wrong. Both live for the whole run, so a test that
-stops, fills or reconfigures its broker starts one of its own (`klamm.testing.DevBroker`, `kafka_broker.RealKafka`), and
-topics get unique names.
+A test with the fixture `broker` runs against the dev broker ("dev") and against Apache Kafka ("real"). If the two
+differ, the dev broker is wrong. Both run for the whole session and topics have unique names. A test that stops, fills
+or reconfigures its broker starts its own (`klamm.testing.DevBroker`, `kafka_broker.RealKafka`).
 
-A machine that cannot run Kafka skips the real half; the summary counts every skip by its reason, so none is silent.
+A machine that cannot run Kafka skips the tests against it. The summary counts all skips by reason.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _topic_numbers = count(1)
 
 @dataclass(frozen=True)
 class Broker:
-    """A running broker: what a test needs to know of it."""
+    """A running broker and its properties."""
 
     name: str
     bootstrap_servers: str
@@ -84,7 +83,7 @@ def dev_broker() -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def dev_broker_v1() -> Iterator[Broker]:
-    """Three nodes whose transactions are those of brokers before Kafka 4.0 (KIP-890)."""
+    """Three nodes with the transactions of brokers before Kafka 4.0 (KIP-890)."""
     from klamm.testing import DevBroker
 
     with DevBroker(brokers=3, transaction_version=1) as running:
@@ -93,13 +92,13 @@ def dev_broker_v1() -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def real_kafka() -> Iterator[Broker]:
-    """One node of Apache Kafka; skips where it cannot run."""
+    """One node of Apache Kafka, or a skip."""
     yield from _running("real", RealKafka())
 
 
 @pytest.fixture(scope="module")
 def real_kafka_v1() -> Iterator[Broker]:
-    """One node whose transactions are those of brokers before Kafka 4.0 (KIP-890)."""
+    """One node with the transactions of brokers before Kafka 4.0 (KIP-890)."""
     yield from _running("real-v1", RealKafka(features={"transaction.version": 1}))
 
 
@@ -116,7 +115,7 @@ def _running(name: str, kafka: RealKafka) -> Iterator[Broker]:
 
 @pytest.fixture(scope="session")
 def dev_secured() -> Iterator[Secured]:
-    """Dev brokers that ask for TLS and SASL."""
+    """Dev brokers that require TLS and SASL."""
     import secured
 
     with secured.dev_brokers() as running:
@@ -125,7 +124,7 @@ def dev_secured() -> Iterator[Secured]:
 
 @pytest.fixture(scope="session")
 def real_secured() -> Iterator[Secured]:
-    """One node of Apache Kafka that asks for TLS and SASL; skips where it cannot run."""
+    """One node of Apache Kafka that requires TLS and SASL, or a skip."""
     import secured
 
     with contextlib.ExitStack() as running:
@@ -138,7 +137,7 @@ def real_secured() -> Iterator[Secured]:
 
 @pytest.fixture(params=["dev-secured", "real-secured"])
 def secured(request: pytest.FixtureRequest) -> Secured:
-    """Each of the two that ask who comes in."""
+    """Each of the two secured brokers."""
     running: Secured = request.getfixturevalue(SECURED[request.param][0])
     return running
 
@@ -152,13 +151,13 @@ def broker(request: pytest.FixtureRequest) -> Broker:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A topic name nobody else in this run has; it says which test it belongs to."""
+    """A unique topic name that contains the name of the test."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
     return f"{name[:80].strip('-')}-{next(_topic_numbers)}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Note on each test which broker it runs against."""
+    """Record the broker of each test."""
     for item in items:
         chosen = (
             item.callspec.params.get("broker", item.callspec.params.get("secured"))
@@ -171,7 +170,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what tests report, how many ran against which broker, and what was skipped, by reason."""
+    """Print reports of tests, the number of tests for each broker, and skips by reason."""
     for report in (value for _, value in _properties(terminalreporter, "report")):
         terminalreporter.section("report")
         terminalreporter.write_line(report)
@@ -188,7 +187,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _properties(terminalreporter: pytest.TerminalReporter, key: str) -> Iterator[tuple[str, str]]:
-    """What tests recorded under a name, each with the test's outcome; a process of pytest-xdist's sends it along."""
+    """Return the properties that tests recorded under a name, with the outcome of each test. Processes of pytest-xdist
+    send them too.
+    """
     for outcome in ("passed", "failed", "error", "skipped"):
         for report in terminalreporter.getreports(outcome):
             for name, value in getattr(report, "user_properties", ()):  # a file that cannot be imported has none

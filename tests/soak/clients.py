@@ -1,8 +1,9 @@
-"""The clients of the soak: producers, members of groups, and what they saw; a process that does nothing else.
+"""The client process of the soak test: producers, group members, and the records that they saw.
 
-It is measured from outside, so nothing here grows: what was read is marked in tables that have their full size from the
-start. The settings come as the only argument (JSON); `stop` on standard input ends the producers, and then the members when
-they have read everything. Each line of standard output is a JSON object: `progress` every second, at the end `report`.
+The test measures the memory of this process. Records are therefore marked in tables that have their full size from the
+start. The only argument is the settings (JSON). `stop` on standard input ends the producers, and then the members when
+they have read everything. Each line of standard output is a JSON object: `progress` every second, and `report` at the
+end.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from klamm.errors import FencedError, KafkaError, KafkaTimeoutError, Transaction
 TICK_S = 0.05
 OUTSTANDING = 5_000
 READ_ALL_S = 90
-"""How long members may take to read what is left."""
+"""Time for members to read the remaining records."""
 LIVES_S = (20, 120)
-"""After so long a member leaves its group and comes back at once, somewhere between."""
+"""Range of times after which a member leaves its group and joins again."""
 FAR_BACK, MAX_BACKS = 1_000, 20
-"""A member says where it went back by more offsets than the first, so many times: half a minute of a partition."""
+"""A member reports positions that go back by more offsets than this, and at most this many of them."""
 QUICK = {"request_timeout_ms": 3_000, "socket_connection_setup_timeout_ms": 3_000}
 
 
 class Worker(threading.Thread):
-    """A client on a thread; what it raises, but does not expect, is in `died`."""
+    """A client on a thread. `died` has unexpected exceptions."""
 
     def __init__(self, name):
         super().__init__(name=name)
@@ -64,7 +65,7 @@ class Worker(threading.Thread):
 
 
 class Producing(Worker):
-    """Sends numbers at a steady rate; all that are not in `failed` were acknowledged."""
+    """Sends numbers at a steady rate. All numbers that are not in `failed` were acknowledged."""
 
     def __init__(self, settings, topic, **config):
         super().__init__(f"producer {topic}")
@@ -73,7 +74,7 @@ class Producing(Worker):
         self.sent, self.failed = 0, []
 
     def paced(self):
-        """The numbers to send now, every so often."""
+        """Yield the numbers to send, at intervals."""
         each = max(int(self.settings["rate"] * TICK_S), 1)
         while not self.stops.wait(TICK_S) and self.sent + each <= self.settings["capacity"]:
             numbers = range(self.sent, self.sent + each)
@@ -104,7 +105,7 @@ class Producing(Worker):
 
 
 class Transacting(Producing):
-    """The same in transactions; one that was given up is done again, one whose end nobody knows is in `unknown`."""
+    """Sends numbers in transactions. It repeats aborted ones; those with an unknown result are in `unknown`."""
 
     def __init__(self, settings, topic):
         super().__init__(settings, topic)
@@ -142,7 +143,7 @@ class Transacting(Producing):
 
 
 class Member(Worker):
-    """Reads all topics in a group, which it leaves and joins anew, and marks what it saw in the group's tables."""
+    """Reads all topics in a group, leaves and rejoins it, and marks the records in the group's tables."""
 
     def __init__(self, settings, group, number, tables, **config):
         super().__init__(f"member {number} of {group}")
@@ -210,7 +211,7 @@ class Member(Worker):
 
 
 def held():
-    """The descriptors and threads of this process."""
+    """Return the numbers of descriptors and threads of this process."""
     return tuple(len(list(Path("/proc/self", kind).iterdir())) for kind in ("fd", "task"))
 
 
@@ -220,13 +221,13 @@ def say(kind, **more):
 
 
 def unread(producer, table):
-    """How many acknowledged numbers a group did not see."""
+    """Return how many acknowledged numbers a group did not see."""
     missed = set(producer.failed) | set(getattr(producer, "unknown", ()))
     return table.count(0, 0, producer.sent) - sum(1 for number in missed if not table[number])
 
 
 def first_unread(settings, producer, table):
-    """By partition: the first acknowledged number that a group did not see, and how many there are."""
+    """Return the first acknowledged number that a group did not see, and their count, by partition."""
     missed = set(producer.failed) | set(getattr(producer, "unknown", ()))
     found = {}
     for number in range(producer.sent):

@@ -1,4 +1,4 @@
-"""What a consumer holds on to while nobody reads: the bound on what is fetched ahead, and little more, however large the topic.
+"""A consumer whose application does not read holds little more than its prefetch limit, for topics of any size.
 
 `KLAMM_PREFETCH_MB` is the size of the topic; `make soak` has 1,000.
 """
@@ -17,7 +17,7 @@ import klamm
 MB = int(os.environ.get("KLAMM_PREFETCH_MB") or 200)
 PARTITIONS = 64
 BESIDES = 32 << 20
-"""An answer that the program has records of, up to 8 MiB, and what a client has anyway."""
+"""A response of which the application holds records, up to 8 MiB, and the client itself."""
 
 PROGRAM = """
     import resource, sys, time
@@ -59,7 +59,7 @@ PROGRAM = """
 
 @pytest.fixture(scope="module", params=["none", "zstd"])
 def filled(broker, request):
-    """A topic; one that is compressed fits into a single answer."""
+    """Create a topic. A compressed one fits into a single response."""
     compression = request.param
     topic, value = f"soak-prefetch-{compression}", os.urandom(1_000) if compression == "none" else bytes(1_000)
     with klamm.Admin(broker.bootstrap_servers) as admin:
@@ -78,7 +78,7 @@ def filled(broker, request):
 @pytest.mark.parametrize("how", ["poll", "arrow"])
 @pytest.mark.parametrize("bound", [8 << 20, 64 << 20], ids=["8 MiB", "64 MiB"])
 def test_what_is_fetched_ahead_is_bounded(broker, filled, bound, how):
-    """Of what klamm holds; docs/consumer.md says what the allocator keeps besides."""
+    """The limit of klamm's own memory. docs/fetching.md describes what the allocator keeps in addition."""
     arguments = [broker.bootstrap_servers, filled, str(PARTITIONS), str(bound), str(MB * 1_000), how]
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM), *arguments]
     # Else glibc takes large answers from its heap after the first one, and keeps the holes they leave.

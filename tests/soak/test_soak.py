@@ -1,11 +1,10 @@
-"""Three producers and five members that come and go for as long as one likes, on three nodes of Kafka where something breaks every
-five seconds.
+"""Runs three producers and five group members on three nodes of Kafka, with a new fault every five seconds.
 
     make soak                           # an hour of it
     KLAMM_SOAK_SECONDS=600 pytest -o faulthandler_timeout=1500 tests/soak
 
-Nothing that was acknowledged may be missing, nothing may be there twice, nobody may be stuck, and clients that are closed leave
-no descriptor and no thread. The summary has the rest: how memory went, what was raised, how long nobody got on.
+No acknowledged record may be missing or duplicated, no client may be stuck, and closed clients leave no descriptors and
+threads. The summary also has the memory, the exceptions, and the longest time without progress.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ SECONDS = int(os.environ.get("KLAMM_SOAK_SECONDS") or 60)
 SEED = int(os.environ.get("KLAMM_SOAK_SEED") or 1)
 EVERY_S = 5.0
 CALM_S = 20.0
-"""Without faults at the end, in which everybody has to get on."""
+"""Time without faults at the end, in which all clients must make progress."""
 RATE = 200
 """Records a second of each producer."""
 NODES, PARTITIONS = (1, 2, 3), 6
@@ -57,13 +56,13 @@ GROUPS = {
 # eleven seconds, as by default, and a quota far below the rate that is for minutes, in which nobody gets on and nobody may.
 QUOTA_WINDOW = {"quota.window.num": 2, "quota.window.size.seconds": 1}
 QUOTA = 10_000.0
-"""Bytes a second; all clients have one name, and so one quota."""
+"""Bytes a second. All clients have the same name and therefore share a quota."""
 MAX_KIB_A_MINUTE = 512
-"""How fast memory may grow in a run of ten minutes or more; shorter ones say little about it."""
+"""Limit of memory growth in runs of ten minutes or more. Shorter runs say little about it."""
 
 
 class Clients:
-    """The process with all clients, and what is measured of it."""
+    """The client process and its measurements."""
 
     def __init__(self, servers: str) -> None:
         settings = {
@@ -121,7 +120,7 @@ class Clients:
         return kib, len(list((place / "fd").iterdir())), len(list((place / "task").iterdir()))
 
     def slope(self) -> float:
-        """KiB a minute, over the last three quarters of the time."""
+        """Return the growth in KiB a minute, over the last three quarters of the time."""
         rows = self.samples[len(self.samples) // 4 :]
         times, sizes = [(row[0] - rows[0][0]) / 60 for row in rows], [row[1] for row in rows]
         middle, mean = sum(times) / len(times), sum(sizes) / len(sizes)
@@ -131,7 +130,7 @@ class Clients:
 
 @dataclass
 class Breaker:
-    """What breaks: nodes and connections."""
+    """The faults: of nodes and connections."""
 
     cluster: KafkaCluster
     proxies: dict[int, ChaosProxy]
@@ -169,7 +168,7 @@ class Breaker:
         self.again.clear()
 
     def is_whole(self) -> bool:
-        """Whether all nodes are there and every replica is in sync: one node may go."""
+        """Return whether all nodes run and all replicas are in sync, so that one node may fail."""
         if any(broker_count(self.cluster.port(node)) < len(NODES) for node in NODES):
             return False
         try:
@@ -203,13 +202,13 @@ class Breaker:
             proxy.latency = 0.2
 
     def garbage(self) -> None:
-        """A wrong length: in one request and one answer."""
+        """Damage the length of one request and one response."""
         proxy = self.one()
         proxy.corrupt(TO_BROKER)
         proxy.corrupt(TO_CLIENT)
 
     def throttle(self) -> None:
-        """Quotas, until the next turn."""
+        """Set quotas until the next fault."""
         self.quota(remove=False)
         self.again.append(lambda: self.quota(remove=True))
 
@@ -236,7 +235,7 @@ class Breaker:
             self.kill(admin.describe_groups([group])[group].coordinator)
 
     def kill_transactions(self) -> None:
-        """The coordinator of the transactions."""
+        """Kill the coordinator of the transactions."""
         kind = 1
         self.kill(self.ask("FindCoordinator", 10, 3, {"key": TOPICS[2], "keyType": kind})["nodeId"])
 
@@ -245,7 +244,7 @@ class Breaker:
         self.cluster.kill(self.down)
 
     def ask(self, api: str, key: int, version: int, fields: dict[str, Any]) -> dict[str, Any]:
-        """What klamm's own clients cannot ask, in flexible versions."""
+        """Send a request that klamm's clients do not have, in a flexible version."""
         header = struct.pack(">hhih4sb", key, version, 1, 4, b"soak", 0)
         body = header + protocol.encode(api, "request", version, fields)
         for node in NODES:
@@ -259,7 +258,7 @@ class Breaker:
 
 
 def within_minutes(condition: Callable[[], object], what: str) -> None:
-    """Wait for what a cluster needs a while for after all that."""
+    """Wait for a condition that takes the cluster some time."""
     deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, f"{what}: not so after two minutes"
@@ -267,7 +266,7 @@ def within_minutes(condition: Callable[[], object], what: str) -> None:
 
 
 def still_waiting(names: set[str], before: dict[str, int], now: dict[str, int]) -> set[str]:
-    """Leave only those that did not get on."""
+    """Keep only the clients without progress."""
     names -= {name for name in names if now[name] > before[name]}
     return names
 
@@ -287,15 +286,15 @@ def numbers_by_partition(cluster: KafkaCluster, topic: str) -> dict[int, list[in
 
 @dataclass
 class Verdict:
-    """What the log has of a producer's numbers."""
+    """The numbers of a producer in the log."""
 
     acknowledged: int
     lost: int = 0
     doubled: int = 0
     jumps: list[str] = field(default_factory=list)
-    """Where a number came after a greater one."""
+    """Positions where a number follows a greater one."""
     unsaid: int = 0
-    """Of those whose outcome nobody knew, so many are there."""
+    """How many numbers with an unknown result are in the log."""
 
     @classmethod
     def on(cls, found: dict[int, list[int]], said: dict[str, Any]) -> Verdict:

@@ -1,4 +1,4 @@
-"""Requests made by hand, with `klamm.protocol` alone."""
+"""Sends single requests to a broker, encoded with `klamm.protocol` only."""
 
 from __future__ import annotations
 

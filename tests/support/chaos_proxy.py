@@ -1,12 +1,11 @@
-"""A proxy before a real broker that does to connections what networks do.
+"""A proxy in front of a real broker that causes network faults.
 
-    with ChaosProxy() as proxy:              # has an address before there is a broker, so that a broker can advertise it
-        proxy.target = "127.0.0.1:9092"
-        proxy.latency = 0.2                  # seconds for each piece, both ways, until it is 0 again
-        proxy.cut(reset=True)                # every connection there is; the next ones are served
+    with ChaosProxy() as proxy:              # has an address before the broker starts, so the broker can advertise it
+    proxy.target = "127.0.0.1:9092" proxy.latency = 0.2                  # seconds for each piece, both ways, until it
+    is 0 again proxy.cut(reset=True)                # all open connections; new ones are served
 
-It knows nothing of Kafka: what passes are bytes. Two things it cannot do: refuse a connection whose broker is dead (it takes
-it, and hangs up), and lose a packet, which a loopback never shows to a program.
+The proxy only forwards bytes and knows nothing of Kafka. It cannot refuse a connection whose broker is dead: it accepts
+and closes it. It cannot lose packets either, because loopback hides that from programs.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ PIECE = 1 << 16
 
 
 class Line:
-    """A connection of a client, and the one to the broker that goes with it."""
+    """A client's connection and the matching one to the broker."""
 
     def __init__(self, *writers: asyncio.StreamWriter) -> None:
         self.writers = list(writers)
@@ -48,7 +47,7 @@ class Line:
 
 
 class ChaosProxy:
-    """Listens at `address` and hands on to `target`; its attributes are the faults that last."""
+    """Forwards from `address` to `target`. Its attributes are the lasting faults."""
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
         self._socket = socket.create_server((host, port), backlog=128)
@@ -57,11 +56,11 @@ class ChaosProxy:
         self.target = ""
         self.latency = 0.0
         self.drip: tuple[int, float] | None = None
-        """So many bytes at a time, and a pause in seconds after each."""
+        """Bytes to forward at a time, and the pause after them, in seconds."""
         self.silent = False
-        """Connections are taken and nothing that is said on them arrives, neither now nor later."""
+        """Whether new connections are accepted but their bytes never arrive."""
         self.lateness: Iterator[float] = iter(())
-        """How long each of the next connections waits before anybody listens to it."""
+        """Delay of new connections before the proxy serves them, in seconds."""
         self.connections = 0
         self._corruptions: list[tuple[str, bytes, int, threading.Event]] = []
         self._lines: set[Line] = set()
@@ -78,7 +77,7 @@ class ChaosProxy:
         self.stop()
 
     def stop(self) -> None:
-        """Cut everything, and take no more."""
+        """Close all connections and accept no more."""
         if self._loop.is_closed():
             return
         self._do(self._end())
@@ -87,11 +86,11 @@ class ChaosProxy:
         self._loop.close()
 
     def cut(self, *, reset: bool = False) -> int:
-        """Hang up on everybody who is connected, with a FIN or an RST; says how many that were."""
+        """Close all open connections with a FIN or an RST, and return their number."""
         return self._do(self._cut(reset=reset))
 
     def half_open(self) -> int:
-        """Let every connection there is go silent for good, as if the other end had lost its power."""
+        """Make all open connections silent forever, as if the peer had lost power."""
 
         async def silence() -> int:
             for line in self._lines:
@@ -101,16 +100,16 @@ class ChaosProxy:
         return self._do(silence())
 
     def corrupt(self, direction: str, after: bytes = b"", at: int = 0) -> threading.Event:
-        """Turn a bit of one byte: the one `at` bytes behind the next `after`, the first that comes by default.
+        """Flip a bit of one byte: the byte `at` bytes after the next `after`, by default the first byte.
 
-        The event is set when it was done.
+        The event is set when that has happened.
         """
         done = threading.Event()
         self._corruptions.append((direction, after, at, done))
         return done
 
     def heal(self) -> None:
-        """End every fault that lasts. Connections that went silent stay so."""
+        """End all lasting faults. Silent connections stay silent."""
         self.latency, self.drip, self.silent, self.lateness = 0.0, None, False, iter(())
         self._corruptions.clear()
 

@@ -1,4 +1,4 @@
-"""Running the command `klamm` as users do: a process of its own, its output read from pipes."""
+"""Runs the command `klamm` in a separate process and reads its output from pipes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ KLAMM = (sys.executable, "-m", "klamm")
 
 
 def klamm(*arguments: str, stdin: bytes = b"", timeout: float = 60) -> subprocess.CompletedProcess[bytes]:
-    """Run a command to its end."""
+    """Run a command until it ends."""
     return subprocess.run([*KLAMM, *arguments], input=stdin, capture_output=True, timeout=timeout, check=False)
 
 
 @contextmanager
 def started(*arguments: str, env: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a command with pipes to all three streams; kill it if it is still there at the end."""
+    """Start a command with pipes for all three streams, and kill it at the end if it still runs."""
     process = subprocess.Popen(
         [*KLAMM, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env
     )
@@ -34,7 +34,7 @@ def started(*arguments: str, env: dict[str, str] | None = None) -> Iterator[subp
 
 
 def interrupt(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGINT) -> tuple[int, float, bytes]:
-    """Send a signal; return the exit code, the seconds until it came, and what was printed to standard error."""
+    """Send a signal. Return the exit code, the seconds until the exit, and the text on standard error."""
     before = time.monotonic()
     process.send_signal(number)
     code = process.wait(timeout=30)

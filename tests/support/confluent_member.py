@@ -1,7 +1,8 @@
-"""A confluent-kafka consumer in a process of its own: `Confluent` in `members.py` writes a command a line, and reads an answer a line.
+"""A confluent-kafka consumer in a separate process. `Confluent` in `members.py` writes one command a line and reads one
+answer a line.
 
-librdkafka may wait for good for threads of its own when it is closed in mid-rebalance (librdkafka #4362, confluent-kafka-python
-#1667), and holds the GIL then: nothing in its process goes on, no timeout of a test either.
+librdkafka may hang when it is closed during a rebalance (librdkafka #4362, confluent-kafka-python #1667), and then
+holds the GIL. Its whole process stops, including test timeouts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import confluent_kafka
 
 
 def answer(consumer: Any, command: str) -> Any:
-    """What a command brings."""
+    """Run a command and return its result."""
     if command == "poll":
         message = consumer.poll(0.1)
         return [] if message is None or message.error() else [message.value().decode()]
@@ -29,7 +30,7 @@ def answer(consumer: Any, command: str) -> Any:
 
 
 def main() -> None:
-    """Join, do what standard input says, and leave when it ends."""
+    """Join the group, run the commands from standard input, and leave when the input ends."""
     consumer = confluent_kafka.Consumer(json.loads(sys.argv[1]))
     consumer.subscribe([sys.argv[2]])
     for line in sys.stdin:

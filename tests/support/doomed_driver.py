@@ -1,10 +1,10 @@
-"""A driver that copies a topic exactly once, in several micro-batches, and in which something dies at a chosen step.
+"""A Spark driver that copies a topic exactly once in several micro-batches. A chosen process dies at a chosen step.
 
     python doomed_driver.py BOOTSTRAP SOURCE RESULT CHECKPOINT [--doom STEP:PASS:VICTIM ...] [--master local[2]]
 
-A step is a name of STEPS, a pass says which time it is reached (from 1 on, in whatever process), and a victim is `driver` (with
-the JVM and what answers for the query), `worker` (the Python process of a task), `executor` (its JVM), or `nobody`: then that attempt
-of a task stands still until the same step was passed by another.
+STEP is a name of STEPS. PASS counts how often the step was reached in all processes, from 1. VICTIM is `driver` (with
+its JVM and the process that answers for the query), `worker` (the Python process of a task) or `executor` (its JVM).
+With `nobody`, the attempt of the task waits until another attempt has passed the same step.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ DIED = -signal.SIGKILL
 
 
 class Driver:
-    """A driver with its checkpoint in `scratch`. It gets ready at once, which takes long, and runs its query in `end()`."""
+    """A driver with its checkpoint in `scratch`. It prepares at once, which takes long, and runs its query in
+    `end()`.
+    """
 
     def __init__(self, scratch, bootstrap, source, result, *options, dooms=()):
         self._scratch = scratch
@@ -72,7 +74,7 @@ class Driver:
             )
 
     def end(self, seconds=280):
-        """Let it run its query; return its exit code and the end of what it said."""
+        """Run its query. Return its exit code and the end of its output."""
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         code = self._process.wait(timeout=seconds)
@@ -95,7 +97,7 @@ _drivers = itertools.count(1)
 
 
 def reached(step):
-    """Note that a step is reached, and die or wait if that is its doom."""
+    """Record that a step was reached, and die or wait if it is the chosen one."""
     folder = Path(os.environ["PASSES"])
     for number in itertools.count(1):
         try:
@@ -120,7 +122,7 @@ def reached(step):
 
 
 class Doom:
-    """Rides on what Spark pickles, so that its steps are watched wherever it arrives."""
+    """Travels with objects that Spark pickles, so that the steps are watched in every process."""
 
     def __reduce__(self):
         return armed, ()
@@ -153,7 +155,7 @@ def watch(step, owner, name, when):
 
 
 def doomed_source():
-    """The source of klamm under another name, since Spark would find the real one by itself."""
+    """klamm's source under a different name, because Spark registers the original automatically."""
     from klamm.spark import KlammDataSource
 
     class Doomed(KlammDataSource):

@@ -1,6 +1,4 @@
-"""Things on the other end of a connection that are no good broker: servers that answer nonsense, and a proxy before a real
-one that damages or cuts what the broker says.
-"""
+"""Faulty peers: servers that answer nonsense, and a proxy that damages or cuts the responses of a real broker."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ TLS_ALERT = b"\x15\x03\x01\x00\x02\x02\x46"  # protocol_version, fatal: what TLS
 
 @contextmanager
 def server(answer: bytes | None, *, hold: bool = False) -> Iterator[str]:
-    """Listen; answer whatever is said and hang up, or say nothing and hold the line."""
+    """Listen, answer any request and close the connection, or never answer and keep it open."""
     listener = socket.create_server(("127.0.0.1", 0))
     open_ones: list[socket.socket] = []
 
@@ -50,15 +48,15 @@ def server(answer: bytes | None, *, hold: bool = False) -> Iterator[str]:
 
 @contextmanager
 def nobody() -> Iterator[str]:
-    """An address where nobody listens."""
+    """Return an address without a listener."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 class Proxy:
-    """Between clients and a broker of one node. It puts its own port where the broker names its own, and hands everything
-    else through `fault`, which may change what the broker says or raise `Cut`.
+    """A proxy between clients and a broker with one node. It replaces the broker's port by its own and passes all
+    responses through `fault`, which may change them or raise `Cut`.
     """
 
     def __init__(self, broker: str, fault: Callable[[bytes], bytes] = bytes) -> None:
@@ -79,7 +77,7 @@ class Proxy:
         self.die()
 
     def die(self) -> None:
-        """Cut every connection, and take no more."""
+        """Close all connections and accept no more."""
         _hang_up(self._listener)
         for connection in self._pairs:
             _hang_up(connection)
@@ -111,7 +109,7 @@ class Proxy:
 
 
 class Cut(Exception):  # noqa: N818 - an instruction, not an error
-    """Send this, and hang up."""
+    """Sends these bytes and closes the connection."""
 
     def __init__(self, last_words: bytes) -> None:
         self.last_words = last_words

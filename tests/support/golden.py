@@ -1,4 +1,4 @@
-"""The golden vectors of `tests/vectors`, and the JSON form of a message: bytes as base64."""
+"""Reads the golden vectors of `tests/vectors` and converts messages from and to their JSON form."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ FOLDER = Path(__file__).parent.parent / "vectors"
 
 
 def lines(name: str) -> list[dict[str, Any]]:
-    """The objects of a file, one a line."""
+    """Yield the objects of a file with one JSON object a line."""
     path = FOLDER / name
     text = gzip.decompress(path.read_bytes()).decode() if name.endswith(".gz") else path.read_text()
     return [json.loads(line) for line in text.splitlines()]
 
 
 def document(name: str) -> Any:
-    """A file that is one JSON document."""
+    """Return the content of a JSON file."""
     return json.loads((FOLDER / name).read_text())
 
 
 def to_json(value: Any) -> Any:
-    """A decoded message as the vectors write it."""
+    """Return a decoded message in the form of the vectors: bytes as base64."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, list):
@@ -35,7 +35,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(value: Any, like: Any) -> Any:
-    """The inverse; JSON does not tell bytes from text, so `like` is a value that does."""
+    """Do the inverse. JSON does not distinguish bytes from text, so `like` is a value of the right types."""
     if isinstance(like, bytes):
         return base64.b64decode(value)
     if isinstance(value, list):

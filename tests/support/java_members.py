@@ -1,4 +1,4 @@
-"""Members of groups that are Apache Kafka's own Java client: one JVM, a thread for each (`JavaMembers.java`)."""
+"""Group members that use Apache Kafka's Java client: one JVM with a thread for each member (`JavaMembers.java`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASSIGNORS = {
 
 
 def members_command() -> list[str]:
-    """The command that starts the JVM; it reads commands, and needs a JDK, since it is started from its source."""
+    """Return the command that starts the JVM. It needs a JDK, because it runs a source file."""
     java = find_java()
     if not Path(java).resolve().with_name("javac").exists():
         raise KafkaUnavailable("javac is not installed: the members are started from their source, with a JDK")
@@ -33,7 +33,7 @@ def members_command() -> list[str]:
 
 
 class JavaMembers:
-    """A JVM for members; a context manager."""
+    """A JVM for members. It is a context manager."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -50,7 +50,7 @@ class JavaMembers:
             self._process.kill()
 
     def open(self, servers: str, group: str, topic: str, **config: object) -> Member:
-        """Have a member join; `partition_assignment_strategy` is a name as klamm has it."""
+        """Let a member join. `partition_assignment_strategy` is klamm's name of the assignor."""
         if "partition_assignment_strategy" in config:
             config["partition_assignment_strategy"] = ASSIGNORS[str(config["partition_assignment_strategy"])]
         settings = {
@@ -65,7 +65,7 @@ class JavaMembers:
         return Member(self, name)
 
     def ask(self, *words: str) -> str:
-        """Send a command, and return what the JVM says to it."""
+        """Send a command and return the JVM's answer."""
         assert self._process.stdin is not None
         self._process.stdin.write("\t".join(words) + "\n")
         self._process.stdin.flush()
@@ -80,26 +80,26 @@ class JavaMembers:
 
 
 class Member:
-    """One of them, with the methods of those in `members.py`."""
+    """A member with the methods of those in `members.py`."""
 
     def __init__(self, members: JavaMembers, name: str) -> None:
         self._members, self._name = members, name
         self._open = True
 
     def poll(self) -> list[bytes]:
-        """What was read since the last time."""
+        """Return the records since the last call."""
         return self._members.ask("poll", self._name).encode().split()
 
     def partitions(self) -> set[int]:
-        """Those it has now."""
+        """Return the assigned partitions."""
         return set(map(int, self._members.ask("partitions", self._name).split()))
 
     def commit(self) -> None:
-        """Commit where it is, and forget what it read so far."""
+        """Commit the position and forget the records read so far."""
         self._members.ask("commit", self._name)
 
     def close(self) -> None:
-        """Leave the group, once."""
+        """Leave the group, at most once."""
         if self._open:
             self._open = False
             self._members.ask("close", self._name)

@@ -1,6 +1,6 @@
-"""The Java client and Kafka's command line tools, as others run them.
+"""Runs Kafka's Java client and command line tools.
 
-Kafka's tools of 4.4.0 were never published: its client is tried with those of the release before.
+The tools of Kafka 4.4.0 were never published, so the tools of the previous release run with its client.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TOOLS = {
 
 
 def java(version: str = "4.4.0") -> list[str]:
-    """The command that runs a class, or a source file, with the client of a version; skips where there is none."""
+    """Return the command that runs a class or source file with a version of the client, or skip the test."""
     try:
         tools = CLIENTS[version]
         jars = f"{tools_jars(tools)}/*"
@@ -39,20 +39,20 @@ def java(version: str = "4.4.0") -> list[str]:
 
 
 def run(command: list[str]) -> str:
-    """What a program prints that has to end well."""
+    """Run a program that must succeed, and return its output."""
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
     return ended.stdout
 
 
 def java_tool(name: str, bootstrap_servers: str, *arguments: str, version: str = "4.4.0") -> str:
-    """What one of Kafka's tools prints; some are told of the broker in another way."""
+    """Run one of Kafka's tools and return its output. Some tools take the broker's address in another way."""
     where = ["--bootstrap-server", bootstrap_servers] if bootstrap_servers else []
     return run([*java(version), TOOLS[name], *where, *arguments])
 
 
 def java_source(name: str, *arguments: str, version: str = "4.4.0") -> str:
-    """What a program of these tests prints, run from its source."""
+    """Run a Java source file of these tests and return its output."""
     command = java(version)
     if not Path(command[0]).resolve().with_name("javac").exists():
         pytest.skip("javac is not installed: programs are run from their source, with a JDK")

@@ -1,15 +1,14 @@
-"""A real Apache Kafka on loopback: what klamm is held against.
+"""Runs a real Apache Kafka on loopback.
 
     with RealKafka() as kafka:
         klamm.Producer(kafka.bootstrap_servers)
 
-One KRaft node (broker and controller in one JVM) runs from the artifacts on Maven Central, on free ports, with its data
-in a temporary directory that goes away with it. The jars are fetched by Maven once per version and kept outside the
-clone, in `$KLAMM_CACHE` or the user's cache directory. Whatever a machine lacks for that is a `KafkaUnavailable` with
-the reason in it, never a failure; a broker that does not start though everything is there is a `RuntimeError` with the
-end of its log.
+The broker is one KRaft node (broker and controller in one JVM) on free ports. Its data is in a temporary directory,
+which is deleted with it. Maven fetches the jars from Maven Central once per version and keeps them in `$KLAMM_CACHE` or
+the user's cache directory. If the machine lacks a requirement, `KafkaUnavailable` names it, and tests skip. If the
+broker does not start although all requirements are met, `RuntimeError` has the end of its log.
 
-The process cannot outlive the one that started it: see `_LAUNCHER`.
+The broker ends with the process that started it, see `_LAUNCHER`.
 """
 
 from __future__ import annotations
@@ -102,13 +101,13 @@ os.execv(command[0], command)
 
 
 class KafkaUnavailable(Exception):  # noqa: N818 - not an error: the tests skip with it
-    """This machine cannot run a real Kafka; the message says why."""
+    """This machine cannot run a real Kafka. The message gives the reason."""
 
 
 class RealKafka:
-    """Apache Kafka in a process of its own; a context manager, or `start()` and `stop()`.
+    """Apache Kafka in a separate process. Use it as a context manager, or call `start()` and `stop()`.
 
-    Start it from a thread that lives as long as it should: to Linux, the end of the thread that forked is the parent's.
+    Start it from a thread that lives as long as the broker: for Linux, the parent ends with the thread that forked.
     """
 
     def __init__(
@@ -121,7 +120,7 @@ class RealKafka:
         listeners: Mapping[str, str] | None = None,
         format_options: Sequence[str] = (),
     ) -> None:
-        """Besides the plaintext one there are `listeners`: their names, in capitals, and their security protocols."""
+        """`listeners` are additional listeners: names in capitals, and their security protocols."""
         self.version = version
         self.bootstrap_servers = ""
         self.controller = ""
@@ -136,13 +135,13 @@ class RealKafka:
 
     @property
     def pid(self) -> int:
-        """The JVM's process id."""
+        """Return the JVM's process ID."""
         if self._process is None:
             raise RuntimeError("this broker is not running")
         return self._process.pid
 
     def start(self) -> Self:
-        """Fetch the jars if need be, format a fresh log directory, and wait until the broker answers."""
+        """Fetch the jars if necessary, format a new log directory, and wait until the broker answers."""
         java = find_java()
         jars = kafka_jars(self.version)
         for attempt in range(1, PORT_ATTEMPTS + 1):
@@ -160,7 +159,7 @@ class RealKafka:
         raise AssertionError("unreachable")
 
     def stop(self) -> None:
-        """Kill the broker, wait for its end, delete its data: an orderly shutdown would take up to 3 s for nothing."""
+        """Kill the broker, wait for its end, and delete its data. An orderly shutdown would take up to 3 s."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -229,7 +228,7 @@ def _java_of(java: Sequence[str], home: Path) -> list[str]:
 
 
 def start_formatting(java: Sequence[str], home: Path, *options: str) -> subprocess.Popen[bytes]:
-    """Start to format the log directory that `server.properties` in `home` names; the log there begins anew."""
+    """Start formatting the log directory of `server.properties` in `home`. The log file starts empty."""
     command = [*_java_of(java, home), "kafka.tools.StorageTool", "format", "--cluster-id", "a2xhbW0ta2xhbW0tMQ"]
     with (home / "kafka.log").open("wb") as out:
         return subprocess.Popen(
@@ -241,7 +240,7 @@ def start_formatting(java: Sequence[str], home: Path, *options: str) -> subproce
 
 
 def start_node(java: Sequence[str], home: Path) -> subprocess.Popen[bytes]:
-    """Start the node that `server.properties` in `home` describes; its log goes on there."""
+    """Start the node of `server.properties` in `home`, which appends to the log file."""
     command = [*_java_of(java, home), "kafka.Kafka", str(home / "server.properties")]
     with (home / "kafka.log").open("ab") as out:
         return subprocess.Popen(
@@ -254,11 +253,11 @@ def start_node(java: Sequence[str], home: Path) -> subprocess.Popen[bytes]:
 
 
 class _PortTakenError(RuntimeError):
-    """Somebody took a port between our look and the broker's."""
+    """Another process took a port before the broker could use it."""
 
 
 def kafka_jars(version: str = VERSION) -> Path:
-    """The directory with the jars of a Kafka version, filled by Maven the first time."""
+    """Return the directory with the jars of a Kafka version. Maven fills it the first time."""
     number = release_number(version)
     scalas = (((0, 8, 2), "2.10"), ((2, 0), "2.11"), ((2, 6), "2.12"), ((99,), "2.13"))
     scala = next(scala for before, scala in scalas if number < before)
@@ -269,18 +268,18 @@ def kafka_jars(version: str = VERSION) -> Path:
 
 
 def release_number(version: str) -> tuple[int, ...]:
-    """A version as numbers, to compare."""
+    """Return a version as numbers that can be compared."""
     return tuple(int(part) for part in version.split("."))
 
 
 def tools_jars(version: str = TOOLS_VERSION) -> Path:
-    """The directory with the jars of Kafka's command line tools, which the broker's do not have."""
+    """Return the directory with the jars of Kafka's command line tools, which are not among the broker's."""
     artifacts = [f"org.apache.kafka:kafka-tools:{version}", LOGGING_ARTIFACT, *EXTRA_ARTIFACTS.get(version, [])]
     return _jars(f"{version}-tools", version, artifacts)
 
 
 def clients_jar(version: str) -> Path:
-    """The client library of a Kafka version, alone unless its broker is there anyway."""
+    """Return the client library of a Kafka version, without the broker's jars unless they are already here."""
     jars = _cache_directory() / "kafka" / version
     if not jars.exists():
         artifacts = [f"org.apache.kafka:kafka-clients:{version}"]
@@ -289,9 +288,9 @@ def clients_jar(version: str) -> Path:
 
 
 def spark_connector_jars() -> list[Path]:
-    """Spark's own Kafka connector, for differential tests.
+    """Return the jars of Spark's own Kafka connector, for comparison.
 
-    Maven Central has neither it nor all it names in the version of the newest Spark; these fit together and run with it.
+    Maven Central lacks some artifacts of the newest Spark. These versions fit together and run with it.
     """
     version = "4.2.0"
     artifacts = [
@@ -367,7 +366,7 @@ def _pom(artifacts: Sequence[str], *, exclusions: bool) -> str:
 def properties_text(
     config: Mapping[str, object], data: Path, ports: tuple[int, int], node: int = 1, voters: str = ""
 ) -> str:
-    """The configuration of a node that is broker and controller; alone it is the only voter."""
+    """Return the configuration of a node that is broker and controller. A single node is the only voter."""
     port, controller_port = ports
     entries: dict[str, object] = {
         "node.id": node,
@@ -385,7 +384,7 @@ def properties_text(
 
 
 def broker_count(port: int) -> int:
-    """How many brokers a Metadata v0 answer lists; 0 while nobody answers. Every Kafka from 0.8 to 4.4 serves v0."""
+    """Return the number of brokers in a Metadata v0 response, or 0 without a response. Kafka 0.8 to 4.4 serve v0."""
     api_key, api_version, correlation_id, client_id, topics = 3, 0, 1, b"klamm-tests", 0
     body = struct.pack(
         f">hhih{len(client_id)}si", api_key, api_version, correlation_id, len(client_id), client_id, topics
@@ -400,7 +399,7 @@ def broker_count(port: int) -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on; held together while they are chosen, so that they differ."""
+    """Return free ports. All are held until the last is chosen, so that they differ."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
         return [int(each.getsockname()[1]) for each in sockets]
@@ -434,7 +433,7 @@ def tail(log: Path) -> str:
 
 
 def main() -> None:
-    """Run a broker by hand until Ctrl+C: `python tests/support/kafka_broker.py [key=value ...]`."""
+    """Run a broker until Ctrl+C: `python tests/support/kafka_broker.py [key=value ...]`."""
     with RealKafka(config=dict(item.split("=", 1) for item in sys.argv[1:])) as kafka:
         print(f"Apache Kafka {kafka.version} at {kafka.bootstrap_servers}, pid {kafka.pid}; Ctrl+C ends it", flush=True)
         with contextlib.suppress(KeyboardInterrupt):

@@ -1,11 +1,11 @@
-"""Several nodes of a real Apache Kafka on loopback, that can be killed and started again.
+"""Runs several nodes of a real Apache Kafka on loopback, which can be killed and restarted.
 
     with KafkaCluster() as cluster:
-        cluster.kill(2)       # SIGKILL: nothing is flushed, nobody is told
-        cluster.start_node(2) # on the same ports, with the data it had
+        cluster.kill(2)       # SIGKILL: no flush, no notification cluster.start_node(2) # on the same ports, with the
+        same data
 
-Every node is broker and controller, and every topic has three replicas of which two must be in sync, so that the cluster
-goes on with one node less and loses nothing that was acknowledged to `acks=all`. One node alone has one copy.
+Each node is broker and controller. Each topic has three replicas, and two must be in sync. The cluster therefore
+survives the loss of one node without losing records acknowledged with `acks=all`. A single node has one copy.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _REPLICATED = {
 
 
 class KafkaCluster:
-    """Nodes numbered from 1; a context manager."""
+    """A cluster with nodes numbered from 1. It is a context manager."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class KafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Every node's address, dead ones too."""
+        """Return the addresses of all nodes, including dead ones."""
         return ",".join(f"{HOST}:{port}" for port in self._ports[: self._count])
 
     def port(self, node: int) -> int:
-        """The port of a node's own listener."""
+        """Return the port of a node's own listener."""
         return self._ports[node - 1]
 
     def __enter__(self) -> Self:
@@ -107,7 +107,7 @@ class KafkaCluster:
         self.stop()
 
     def stop(self) -> None:
-        """Kill every node and delete their data."""
+        """Kill all nodes and delete their data."""
         for node in list(self._processes):
             self.kill(node)
         if self._directory is not None:
@@ -121,16 +121,16 @@ class KafkaCluster:
         process.wait()
 
     def start_node(self, node: int) -> None:
-        """Start a node that does not run; it has its old address and its old data."""
+        """Start a node again, with its old address and data."""
         self._processes[node] = start_node(self._java, self._home(node))
 
     def fill_disk(self, node: int) -> None:
-        """From now on no file of a node can grow: to its end, which is soon, its disk is full. Linux only."""
+        """Keep all files of a node from growing, as if its disk were full. The node ends soon after. Linux only."""
         limit = resource.RLIMIT_FSIZE
         resource.prlimit(self._processes[node].pid, limit, (1, resource.RLIM_INFINITY))
 
     def wait_for(self, node: int, brokers: int) -> None:
-        """Wait until a node answers, and knows of so many brokers."""
+        """Wait until a node answers and knows this number of brokers."""
         deadline = time.monotonic() + START_TIMEOUT
         while broker_count(self.port(node)) < brokers:
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,9 +1,9 @@
-"""Apache Kafka of any release from 0.8.0 on, on loopback.
+"""Runs Apache Kafka of any release since 0.8.0 on loopback.
 
     with start_release("0.9.0.1") as kafka:
         klamm.Producer(kafka.bootstrap_servers)
 
-What needs ZooKeeper has its own, from the jars of the release. One node with one copy of everything.
+Releases that need ZooKeeper get one from their own jars. A broker has one node and one copy of each partition.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
 
 
 class OldKafka:
-    """Apache Kafka with the ZooKeeper of its time; a context manager."""
+    """Apache Kafka with the ZooKeeper of its release. It is a context manager."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class OldKafka:
         zookeeper: RealZooKeeper | None = None,
         config: dict[str, object] | None = None,
     ) -> None:
-        """Nodes of a cluster share a `zookeeper`, which somebody else stops."""
+        """The nodes of a cluster share a `zookeeper`, which the caller stops."""
         self.version = version
         self._node = node
         self._shared = zookeeper
@@ -92,13 +92,13 @@ class OldKafka:
 
     @property
     def pid(self) -> int:
-        """The broker's process id."""
+        """Return the broker's process ID."""
         if self._process is None:
             raise RuntimeError("this broker is not running")
         return self._process.pid
 
     def start(self) -> Self:
-        """Fetch the jars if need be, start ZooKeeper and the broker, and wait until it answers."""
+        """Fetch the jars if necessary, start ZooKeeper and the broker, and wait until the broker answers."""
         java, jars = kafka_broker.find_java(), kafka_broker.kafka_jars(self.version)
         for attempt in range(1, PORT_ATTEMPTS + 1):
             try:
@@ -166,7 +166,7 @@ class OldKafka:
         return "tarted (kafka.server.KafkaServer)" in log.read_text("utf-8", errors="replace")
 
     def stop(self) -> None:
-        """Kill both at once, and delete their data."""
+        """Kill both at once and delete their data."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -187,7 +187,7 @@ class OldKafka:
 
 @contextlib.contextmanager
 def start_release(version: str) -> Iterator[RealKafka | OldKafka]:
-    """One node of a release."""
+    """Start one node of a release."""
     is_kraft = release_number(version) >= FIRST_KRAFT
     config = {"num.partitions": PARTITIONS, "offsets.retention.check.interval.ms": 200}
     with RealKafka(version, config) if is_kraft else OldKafka(version) as kafka:
@@ -195,7 +195,9 @@ def start_release(version: str) -> Iterator[RealKafka | OldKafka]:
 
 
 def own_consumer(version: str, bootstrap_servers: str, topic: str, count: int) -> list[str]:
-    """The command that prints the records of partition 0, with the consumer of a release: key, tab, value, `null` for none."""
+    """Return the command that prints the records of partition 0 with a release's own consumer: key, tab, value, `null`
+    for no value.
+    """
     number = release_number(version)
     if number >= (3, 9):
         tools = kafka_broker.TOOLS_VERSION if version == kafka_broker.VERSION else version

@@ -1,7 +1,7 @@
-"""A Kerberos KDC on loopback, and Apache Kafka behind it.
+"""Runs a Kerberos KDC on loopback, and an Apache Kafka that uses it.
 
-The KDC is Apache Kerby's, from Maven Central, and keeps everything in memory: a broker's principal, and alice's. `krb5.conf` is
-for both sides: Java and the system's library read the same.
+The KDC is Apache Kerby from Maven Central. It keeps the principals of a broker and of alice in memory. Java and the
+system's library read the same `krb5.conf`.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ SESSION_S = 2.0
 
 @dataclass(frozen=True)
 class Kerberos:
-    """A KDC's files, and the doors of a broker that takes its tickets."""
+    """The files of a KDC, and the listeners of a broker that accepts its tickets."""
 
     home: Path
     doors: dict[str, str]
 
     @property
     def config(self) -> Path:
-        """What `KRB5_CONFIG` names."""
+        """Return the path for `KRB5_CONFIG`."""
         return self.home / "krb5.conf"
 
     def keytab(self, name: str) -> str:
-        """The keys of alice, or of the broker (kafka)."""
+        """Return the keytab of alice or of the broker (kafka)."""
         return str(self.home / f"{name}.keytab")
 
 
 def krb5_conf(kdc: str) -> str:
-    """A configuration that knows this realm and asks no name server."""
+    """Return a configuration that knows this realm and uses no name server."""
     settings = "dns_lookup_kdc dns_lookup_realm dns_canonicalize_hostname rdns"
     lines = [f"  {name} = false" for name in settings.split()]
     # Java and MIT's library go by TCP from the first byte on.
@@ -51,7 +51,9 @@ def krb5_conf(kdc: str) -> str:
 
 @contextlib.contextmanager
 def kerberos() -> Iterator[Kerberos]:
-    """A KDC, and a node of Apache Kafka with the doors `KERBEROS` and `SHORT`, where a session lasts two seconds."""
+    """Start a KDC and a node of Apache Kafka with the listeners `KERBEROS` and `SHORT`. Sessions of `SHORT` last two
+    seconds.
+    """
     with tempfile.TemporaryDirectory(prefix="klamm-kerberos-") as directory, contextlib.ExitStack() as running:
         home = Path(directory)
         running.enter_context(_kdc(home))

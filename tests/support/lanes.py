@@ -1,8 +1,8 @@
 """The three lanes of the test suite, as the pytest option `--lane`.
 
-* `fast`: what needs neither Java nor Spark: unit tests, and tests of brokers against the dev broker only.
-* `standard`, the default: the above, Apache Kafka, Spark and old releases, without what is rare.
-* `nightly`: only what is rare: the patterns of `NIGHTLY` below.
+* `fast`: unit tests and tests against the dev broker. They need neither Java nor Spark.
+* `standard`, the default: also Apache Kafka, Spark and old releases, without the rare tests.
+* `nightly`: only the rare tests, which match the patterns of `NIGHTLY`.
 * `all`: everything.
 
 Each pattern names the cases that leave the standard lane. `tests/unit/test_lanes.py` fails for a pattern that matches no
@@ -44,7 +44,7 @@ NIGHTLY = {
     r"soak/test_prefetch\.py::": "memory of a consumer that prefetches a large topic",
 }
 JAVA = r"^tests/(spark|matrix|soak)/|\[(\S+-)?real\b"
-"""What the fast lane leaves out before it starts. Tests that start Java themselves find none there, and are skipped."""
+"""Tests that the fast lane deselects. Other tests that start Java find none in this lane and are skipped."""
 
 
 def add_option(parser: pytest.Parser) -> None:
@@ -53,7 +53,7 @@ def add_option(parser: pytest.Parser) -> None:
 
 
 class Lane:
-    """Deselects the tests that another lane has."""
+    """Deselects the tests of other lanes."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -78,7 +78,7 @@ class Lane:
 
 
 class Failures:
-    """Prints each failure when it happens, not only in the summary, which a run that is killed never reaches."""
+    """Prints each failure at once, because a killed run never reaches its summary."""
 
     def __init__(self, reporter: pytest.TerminalReporter) -> None:
         self._reporter = reporter
@@ -91,4 +91,4 @@ class Failures:
 
 
 LAST_LINES = 15
-"""Lines of a failure that are printed at once; the summary has all of them."""
+"""Number of lines of a failure that are printed at once. The summary has all lines."""

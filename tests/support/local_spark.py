@@ -35,7 +35,7 @@ def connector_jars() -> tuple[list[Path], str | None]:
 def builder(
     scratch: Path, *, master: str = "local[2]", memory: str = "1g", jvm: str = SHORT_LIVED, jars: Sequence[Path] = ()
 ) -> SparkSession.Builder:
-    """Describe a session that knows nothing of klamm but that it is installed, and leaves its files in `scratch`."""
+    """Describe a session with files in `scratch`. It uses klamm only because klamm is installed."""
     from pyspark.sql import SparkSession
 
     # Spark would start its workers with the first `python3` it finds, which has no klamm.
@@ -58,7 +58,7 @@ def builder(
 
 
 def worker_peaks() -> dict[int, float]:
-    """Ask Linux for the most memory, in MB, that each Python worker has had so far; they live on for a minute."""
+    """Return the peak memory of each Python worker in MB, from Linux. Idle workers live for a minute."""
     parents, peaks = {}, {}
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""Members of groups, of several clients behind the same few methods."""
+"""Group members of several clients with the same few methods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE = 30  # seconds for a group to settle
 
 
 def sixty_records(broker, topic):
-    """Make the topic, with ten records in each partition."""
+    """Create the topic with ten records in each partition."""
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic(partitions=PARTITIONS)})
     with klamm.Producer(broker.bootstrap_servers) as producer:
@@ -63,7 +63,7 @@ class Klamm:
 
 
 class Confluent:
-    """A confluent-kafka consumer, in a process of its own (`confluent_member.py`)."""
+    """A confluent-kafka consumer in a separate process (`confluent_member.py`)."""
 
     def __init__(self, broker, group, topic, **config):
         settings = {
@@ -109,10 +109,10 @@ class Confluent:
 
 
 class KafkaPython:
-    """A kafka-python consumer, polled by a thread of its own.
+    """A kafka-python consumer that a separate thread polls.
 
-    3.0.12 gives a rebalance up that takes longer than its poll, and begins another one with the next: polled in turn with the
-    members that it waits for, it may do so for ever.
+    Version 3.0.12 gives up a rebalance that takes longer than its poll and starts another one. Polled in turn with the
+    members that it waits for, it might never finish.
     """
 
     def __init__(self, broker, group, topic, **config):
@@ -180,7 +180,7 @@ class KafkaPython:
 
 
 class Aiokafka:
-    """An aiokafka consumer, on a loop of its own."""
+    """An aiokafka consumer with its own event loop."""
 
     def __init__(self, broker, group, topic, **config):
         self.loop = asyncio.new_event_loop()
@@ -226,7 +226,7 @@ class Aiokafka:
 
 
 def settle(members, count=PARTITIONS):
-    """Poll until the members share all partitions out, and return what they read meanwhile."""
+    """Poll until the members own all partitions, and return the records read in the meantime."""
     found = []
     deadline = time.monotonic() + PATIENCE
     while True:

@@ -1,4 +1,4 @@
-"""Dev brokers of Kafka 0.6 and 0.7 with a topic, for what reads old topics."""
+"""Dev brokers of Kafka 0.6 and 0.7 with a topic, for tests that read old topics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VERSIONS = ["0.6.1", "0.7.2"]
 
 @dataclass(frozen=True)
 class OldBroker:
-    """A broker whose segments are small."""
+    """A broker with small segments."""
 
     protocol: str
     bootstrap_servers: str
@@ -35,6 +35,6 @@ class OldBroker:
 
 @contextlib.contextmanager
 def old_broker(version: str) -> Iterator[OldBroker]:
-    """Start one with two partitions a topic."""
+    """Start a broker with two partitions a topic."""
     with DevBroker(as_version=version, default_partitions=2, config={"log.file.size": 500}) as running:
         yield OldBroker(version[:3], running.bootstrap_servers)

@@ -1,10 +1,10 @@
-"""Brokers that ask for TLS and SASL: the dev broker and Apache Kafka, set up alike.
+"""Runs brokers that require TLS and SASL: the dev broker and Apache Kafka, with the same settings.
 
-Each has four doors: `SSL`; `MTLS`, which is SSL with a certificate of the client; `SASL_PLAINTEXT`; `SASL_SSL`. All mechanisms are
-served, alice's password is everywhere the same, and one throw-away authority vouches for everybody. Behind `SHORT`, which is
-SASL_PLAINTEXT, a session lasts two seconds.
+Each has the listeners `SSL`, `MTLS` (SSL with a client certificate), `SASL_PLAINTEXT` and `SASL_SSL`. All mechanisms
+are enabled, alice has the same password everywhere, and one temporary authority signs all certificates. The listener
+`SHORT` is SASL_PLAINTEXT with sessions of two seconds.
 
-Behind SASL_PLAINTEXT access control lists are kept, which the super user admin makes; what they do not speak of is open to all.
+SASL_PLAINTEXT has access control lists, which the super user admin creates. Everything without a list is open to all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SESSION_S = 2.0
 
 
 def unsecured_token(user: str = USER, lasts: float = 3600) -> str:
-    """A token that nobody signed."""
+    """Return an unsigned token."""
     now = time.time()
     parts = [{"alg": "none"}, {"sub": user, "iat": now, "exp": now + lasts}]
     texts = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
@@ -40,7 +40,7 @@ def unsecured_token(user: str = USER, lasts: float = 3600) -> str:
 
 @dataclass(frozen=True)
 class Secured:
-    """A broker with its doors."""
+    """A broker with its listeners."""
 
     name: str
     doors: dict[str, str]
@@ -48,7 +48,7 @@ class Secured:
     home: Path
 
     def config(self, door: str, mechanism: str | None = None, **more: Any) -> dict[str, Any]:
-        """What klamm and librdkafka need to come in by a door; `more` are keys with underscores."""
+        """Return the configuration of klamm and librdkafka for a listener. `more` are keys with underscores."""
         protocol = {"MTLS": "SSL", "SHORT": "SASL_PLAINTEXT"}.get(door, door)
         config: dict[str, Any] = {"bootstrap.servers": self.doors[door], "security.protocol": protocol}
         if protocol.endswith("SSL"):
@@ -79,7 +79,7 @@ def _credentials() -> Iterator[tuple[CertificateAuthority, Path]]:
 
 @contextlib.contextmanager
 def dev_brokers() -> Iterator[Secured]:
-    """A dev broker behind every door: each serves one."""
+    """Start a dev broker for each listener."""
     users = {name: {USER: PASSWORD} for name in PASSWORDS}
     acls = {"super_users": [ADMIN], "allow_everyone_if_no_acl_found": True}
     admitted = {**users, "PLAIN": {USER: PASSWORD, ADMIN: PASSWORD}}
@@ -97,7 +97,7 @@ def dev_brokers() -> Iterator[Secured]:
 
 @contextlib.contextmanager
 def real_kafka() -> Iterator[Secured]:
-    """One node of Apache Kafka with a listener for every door."""
+    """Start one node of Apache Kafka with all listeners."""
     with _credentials() as (authority, home):
         kafka = RealKafka(
             listeners={

@@ -1,7 +1,7 @@
-"""Waiting for transactions to be visible, and for whatever else nobody is told of.
+"""Waits for transactions to become visible, and for other changes that brokers do not announce.
 
-A commit is decided when its call returns, and is read when its markers are written to every partition, which is a moment
-later and nobody is told of.
+A commit is decided when its call returns. It becomes visible a moment later, when its markers are in all partitions.
+Brokers do not report that moment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LIMIT_S = 30
 
 
 def until(condition: Callable[[], object]) -> None:
-    """Ask until it is so; each asking is a round trip, or waits itself."""
+    """Call `condition` until it is true. Each call is a round trip or waits by itself."""
     deadline = time.monotonic() + LIMIT_S
     while not condition():
         if time.monotonic() > deadline:

@@ -1,11 +1,10 @@
-"""One test, both styles: the blocking and the asyncio classes behind the same plain calls.
+"""Runs one test in both styles: blocking and asyncio classes behind the same plain calls.
 
     def test_something(style, broker):
         with style.producer(broker.bootstrap_servers) as producer:
             assert producer.send("t", b"v").offset == 0
 
-A `Driven` client has the methods of the real one and waits for whatever has to be waited for: a Delivery, a coroutine, an
-asynchronous iterator.
+A `Driven` client has the methods of the real client. It waits for deliveries, coroutines and asynchronous iterators.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ WAIT_S = 20
 
 
 class Style:
-    """How a client is driven."""
+    """A style: how to create and call clients."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -44,7 +43,7 @@ class Style:
         return Driven(self, klamm.AsyncAdmin if self._loop else klamm.Admin, args, config)
 
     def run(self, method: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-        """What a method returns; that of an asynchronous client is called where its loop runs, as programs do."""
+        """Call a method and return its result. A method of an asynchronous client runs in its event loop."""
         if self._loop is None:
             return method(*args, **keywords)
 
@@ -54,7 +53,7 @@ class Style:
         return self._loop.run_until_complete(call())[0]
 
     def wait(self, result: Any) -> Any:
-        """The outcome of a call."""
+        """Wait for the result of a call."""
         if self._loop is None:
             return result.result(WAIT_S) if isinstance(result, klamm.Delivery) else result
         if inspect.isawaitable(result):
@@ -62,7 +61,7 @@ class Style:
         return result
 
     def iterate(self, items: Any) -> Iterator[Any]:
-        """An iterator of either kind."""
+        """Iterate over a blocking or an asynchronous iterator."""
         if self._loop is None or not hasattr(items, "__aiter__"):
             yield from items
             return
@@ -79,7 +78,7 @@ class Style:
 
 
 class Driven:
-    """A client, driven."""
+    """A client whose calls wait for their results."""
 
     def __init__(self, style: Style, kind: type, args: tuple[Any, ...], config: dict[str, Any]) -> None:
         self._style = style

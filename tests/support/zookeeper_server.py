@@ -1,10 +1,10 @@
-"""A real Apache ZooKeeper on loopback: what groups of Kafka 0.7 are held against.
+"""Runs a real Apache ZooKeeper on loopback, for groups of Kafka 0.7.
 
     with RealZooKeeper() as zookeeper:
         klamm.legacy.GroupConsumer07(zookeeper.hosts, "g", ["t"])
 
-The jars come from Maven Central, as those of `kafka_broker`; whatever a machine lacks is a `KafkaUnavailable`. 3.3.4 is what
-Kafka 0.7 came with, whose answer to a connection is a byte shorter than that of later ones.
+The jars come from Maven Central, as in `kafka_broker`. If the machine lacks a requirement, `KafkaUnavailable` names it.
+Kafka 0.7 came with ZooKeeper 3.3.4, whose connect response is a byte shorter than in later versions.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def _jars_of(version: str) -> Path:
 
 
 class RealZooKeeper:
-    """ZooKeeper in a process of its own; a context manager. Its data lives as long as this does."""
+    """ZooKeeper in a separate process. It is a context manager and deletes its data at the end."""
 
     def __init__(self, version: str = VERSIONS[-1], jars: Path | None = None, tick_ms: int = 200) -> None:
-        """`jars` are a broker's, which hold the ZooKeeper of its time; a session lasts 20 ticks at most."""
+        """`jars` are a broker's, which include the ZooKeeper of its release. A session lasts at most 20 ticks."""
         self.version = version
         self._jars = jars
         self._tick_ms = tick_ms
@@ -57,7 +57,7 @@ class RealZooKeeper:
         return f"{kafka_broker.HOST}:{self.port}"
 
     def start(self) -> Self:
-        """Start it, or start it again on its port with its data. Starting one that runs does nothing."""
+        """Start it, or restart it with the same port and data. If it runs, do nothing."""
         if self._process is not None:
             return self
         java = kafka_broker.find_java()
@@ -102,7 +102,7 @@ class RealZooKeeper:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
