@@ -1,4 +1,4 @@
-"""Fixtures of the tests that talk to a broker."""
+"""Fixtures for tests that talk to a broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=["sync", "async"])
 def style(request: pytest.FixtureRequest) -> Iterator[Style]:
-    """Both styles of the API in turn."""
+    """Both styles of the API."""
     chosen = Style(request.param)
     yield chosen
     chosen.close()

@@ -1,4 +1,4 @@
-"""Who may do what and how much of it, on the dev broker and on Kafka, as other people's tools set it."""
+"""Access control lists and quotas that other clients' tools set, on the dev broker and on Kafka."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def outcome(work):
 
 
 class Rules:
-    """What the super user says, and what alice may do then."""
+    """Lets the super user change rules and checks what alice may do."""
 
     def __init__(self, secured, topic):
         self.config = secured.config("SASL_PLAINTEXT", "PLAIN")
@@ -231,7 +231,7 @@ def test_share_groups_begin_where_kafkas_own_tool_says(broker, topic):
 
 @pytest.mark.parametrize("kind", ["consumer", "share"])
 def test_a_member_hears_that_it_may_not_read_its_topic_and_goes_on_when_it_may(rules, kind):
-    """As Java's consumer, whose member does not leave for that (KAFKA-18813)."""
+    """The member stays in the group, as with Java's consumer (KAFKA-18813)."""
     assert rules.produce() is None
     rules.add(rule(TOPIC, rules.topic, READ, user="bob"))
     until(lambda: rules.produce() is TopicAuthorizationFailedError)

@@ -1,4 +1,4 @@
-"""What other people's administrative clients do with the dev broker and with Kafka."""
+"""Admin clients of other projects against the dev broker and Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow in and out: types to the letter, every form of input, and tables of whole topics."""
+"""Arrow input and output: exact types, every form of input, and tables of whole topics."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_arrow_gives_up_after_a_silence(style, broker, filled):
 
 
 def test_arrow_batches_end_in_bytes_too(style, broker, topic):
-    """Small records first, then large ones that came in one batch with them, half of what they take being headers."""
+    """Small records first, then large ones in the same batch. Half of their size is headers."""
     sizes = [1] * 1_000 + [100_000] * 40
     with style.producer(broker.bootstrap_servers, compression_type="zstd", batch_size=100_000_000) as producer:
         for size in sizes:
@@ -203,7 +203,7 @@ def test_every_column_of_a_record_can_be_sent(style, broker, partitioned):
 
 
 def test_what_is_before_a_bad_row_is_sent(style, broker, topic):
-    """Rows go to two topics in turns, more of them than one call of the core takes, and one header has no name."""
+    """Rows go to two topics in turns. There are more than one call of the core takes, and one header has no name."""
     names, bad = [f"{topic}-a", f"{topic}-b"], 1_001
     headers = [[{"key": None if i == bad else f"h{i}", "value": b"%d" % i}] * (i % 3) for i in range(2_000)]
     rows = pa.table(

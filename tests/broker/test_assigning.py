@@ -1,4 +1,6 @@
-"""Assigning by name: what stays goes on where it is, and a partition that cannot be read keeps no other from being read."""
+"""Assigning partitions: positions of partitions that stay are kept, and an unreadable partition does not block
+others.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def values(records):
 
 
 def read(consumer, count):
-    """That many records, whatever errors come between them, which are returned as well."""
+    """Read this many records, and return the errors in between as well."""
     found, errors = [], []
     deadline = time.monotonic() + PATIENCE
     while len(found) < count:

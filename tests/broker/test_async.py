@@ -1,4 +1,4 @@
-"""asyncio: many tasks on one client, cancellation, and loops of all kinds."""
+"""asyncio: many tasks on one client, cancellation, and different event loops."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_a_client_works_on_one_loop_after_another(broker, topic):
 
 
 class Proactor(asyncio.SelectorEventLoop):
-    """A loop that cannot watch sockets, like the one that Windows has."""
+    """An event loop that cannot watch sockets, like Windows' proactor loop."""
 
     def add_reader(self, fd, callback, *args):
         if getattr(callback, "__name__", "") == "drain":
@@ -288,7 +288,9 @@ def test_what_ends_the_program_gets_through_a_task_that_was_waiting(broker, topi
 
 
 def test_tasks_written_in_python_wait_as_well(broker, topic):
-    """As debuggers and nested loops have them, which look at what is awaited differently from those written in C."""
+    """Tasks written in Python, as debuggers and nested loops use them. They inspect awaitables differently from tasks
+    in C.
+    """
 
     async def main():
         asyncio.get_running_loop().set_task_factory(
@@ -328,19 +330,19 @@ def test_polls_that_found_nothing_leave_nothing(broker, topic):
 
 
 def value(number):
-    """A value that fills a fifth of a small buffer."""
+    """Return a value that fills a fifth of a small buffer."""
     return b"%04d" % number * 250
 
 
 def in_log(broker, **config):
-    """The numbers of the values in topic `t`, in order."""
+    """Return the numbers of the values in topic `t`, in order."""
     table = klamm.read_table(broker.bootstrap_servers, "t", columns=["value"], **config)
     return [int(bytes(v[:4])) for v in table.column("value").to_pylist()]
 
 
 @pytest.fixture
 def one_topic():
-    """A broker with a topic of one partition, which answers as slowly as a test wants."""
+    """A broker with a topic of one partition and a configurable delay."""
     with DevBroker() as broker:
         with klamm.Admin(broker.bootstrap_servers) as admin:
             admin.create_topics({"t": klamm.NewTopic(partitions=1)})

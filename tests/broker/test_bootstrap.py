@@ -1,4 +1,4 @@
-"""Getting in again: a cluster that has moved to other addresses, or sends its clients back to the bootstrap list."""
+"""Rebootstrapping: the cluster has moved to other addresses, or sends its clients back to the bootstrap list."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from settled import until
 
 
 def free_port():
-    """A port that nobody has now."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def test_a_cluster_that_moved_as_a_whole_is_found_by_the_bootstrap_list(style, tmp_path):
-    """KIP-899: every broker that is known is gone, and one of the addresses of the start leads to the new ones."""
+    """KIP-899: all known brokers are gone, and a bootstrap address leads to the new ones."""
     later = free_port()
     with DevBroker(brokers=2, data_dir=tmp_path) as before:
         servers = f"{before.bootstrap_servers},127.0.0.1:{later}"

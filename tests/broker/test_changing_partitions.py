@@ -1,4 +1,4 @@
-"""Producers of topics whose partitions are added, are gone, or have no leader."""
+"""Producers while partitions are added, removed, or without a leader."""
 
 from __future__ import annotations
 

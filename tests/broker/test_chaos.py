@@ -1,4 +1,4 @@
-"""A real broker behind a network that does everything wrong: what was acknowledged is there once, and everybody goes on."""
+"""A real broker behind a faulty network: acknowledged records are in the log once, and all clients recover."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PARTITIONS = 2
 PATIENCE_S = 60
 IN_FLIGHT = 50
 STEP = 30
-"""So many records more have to be written and read before the next fault."""
+"""Number of records to write and read before the next fault."""
 QUICK = {"request_timeout_ms": 1_000, "socket_connection_setup_timeout_ms": 1_000, "reconnect_backoff_max_ms": 100}
-"""A connection that went silent is given up after a second instead of half a minute."""
+"""Clients give up a silent connection after one second instead of 30."""
 NAME = "klamm-kafka.test"
 
 
 class Node:
-    """A node of Kafka whose address, as it says itself, is the proxy's."""
+    """A node of Kafka that advertises the proxy's address."""
 
     def __init__(self, cluster, proxy, named_port):
         self.cluster, self.proxy, self.named_port = cluster, proxy, named_port
@@ -66,7 +66,7 @@ def value(number):
 
 
 def numbers_by_partition(node, topic):
-    """Read what is in the log, past the proxy."""
+    """Read the log without the proxy."""
     table = klamm.read_table(node.cluster.bootstrap_servers, topic, columns=["partition", "value"])
     found = {partition: [] for partition in range(PARTITIONS)}
     for row in table.to_pylist():
@@ -75,7 +75,7 @@ def numbers_by_partition(node, topic):
 
 
 class Flow:
-    """A producer and a member of a group, each on a thread, that go on through whatever comes."""
+    """A producer and a group member, each on a thread, which continue after errors."""
 
     def __init__(self, node, topic):
         self.servers, self.topic, self.bad_data = node.proxy.address, topic, 0
@@ -95,7 +95,7 @@ class Flow:
         assert not any(thread.is_alive() for thread in self._threads)
 
     def goes_on(self):
-        """Wait until records that are not written yet are acknowledged and read."""
+        """Wait until new records are acknowledged and read."""
         goal = self.acknowledged + IN_FLIGHT + STEP
         deadline = time.monotonic() + PATIENCE_S
         while self.acknowledged < goal or len(self.seen) < goal:
@@ -172,7 +172,7 @@ def drip(node, flow):
 
 
 def late(node, flow):
-    """Who connects first is heard last."""
+    """The first connection is served last."""
     node.proxy.lateness = iter([0.8, 0.6, 0.4, 0.2])
     node.proxy.cut()
     flow.goes_on()
@@ -296,7 +296,7 @@ def test_a_corrupt_record_is_an_error_that_says_where_and_the_next_poll_gets_the
 
 
 def test_a_reader_far_behind_on_a_slow_line_asks_for_less_at_a_time(node, topic):
-    """What lies there takes five times as long as a request may, as one answer."""
+    """As one response, the stored records would take five times the request timeout."""
     create(node, topic)
     payloads = [b"%04d" % number + bytes(1_000) for number in range(1_000)]
     with klamm.Producer(node.cluster.bootstrap_servers, batch_size=16_384) as producer:
@@ -324,7 +324,7 @@ def test_dead_entries_of_the_bootstrap_list_cost_nothing_but_time(node, topic):
 
 
 def test_a_name_whose_address_changes_is_asked_for_again(node, topic, tmp_path):
-    """The resolver is steered through /etc/hosts, of which the client sees one of its own."""
+    """The client has its own /etc/hosts, which controls the resolver."""
     hosts = tmp_path / "hosts"
     hosts.write_text(f"127.0.0.2 {NAME}\n")
     alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"']

@@ -1,4 +1,4 @@
-"""A machine whose wall clock jumps: waits, sessions and timeouts go on by the time that passed; timestamps follow the clock."""
+"""A wall clock that jumps: waits, sessions and timeouts use elapsed time, and timestamps follow the clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Three real nodes of which one dies and comes back while records flow: nothing is lost, doubled or reordered."""
+"""Three real nodes, of which one dies and restarts while records flow: no record is lost, duplicated or reordered."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def create(cluster, *topics):
 
 
 def reading_by_rack(servers, topic):
-    """What the leader and a follower of the topic's only partition say to readers, by rack and by version."""
+    """Asks the leader and a follower of the only partition for records, by rack and version."""
     with klamm.Admin(servers) as admin:
         admin.create_topics({topic: klamm.NewTopic(replication_factor=3)})
         until(lambda: len(admin.describe_topics([topic])[topic].partitions[0].isr) == len(RACKS))
@@ -52,7 +52,7 @@ def reading_by_rack(servers, topic):
         producer.send(topic, b"v").result(20)
 
     def ask(node, version, rack):
-        """The code, whether there are records, and whether the reader was sent to its rack."""
+        """Return the error code, whether there are records, and whether the broker sent the reader to its rack."""
         place = {"partition": 0, "currentLeaderEpoch": -1, "fetchOffset": 0}
         place |= {"logStartOffset": -1, "partitionMaxBytes": 1 << 20}
         fields = {"replicaId": -1, "maxWaitMs": 0, "minBytes": 0, "maxBytes": 1 << 20, "isolationLevel": 0}
@@ -78,11 +78,11 @@ def reading_by_rack(servers, topic):
 
 
 class WorkerError(Exception):
-    """What goes wrong in a worker."""
+    """An error of a worker."""
 
 
 class Outage:
-    """One node that is killed when so much is done, and started again when so much more is."""
+    """Kills one node after a given amount of work, and restarts it after more."""
 
     def __init__(self, cluster, node, at, until):
         self.cluster, self.node, self.at, self.until = cluster, node, at, until
@@ -255,7 +255,7 @@ def test_threads_share_a_producer(cluster, topic):
 
 
 class Member(threading.Thread):
-    """Consumes and commits until it is told to stop."""
+    """Consumes and commits until the test stops it."""
 
     def __init__(self, cluster, topic, seen, wanted, **config):
         super().__init__()
@@ -320,7 +320,7 @@ def test_members_go_on_when_their_coordinator_is_killed(cluster, topic, config):
 
 
 def coordinator(cluster, group):
-    """Return the node that coordinates a group, once that has members."""
+    """Return the coordinator of a group once the group has members."""
     end = time.monotonic() + 60
     with klamm.Admin(cluster.bootstrap_servers) as admin:
         while time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Offsets that a program commits by itself: what is kept with them, and who hears of commits that nobody waits for."""
+"""Explicit commits: metadata of offsets, and results of commits that do not wait."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def filled(broker: Broker, topic: str) -> str:
 
 @pytest.fixture
 def dev() -> Iterator[DevBroker]:
-    """A dev broker of its own, with the topic `t`."""
+    """A separate dev broker with the topic `t`."""
     with DevBroker() as broker:
         fill(broker.bootstrap_servers, "t")
         yield broker
@@ -47,7 +47,7 @@ def fill(servers: str, topic: str) -> None:
 
 
 class Heard:
-    """Notes what an `on_commit` hears, and where."""
+    """Records the calls of an `on_commit` and their threads."""
 
     def __init__(self) -> None:
         self.outcomes: list[tuple[dict[TopicPartition, OffsetAndMetadata], Exception | None]] = []
@@ -62,7 +62,7 @@ class Heard:
 
 
 def reader(style: Style, servers: str, topic: str) -> Driven:
-    """A consumer that commits nothing by itself, and reads the topic from its beginning."""
+    """A consumer without automatic commits that reads the topic from the beginning."""
     config: dict[str, Any] = {"auto_offset_reset": "earliest", "enable_auto_commit": False}
     consumer = style.consumer(servers, group_id=f"group-{topic}", **config)
     consumer.assign([TopicPartition(topic, 0)])
@@ -123,7 +123,7 @@ def test_close_waits_for_commits_in_flight(style, dev):
 
 @pytest.mark.parametrize("times", [5, None])
 def test_the_end_waits_a_moment_for_a_group_whose_members_share(style, dev, times):
-    """The coordinator takes commits when the leader has given out the shares, which it may never do."""
+    """The coordinator accepts commits once the leader has sent the assignment, which may never happen."""
     consumer = style.consumer(dev.bootstrap_servers, group_id="g", topics=["t"], auto_offset_reset="earliest")
     assert len(consumer.poll(WAIT_S)) == 10
     dev.fault("OffsetCommit", "error", error="REBALANCE_IN_PROGRESS", times=times)
@@ -172,7 +172,7 @@ def test_offsets_are_committed_with_the_epoch_of_the_record_before(style, broker
 
 @pytest.fixture
 def forgetful() -> Iterator[RealKafka]:
-    """Apache Kafka that looks for offsets to forget every 0.2 s, instead of every ten minutes."""
+    """An Apache Kafka that expires offsets every 0.2 s instead of every ten minutes."""
     try:
         kafka = RealKafka(config={"offsets.retention.check.interval.ms": 200}).start()
     except KafkaUnavailable as reason:
@@ -202,7 +202,7 @@ def test_a_member_commits_with_a_retention_too(filled, broker):
 
 
 def test_brokers_that_know_no_retention_of_a_commit_are_not_asked_to_keep_it():
-    """Kafka 0.8.2 has OffsetCommit up to v1, whose commit time is all that it says."""
+    """Kafka 0.8.2 has OffsetCommit up to v1, which only carries a commit time."""
     with (
         DevBroker(as_version="0.8.2") as broker,
         klamm.Consumer(broker.bootstrap_servers, group_id="g", offsets_retention_ms=1000) as consumer,
@@ -212,7 +212,7 @@ def test_brokers_that_know_no_retention_of_a_commit_are_not_asked_to_keep_it():
 
 
 def test_a_time_of_a_commit_is_refused_by_brokers_that_take_none():
-    """Kafka 0.8.2 to 3.9 have OffsetCommit v1; tests/matrix sees what they make of it."""
+    """Kafka 0.8.2 to 3.9 have OffsetCommit v1. tests/matrix tests them."""
     with (
         DevBroker(as_version="4.4") as broker,
         klamm.Consumer(broker.bootstrap_servers, group_id="g") as consumer,

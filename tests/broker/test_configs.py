@@ -1,6 +1,6 @@
-"""Settings of topics, brokers and groups, and partitions that are added, on both brokers.
+"""Configurations of topics, brokers and groups, and added partitions, on both brokers.
 
-Kafka's controller answers what changes them; its brokers, which answer questions, hear of it a moment later.
+Kafka's controller answers a change at once; its brokers learn of it a moment later.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def admin(style, broker):
 
 @pytest.fixture
 def made(admin, topic):
-    """A topic with settings of its own."""
+    """A topic with its own configuration."""
     admin.create_topics({topic: klamm.NewTopic(partitions=1, configs={"retention.ms": "60000"})})
     return topic
 

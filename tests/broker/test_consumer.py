@@ -1,4 +1,4 @@
-"""Consuming: from where to where, what is given out, and which offsets are committed."""
+"""Consuming: positions, delivered records and committed offsets."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_the_group_resumes_at_committed_offsets(style, broker, filled):
 
 
 def committed_of(broker, topic):
-    """What the group of a test has committed of a topic's first partition."""
+    """Return the committed offset of a topic's first partition."""
     place = TopicPartition(topic, 0)
     with klamm.Consumer(broker.bootstrap_servers, group_id=f"group-{topic}") as other:
         return other.committed([place])[place]

@@ -1,4 +1,4 @@
-"""Records that are deleted before their time."""
+"""Deleting records with DeleteRecords."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def test_a_topic_that_is_only_compacted_refuses(broker, topic):
 
 @pytest.fixture
 def overtaken(broker, topic):
-    """Makes a reader at the second of twenty records, fetched one by one, when the first fifteen are deleted."""
+    """Creates a reader at the second of twenty records, which are fetched one by one, while the first fifteen are
+    deleted.
+    """
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic()})
     with klamm.Producer(broker.bootstrap_servers, batch_size=128) as producer:

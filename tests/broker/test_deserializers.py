@@ -1,4 +1,4 @@
-"""Deserializers: what they see, what they spoil, and what goes past them."""
+"""Deserializers: their input, their errors, and the calls that do not use them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Bad input from the network: each thing that can be wrong is one typed error that says what, where and what to do, within
-the time that was allowed.
-"""
+"""Faulty peers: each fault is one typed error with a cause, a place and a hint, within the timeout."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ QUICK = {"default_api_timeout_ms": 1_500, "socket_connection_setup_timeout_ms": 
 
 
 def ask(style, bootstrap):
-    """Ask for a topic's partitions, and return the error and how long it took."""
+    """Request a topic's partitions, and return the error and its time."""
     began = time.monotonic()
     with style.consumer(bootstrap, **QUICK) as consumer, pytest.raises(KafkaError) as caught:
         consumer.partitions_for("t")
@@ -25,7 +23,7 @@ def ask(style, bootstrap):
 
 
 def deliver(style, bootstrap):
-    """Send a record, and return the error of its delivery and how long it took."""
+    """Send a record, and return the error of its delivery and its time."""
     began = time.monotonic()
     producer = style.producer(bootstrap, delivery_timeout_ms=1_500, max_block_ms=1_500, **QUICK)
     with pytest.raises(KafkaError) as caught:
@@ -156,7 +154,7 @@ def test_a_batch_that_is_always_where_it_cannot_be_is_taken_as_it_is(style):
 
 
 def _read_with_a_damaged_offset(style, wrong, times):
-    """What was written, and what is read while the offset of the fifth batch is another."""
+    """Return the records written, and those read while the offset of the fifth batch is wrong."""
     left = times
 
     def damage(data):

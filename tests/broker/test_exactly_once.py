@@ -1,4 +1,4 @@
-"""The example that copies a topic exactly once, killed at random moments and started again."""
+"""Kills and restarts the example that copies a topic exactly once, at random moments."""
 
 from __future__ import annotations
 

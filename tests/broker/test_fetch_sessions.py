@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227), by hand: the dev broker and Apache Kafka tell and refuse the same."""
+"""Fetch sessions (KIP-227) with handmade requests: the dev broker and Apache Kafka answer and reject alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Reader:
         self._ask, self._topic, self._topic_id = line, topic, topic_id
 
     def __call__(self, session, epoch, offsets=None, forgotten=(), version=VERSION, **config):
-        """Send a request that asks for some partitions from some offsets on; the code, the session, and what was told."""
+        """Send a fetch for some partitions and offsets. Return the error code, the session and the partitions."""
         topic = {"topic": self._topic} if version < VERSION else {"topicId": self._topic_id}
         asked = [
             {"partition": n, "currentLeaderEpoch": -1, "fetchOffset": offset, "partitionMaxBytes": 1 << 20}
@@ -54,7 +54,7 @@ def write(broker, topic):
 
 @pytest.fixture
 def ask(broker, topic, write):
-    """Asks the first node, which has a replica of each partition, and they all have a record."""
+    """Asks the first node, which has a replica of each partition, each with one record."""
     for partition in range(3):
         write(partition)
     host, port = broker.bootstrap_servers.split(",")[0].rsplit(":", 1)

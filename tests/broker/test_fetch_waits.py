@@ -1,4 +1,4 @@
-"""How long a broker holds an answer back: `fetch_min_bytes` and `fetch_max_wait_ms`."""
+"""Long polls: `fetch_min_bytes` and `fetch_max_wait_ms`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MORE_THAN_SMALL, LONG_MS = 2000, 25_000
 
 @pytest.fixture
 def dev() -> Iterator[DevBroker]:
-    """A dev broker of its own, whose requests are looked at."""
+    """A separate dev broker whose requests the test inspects."""
     with DevBroker() as broker:
         yield broker
 
@@ -74,5 +74,5 @@ def test_a_reader_asks_again_when_the_broker_had_nothing_for_as_long_as_it_may_w
 
 
 def asked(dev: DevBroker, client_id: str) -> int:
-    """How often a client fetched."""
+    """Return the number of fetches of a client."""
     return sum(request.client_id == client_id for request in dev.requests("Fetch"))

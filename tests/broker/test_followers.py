@@ -1,4 +1,4 @@
-"""Consumers that say where they are read from the replica that is near (KIP-392): klamm's, and those of others."""
+"""Consumers with a rack read from the nearest replica (KIP-392): klamm's and other clients'."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VALUES = [b"%d" % n for n in range(20)]
 
 @pytest.fixture
 def cluster():
-    """Three nodes in a rack each, and a topic `t` that node 1 leads and all have."""
+    """Three nodes in different racks, and a topic `t` with replicas on all and node 1 as leader."""
     with DevBroker(brokers=3, racks=RACKS) as broker:
         with klamm.Admin(broker.bootstrap_servers) as admin:
             admin.create_topics({"t": klamm.NewTopic(partitions=1, replication_factor=3)})
@@ -86,7 +86,7 @@ READERS = {
 
 
 def asked(broker):
-    """The nodes that the reader fetched from, in order, each as often as it was turned to."""
+    """Return the nodes from which the reader fetched, in order, without repetitions in a row."""
     nodes = [request.node for request in broker.requests("Fetch") if request.client_id == "reader"]
     return [node for n, node in enumerate(nodes) if n == 0 or node != nodes[n - 1]]
 

@@ -1,4 +1,4 @@
-"""Forks and signals: a child gets an error instead of a hang, and Ctrl+C ends every call."""
+"""Forks and signals: a child gets an error and does not hang, and Ctrl+C ends every call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 
 
 def in_child(work, limit=20):
-    """Run in a forked child; it has to end within the limit, and well."""
+    """Run a function in a forked child, which must succeed within the limit."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -311,7 +311,9 @@ def test_the_end_of_the_program_waits_no_longer_than_its_bound():
 
 
 def test_a_prefork_server_makes_clients_in_its_workers(broker, topic):
-    """A parent with a producer at work forks workers, as gunicorn does; each has its own, and ends like any program."""
+    """A parent with an active producer forks workers, as gunicorn does. Each worker has its own producer and ends
+    normally.
+    """
     done = run_program(
         """
         import os, sys, klamm

@@ -1,4 +1,4 @@
-"""Who assigns in a live group, and by what: the coordinator's assignors, and racks."""
+"""Assignment in live groups: the coordinator's assignors, and racks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PARTITIONS = 6
 
 
 def shares(servers: str, topics: list[str], members: Mapping[str, dict[str, str]]) -> dict[str, list[list[int]]]:
-    """Have members join one group; what each has of each topic when everything is given out."""
+    """Let members join one group. Return the partitions of each once all are assigned."""
     group = topics[0]
     with ExitStack() as stack:
         joined = {
@@ -74,7 +74,7 @@ def test_an_assignor_that_the_coordinator_does_not_have_is_an_error(broker: Brok
 
 @pytest.fixture(scope="module", params=["dev", "real"])
 def racks(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Three nodes in a rack each."""
+    """Three nodes in different racks."""
     try:
         cluster = DevBroker(brokers=3, racks=RACKS) if request.param == "dev" else KafkaCluster(racks=RACKS)
         with cluster as running:
@@ -84,7 +84,7 @@ def racks(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def spread(racks: str) -> tuple[str, dict[str, list[int]]]:
-    """A topic with as many partitions in each rack, and which those are."""
+    """Create a topic with the same number of partitions in each rack, and return them by rack."""
     with klamm.Admin(racks) as admin:
         for number in range(100):  # brokers that have just started are given less
             topic = f"t{number}"

@@ -41,7 +41,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(params=PROTOCOLS)
 def protocol(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Every way to be in a group."""
+    """All group protocols and assignors."""
     config = dict(PROTOCOLS[request.param])
     if request.param != "consumer":
         config |= {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
@@ -49,7 +49,7 @@ def protocol(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 class Heard(klamm.RebalanceListener):
-    """Notes what a listener hears."""
+    """Records the calls of a rebalance listener."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, list[int]]] = []
@@ -74,7 +74,7 @@ def member(broker: Broker, group: str, topics: Any, listener: Any = None, **conf
 
 
 def poll_until(members: Sequence[klamm.Consumer], done: Callable[[], bool], seen: Counter[bytes] | None = None) -> None:
-    """Let members poll in turn until something holds."""
+    """Let members poll in turn until a condition holds."""
     end = time.monotonic() + WAIT_S
     while not done():
         assert time.monotonic() < end, f"not within {WAIT_S} s: {[m.assignment() for m in members]}"
@@ -250,7 +250,7 @@ def test_who_does_not_poll_loses_its_place_and_gets_it_back(broker, partitioned,
 
 
 def test_a_task_whose_poll_found_nothing_and_who_polls_no_more_loses_its_place(broker, partitioned):
-    """What waited for records must not count as somebody who still does."""
+    """A finished wait for records must not count as a current one."""
 
     async def go_on(slow, quick):
         while not (len(slow.assignment()) == len(quick.assignment()) == 2):
@@ -330,7 +330,7 @@ def test_offsets_are_committed_with_a_text(broker, partitioned):
 
 
 def test_who_was_replaced_cannot_commit(broker, partitioned):
-    """A member that was away is told so, and what the others committed stays."""
+    """A member that missed a deadline gets an error, and commits of the others stay."""
     produce(broker, partitioned, range(40))
     config = {"max_poll_interval_ms": 1000, "session_timeout_ms": 6000, "heartbeat_interval_ms": 200}
     gone = member(broker, partitioned, [partitioned], enable_auto_commit=False, **config)
@@ -350,7 +350,7 @@ def test_who_was_replaced_cannot_commit(broker, partitioned):
 
 
 def test_heartbeats_continue_while_the_interpreter_is_held():
-    """The client's own thread sends them, and needs no interpreter."""
+    """The client's own thread sends heartbeats without the GIL."""
     with DevBroker() as broker:
         with klamm.Admin(broker.bootstrap_servers) as admin:
             admin.create_topics({"t": klamm.NewTopic(partitions=4)})
@@ -410,7 +410,7 @@ def test_a_member_ends_well_though_the_group_went_on_without_it(style, error, ra
 
 @pytest.fixture
 def filled_broker() -> Iterator[DevBroker]:
-    """A broker of a test's own, with a topic "t" of a thousand records."""
+    """A separate broker with a topic "t" of a thousand records."""
     with DevBroker() as running:
         with klamm.Producer(running.bootstrap_servers) as producer:
             producer.send_many("t", [b"%d" % n for n in range(1000)], partition=0)
@@ -418,7 +418,7 @@ def filled_broker() -> Iterator[DevBroker]:
 
 
 def read_until_asked(consumer: Any, broker: DevBroker, commits: int) -> list[int]:
-    """Poll a record for each commit that is to be asked for; there are always more."""
+    """Poll one record for each commit. There are always more records."""
     seen: list[int] = []
     end = time.monotonic() + WAIT_S
     while (asked := len(broker.requests("OffsetCommit"))) < commits:
@@ -429,7 +429,7 @@ def read_until_asked(consumer: Any, broker: DevBroker, commits: int) -> list[int
 
 
 def read_on(consumer: Any, seen: list[int]) -> None:
-    """Poll by single records, and go on when there are none."""
+    """Poll single records, and continue if there are none."""
     end = time.monotonic() + WAIT_S
     while time.monotonic() < end:
         seen += [int(record.value) for record in consumer.poll(timeout=0.05, max_records=1)]
@@ -496,7 +496,7 @@ def test_subscribe_wants_topics_or_a_pattern(broker):
 
 
 class Evens(klamm.assignors.Assignor):
-    """Even partitions to the first member, odd ones to the last."""
+    """Assigns even partitions to the first member, and odd ones to the last."""
 
     name = "evens"
     user_data = b"said"
@@ -689,7 +689,7 @@ def test_a_member_does_not_look_for_its_coordinator_again():
 
 
 def test_a_topic_that_is_made_while_members_wait_for_their_shares_is_read():
-    """The leader heard of it between its assignment and its own share, and never again."""
+    """The leader learned of it between computing and receiving its assignment, and never again."""
     with DevBroker(auto_create_topics=False) as broker:
         broker.fault("SyncGroup", "delay", seconds=2)
         with klamm.Consumer(broker.bootstrap_servers, "g", ["t"], auto_offset_reset="earliest") as consumer:

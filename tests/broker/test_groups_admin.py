@@ -1,4 +1,4 @@
-"""Groups as an administrator sees them, on both brokers: with members of confluent-kafka, and after they left."""
+"""Group administration on both brokers, with members of confluent-kafka and after they have left."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def admin(style, broker):
 
 
 def member(broker, topic, **config):
-    """A member of another client, once it has all partitions."""
+    """A member of another client that owns all partitions."""
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": topic, "client.id": "other"}
     joined = confluent_kafka.Consumer(settings | {name.replace("_", "."): value for name, value in config.items()})
     joined.subscribe([topic])
@@ -174,7 +174,7 @@ def test_a_group_of_the_new_protocol(broker, style, topic):
 
 @pytest.fixture
 def cluster():
-    """Nodes of its own, for a test that has them go wrong."""
+    """Separate nodes, for a test that injects faults."""
     with DevBroker(brokers=3) as running:
         with klamm.Admin(running.bootstrap_servers) as admin:
             admin.create_topics({"t": klamm.NewTopic(partitions=2)})
@@ -266,7 +266,7 @@ def test_of_a_partition_without_a_leader_the_lag_is_unknown(cluster):
 
 @pytest.fixture
 def run(broker):
-    """A function that runs `klamm groups` on the broker; with --json the object it prints."""
+    """Return a function that runs `klamm groups` on the broker. With --json it returns the printed object."""
 
     def call(*arguments, code=0):
         result = command("groups", *arguments, "-b", broker.bootstrap_servers)

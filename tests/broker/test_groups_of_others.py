@@ -1,4 +1,4 @@
-"""Groups of other clients: the dev broker and Apache Kafka serve them alike."""
+"""Groups of other clients behave alike on the dev broker and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KINDS = {
 
 @pytest.fixture(params=KINDS)
 def join(request, broker, topic):
-    """Makes members of one group, which end with the test."""
+    """Creates members of one group and closes them with the test."""
     kind, config = KINDS[request.param]
     with ExitStack() as stack:
         yield lambda **more: stack.enter_context(closing(kind(broker, f"{topic}-group", topic, **config, **more)))
@@ -200,7 +200,7 @@ def test_kafkas_own_share_consumer_reads(broker, topic):
 
 
 def tool(broker, *arguments):
-    """What kafka-consumer-groups prints."""
+    """Return the output of kafka-consumer-groups."""
     started = start_tool("ConsumerGroups", broker, *arguments)
     out, error = started.communicate(timeout=60)
     return out + error

@@ -1,4 +1,4 @@
-"""What a program hangs into a producer, and what it learns of its work."""
+"""Hooks, callbacks and metrics of a producer."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_batches_too_large_for_the_broker_go_as_smaller_ones(style, broker, topi
 
 
 def test_a_flush_returns_after_all_delivery_callbacks(broker, topic):
-    """Callers do the I/O thread's work now and then, so outcomes come from two threads."""
+    """Callers sometimes poll inline, so results come from two threads."""
     with klamm.Producer(broker.bootstrap_servers) as producer:
         for round_ in range(200):
             told = []

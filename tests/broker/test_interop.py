@@ -1,4 +1,4 @@
-"""Other clients read what klamm wrote, and klamm what they wrote, on a real broker."""
+"""Other clients read klamm's records and klamm reads theirs, on a real broker."""
 
 from __future__ import annotations
 

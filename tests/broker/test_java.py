@@ -1,4 +1,4 @@
-"""Kafka's own client of two releases, and its tools, with the dev broker."""
+"""Two releases of Kafka's own client and its tools, against the dev broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def servers(dev_broker):
 
 
 def numbers(servers, topic, **config):
-    """The values of each partition."""
+    """Return the values of each partition."""
     found = {}
     for row in klamm.read_table(servers, topic, columns=["partition", "value"], **config).to_pylist():
         found.setdefault(row["partition"], []).append(row["value"])

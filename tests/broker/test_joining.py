@@ -1,5 +1,6 @@
-"""Members that do not get into their group, or may not read there: whoever polls or commits hears why, and waiting for other
-members is no failure."""
+"""Members that cannot join or may not read: polls and commits raise the reason. Waiting for other members is not a
+failure.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ IN_THE_WAY = [
 
 @pytest.fixture
 def dev() -> Iterator[DevBroker]:
-    """A dev broker of its own, with a record in the topic `t`, which has two partitions."""
+    """A separate dev broker. Its topic `t` has two partitions and one record."""
     with DevBroker(default_partitions=2) as broker:
         with klamm.Producer(broker.bootstrap_servers) as producer:
             producer.send("t", b"v", partition=0).result(WAIT_S)
@@ -46,7 +47,7 @@ def dev() -> Iterator[DevBroker]:
 
 
 def member(style: Style, servers: str, **config: Any) -> Driven:
-    """A member of the group `g` that tells after half a second what is in its way."""
+    """A member of the group `g` that reports join failures after half a second."""
     usual = {"auto_offset_reset": "earliest", "default_api_timeout_ms": 500}
     return style.consumer(servers, group_id="g", topics=["t"], **{**usual, **config})
 
@@ -137,7 +138,9 @@ def test_a_member_that_may_not_read_its_topic_any_more_stays_in_its_group(style,
 
 
 def test_waiting_for_a_member_that_is_slow_is_no_failure(dev):
-    """The second member waits at the broker for the first, which does not poll, many times as long as for what fails."""
+    """The second member waits at the broker for the first, which does not poll, much longer than the limit for
+    failures.
+    """
     config: dict[str, Any] = {"group_id": "g", "topics": ["t"], "partition_assignment_strategy": "range"}
     with klamm.Consumer(dev.bootstrap_servers, **config) as slow:
         until(lambda: slow.poll(0.1) is not None and slow.assignment())

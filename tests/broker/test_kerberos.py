@@ -1,4 +1,4 @@
-"""Logging in with Kerberos: Apache Kafka, a KDC, and the system's library."""
+"""Kerberos authentication with Apache Kafka, a KDC, and the system's library."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def realm():
 
 @pytest.fixture(autouse=True)
 def environment(request, monkeypatch):
-    """The environment has a configuration and no ticket."""
+    """Set an environment with a configuration but no ticket."""
     if "realm" in request.fixturenames:
         monkeypatch.setenv("KRB5_CONFIG", str(request.getfixturevalue("realm").config))
     monkeypatch.setenv("KRB5CCNAME", f"MEMORY:test-{next(caches)}")

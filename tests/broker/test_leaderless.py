@@ -1,4 +1,4 @@
-"""Partitions that nobody leads: whoever asks what they hold hears which one it is, and waits no longer than an election takes."""
+"""Partitions without a leader: calls name the partition, and wait no longer than an election takes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ LED = [0, 2]
 
 @pytest.fixture
 def cluster() -> Iterator[DevBroker]:
-    """Three nodes with a topic `t`, whose partition 1 has no leader; the group `g` has read a record of each partition."""
+    """Three nodes with a topic `t` whose partition 1 has no leader. The group `g` has read one record of each
+    partition.
+    """
     with DevBroker(brokers=3) as broker, klamm.Admin(broker.bootstrap_servers) as admin:
         admin.create_topics({"t": klamm.NewTopic(partitions=3, replication_factor=1)})
         with klamm.Producer(broker.bootstrap_servers) as producer:

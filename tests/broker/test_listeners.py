@@ -1,4 +1,4 @@
-"""Rebalance listeners: they may end what they listen to, and nobody who stops waiting stops them."""
+"""Rebalance listeners may close their consumer, and finish even if the caller stops waiting."""
 
 from __future__ import annotations
 

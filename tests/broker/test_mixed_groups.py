@@ -1,4 +1,6 @@
-"""One group of klamm's consumers and other clients': whoever leads it, everybody gets its share and no record is skipped."""
+"""One group of klamm's and other clients' consumers: with any leader, all members get partitions and no record is
+skipped.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ def write(broker, topic, numbers):
 
 
 def settle_evenly(members):
-    """Settle until all have as much: they may give up what is too much for them one after the other."""
+    """Wait until all members have the same number of partitions. They may give up partitions one after another."""
     found = settle(members)
     deadline = time.monotonic() + PATIENCE
     while len({len(member.partitions()) for member in members}) > 1:

@@ -1,4 +1,4 @@
-"""Tokens for Amazon MSK: signed as AWS says, which is computed here a second time, and taken by a broker."""
+"""Tokens for Amazon MSK: the signature is computed a second time here, and a broker accepts the token."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REGION = "eu-central-1"
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):
-    """AWS's settings are those of the test, and the machine is none of Amazon's."""
+    """Use only the test's AWS settings, and no instance metadata."""
     for name in ("AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
@@ -47,7 +47,7 @@ def signed_url(token):
 
 
 def signature(host, fields, day, secret):
-    """Signature version 4 of a GET of `/` with these query fields, of an empty body."""
+    """Return the signature (version 4) of a GET of `/` with these query fields and an empty body."""
 
     def mac(key, text):
         return hmac.new(key, text.encode(), hashlib.sha256).digest()
@@ -113,7 +113,7 @@ def test_the_region_is_that_of_the_configuration_the_environment_or_the_profile(
 
 
 class Msk:
-    """As much of a broker as a login takes; it lets in who signed with the secret it knows."""
+    """A minimal broker for authentication. It accepts tokens signed with the secret that it knows."""
 
     APIS: ClassVar = {
         3: ("Metadata", 0, 8),

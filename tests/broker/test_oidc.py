@@ -1,4 +1,4 @@
-"""Tokens from an OpenID Connect token endpoint: a small one of the test's own, and the ways in which it can fail."""
+"""Tokens from an OpenID Connect endpoint: a small test endpoint and its failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRET = "cl13nt: secret&more"
 
 
 class Endpoint:
-    """A token endpoint; `answer` gives status and body for the fields of a request."""
+    """A token endpoint. `answer` returns status and body for the fields of a request."""
 
     def __init__(self, answer) -> None:
         self.seen = []

@@ -1,4 +1,4 @@
-"""Where records go: as other clients put them, in turn, to few at a time, or where a program says."""
+"""Partitioners: those of other clients, round robin, sticky, and functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def wide(broker, topic):
 
 
 def places(broker, topic):
-    """How often a key went to a partition."""
+    """Return how often a key went to each partition."""
     table = klamm.read_table(broker.bootstrap_servers, topic, columns=["key", "partition"]).to_pylist()
     return Counter((row["key"], row["partition"]) for row in table)
 
@@ -61,7 +61,7 @@ def test_uniform_sticks_to_a_partition_for_a_batch_and_reaches_all(broker, wide)
 
 @pytest.mark.parametrize("adapts", [True, False])
 def test_a_node_that_is_slow_gets_less_of_what_may_go_anywhere(style, adapts):
-    """KIP-794: the more batches wait for a partition, the less often it has its turn."""
+    """KIP-794: a partition with more waiting batches gets fewer records."""
     slow = 2
     with DevBroker(brokers=2) as broker:
         with klamm.Admin(broker.bootstrap_servers) as admin:

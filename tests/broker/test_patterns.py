@@ -1,4 +1,4 @@
-"""Consumers that read the topics whose names match a pattern, and ask about others."""
+"""Consumers that subscribe to a pattern of topic names."""
 
 from __future__ import annotations
 

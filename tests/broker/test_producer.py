@@ -1,4 +1,4 @@
-"""Producing: what is sent arrives, once and in order, and everybody hears what became of it."""
+"""Producing: records arrive once and in order, and each call gets its result."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ def test_numbers_that_are_bytes_of_a_program_are_sent_as_they_lie(style, broker,
 
 
 class Place(ctypes.Structure):
-    """Has a field with the name of the code for objects."""
+    """Has a field named like the code for objects."""
 
     _fields_ = (("O", ctypes.c_int), ("P", ctypes.c_int))
 
@@ -396,7 +396,7 @@ def test_threads_share_a_producer(broker, topic):
 
 
 def test_threads_that_wait_for_their_records_and_for_others(broker, topic):
-    """One of those that wait reads the answers of all, and each has its own when that one leaves."""
+    """One waiting thread reads the responses of all. Each thread has its result when that one leaves."""
     with klamm.Producer(broker.bootstrap_servers, linger_ms=0) as producer, ThreadPoolExecutor(8) as pool:
 
         def work(number):

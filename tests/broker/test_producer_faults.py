@@ -1,4 +1,4 @@
-"""A producer whose brokers do everything wrong that can be done wrong: outcomes are true, and nothing comes twice."""
+"""A producer with faulty brokers: results are correct, and there are no duplicates."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def test_records_are_there_once_and_in_order_whatever_goes_wrong(faulty, topic, 
 
 
 def test_answers_with_a_wrong_bit_cost_no_record_and_double_none(faulty, topic):
-    """A bit may turn success into an error, which nobody can tell; a record that failed so is in the log all the same."""
+    """A flipped bit may turn success into an error. The client cannot detect that, so such a failed record is in the
+    log.
+    """
     create(faulty, topic, partitions=1)
     with klamm.Producer(faulty.bootstrap_servers, batch_size=600, retry_backoff_ms=5) as producer:
         producer.send(topic, b"-1").result(20)
@@ -195,7 +197,7 @@ def test_a_transaction_that_took_too_long_is_aborted_by_the_broker(faulty, topic
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory comes from /proc")
 def test_memory_stays_within_the_buffer_while_the_broker_stalls():
-    """A program sends small records with Deliveries to a broker that stopped answering, until the buffer is full."""
+    """Sends small records with Deliveries to a broker that does not answer, until the buffer is full."""
     buffer_mib, constant_mib = 32, 24
     program = """
         import sys, klamm
@@ -237,7 +239,7 @@ def test_memory_stays_within_the_buffer_while_the_broker_stalls():
 
 
 def test_what_an_abort_left_in_flight_is_no_part_of_the_next_transaction(faulty, topic):
-    """A batch that is refused as too large after the abort is not cut in two and tried again."""
+    """A batch that is rejected as too large after the abort is not split and retried."""
     create(faulty, topic, partitions=1)
     config = {"transactional_id": "tx", "batch_size": 4 << 20, "max_request_size": 8 << 20, "linger_ms": 60_000}
     with klamm.Producer(faulty.bootstrap_servers, **config) as producer:

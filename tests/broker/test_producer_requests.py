@@ -1,4 +1,4 @@
-"""Into which requests records go: how long they wait for others, how many requests are under way, how large one is."""
+"""How records form requests: waiting time, requests in flight, and request sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FETCH, VERSION = 1, 11
 
 @pytest.fixture
 def sending(style):
-    """A dev broker, and how to make a producer that knows its topic `t`; `sent()` are the requests since then."""
+    """A dev broker and a factory of producers that know its topic `t`. `sent()` returns the requests since then."""
     with ExitStack() as stack:
         broker = stack.enter_context(DevBroker())
         with klamm.Admin(broker.bootstrap_servers) as admin:
@@ -120,7 +120,7 @@ def test_a_higher_level_compresses_better(style, codec, highest):
 
 
 def fetched_bytes(servers):
-    """How large an answer is with all records of the topic, as the broker keeps them."""
+    """Return the size of a response with all records of the topic, as the broker stores them."""
     host, port = servers.rsplit(":", 1)
     partition = {"partition": 0, "fetchOffset": 0, "partitionMaxBytes": 1 << 20}
     body = {

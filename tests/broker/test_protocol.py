@@ -1,4 +1,4 @@
-"""The codec by name against brokers: requests made with `klamm.protocol` alone, in every version that the broker speaks."""
+"""`klamm.protocol` against brokers: handmade requests in all versions that the broker supports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEYS = {api.key: api for api in protocol.apis()}
 
 @pytest.fixture
 def ask(broker):
-    """A line to the first node."""
+    """A connection to the first node."""
     line = Line.to(broker)
     yield line
     line.close()
@@ -52,7 +52,7 @@ def test_metadata_in_every_version(ask, versions):
 
 @pytest.fixture
 def leader(ask, versions, topic):
-    """A line to the node that leads a new topic's only partition, and the topic's id."""
+    """A connection to the leader of a new topic's only partition, and the topic's ID."""
     newest = versions["Metadata"][-1]
     for _ in range(1_000):
         answer = ask("Metadata", newest, {"topics": [{"name": topic}], "allowAutoTopicCreation": True})

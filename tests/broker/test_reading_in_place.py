@@ -1,4 +1,4 @@
-"""A reader of records that come one by one reads the sockets itself, and the I/O thread stands by."""
+"""Inline polling: a reader of single records polls the sockets itself while the I/O thread stands by."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MANY = 300
 
 
 class Threads:
-    """The I/O threads that this process gets from now on."""
+    """The I/O threads that this process starts from now on."""
 
     def __init__(self):
         self._before = set(self._all())
@@ -28,14 +28,14 @@ class Threads:
         return [task for task in Path("/proc/self/task").iterdir() if (task / "comm").read_text() == "klamm-io\n"]
 
     def sleeps(self):
-        """How often they went to sleep."""
+        """Return how often they went to sleep."""
         states = [(task / "status").read_text() for task in self._all() if task not in self._before]
         assert states
         return sum(int(state.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for state in states)
 
 
 def one_by_one(producer, consumer, topic, count=MANY):
-    """Send records, each after the one before was read; the reader waits first."""
+    """Send each record after the previous one was read. The reader waits first."""
     records = iter(consumer)
     for i in range(count):
         value = b"%d" % i
@@ -93,7 +93,7 @@ def test_offsets_are_committed_in_time_though_the_program_does_not_come_back(pro
 
 
 def test_what_is_asked_between_two_records_is_answered(producer, consumer, topic):
-    """Answers to other questions come to the I/O thread, which has to be called for them."""
+    """Other responses belong to the I/O thread, which must be woken for them."""
     one_by_one(producer, consumer, topic)
     place = klamm.TopicPartition(topic, 0)
     for i in range(50):
@@ -167,7 +167,7 @@ def test_an_event_loop_reads_records_that_come_one_by_one(broker, topic):
 
 
 def test_a_loop_that_is_busy_or_over_leaves_reading_to_the_thread():
-    """What a program asks for elsewhere is answered though the loop's thread never looks."""
+    """Calls of other threads are answered although the loop's thread does not poll."""
 
     async def main(broker):
         async with klamm.AsyncProducer(broker.bootstrap_servers, linger_ms=0) as producer:

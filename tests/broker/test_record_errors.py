@@ -1,4 +1,4 @@
-"""Records that a broker refuses for themselves (KIP-467): those alone fail, and the others of their batch are written."""
+"""Records that a broker rejects alone (KIP-467): only they fail, and the rest of their batch is written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from klamm.errors import InvalidRecordError, InvalidTimestampError, TransactionA
 
 @pytest.fixture
 def compacted(broker, topic):
-    """A topic that takes no record without a key."""
+    """A topic that rejects records without a key."""
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.create_topics({topic: klamm.NewTopic(configs={"cleanup.policy": "compact"})})
     return topic

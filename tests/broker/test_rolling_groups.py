@@ -1,4 +1,4 @@
-"""A live group goes over to another assignor or protocol, one member after the other, while it reads and commits."""
+"""A live group changes its assignor or protocol, one member at a time, while it reads and commits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COORDINATED: dict[str, Any] = {"group_protocol": "consumer"}
 
 @pytest.fixture(scope="module")
 def bidirectional() -> Iterator[str]:
-    """An Apache Kafka whose groups may go over from one protocol to the other with members in them."""
+    """An Apache Kafka that allows live groups to change their protocol."""
     try:
         kafka = RealKafka(config={"group.consumer.migration.policy": "bidirectional"}).start()
     except KafkaUnavailable as reason:
@@ -43,7 +43,7 @@ def bidirectional() -> Iterator[str]:
 
 
 class Rolled:
-    """A group that reads what is written all the time, and commits."""
+    """A group that reads a growing topic and commits."""
 
     def __init__(self, servers: str, topic: str, config: dict[str, Any], stack: ExitStack) -> None:
         self.servers, self.topic = servers, topic
@@ -69,7 +69,7 @@ class Rolled:
         )
 
     def replace_each(self, config: dict[str, Any]) -> None:
-        """Close each member in turn, have a new one take its place, and see the group settle with all of them."""
+        """Replace each member in turn by a new one, and wait until all have partitions."""
         for index in range(MEMBERS):
             self.members[index].close()
             self.members[index] = self.member(config)
@@ -81,7 +81,7 @@ class Rolled:
         return sizes == [PARTITIONS // MEMBERS] * MEMBERS and len(places) == PARTITIONS
 
     def go_on_until(self, done: Callable[[], bool]) -> None:
-        """Write, and let members read; what they read is committed in the background."""
+        """Write records and let the members read them, with automatic commits."""
         end = time.monotonic() + WAIT_S
         while not done():
             assert time.monotonic() < end, [member.assignment() for member in self.members]
@@ -94,7 +94,7 @@ class Rolled:
             self.seen.update(int(record.value) for record in member.poll(0.05))
 
     def check(self) -> None:
-        """Everything that was written is read, and in the end committed."""
+        """Check that all records are read and finally committed."""
         self.producer.flush(WAIT_S)
         end = time.monotonic() + WAIT_S
         while len(self.seen) < self.sent:
@@ -112,7 +112,7 @@ class Rolled:
 
 @pytest.fixture
 def rolled(topic: str) -> Iterator[Callable[[str, dict[str, Any]], Rolled]]:
-    """Makes such groups."""
+    """Creates these groups."""
     with ExitStack() as stack:
         yield lambda servers, config: Rolled(servers, topic, config, stack)
 
@@ -139,7 +139,7 @@ def test_members_go_over_to_the_coordinators_protocol_and_back(bidirectional: st
 
 @pytest.fixture
 def dev() -> Iterator[DevBroker]:
-    """A dev broker of its own, which keeps members of the two protocols apart."""
+    """A separate dev broker, which does not allow groups with both protocols."""
     with DevBroker() as broker:
         yield broker
 

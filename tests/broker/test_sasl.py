@@ -1,4 +1,4 @@
-"""Logging in: every mechanism, every client, both brokers; and what is said when it fails."""
+"""SASL: all mechanisms, all clients, both brokers, and the errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tokens():
 
 
 def round_trip(config, topic):
-    """Sends a record and reads it again, in a group."""
+    """Sends a record and reads it back in a group."""
     with klamm.Producer(config) as producer:
         producer.send(topic, b"v" * 100_000).result(20)
     with klamm.Consumer(config, "g-" + topic, [topic], auto_offset_reset="earliest") as consumer:

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): each record to one member at a time, until somebody accepts it; on both brokers."""
+"""Share groups (KIP-932) on both brokers: each record goes to one member at a time until a member accepts it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from settled import until
 
 @pytest.fixture
 def group(broker, topic):
-    """A share group of its own, which starts at the beginning of topics."""
+    """A new share group that starts at the beginning of topics."""
     with klamm.Admin(broker.bootstrap_servers) as admin:
         admin.alter_configs("group", topic, {"share.auto.offset.reset": "earliest"})
     return topic
@@ -49,7 +49,7 @@ def values(records):
 
 
 def take(consumer, count):
-    """The values of so many records, and how often each was delivered."""
+    """Read this many records. Return their values and delivery counts."""
     taken = []
     while len(taken) < count:
         taken += [(int(r.value), r.delivery_count) for r in consumer.poll(20)]
@@ -57,7 +57,7 @@ def take(consumer, count):
 
 
 def is_empty(broker, group, topic):
-    """Whether the group has nothing more to read: a record that is sent now is the next to come."""
+    """Return whether the group has read everything: a new record is the next one delivered."""
     with (
         klamm.Producer(broker.bootstrap_servers) as producer,
         klamm.ShareConsumer(broker.bootstrap_servers, group_id=group, topics=[topic]) as consumer,

@@ -1,4 +1,4 @@
-"""Whole topics as tables: where they begin and end, and that reading them ends."""
+"""Whole topics as tables: start, end, and termination of the read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from settled import wait_until_settled
 
 
 def read(broker, topics, **options):
-    """The (partition, value) of all rows, in order of partition."""
+    """Return the (partition, value) of all rows, sorted by partition."""
     table = klamm.read_table(broker.bootstrap_servers, topics, columns=["partition", "value"], **options)
     return sorted(zip(table["partition"].to_pylist(), table["value"].to_pylist(), strict=True), key=lambda row: row[0])
 
@@ -78,7 +78,7 @@ def test_several_topics_make_one_table(broker, dealt, topic):
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 @pytest.mark.parametrize("ends", ["commit", "abort"])
 def test_the_end_of_a_transaction_ends_a_read(broker, topic, isolation, ends):
-    """The last offset is that of a marker, which no consumer ever gets."""
+    """The last offset belongs to a transaction marker, which consumers never receive."""
     with klamm.Producer(broker.bootstrap_servers, transactional_id=topic) as producer:
         transaction = producer.transaction()
         transaction.__enter__()
@@ -142,7 +142,7 @@ def test_a_partition_that_is_not_read_needs_no_leader():
 
 
 def test_holes_of_a_compacted_log_end_a_read():
-    """The records at which it starts and ends are gone."""
+    """The records at the start and the end no longer exist."""
     settings = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.0"}
     kafka = RealKafka(config={"log.cleaner.backoff.ms": 100})
     try:

@@ -1,4 +1,4 @@
-"""Clients that many threads use at the same time: on a free-threaded CPython nothing but klamm itself keeps them apart."""
+"""Clients shared by many threads. On a free-threaded CPython, only klamm itself synchronises them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def divided(broker: Broker, topic: str) -> str:
 
 
 def together(*works: Callable[[], None]) -> None:
-    """Begin all of these at the same moment, each in a thread of its own, and raise what they raise."""
+    """Start all functions at the same moment, each in its own thread, and raise their exceptions."""
     start = threading.Barrier(len(works))
 
     def run(work: Callable[[], None]) -> None:
@@ -56,7 +56,7 @@ def read_all(servers: str, topic: str) -> list[klamm.Record]:
 
 @pytest.mark.skipif(not hasattr(sys, "_is_gil_enabled") or sys._is_gil_enabled(), reason="not a free-threaded CPython")
 def test_the_extension_leaves_the_lock_of_the_interpreter_off():
-    """CPython turns it on, for everybody, when it imports an extension that does not say that it needs none."""
+    """CPython enables the GIL for the process when it imports an extension that does not declare otherwise."""
     import klamm._klamm
 
     assert klamm._klamm
@@ -64,7 +64,7 @@ def test_the_extension_leaves_the_lock_of_the_interpreter_off():
 
 
 class Senders:
-    """The ways of sending, each for a thread of its own, which writes its name as the key."""
+    """The ways to send, each for one thread, which uses its name as the key."""
 
     def __init__(self, producer: klamm.Producer, topic: str) -> None:
         self.producer, self.topic = producer, topic

@@ -1,4 +1,4 @@
-"""Encrypted connections: whom the client trusts, who it shows itself as, and what is said when a handshake fails."""
+"""TLS: trusted authorities, client certificates, and errors of failed handshakes."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_a_tls_client_at_a_plaintext_port(broker):
 
 @contextlib.contextmanager
 def server(serve):
-    """Runs `serve` with every connection that a port gets."""
+    """Run `serve` for each connection to a port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def accept():

@@ -1,4 +1,4 @@
-"""Topics that are deleted and made anew under a reader: nothing of the new one is skipped."""
+"""Topics that are deleted and recreated under a reader: no record of the new topic is skipped."""
 
 from __future__ import annotations
 

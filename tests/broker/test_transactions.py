@@ -1,4 +1,4 @@
-"""Transactions: all of it is read or nothing, whoever dies meanwhile."""
+"""Transactions: readers see all of one or nothing, even if clients or brokers die."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from settled import until, wait_until_settled
 
 @pytest.fixture(scope="module", params=BROKERS)
 def broker(request):
-    """Each of the brokers in turn, and both protocols of transactions."""
+    """Each broker, with both transaction protocols."""
     return request.getfixturevalue(BROKERS[request.param][0])
 
 
@@ -31,17 +31,17 @@ FENCED = r"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"
 
 
 class DeliberateError(Exception):
-    """What a program under test raises."""
+    """The exception of a program under test."""
 
 
 @pytest.fixture
 def transactional_id(topic):
-    """An id nobody else has, as each test has a topic nobody else has."""
+    """A unique transactional ID for each test."""
     return f"tx-{topic}"
 
 
 def committed(bootstrap, topic, *, settled=True):
-    """The values that a reader of committed records sees, by default once no transaction is open."""
+    """Return the values that a `read_committed` reader sees, by default once no transaction is open."""
     if settled:
         wait_until_settled(bootstrap, topic)
     with klamm.Consumer(bootstrap, isolation_level="read_committed") as consumer:
@@ -190,7 +190,7 @@ WAYS = {
 
 
 def start(style, tx, way, record):
-    """Calls the method with topic, value and partition, where the loop runs, and waits for what takes the record."""
+    """Call the method with topic, value and partition in its event loop, and wait until it has accepted the record."""
     result = style.run(WAYS[way], tx, *record)
     return style.wait(result) if way == "send_many" else result
 
@@ -411,7 +411,7 @@ def test_many_transactions_follow_one_another_quickly(broker, topic, transaction
 
 @contextmanager
 def slow_end(style):
-    """A transaction with one record, whose end takes half a second, and what the topic holds then."""
+    """Run a transaction with one record whose end takes half a second, and return the content of the topic."""
     with DevBroker() as broker:
         make(broker, "t")
         with style.producer(broker.bootstrap_servers, transactional_id="tx") as producer:
@@ -461,7 +461,7 @@ def test_a_block_ends_with_the_commit_that_was_not_waited_for(style):
 
 @pytest.mark.parametrize("waits", [True, False], ids=["failed before the commit", "perhaps after"])
 def test_a_transactional_id_that_the_brokers_forgot_says_what_to_do(style, waits):
-    """The commit says it, and closing the producer does not say it again."""
+    """The commit raises the error, and closing the producer does not raise it again."""
     with DevBroker() as broker:
         make(broker, "t")
         with style.producer(broker.bootstrap_servers, transactional_id="tx") as producer:
@@ -503,7 +503,7 @@ def test_starting_transactions_can_be_waited_for_again(style):
 
 
 def test_an_abort_does_not_wait_for_a_request_whose_batch_is_given_up(style):
-    """As Java's producer. The epoch of the batch is over then, and the broker that takes it late refuses it."""
+    """As Java's producer. The epoch of the batch has ended, so a broker that receives it late rejects it."""
     with DevBroker(brokers=2) as broker:
         make(broker, "t", "u")
         with klamm.Admin(broker.bootstrap_servers) as admin:

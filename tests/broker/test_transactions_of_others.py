@@ -1,4 +1,4 @@
-"""Transactions of other clients: the dev broker and Apache Kafka serve them alike."""
+"""Transactions of other clients behave alike on the dev broker and Apache Kafka."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def topic(topic, broker):
 
 @pytest.fixture
 def producers(broker):
-    """Makes transactional producers, initialised."""
+    """Creates initialised transactional producers."""
 
     def make(transactional_id, **config):
         producer = confluent_kafka.Producer(
@@ -46,7 +46,7 @@ def send(producer, topic, *values):
 
 
 def read(broker, topic, count, isolation="read_committed"):
-    """The first `count` values, and that nothing comes after them."""
+    """Return the first `count` values, and check that nothing follows."""
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": broker.bootstrap_servers,

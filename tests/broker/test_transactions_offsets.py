@@ -1,4 +1,4 @@
-"""A group's offsets in a transaction: what is kept with them, who may commit them, and what is left after a refusal."""
+"""Offsets of a group in a transaction: their metadata, permission to commit, and the state after a rejection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ confluent_kafka = pytest.importorskip("confluent_kafka")
 
 @pytest.fixture(scope="module", params=BROKERS)
 def broker(request):
-    """Each of the brokers in turn, and both protocols of transactions."""
+    """Each broker, with both transaction protocols."""
     return request.getfixturevalue(BROKERS[request.param][0])
 
 
@@ -31,7 +31,7 @@ def enter(style, transaction):
 
 
 def kept(broker, group, place):
-    """Offset, text and leader epoch that the group committed, as librdkafka reads them."""
+    """Return the committed offset, text and leader epoch, as librdkafka reads them."""
     reader = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
     try:
         (found,) = reader.committed([confluent_kafka.TopicPartition(place.topic, place.partition)], timeout=20)
@@ -97,7 +97,7 @@ def test_an_offset_that_cannot_be_and_a_text_that_is_too_long_end_in_an_abort_at
 
 
 def settle(members):
-    """Poll until every member has a partition, and return their places in the group."""
+    """Poll until each member has a partition, and return their group metadata."""
     while not all(member.assignment() for member in members):
         for member in members:
             member.poll(timeout=0.05)
@@ -157,11 +157,11 @@ STEPS = {
 
 @pytest.mark.parametrize(("release", "api"), [(release, api) for release, apis in STEPS.items() for api in apis])
 def test_an_abortable_error_aborts_the_transaction_and_the_next_one_works(style, release, api):
-    """TRANSACTION_ABORTABLE (KIP-890, KIP-1050) says that an abort mends it, whichever request it answers."""
+    """TRANSACTION_ABORTABLE (KIP-890, KIP-1050) means that an abort is enough, in response to any request."""
     place, group = klamm.TopicPartition("t", 0), klamm.GroupMetadata("g")
 
     def attempt(offset):
-        """Write a transaction; what it failed with, once that is aborted."""
+        """Write a transaction that fails, abort it, and return the error."""
         tx = producer.client.transaction()
         enter(style, tx)
         tx.send_nowait("t", b"%d" % offset)

@@ -1,4 +1,4 @@
-"""What is committed of records that were given out: nothing beyond what the program is done with or where the consumer is."""
+"""Commits of delivered records: never beyond finished records or the position of the consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An event loop that awaits one record after the other reads the answers itself, and the I/O thread stands by."""
+"""External event loop: a loop that awaits single records reads the responses itself while the I/O thread stands by."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from klamm.testing import DevBroker
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems' pollers cannot be watched")
 
 MANY = 100
-"""Enough for the loop to watch: it takes eight lone records."""
+"""Enough records for the loop to watch the sockets: it takes eight single records."""
 
 
 async def one_by_one(producer, topic, count=MANY):
@@ -74,7 +74,7 @@ def test_many_records_at_once_are_the_threads_business_and_lone_ones_the_loops_a
 
 
 def test_a_record_is_sent_again_while_the_loop_is_busy():
-    """The loop's thread does something else until the record is there, which the first attempt did not bring."""
+    """The loop's thread is busy until the record has arrived, which the first attempt did not bring."""
 
     def read(broker, offset):
         with klamm.Consumer(broker.bootstrap_servers) as consumer:

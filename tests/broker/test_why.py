@@ -1,6 +1,6 @@
-"""Calls whose time is over: each says what was tried, where, what was in its way last, and what to do.
+"""Calls that time out: each error names the attempt, the broker, the last obstacle and a hint.
 
-None costs others their connection.
+No timeout costs other calls their connection.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CALLS = {
 
 @pytest.fixture
 def dev() -> Iterator[DevBroker]:
-    """A dev broker of its own, with a topic `t`."""
+    """A separate dev broker with a topic `t`."""
     with DevBroker() as broker:
         with klamm.Admin(broker.bootstrap_servers) as admin:
             admin.create_topics({"t": klamm.NewTopic()})
@@ -52,7 +52,7 @@ def dev() -> Iterator[DevBroker]:
 
 @pytest.fixture
 def nobody() -> Iterator[str]:
-    """An address where connections are taken and nothing is ever answered."""
+    """An address that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
