@@ -1,7 +1,7 @@
-"""Every release of Kafka in turn, and the page that says what came of it.
+"""Starts each release of Kafka in turn and writes the results to a page.
 
-`KLAMM_RELEASES` names the releases, or is `all`; without it there are those whose formats differ most. With
-`KLAMM_COMPATIBILITY=path` the run writes the page `docs/compatibility.md` there.
+`KLAMM_RELEASES` lists the releases or is `all`. The default is the releases whose formats differ most.
+`KLAMM_COMPATIBILITY=path` writes the page `docs/compatibility.md` to that path.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ class Release:
 
     @property
     def servers(self) -> dict[str, object]:
-        """A client's first argument. Only 0.9 takes the time it is given, and each client here is a new one."""
+        """Return a client's first argument. Only 0.9 needs the whole timeout, and each client here is new."""
         return {"bootstrap.servers": self.bootstrap_servers, "api.version.request.timeout.ms": 200}
 
     def has(self, since: str) -> bool:
-        """Whether it is of a release, or a later one."""
+        """Return whether the broker has this release or a later one."""
         return self.number >= release_number(since)
 
     @contextlib.contextmanager
     def needs(self, since: str) -> Iterator[None]:
-        """What is in here works from a release on, and is refused with its name before."""
+        """Run code that needs a release. On older brokers it must raise an error with that release."""
         if self.has(since):
             yield
             return
@@ -90,7 +90,7 @@ class Release:
             yield
 
     def confluent(self, **config: object) -> dict[str, object]:
-        """What confluent-kafka has to be told."""
+        """Return the configuration of confluent-kafka."""
         if self.has("0.10.0"):
             return {"bootstrap.servers": self.bootstrap_servers, **config}
         fallback = "0.8.1" if self.version == "0.8.0" else self.version
@@ -99,14 +99,14 @@ class Release:
 
 
 def chosen() -> list[str]:
-    """The releases to start."""
+    """Return the releases to start."""
     names = os.environ.get("KLAMM_RELEASES", ",".join(USUAL))
     return list(RELEASES) if names == "all" else names.split(",")
 
 
 @pytest.fixture(scope="session", params=chosen())
 def running(request: pytest.FixtureRequest) -> Iterator[Release]:
-    """A broker, which stops before the next one starts."""
+    """A broker that stops before the next one starts."""
     with contextlib.ExitStack() as stack:
         try:
             kafka = stack.enter_context(start_release(request.param))
@@ -117,7 +117,7 @@ def running(request: pytest.FixtureRequest) -> Iterator[Release]:
 
 @pytest.fixture
 def release(request: pytest.FixtureRequest, running: Release) -> Iterator[Release]:
-    """A broker, and what a test finds out about it."""
+    """A broker, and the result of a test with it."""
     running.result = "yes"
     yield running
     feature = request.node.get_closest_marker("feature").args[0]
@@ -130,7 +130,7 @@ _results: dict[str, dict[str, str]] = {}
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Remember what came of a test; what it found out is known when its fixtures are gone."""
+    """Store the result of a test. It is complete when the test's fixtures have ended."""
     if report.when == "call":
         _outcomes[report.nodeid] = report.outcome
     if report.when == "teardown":

@@ -1,4 +1,6 @@
-"""The same program against every release of Kafka: what each can do is done, what it cannot is refused by name."""
+"""The same program against each release of Kafka: supported features work, and others raise an error with the
+release.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,14 @@ RECORDS = [
 
 
 def write(release, topic, records=RECORDS, **config):
-    """Send records to partition 0, in one batch or a few, and wait for all of them."""
+    """Send records to partition 0 in a few batches, and wait for all of them."""
     with klamm.Producer(release.servers, linger_ms=20, **config) as producer:
         sent = [producer.send(topic, value, key=key, partition=0) for key, value in records]
         return [one.result(timeout=30) for one in sent]
 
 
 def read(release, topic, start=0, **config):
-    """What is in partition 0, up to its end."""
+    """Return the records of partition 0 up to its end."""
     place = klamm.TopicPartition(topic, 0)
     with klamm.Consumer(release.servers, **config) as consumer:
         end = consumer.end_offsets([place])[place]
@@ -251,7 +253,7 @@ def test_committed_offsets(release, topic):
 
 @pytest.mark.feature("committed offsets with a time of their own")
 def test_commits_have_the_time_that_was_given(release, topic):
-    """One of 1970 is older than any broker keeps them."""
+    """A commit time of 1970 is older than any retention."""
     new, old = (klamm.TopicPartition(topic, number) for number in range(2))
     now_ms = int(time.time() * 1000)
     offsets = {new: klamm.OffsetAndMetadata(7, timestamp_ms=now_ms), old: klamm.OffsetAndMetadata(7, timestamp_ms=1)}

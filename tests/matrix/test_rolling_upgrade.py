@@ -1,4 +1,4 @@
-"""A cluster in the middle of an upgrade: every partition is written and read in the format of the node that leads it."""
+"""A cluster during an upgrade: each partition is written and read in the format of its leader."""
 
 from __future__ import annotations
 

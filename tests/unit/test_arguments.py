@@ -1,4 +1,4 @@
-"""Arguments that cannot be used: each is refused by one of klamm's own errors, which says what was given and what is allowed."""
+"""Invalid arguments: each raises one of klamm's errors with the given value and what is allowed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS = "timeout has to be a number of seconds, or None to wait for ever, not 
 
 @pytest.fixture(scope="module")
 def clients():
-    """One client of each kind, of brokers that nobody needs: what cannot be used is refused before they are asked."""
+    """One client of each kind without brokers: invalid arguments are rejected before a request."""
     with (
         klamm.Producer(NOWHERE) as producer,
         klamm.Consumer(NOWHERE, group_id="g") as consumer,

@@ -1,4 +1,4 @@
-"""`klamm.assignors` against the groups of the Java client, and what it refuses."""
+"""Compares `klamm.assignors` with the Java client, and checks invalid arguments."""
 
 from __future__ import annotations
 

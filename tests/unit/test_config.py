@@ -1,4 +1,4 @@
-"""Configuration: every way to give it, one table behind it, and what is said about what is wrong with it."""
+"""Configuration: all ways to pass it, the table of keys, and the errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages that are written from the code are those that the code would write, and code on pages that needs no broker runs."""
+"""Generated pages are up to date, examples on pages run, and links lead somewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tree of exceptions: what derives from what, what they carry, and that they survive a pickle."""
+"""The tree of exceptions: base classes, attributes and pickling."""
 
 from __future__ import annotations
 

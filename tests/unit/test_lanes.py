@@ -1,4 +1,4 @@
-"""The lanes of the suite: every test runs in one, and the table of rare tests has no stale row."""
+"""The lanes of the suite: each test runs in one, and the table of rare tests has no stale row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def collected():
-    """The node IDs of the whole suite."""
+    """Return the node IDs of the whole suite."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--lane", "all", "-p", "no:cacheprovider"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr

@@ -1,4 +1,4 @@
-"""The package as a whole: what importing it costs, and what it exports."""
+"""The package as a whole: the cost of its import, and its exports."""
 
 from __future__ import annotations
 

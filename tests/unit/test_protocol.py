@@ -1,4 +1,4 @@
-"""`klamm.protocol` against bytes of the Java client, in both directions, and what it says about bytes that are wrong."""
+"""Compares `klamm.protocol` with bytes of the Java client in both directions, and checks its errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MESSAGES = golden.lines("messages.jsonl.gz") + golden.lines("structures.jsonl.gz
 
 
 def message(vector):
-    """What `decode` and `encode` call it: name, kind and version."""
+    """Return the arguments of `decode` and `encode`: name, kind and version."""
     return vector.get("api") or vector["name"], vector["kind"], vector["version"]
 
 

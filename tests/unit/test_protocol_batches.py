@@ -1,4 +1,4 @@
-"""Record batches of every format through `klamm.protocol`, against bytes of the Java client, in both directions."""
+"""Compares record batches of all formats in `klamm.protocol` with bytes of the Java client, in both directions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CORRUPT = golden.lines("records_corrupt.jsonl.gz")
 
 
 def to_json(batch):
-    """A batch as the vectors write it: formats 0 and 1 have fewer fields."""
+    """Return a batch in the form of the vectors. Formats 0 and 1 have fewer fields."""
     names = "magic size base_offset last_offset next_offset crc attributes compression timestamp_type max_timestamp"
     if batch.magic == 2:
         names += " partition_leader_epoch last_offset_delta base_timestamp producer_id producer_epoch base_sequence"
@@ -52,7 +52,7 @@ def from_json(record):
 
 
 def encode(batch):
-    """The bytes of a batch of the vectors."""
+    """Return the bytes of a batch of the vectors."""
     fields = {"magic": batch["magic"], "compression": batch["compression"]}
     if batch["timestamp_type"] == "LogAppendTime":
         fields["log_append_time"] = batch["max_timestamp"]
@@ -310,7 +310,7 @@ def test_one_batch_at_a_time_is_held_decompressed():
 
 
 def resident():
-    """Bytes of this process in memory."""
+    """Return the resident memory of this process in bytes."""
     status = Path("/proc/self/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) << 10
 

@@ -1,4 +1,4 @@
-"""Records and their names, without a broker."""
+"""Records and partitions, without a broker."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What klamm declares of every message against the schemas inside Kafka's own client library, fetched by Maven.
+"""Compares klamm's declaration of each message with the schemas in Kafka's own client library, which Maven fetches.
 
-A schema is compared version by version: the fields that a version has, in wire order, and of each its name, type, tag, default,
-whether it may be null, and the fields within. Two releases are needed, because neither knows all versions. Names of structs
-are no part of the protocol, and klamm has its own.
+Each version is compared: its fields in wire order, with name, type, tag, default, nullability and nested fields. Two
+releases are needed, because neither has all versions. Names of structs are not part of the protocol, so klamm has its
+own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ REPLACED = {("ReadShareGroupStateSummaryResponse", 0)}
 
 
 def schemas(version):
-    """The schemas of a Kafka release by the name of their file; skips where the library cannot be had."""
+    """Return the schemas of a Kafka release by file name, or skip if the library is not available."""
     try:
         jar = clients_jar(version)
     except KafkaUnavailable as reason:
@@ -60,7 +60,7 @@ def renamed(schema):
 
 
 def declared():
-    """klamm's schemas, named as Kafka names the files."""
+    """Return klamm's schemas under Kafka's file names."""
     found = {}
     for api in protocol.apis():
         for kind in ("request", "response"):
@@ -71,7 +71,7 @@ def declared():
 
 
 def versions(text):
-    """`3`, `3-5`, `3+` or `none` as a range."""
+    """Return `3`, `3-5`, `3+` or `none` as a range."""
     if text in (None, "none"):
         return range(0)
     first, _, last = text.partition("-")
@@ -79,7 +79,7 @@ def versions(text):
 
 
 def fields_at(version, fields, structs, names):
-    """The fields that a version has, as klamm would describe them: untagged ones in order, then tagged ones by tag."""
+    """Return the fields of a version in klamm's form: untagged ones in order, then tagged ones by tag."""
     found = []
     for field in fields:
         if version not in versions(field["versions"]):
@@ -103,7 +103,7 @@ def fields_at(version, fields, structs, names):
 
 
 def default(field, array, kind, within):
-    """A field's default as a value; of a struct `...`, which stands for the defaults of its fields."""
+    """Return a field's default as a value. For a struct it is `...`, the defaults of its fields."""
     given = field.get("default")
     if given == "null" or (kind == "records" and "nullableVersions" in field):
         return None
@@ -119,7 +119,7 @@ def default(field, array, kind, within):
 
 
 def declared_at(version, fields):
-    """The same of klamm's description, in its own order."""
+    """Return the fields of klamm's description in the same form."""
     found = [
         {
             "name": field["name"],

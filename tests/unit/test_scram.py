@@ -1,4 +1,4 @@
-"""`klamm.protocol.ScramClient` against the exchanges of the Java client."""
+"""Compares `klamm.protocol.ScramClient` with exchanges of the Java client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the package offers to tests: a broker in the process, and its fixture."""
+"""`klamm.testing`: the broker in the process and its fixture."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Damaged batches: klamm refuses those that the Java client refuses, after the same records.
+"""Damaged batches: klamm rejects those that the Java client rejects, after the same records.
 
-Of compressed ones the payload is damaged, and length and checksum are made to fit: what is asked is the decompressor, and
-klamm's are not Java's. Others are damaged anywhere. `Verdicts.java` says what Java makes of them.
+In compressed batches the payload is damaged, and length and checksum are corrected, because klamm's decompressors
+differ from Java's. Other batches are damaged anywhere. `Verdicts.java` runs the Java client on them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EACH = int(os.environ.get("KLAMM_DAMAGED", "4000"))  # one in a thousand decompr
 
 
 def whole(codec):
-    """The batches of the vectors that stand alone."""
+    """Return the single batches of the vectors."""
     for vector in golden.lines("records.jsonl.gz"):
         batches, data = vector["expect"]["batches"], bytes.fromhex(vector["hex"])
         if [(batch["compression"], batch["size"]) for batch in batches] == [(codec, len(data))] and len(data) < 2000:
@@ -32,7 +32,7 @@ def whole(codec):
 
 
 def damaged(data, chance):
-    """Bytes of which some are changed, left out, or put in."""
+    """Change, remove or insert some bytes."""
     data = bytearray(data)
     for _ in range(chance.choice((1, 1, 1, 2, 4))):
         at = chance.randrange(len(data))
@@ -52,7 +52,7 @@ def damaged(data, chance):
 
 
 def stamped(data):
-    """A batch with the length and checksum that its bytes have."""
+    """Return a batch with correct length and checksum."""
     data = bytearray(data)
     data[8:12] = (len(data) - 12).to_bytes(4, "big")
     if data[16] == 2:
@@ -63,7 +63,7 @@ def stamped(data):
 
 
 def with_damaged_payload(data, chance):
-    """A compressed batch, or a message around others, of which the compressed part is damaged."""
+    """Damage the compressed part of a batch or wrapper."""
     start = {0: 26, 1: 34, 2: 61}[data[16]]
     payload = damaged(data[start:], chance)
     head = data[:start] if data[16] == 2 else data[: start - 4] + len(payload).to_bytes(4, "big")
@@ -71,13 +71,13 @@ def with_damaged_payload(data, chance):
 
 
 def damaged_anywhere(data, chance):
-    """A batch that is damaged anywhere, half of the time with a checksum that fits."""
+    """Damage a batch anywhere, half of the time with a correct checksum."""
     data = damaged(data, chance)
     return stamped(data) if len(data) > 61 and chance.randrange(2) else data
 
 
 def verdict(data):
-    """What klamm makes of it, as `Verdicts.java` writes that."""
+    """Return klamm's result in the form of `Verdicts.java`."""
     word, batches, more = "ok", [], []
     try:
         batches = protocol.decode_records(data)
@@ -93,7 +93,7 @@ def verdict(data):
 
 
 def javas(inputs):
-    """The verdicts of the Java client."""
+    """Return the results of the Java client."""
     command = [*java(), str(Path(__file__).parent.parent / "support" / "Verdicts.java")]
     lines = "\n".join(data.hex() for data in inputs)
     return subprocess.run(
