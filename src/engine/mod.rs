@@ -19,6 +19,7 @@ mod coordinator;
 mod error;
 pub mod group;
 mod in_flight;
+pub mod legacy;
 mod network;
 pub mod ops;
 mod peer;

@@ -4,7 +4,7 @@
 //! `request` and `response` are the frames, `message` walks a message set without copying, `builder` writes one, [`draft`]
 //! is the proposal that came between 0.7 and 0.8. The wire
 //! is that of running brokers (0.6.1, 0.7.0 to 0.7.2), of which `tests/vectors/legacy.jsonl.gz` has captures;
-//! `docs/legacy.md` draws it and says where old documents differ. Left out: connections (`client`) and groups (`engine::group::zookeeper`).
+//! `docs/legacy.md` draws it and says where old documents differ. Left out: connections (`client`) and groups (`engine::legacy::zookeeper`).
 //!
 //! A frame that is decoded shares its bytes with what comes out of it. The largest growth is that of a MultiFetch response:
 //! a part without messages has 6 bytes on the wire and 40 in memory, three times that while the vector grows. Messages that

@@ -2,7 +2,7 @@
 
 use super::error::exception;
 use crate::client::Time;
-use crate::client::zookeeper::{self, Answer, Config, Event, Input, Operation, Share, Subscription};
+use crate::client::zookeeper::{self, BrokerPartition, Config, Event, Input, Operation, OperationResult, Subscription};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -74,12 +74,12 @@ impl ZooKeeperMember {
         data: Option<String>,
     ) -> PyResult<()> {
         let answer = match (what, names, data) {
-            ("done", ..) => Answer::Done,
-            ("missing", ..) => Answer::Missing,
-            ("exists", ..) => Answer::Exists,
-            ("failed", ..) => Answer::Failed,
-            ("names", Some(names), _) => Answer::Names(names),
-            ("data", _, Some(data)) => Answer::Data(data),
+            ("done", ..) => OperationResult::Done,
+            ("missing", ..) => OperationResult::Missing,
+            ("exists", ..) => OperationResult::Exists,
+            ("failed", ..) => OperationResult::Failed,
+            ("names", Some(names), _) => OperationResult::Names(names),
+            ("data", _, Some(data)) => OperationResult::Data(data),
             _ => return Err(exception(py, "ConfigError", &format!("there is no answer {what:?}"), None)),
         };
         self.lock().handle(time(now), Input::Answered(number, answer));
@@ -119,7 +119,7 @@ impl ZooKeeperMember {
 
     /// What to say to readers next: `start`, `stop` or `lost`.
     fn event(&self) -> Option<Said> {
-        let place = |share: Share| (share.topic, share.broker, share.partition);
+        let place = |share: BrokerPartition| (share.topic, share.broker, share.partition);
         Some(match self.lock().poll_event()? {
             Event::Start(shares) => {
                 ("start", shares.into_iter().map(|(share, stream, offset)| (place(share), stream, offset)).collect())
@@ -140,8 +140,8 @@ impl ZooKeeperMember {
     }
 }
 
-fn shares(offsets: Vec<(Place, i64)>) -> Vec<(Share, i64)> {
-    let share = |(topic, broker, partition)| Share { topic, broker, partition };
+fn shares(offsets: Vec<(Place, i64)>) -> Vec<(BrokerPartition, i64)> {
+    let share = |(topic, broker, partition)| BrokerPartition { topic, broker, partition };
     offsets.into_iter().map(|(place, offset)| (share(place), offset)).collect()
 }
 

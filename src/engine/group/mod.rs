@@ -12,7 +12,6 @@ mod coordinator_client;
 mod held;
 mod next_gen;
 mod share;
-pub mod zookeeper;
 
 use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Time, TopicPartition};
 use crate::api::ErrorCode;

@@ -5,7 +5,9 @@
 
 use super::{Random, seeds};
 use klamm::engine::Time;
-use klamm::engine::group::zookeeper::{Answer, Config, Event, Input, Operation, Share, Subscription, ZooKeeperMember};
+use klamm::engine::legacy::zookeeper::{
+    BrokerPartition, Config, Event, Input, Operation, OperationResult, Subscription, ZooKeeperMember,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -59,21 +61,21 @@ impl Tree {
         }
     }
 
-    fn apply(&mut self, who: usize, session: u64, operation: &Operation) -> Answer {
+    fn apply(&mut self, who: usize, session: u64, operation: &Operation) -> OperationResult {
         match operation {
             Operation::Children(path) => {
                 self.watches.entry(path.clone()).or_default().insert(who);
-                Answer::Names(self.children(path))
+                OperationResult::Names(self.children(path))
             }
             Operation::Read(path) => {
-                self.nodes.get(path).map_or(Answer::Missing, |node| Answer::Data(node.data.clone()))
+                self.nodes.get(path).map_or(OperationResult::Missing, |node| OperationResult::Data(node.data.clone()))
             }
             Operation::Create(path, data) => match self.nodes.get(path) {
-                Some(node) if node.session == Some(session) => Answer::Done,
-                Some(_) => Answer::Exists,
+                Some(node) if node.session == Some(session) => OperationResult::Done,
+                Some(_) => OperationResult::Exists,
                 None => {
                     self.put(path, data, Some(session));
-                    Answer::Done
+                    OperationResult::Done
                 }
             },
             Operation::Delete(path, data) => {
@@ -81,17 +83,17 @@ impl Tree {
                     self.nodes.remove(path);
                     self.strike(path);
                 }
-                Answer::Done
+                OperationResult::Done
             }
             Operation::Write(path, data) => {
                 let before = self.nodes.get(path).map_or(0, |node| node.data.parse::<i64>().unwrap());
                 assert!(before <= data.parse().unwrap(), "the offset {path} goes back from {before} to {data}");
                 self.put(path, data, None);
-                Answer::Done
+                OperationResult::Done
             }
             Operation::Match(pattern, names) => {
                 let prefix = pattern.trim_end_matches(".*");
-                Answer::Names(names.iter().filter(|name| name.starts_with(prefix)).cloned().collect())
+                OperationResult::Names(names.iter().filter(|name| name.starts_with(prefix)).cloned().collect())
             }
         }
     }
@@ -105,11 +107,11 @@ struct Member {
     connected: bool,
     silent_since: Option<Time>,
     alive: bool,
-    answer: Option<(u64, Answer)>,
-    reading: BTreeMap<Share, i64>,
-    stopping: Option<Vec<Share>>,
+    answer: Option<(u64, OperationResult)>,
+    reading: BTreeMap<BrokerPartition, i64>,
+    stopping: Option<Vec<BrokerPartition>>,
     /// What it read, and where it stopped, until its node is gone.
-    stopped: BTreeMap<Share, i64>,
+    stopped: BTreeMap<BrokerPartition, i64>,
     steps: u64,
 }
 
@@ -199,13 +201,13 @@ impl World {
                 self.apply(who, &operation);
             }
             self.commit(who);
-            self.members[who].answer = Some((number, Answer::Failed));
+            self.members[who].answer = Some((number, OperationResult::Failed));
         }
         let member = &mut self.members[who];
         member.connected = false;
         member.silent_since.get_or_insert(now);
         if let Some((number, _)) = member.answer.take() {
-            member.machine.handle(now, Input::Answered(number, Answer::Failed));
+            member.machine.handle(now, Input::Answered(number, OperationResult::Failed));
         }
         member.machine.handle(now, Input::Suspended);
     }
@@ -234,12 +236,12 @@ impl World {
     }
 
     /// Does what a member wants; it gives up only what nobody of its own reads, and whose offset is written.
-    fn apply(&mut self, who: usize, operation: &Operation) -> Answer {
+    fn apply(&mut self, who: usize, operation: &Operation) -> OperationResult {
         let member = &mut self.members[who];
         let answer = self.tree.apply(who, member.session, operation);
         if let Operation::Delete(path, _) = operation {
-            let offset = |share: &Share| format!("/consumers/g/offsets/{}/{share}", share.topic);
-            let is_it = |share: &Share| *path == format!("/consumers/g/owners/{}/{share}", share.topic);
+            let offset = |share: &BrokerPartition| format!("/consumers/g/offsets/{}/{share}", share.topic);
+            let is_it = |share: &BrokerPartition| *path == format!("/consumers/g/owners/{}/{share}", share.topic);
             assert!(!member.reading.keys().any(is_it), "{path} is given up while it is read");
             for (share, stopped) in member.stopped.extract_if(.., |share, _| is_it(share)) {
                 let kept = self.tree.nodes.get(&offset(&share)).map(|node| node.data.clone());

@@ -1,53 +1,55 @@
-//! Membership of a group of Kafka 0.7, which has no coordinator: members see the same tree and compute the same shares.
+//! A member of a consumer group of Kafka 0.7. There is no coordinator: all members read the same ZooKeeper tree and
+//! compute the same assignment.
 //!
 //! ```text
-//! Away -> Registering -> Looking -> Stopping -> Releasing -> Claiming -> Steady      a change seen leads back to Looking
-//!   ^                    who reads  readers     offsets,     owners,
-//!   |                    what       end         owners       offsets
-//!   +-- the session ended: everything that was owned is somebody else's
+//! Away -> Registering -> Looking -> Stopping -> Releasing -> Claiming -> Steady      any change leads back to Looking
+//!   ^                    members,   readers     offsets,     owners,
+//!   |                    topics     end         owners       offsets
+//!   +-- the session ended: other members may own all partitions
 //! ```
 //!
-//! A member asks for one [`Operation`] on the tree at a time; paths and data are to the byte those of the Java consumer, so
-//! that both may be in one group. The rule: an owner's node is made before its partition is read, and deleted after its
-//! reader has stopped and its offset is written; so nobody reads what another one owns, and offsets never go back. Unlike
-//! the Java consumer a member keeps what stays its own in a rebalance, and waits for the nodes of those that are slower
-//! instead of giving up what it has. Left out: who leads to a broker, what is read, when to commit.
+//! The member asks its driver for one [`Operation`] on the tree at a time. Paths and data are byte for byte those of
+//! the Java consumer, so both may be in one group. A member creates a partition's owner node before it reads the
+//! partition. It deletes the node after its reader has stopped and its offset is written. So two members never read the
+//! same partition, and offsets never go back. Unlike the Java consumer, a member keeps the partitions that stay its own
+//! in a rebalance, and waits for slower members instead of giving up what it has. The driver knows the brokers, reads
+//! the partitions and decides when to commit.
 
-use super::super::Time;
+use crate::engine::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-/// A partition of a broker. Its name in the tree orders the partitions of a topic: `10-0` is before `2-0`.
+/// A partition of a topic on one broker. Partitions are sorted by their names in the tree: `10-0` is before `2-0`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Share {
-    /// The topic.
+pub struct BrokerPartition {
+    /// The topic's name.
     pub topic: String,
-    /// The broker.
+    /// The broker's ID.
     pub broker: u32,
-    /// The partition.
+    /// The partition's number on that broker.
     pub partition: u32,
 }
 
-impl fmt::Display for Share {
+impl fmt::Display for BrokerPartition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.broker, self.partition)
     }
 }
 
-/// What a member reads.
+/// The topics that a member subscribes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subscription {
     /// Topics, each with a number of streams.
     Topics(BTreeMap<String, u32>),
-    /// The topics whose whole name matches a regular expression, in so many streams.
+    /// The topics whose whole name matches a regular expression, and the number of streams.
     Whitelist(u32, String),
-    /// Those that do not.
+    /// The topics whose name does not match, and the number of streams.
     Blacklist(u32, String),
 }
 
 impl Subscription {
-    /// As a member registers it.
+    /// Encodes the subscription as a member registers it.
     pub fn encode(&self) -> String {
         match self {
             Self::Topics(topics) => {
@@ -59,7 +61,7 @@ impl Subscription {
         }
     }
 
-    /// From what a member registered; `None` if it is nothing that a consumer of 0.7 writes.
+    /// Decodes what a member registered. Returns `None` for data that no consumer of 0.7 writes.
     pub fn decode(data: &str) -> Option<Self> {
         for (marker, make) in [('*', Self::Whitelist as fn(u32, String) -> Self), ('!', Self::Blacklist)] {
             if let Some((streams, pattern)) = data.strip_prefix(marker).and_then(|rest| rest.split_once(marker)) {
@@ -85,7 +87,7 @@ impl Subscription {
         }
     }
 
-    /// How many streams read a topic.
+    /// Returns how many streams read a topic.
     fn streams(&self, topic: &str, matches: &Matches) -> u32 {
         let is_match = |pattern: &str| matches.get(pattern).is_some_and(|found| found.contains(topic));
         match self {
@@ -100,85 +102,86 @@ impl Subscription {
 /// The topics that match a pattern.
 type Matches = BTreeMap<String, BTreeSet<String>>;
 
-/// Something to do with the tree.
+/// An operation on the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// List what is below a node, and watch that; or the node, if it is not there.
+    /// List the children of a node and watch them. If the node does not exist, watch for it.
     Children(String),
     /// Read a node's data.
     Read(String),
-    /// Make a node that goes with the session, and what is missing above it. One that this session has made is fine.
+    /// Create an ephemeral node and its missing parents. A node that this session has created already counts as done.
     Create(String, String),
-    /// Delete a node, if it has this data and is of this session.
+    /// Delete a node, if it has this data and this session has created it.
     Delete(String, String),
-    /// Write a node that stays, and make it if need be.
+    /// Write a persistent node, and create it if it does not exist.
     Write(String, String),
-    /// Not with the tree: say which of these names a regular expression matches as a whole.
+    /// Return which of these names a regular expression matches as a whole. This does not touch the tree.
     Match(String, Vec<String>),
 }
 
-/// What became of an operation.
+/// The result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It is done.
+pub enum OperationResult {
+    /// The operation succeeded.
     Done,
     /// Names, without their paths.
     Names(Vec<String>),
     /// A node's data.
     Data(String),
-    /// There is no such node.
+    /// The node does not exist.
     Missing,
-    /// There is such a node, and it is somebody else's.
+    /// Another session has created the node.
     Exists,
-    /// The connection was lost on the way: it may be done or not. It is asked again, once there is a connection.
+    /// The connection was lost, so the operation may have been done or not. The member asks again when there is a
+    /// connection.
     Failed,
 }
 
-/// What a member hears.
+/// An input of the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// There is a connection, with a new session or the one from before.
+    /// A connection was made, with a new session or the previous one.
     Connected {
-        /// Whether nothing of an older session is left in the tree.
+        /// Whether the session is new, so that no node of an older session is left.
         is_new: bool,
     },
-    /// The connection is lost; the session may go on.
+    /// The connection was lost. The session may survive.
     Suspended,
-    /// The session ended, and with it all nodes that were made in it.
+    /// The session ended, and ZooKeeper has deleted all its ephemeral nodes.
     Expired,
-    /// Something below this path is not as it was listed.
+    /// The children of this path have changed.
     Changed(String),
-    /// The answer to the operation of this number.
-    Answered(u64, Answer),
-    /// The readers of what was to stop have stopped; where they would go on.
-    Stopped(Vec<(Share, i64)>),
-    /// Where readers would go on.
-    Commit(Vec<(Share, i64)>),
+    /// The result of the operation with this number.
+    Answered(u64, OperationResult),
+    /// The readers of the partitions to stop have stopped at these offsets.
+    Stopped(Vec<(BrokerPartition, i64)>),
+    /// Offsets to commit.
+    Commit(Vec<(BrokerPartition, i64)>),
 }
 
-/// What a member says to those who read.
+/// An order to the readers of partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Stop to read these, and say [`Input::Stopped`].
-    Stop(Vec<Share>),
-    /// Begin to read these: the stream, and where the last owner would have gone on.
-    Start(Vec<(Share, u32, Option<i64>)>),
-    /// Nothing is owned any more; what was read since the last commit is read again by somebody.
+    /// Stop reading these partitions, then send [`Input::Stopped`].
+    Stop(Vec<BrokerPartition>),
+    /// Start reading these partitions: the stream, and the offset that was committed last.
+    Start(Vec<(BrokerPartition, u32, Option<i64>)>),
+    /// All partitions are lost. Other members read again what was read since the last commit.
     Lost,
 }
 
-/// How a member is made.
+/// Settings of a member.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The group.
+    /// The group's name.
     pub group: String,
-    /// The member, `group_…`.
+    /// The member's ID, `group_…`.
     pub member: String,
-    /// What it reads.
+    /// The topics that the member subscribes to.
     pub subscription: Subscription,
-    /// How long to wait for a node that is in the way.
+    /// How long to wait before creating a node again that another session holds.
     pub backoff: Duration,
-    /// After so long without a connection the session is taken for ended.
+    /// The time without a connection after which the session counts as ended.
     pub session_timeout: Duration,
 }
 
@@ -187,17 +190,17 @@ struct View {
     members: BTreeMap<String, Subscription>,
     topics: BTreeSet<String>,
     matches: Matches,
-    partitions: BTreeMap<String, Vec<Share>>,
+    partitions: BTreeMap<String, Vec<BrokerPartition>>,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// There is no session, or none that is certain.
+    /// There is no session, or it may have ended.
     Away,
     Registering,
-    /// The members, the topics, and the partitions, one after the other.
+    /// Reads the members, the topics and the partitions, one after the other.
     Looking(Look, View),
-    /// The readers of what goes are asked to stop.
+    /// Waits for the readers of the partitions to release.
     Stopping,
     Releasing,
     Claiming,
@@ -211,36 +214,36 @@ enum Look {
     Partitions,
 }
 
-/// See the top of this file.
+/// A member of a consumer group of Kafka 0.7.
 #[derive(Debug)]
 pub struct ZooKeeperMember {
     config: Config,
     phase: Phase,
     connected: bool,
     suspended_at: Option<Time>,
-    /// What is to be done before the phase is over, the next one first.
+    /// The operations left in this phase.
     todo: VecDeque<Operation>,
-    commits: BTreeMap<Share, i64>,
-    /// The commit that is under way.
-    writing: Option<(Share, i64)>,
+    commits: BTreeMap<BrokerPartition, i64>,
+    /// The commit in flight.
+    writing: Option<(BrokerPartition, i64)>,
     in_flight: Option<(u64, Operation)>,
     next_number: u64,
-    /// What was seen is not so any more.
+    /// Whether the tree has changed since the member looked.
     dirty: bool,
-    /// By stream: claimed, and not released.
-    owned: BTreeMap<Share, u32>,
-    /// Given up for want of a connection; their nodes may be there.
-    leftovers: BTreeMap<Share, u32>,
-    wanted: BTreeMap<Share, u32>,
-    /// Claimed in this round, with where to go on.
-    claimed: Vec<(Share, u32, Option<i64>)>,
+    /// The partitions claimed and not released, with their streams.
+    owned: BTreeMap<BrokerPartition, u32>,
+    /// The partitions given up without a connection. Their owner nodes may still exist.
+    leftovers: BTreeMap<BrokerPartition, u32>,
+    wanted: BTreeMap<BrokerPartition, u32>,
+    /// The partitions claimed in this round, with their streams and committed offsets.
+    claimed: Vec<(BrokerPartition, u32, Option<i64>)>,
     retry_at: Option<Time>,
     rounds: u64,
     events: VecDeque<Event>,
 }
 
 impl ZooKeeperMember {
-    /// A member without a session.
+    /// Creates a member without a session.
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -263,7 +266,7 @@ impl ZooKeeperMember {
         }
     }
 
-    /// Something happened.
+    /// Takes in an input.
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
             Input::Connected { is_new } => self.connect(is_new),
@@ -277,9 +280,9 @@ impl ZooKeeperMember {
                 self.connected = false;
             }
             Input::Changed(_) => self.dirty = true,
-            Input::Answered(number, answer) => {
+            Input::Answered(number, result) => {
                 if let Some((_, operation)) = self.in_flight.take_if(|(known, _)| *known == number) {
-                    self.answered(now, operation, answer);
+                    self.handle_result(now, operation, result);
                 }
             }
             Input::Stopped(offsets) => {
@@ -290,18 +293,18 @@ impl ZooKeeperMember {
             }
             Input::Commit(offsets) => self.note(offsets),
         }
-        self.go_on();
+        self.advance();
     }
 
-    /// The next thing to do with the tree, and its number.
+    /// Returns the next operation on the tree, and its number.
     pub fn poll_operation(&mut self) -> Option<(u64, Operation)> {
         if !self.connected || self.in_flight.is_some() {
             return None;
         }
         let operation = match self.commits.pop_first() {
-            Some((share, offset)) => {
-                let path = self.offset_path(&share);
-                self.writing = Some((share, offset));
+            Some((partition, offset)) => {
+                let path = self.offset_path(&partition);
+                self.writing = Some((partition, offset));
                 Operation::Write(path, offset.to_string())
             }
             None => self.todo.pop_front()?,
@@ -312,17 +315,17 @@ impl ZooKeeperMember {
         Some(next)
     }
 
-    /// The next thing to say to those who read.
+    /// Returns the next order to the readers.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// When [`Self::handle_timeout`] has something to do.
+    /// Returns when [`Self::handle_timeout`] has to be called.
     pub fn next_timeout(&self) -> Option<Time> {
         self.session_ends().into_iter().chain(self.retry_at).min()
     }
 
-    /// Does what is due.
+    /// Handles the deadlines that have passed.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.session_ends().is_some_and(|at| at <= now) {
             self.give_up();
@@ -333,25 +336,25 @@ impl ZooKeeperMember {
                 _ => self.claim(),
             }
         }
-        self.go_on();
+        self.advance();
     }
 
-    /// Whether an offset is still to be written.
+    /// Returns whether an offset is still to be written.
     pub fn is_committing(&self) -> bool {
         !self.commits.is_empty() || self.writing.is_some()
     }
 
-    /// What it owns, by stream.
-    pub fn owned(&self) -> &BTreeMap<Share, u32> {
+    /// Returns the partitions that the member owns, with their streams.
+    pub fn owned(&self) -> &BTreeMap<BrokerPartition, u32> {
         &self.owned
     }
 
-    /// Whether it has all that it should, as far as it has seen.
+    /// Returns whether the member owns all partitions of its assignment and has no operations left.
     pub fn is_settled(&self) -> bool {
         matches!(self.phase, Phase::Steady) && !self.dirty && self.connected && self.owned == self.wanted
     }
 
-    /// How often it computed what to own.
+    /// Returns how often the member has computed its assignment.
     pub fn rounds(&self) -> u64 {
         self.rounds
     }
@@ -373,7 +376,7 @@ impl ZooKeeperMember {
         }
     }
 
-    /// Nothing is owned any more.
+    /// Gives up all partitions.
     fn give_up(&mut self) {
         if !self.owned.is_empty() {
             self.events.push_back(Event::Lost);
@@ -391,7 +394,7 @@ impl ZooKeeperMember {
     fn register(&mut self) {
         self.phase = Phase::Registering;
         let leftovers = std::mem::take(&mut self.leftovers);
-        self.todo = leftovers.iter().map(|(share, stream)| self.release_of(share, *stream)).collect();
+        self.todo = leftovers.iter().map(|(partition, stream)| self.delete_owner(partition, *stream)).collect();
         let Config { group, member, subscription, .. } = &self.config;
         self.todo.push_back(Operation::Create(format!("/consumers/{group}/ids/{member}"), subscription.encode()));
     }
@@ -403,16 +406,16 @@ impl ZooKeeperMember {
         self.phase = Phase::Looking(Look::Members, View::default());
     }
 
-    /// Remembers offsets of what is owned.
-    fn note(&mut self, offsets: Vec<(Share, i64)>) {
-        self.commits.extend(offsets.into_iter().filter(|(share, _)| self.owned.contains_key(share)));
+    /// Queues commits of partitions that the member owns.
+    fn note(&mut self, offsets: Vec<(BrokerPartition, i64)>) {
+        self.commits.extend(offsets.into_iter().filter(|(partition, _)| self.owned.contains_key(partition)));
     }
 
-    fn answered(&mut self, now: Time, operation: Operation, answer: Answer) {
-        if answer == Answer::Failed {
-            // Each may be done twice.
+    fn handle_result(&mut self, now: Time, operation: Operation, result: OperationResult) {
+        if result == OperationResult::Failed {
+            // Every operation may be repeated.
             match self.writing.take() {
-                Some((share, offset)) => drop(self.commits.entry(share).or_insert(offset)),
+                Some((partition, offset)) => drop(self.commits.entry(partition).or_insert(offset)),
                 None => self.todo.push_front(operation),
             }
             self.connected = false;
@@ -420,21 +423,22 @@ impl ZooKeeperMember {
             return;
         }
         self.writing = None;
-        match (&mut self.phase, operation, answer) {
-            (Phase::Registering, Operation::Create(..), Answer::Done) => self.look(),
-            // Of a session that has not ended yet, or of somebody with the same name.
+        match (&mut self.phase, operation, result) {
+            (Phase::Registering, Operation::Create(..), OperationResult::Done) => self.look(),
+            // The node belongs to an earlier session that has not ended, or to another member with the same ID.
             (Phase::Registering, Operation::Create(..), _) => self.retry_at = Some(now + self.config.backoff),
-            (Phase::Looking(look, view), operation, answer) => view.add(*look, operation, answer, &mut self.todo),
-            (Phase::Claiming, Operation::Create(path, _), Answer::Done) => {
-                let share = self.wanted.iter().find(|(share, _)| owner_path(&self.config.group, share) == path);
-                if let Some((share, stream)) = share.map(|(share, stream)| (share.clone(), *stream)) {
-                    self.todo.push_front(Operation::Read(self.offset_path(&share)));
-                    self.owned.insert(share.clone(), stream);
-                    self.claimed.push((share, stream, None));
+            (Phase::Looking(look, view), operation, result) => view.add(*look, operation, result, &mut self.todo),
+            (Phase::Claiming, Operation::Create(path, _), OperationResult::Done) => {
+                let partition =
+                    self.wanted.iter().find(|(partition, _)| owner_path(&self.config.group, partition) == path);
+                if let Some((partition, stream)) = partition.map(|(partition, stream)| (partition.clone(), *stream)) {
+                    self.todo.push_front(Operation::Read(self.offset_path(&partition)));
+                    self.owned.insert(partition.clone(), stream);
+                    self.claimed.push((partition, stream, None));
                 }
             }
             (Phase::Claiming, Operation::Create(..), _) => self.retry_at = Some(now + self.config.backoff),
-            (Phase::Claiming, Operation::Read(_), Answer::Data(text)) => {
+            (Phase::Claiming, Operation::Read(_), OperationResult::Data(text)) => {
                 if let Some((_, _, offset)) = self.claimed.last_mut() {
                     *offset = text.trim().parse().ok();
                 }
@@ -443,8 +447,8 @@ impl ZooKeeperMember {
         }
     }
 
-    /// Goes to the next phase once nothing is left to do in this one.
-    fn go_on(&mut self) {
+    /// Enters the next phase when this one has no operations left.
+    fn advance(&mut self) {
         while self.todo.is_empty() && self.in_flight.is_none() && self.connected {
             match &mut self.phase {
                 Phase::Away | Phase::Stopping => return,
@@ -461,12 +465,12 @@ impl ZooKeeperMember {
                         view.ask(next, &self.config.subscription, &mut self.todo);
                     }
                     None => {
-                        self.wanted = view.share_of(&self.config);
+                        self.wanted = view.own_partitions(&self.config);
                         self.rounds += 1;
                         self.begin();
                     }
                 },
-                // Offsets first: whoever claims next reads them.
+                // The offsets come first, because the next owner reads them.
                 Phase::Releasing if !self.commits.is_empty() => return,
                 Phase::Releasing if self.dirty => self.look(),
                 Phase::Releasing => self.claim(),
@@ -485,10 +489,10 @@ impl ZooKeeperMember {
         }
     }
 
-    /// Gives up what goes, and claims what comes.
+    /// Releases the partitions that left the assignment, and claims the new ones.
     fn begin(&mut self) {
-        let goes = self.owned.iter().filter(|(share, stream)| self.wanted.get(*share) != Some(*stream));
-        let goes: Vec<_> = goes.map(|(share, _)| share.clone()).collect();
+        let goes = self.owned.iter().filter(|(partition, stream)| self.wanted.get(*partition) != Some(*stream));
+        let goes: Vec<_> = goes.map(|(partition, _)| partition.clone()).collect();
         if goes.is_empty() {
             return self.claim();
         }
@@ -498,30 +502,31 @@ impl ZooKeeperMember {
 
     fn release(&mut self) {
         self.phase = Phase::Releasing;
-        let goes: Vec<_> = self.owned.extract_if(.., |share, stream| self.wanted.get(share) != Some(stream)).collect();
-        self.todo = goes.iter().map(|(share, stream)| self.release_of(share, *stream)).collect();
+        let goes: Vec<_> =
+            self.owned.extract_if(.., |partition, stream| self.wanted.get(partition) != Some(stream)).collect();
+        self.todo = goes.iter().map(|(partition, stream)| self.delete_owner(partition, *stream)).collect();
     }
 
-    fn release_of(&self, share: &Share, stream: u32) -> Operation {
-        Operation::Delete(owner_path(&self.config.group, share), format!("{}-{stream}", self.config.member))
+    fn delete_owner(&self, partition: &BrokerPartition, stream: u32) -> Operation {
+        Operation::Delete(owner_path(&self.config.group, partition), format!("{}-{stream}", self.config.member))
     }
 
     fn claim(&mut self) {
         self.phase = Phase::Claiming;
-        let comes = self.wanted.iter().filter(|(share, _)| !self.owned.contains_key(*share));
-        let create = |(share, stream): (&Share, &u32)| {
-            Operation::Create(owner_path(&self.config.group, share), format!("{}-{stream}", self.config.member))
+        let comes = self.wanted.iter().filter(|(partition, _)| !self.owned.contains_key(*partition));
+        let create = |(partition, stream): (&BrokerPartition, &u32)| {
+            Operation::Create(owner_path(&self.config.group, partition), format!("{}-{stream}", self.config.member))
         };
         self.todo = comes.map(create).collect();
     }
 
-    fn offset_path(&self, share: &Share) -> String {
-        format!("/consumers/{}/offsets/{}/{share}", self.config.group, share.topic)
+    fn offset_path(&self, partition: &BrokerPartition) -> String {
+        format!("/consumers/{}/offsets/{}/{partition}", self.config.group, partition.topic)
     }
 }
 
-fn owner_path(group: &str, share: &Share) -> String {
-    format!("/consumers/{group}/owners/{}/{share}", share.topic)
+fn owner_path(group: &str, partition: &BrokerPartition) -> String {
+    format!("/consumers/{group}/owners/{}/{partition}", partition.topic)
 }
 
 impl Look {
@@ -535,7 +540,7 @@ impl Look {
 }
 
 impl View {
-    /// What a part of the look needs to know.
+    /// Queues the operations of one step of looking.
     fn ask(&self, look: Look, own: &Subscription, todo: &mut VecDeque<Operation>) {
         match look {
             Look::Members => {}
@@ -555,47 +560,49 @@ impl View {
         }
     }
 
-    fn add(&mut self, look: Look, operation: Operation, answer: Answer, todo: &mut VecDeque<Operation>) {
-        match (look, operation, answer) {
-            (Look::Members, Operation::Children(path), Answer::Names(names)) => {
+    fn add(&mut self, look: Look, operation: Operation, result: OperationResult, todo: &mut VecDeque<Operation>) {
+        match (look, operation, result) {
+            (Look::Members, Operation::Children(path), OperationResult::Names(names)) => {
                 todo.extend(names.into_iter().map(|name| Operation::Read(format!("{path}/{name}"))));
             }
-            (Look::Members, Operation::Read(path), Answer::Data(data)) => {
-                // One that nobody can read has no streams, for nobody.
+            (Look::Members, Operation::Read(path), OperationResult::Data(data)) => {
+                // A member with unreadable data has no streams, in the view of all members.
                 if let (Some((_, name)), Some(subscription)) = (path.rsplit_once('/'), Subscription::decode(&data)) {
                     self.members.insert(name.to_owned(), subscription);
                 }
             }
-            (Look::Topics, Operation::Children(_), Answer::Names(names)) => {
+            (Look::Topics, Operation::Children(_), OperationResult::Names(names)) => {
                 self.topics = names.iter().cloned().collect();
                 let patterns: BTreeSet<_> = self.members.values().filter_map(Subscription::pattern).collect();
                 todo.extend(patterns.iter().map(|pattern| Operation::Match((*pattern).to_owned(), names.clone())));
             }
-            (Look::Topics, Operation::Match(pattern, _), Answer::Names(names)) => {
+            (Look::Topics, Operation::Match(pattern, _), OperationResult::Names(names)) => {
                 self.matches.insert(pattern, names.into_iter().collect());
             }
-            (Look::Partitions, Operation::Children(path), Answer::Names(names)) => {
+            (Look::Partitions, Operation::Children(path), OperationResult::Names(names)) => {
                 todo.extend(names.into_iter().map(|name| Operation::Read(format!("{path}/{name}"))));
             }
-            (Look::Partitions, Operation::Read(path), Answer::Data(data)) => {
+            (Look::Partitions, Operation::Read(path), OperationResult::Data(data)) => {
                 let mut parts = path.rsplit('/');
                 let (broker, topic) = (parts.next().and_then(|name| name.parse().ok()), parts.next());
                 let (Some(broker), Some(topic)) = (broker, topic) else { return };
                 let count = data.trim().parse().ok().filter(|n| *n <= MAX_PARTITIONS).unwrap_or(0);
-                let shares = (0..count).map(|partition| Share { topic: topic.to_owned(), broker, partition });
-                self.partitions.entry(topic.to_owned()).or_default().extend(shares);
+                let partitions =
+                    (0..count).map(|partition| BrokerPartition { topic: topic.to_owned(), broker, partition });
+                self.partitions.entry(topic.to_owned()).or_default().extend(partitions);
             }
             _ => {}
         }
     }
 
-    /// What the member owns: for each topic, ranges of the partitions in the order of their names, for its streams in the
-    /// order of theirs; the first ones have one more where it does not come out even.
-    fn share_of(&self, config: &Config) -> BTreeMap<Share, u32> {
+    /// Computes the member's assignment. Each topic's partitions, sorted by name, are cut into ranges for the streams,
+    /// sorted by name. If they do not divide evenly, the first streams get one more.
+    fn own_partitions(&self, config: &Config) -> BTreeMap<BrokerPartition, u32> {
         let mut found = BTreeMap::new();
-        for (topic, shares) in &self.partitions {
-            let mut shares: Vec<_> = shares.iter().map(|share| (share.to_string(), share)).collect();
-            shares.sort();
+        for (topic, partitions) in &self.partitions {
+            let mut partitions: Vec<_> =
+                partitions.iter().map(|partition| (partition.to_string(), partition)).collect();
+            partitions.sort();
             let mut streams: Vec<_> = self
                 .members
                 .iter()
@@ -604,14 +611,14 @@ impl View {
                     (0..count).map(move |stream| (format!("{name}-{stream}"), name, stream))
                 })
                 .collect();
-            // As Java compares strings.
+            // Java compares strings by UTF-16 code units.
             streams.sort_by(|(a, ..), (b, ..)| a.encode_utf16().cmp(b.encode_utf16()));
-            let mut rest = shares.into_iter();
+            let mut rest = partitions.into_iter();
             let (each, more) = (rest.len() / streams.len().max(1), rest.len() % streams.len().max(1));
             for (at, (_, name, stream)) in streams.into_iter().enumerate() {
                 let own = rest.by_ref().take(each + usize::from(at < more));
                 if *name == config.member {
-                    found.extend(own.map(|(_, share)| (share.clone(), stream)));
+                    found.extend(own.map(|(_, partition)| (partition.clone(), stream)));
                 } else {
                     own.for_each(drop);
                 }
@@ -622,6 +629,6 @@ impl View {
 }
 
 const TOPICS: &str = "/brokers/topics";
-/// Partitions of a topic on one broker, and streams of one member, at most: nodes with more are none of Kafka's.
+/// The most partitions of a topic on one broker, and the most streams of one member. Kafka wrote no node with more.
 const MAX_PARTITIONS: u32 = 100_000;
 const MAX_STREAMS: u32 = 10_000;
