@@ -66,7 +66,7 @@ pub struct Shared<R: Serve> {
 
 impl<R: Serve> Shared<R> {
     pub fn new(mut role: R, Connecting { network: config, tls }: Connecting) -> Arc<Self> {
-        let nobody = config.nobody_yet();
+        let nobody = config.no_response_yet();
         role.handle_unreachable(Time(0), &nobody);
         Arc::new(Self {
             role: Mutex::new(role),

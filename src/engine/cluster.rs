@@ -1,71 +1,86 @@
-//! A picture of the cluster: who the brokers are, who leads which partition.
+//! The state of the cluster as metadata describes it: its brokers, topics and partition leaders.
 
-use super::{Call, LeaderChange, Time};
+use super::{Call, Time};
 use crate::api::{ErrorCode, Info, metadata};
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// One broker.
+/// A broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broker {
-    /// Its id.
+    /// The broker's ID.
     pub id: i32,
-    /// The host clients should use.
+    /// The host that clients connect to.
     pub host: String,
-    /// The port clients should use.
+    /// The port that clients connect to.
     pub port: u16,
-    /// Where it stands.
+    /// The broker's rack.
     pub rack: Option<String>,
 }
 
-/// One partition of a topic.
+/// A partition of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// The broker that leads it; -1 while there is none.
+    /// The ID of the leader; -1 if there is none.
     pub leader: i32,
-    /// Counts leaders; -1 if the broker is too old to say.
+    /// The leader's epoch; -1 if the broker is too old to tell.
     pub leader_epoch: i32,
-    /// The brokers that keep copies.
+    /// The IDs of the brokers that have replicas.
     pub replicas: Vec<i32>,
-    /// Those of them that are up to date.
+    /// The IDs of the in-sync replicas.
     pub isr: Vec<i32>,
 }
 
-/// One topic, or why there is none.
+/// A topic, or the error of asking for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// Its id; zero if the broker is too old to say.
+    /// The topic's ID; zero if the broker is too old to tell.
     pub id: Uuid,
-    /// Why it cannot be used.
+    /// The error of the topic.
     pub error: ErrorCode,
-    /// Whether it is the brokers' own.
+    /// Whether the topic is internal to Kafka.
     pub internal: bool,
-    /// Its partitions, by number.
+    /// The partitions, by number.
     pub partitions: Vec<Partition>,
 }
 
-/// The cluster as last heard of.
+/// A new leader of a partition, which a broker named in a response (KIP-951).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderChange {
+    /// The topic's name.
+    pub topic: Arc<str>,
+    /// The partition's number.
+    pub partition: i32,
+    /// The ID of the new leader.
+    pub leader: i32,
+    /// The epoch of the new leader.
+    pub leader_epoch: i32,
+    /// The new leader's address, if the broker named it.
+    pub broker: Option<Broker>,
+}
+
+/// The state of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
-    /// Its id, from Kafka 0.10.1 on.
+    /// The cluster's ID, from Kafka 0.10.1 on.
     pub id: Option<String>,
-    /// The broker that takes administrative requests; -1 if unknown.
+    /// The ID of the controller, which serves administrative requests; -1 if unknown.
     pub controller: i32,
-    /// The brokers, by id.
+    /// The brokers, by ID.
     pub brokers: BTreeMap<i32, Broker>,
-    /// The topics asked about, by name.
+    /// The topics that were requested, by name.
     pub topics: HashMap<Arc<str>, Topic>,
-    /// Whether `topics` holds every topic there is.
+    /// Whether `topics` has all topics of the cluster.
     pub complete: bool,
-    /// When this was heard.
+    /// When the last metadata response arrived.
     pub heard: Time,
-    /// The feature `transaction.version` as the brokers finalized it; 0 if they did not say.
+    /// The finalized level of the feature `transaction.version`; 0 if the brokers did not tell.
     pub transaction_version: i16,
 }
 
 impl Cluster {
-    /// The picture after an answer. Topics that were not asked about stay as they were.
+    /// Returns the state after a metadata response. Topics that were not requested stay as they were.
     pub fn updated(&self, now: Time, response: metadata::Response, all: bool) -> Self {
         let mut next = Self {
             id: response.cluster_id.or_else(|| self.id.clone()),
@@ -86,7 +101,7 @@ impl Cluster {
             let Some(name) = t.name else { continue };
             let count = t.partitions.iter().map(|p| p.partition_index).max().map_or(0, |n| n.max(-1) as usize + 1);
             let unknown = Partition { leader: -1, leader_epoch: -1, replicas: Vec::new(), isr: Vec::new() };
-            // A partition's number is below their count, unless the peer lies.
+            // A partition's number is below the number of partitions, unless the peer is malicious.
             let mut partitions = vec![unknown; count.min(t.partitions.len())];
             for p in t.partitions {
                 let Some(slot) = usize::try_from(p.partition_index).ok().and_then(|i| partitions.get_mut(i)) else {
@@ -109,7 +124,7 @@ impl Cluster {
         next
     }
 
-    /// The picture after brokers said of partitions that they moved; what is older than what is known changes nothing.
+    /// Returns the state after leader changes. Changes older than the known leaders have no effect.
     pub fn with_leader_changes(&self, changes: &[LeaderChange]) -> Self {
         let mut next = self.clone();
         for m in changes {
@@ -127,8 +142,8 @@ impl Cluster {
         next
     }
 
-    /// Leaves out all topics but these, of which those that are not there are unknown: the answer of a broker that was
-    /// asked about all, see `AskMetadata`.
+    /// Keeps only these topics, and marks those that are missing as unknown. For the response of a broker that was
+    /// asked about all topics, see [`AskMetadata`].
     pub fn keep<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         let mut all = std::mem::take(&mut self.topics);
         for name in names {
@@ -138,8 +153,8 @@ impl Cluster {
         }
     }
 
-    /// Takes in that those of these topics that an answer about all of them does not name are not there: whoever asked about
-    /// one waits for that.
+    /// Marks those of these topics as unknown that a response about all topics does not have: the role may wait for
+    /// one.
     pub fn add_unknown<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         for name in names {
             if !self.topics.contains_key(name) {
@@ -148,24 +163,24 @@ impl Cluster {
         }
     }
 
-    /// The leader of a partition, if it has one that is known.
+    /// Returns the ID and epoch of a partition's leader, if it has one whose address is known.
     pub fn leader(&self, topic: &str, partition: i32) -> Option<(i32, i32)> {
         let p = self.topics.get(topic)?.partitions.get(usize::try_from(partition).ok()?)?;
         self.brokers.contains_key(&p.leader).then_some((p.leader, p.leader_epoch))
     }
 
-    /// `host:port` of a broker, for messages.
+    /// Returns the `host:port` of a broker, for messages.
     pub fn address(&self, node: i32) -> String {
         self.brokers.get(&node).map_or_else(|| format!("id {node}"), |b| format!("{}:{}", b.host, b.port))
     }
 }
 
-/// Metadata, as brokers of every age have to be asked.
+/// A metadata request in the form that brokers of every release understand.
 #[derive(Clone, Debug)]
 pub struct AskMetadata(pub metadata::Request);
 
 impl AskMetadata {
-    /// The first version in which asking about a topic need not create it.
+    /// The first version that can ask about a topic without creating it.
     pub const MAY_LEAVE: i16 = 4;
 }
 
@@ -179,21 +194,21 @@ impl Call for AskMetadata {
         if may_create && (w.version > 0 || self.0.topics.is_some()) {
             return Wire::put(&self.0, w);
         }
-        // Who is asked about all topics creates none; that was said with an empty list, and then with null.
+        // A request about all topics creates none. It is an empty list in v0, and null later.
         let topics = if w.version == 0 { Some(Vec::new()) } else { None };
         Wire::put(&metadata::Request { topics, ..self.0.clone() }, w);
     }
 }
 
 impl Topic {
-    /// A topic that the brokers have not.
+    /// Returns a topic that the cluster does not have.
     pub fn unknown() -> Self {
         let (id, error) = (Uuid::ZERO, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
         Self { id, error, internal: false, partitions: Vec::new() }
     }
 
-    /// A broker that lags behind may name a leader that is known to be gone (KIP-320): the newer epoch wins, unless the
-    /// topic was made anew.
+    /// Keeps leaders with a newer epoch: a broker that lags may name a leader that is known to be gone (KIP-320). This
+    /// does not hold for a topic that was deleted and created again.
     fn keep_newer_leaders(mut self, old: &Self) -> Self {
         if self.id == old.id {
             for (new, old) in self.partitions.iter_mut().zip(&old.partitions) {

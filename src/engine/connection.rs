@@ -1,186 +1,125 @@
-//! One connection to a broker: which versions it speaks, which answer belongs to which request, what takes too long.
+//! One connection to a broker: negotiates versions, authenticates, matches responses to requests, and detects timeouts.
 //!
-//! States: `Negotiating` (ApiVersions is out, nothing else may go) → `Authenticating` if there are credentials → `Ready`
-//! → `Failed`. Where ApiVersions had no answer, the next connection begins as `Probing`, see [`super::version_probe`]. A
-//! session that has an end goes from `Ready` to `Authenticating` again before it (KIP-368); answers to what was asked
-//! before arrive meanwhile. Answers come in the order of the requests, so what is in flight is a queue; an answer out of
-//! order means that the stream is broken.
+//! The states are `Negotiating` (ApiVersions is in flight, and nothing else may be sent), `Authenticating` if there are
+//! credentials, `Ready` and `Failed`. If the last connection got no response to ApiVersions, this one starts as
+//! `Probing`, see [`super::version_probe`]. Before a session ends, the connection goes from `Ready` back to
+//! `Authenticating` (KIP-368); responses to earlier requests still arrive meanwhile.
+//!
+//! Brokers respond in the order of the requests. So the requests in flight are a queue, and a response out of order
+//! means that the stream is damaged.
 
+use super::call::{Call, Reply, malformed};
 use super::sasl::{Credentials, Login, Message, Nonces, gssapi};
+use super::timers::Timers;
 use super::version_probe::{LAST_WAIT, VersionProbe, next_release, question};
 use super::{Error, ErrorKind, Time, earliest};
 use crate::api::header::{ClientId, RequestHeader, get_response_header};
 use crate::api::{self, ErrorCode, Info, Release, api_versions, metadata, sasl_authenticate, sasl_handshake};
 use crate::frame::{BadLength, Frames};
-use crate::wire::{self, Reader, Wire, Writer};
+use crate::wire::{Reader, Writer};
 use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The version ApiVersions is first asked in. An older broker answers UNSUPPORTED_VERSION and is asked again in v0.
+/// The version of the first ApiVersions request. An older broker responds UNSUPPORTED_VERSION and gets a second request
+/// in v0.
 const FIRST_API_VERSIONS: i16 = 4;
 
-/// Byte fields from this size on are sent from where they lie; below it one copy is cheaper than one more piece.
+/// Byte fields of at least this size are sent without a copy. For smaller ones a copy is cheaper than another buffer.
 const SHARED_FROM: usize = 4 << 10;
 
-/// When a session is renewed, percent of its time: as early as the Java client does it, which takes 85 to 95.
+/// When to renew a session, in percent of its lifetime. The Java client picks from 85 to 95.
 const RENEW_AT: u32 = 85;
-/// The largest frame of a broker that has yet to take the client for what it says it is, bytes.
+/// The largest frame before authentication has completed, in bytes.
 const MAX_LOGIN_FRAME: usize = 1 << 20;
 
-/// A request body without its type.
-pub trait Call: Send {
-    /// The API.
-    fn api(&self) -> &'static Info;
-    /// Appends the body.
-    fn put(&self, w: &mut Writer);
-    /// The oldest version that can say what the request means.
-    fn min_version(&self) -> i16 {
-        self.api().min
-    }
-    /// The first release that can do it, where the versions of the API do not tell.
-    fn since(&self) -> Option<Release> {
-        None
-    }
-    /// What a broker lacks that has no such version, for messages.
-    fn feature(&self) -> &'static str {
-        self.api().name
-    }
-    /// Whether the broker answers: it does not answer Produce with `acks` 0.
-    fn is_answered(&self) -> bool {
-        true
-    }
-    /// How long the broker may hold the answer back on purpose.
-    fn held(&self) -> Duration {
-        Duration::ZERO
-    }
-}
-
-/// Any request is a call; what is special about Produce lives in the producer.
-impl<R: api::Request> Call for R {
-    fn api(&self) -> &'static Info {
-        R::API
-    }
-    fn put(&self, w: &mut Writer) {
-        Wire::put(self, w);
-    }
-}
-
-/// A request that no version before this one can express.
-pub(super) struct AtLeast<R>(pub R, pub i16);
-
-impl<R: api::Request> Call for AtLeast<R> {
-    fn api(&self) -> &'static Info {
-        R::API
-    }
-    fn put(&self, w: &mut Writer) {
-        Wire::put(&self.0, w);
-    }
-    fn min_version(&self) -> i16 {
-        self.1
-    }
-}
-
-/// A broker's answer: the body and the version it is in.
-#[derive(Clone, Debug)]
-pub struct Reply {
-    /// The version asked in.
-    pub version: i16,
-    /// The body; empty for a request that is not answered.
-    pub body: Bytes,
-}
-
-impl Reply {
-    /// The typed answer.
-    pub fn decode<R: api::Message>(self) -> Result<R, Error> {
-        api::decode_padded(self.version, self.body).map_err(malformed)
-    }
-}
-
-/// So many malformed answers in a row are what a broker sends, and not a line that damages some.
-pub(super) const MAX_MALFORMED: u32 = 3;
-
-fn malformed(e: wire::Error) -> Error {
-    Error::new(ErrorKind::Decode, format!("broker sent a malformed message: {e}"))
-}
+/// Identifies a connection, from the attempt to make it to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId(pub usize);
 
 struct InFlight<T> {
     correlation_id: i32,
     api: &'static Info,
     version: i16,
     deadline: Time,
-    asker: Asker<T>,
+    owner: Owner<T>,
 }
 
-/// Who waits for an answer.
-enum Asker<T> {
+/// Who sent a request.
+enum Owner<T> {
     Caller(T),
     /// The connection itself.
-    Own,
-    /// The same, for an answer without a header.
-    OwnBare,
+    Connection,
+    /// The connection itself, and the response has no header (SASL before Kafka 1.0).
+    ConnectionBare,
 }
 
-/// How the client proves who it is.
+/// What a connection waits for, besides responses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConnectionTimer {
+    /// How long the broker may be silent before it is probed as one without ApiVersions.
+    Silence,
+    /// The result from the Kerberos library.
+    Kerberos,
+    /// The renewal of the session.
+    Renewal,
+}
+
+/// How the connection authenticates.
 #[derive(Clone, Debug)]
 pub struct Proof {
-    /// Who it says it is.
+    /// The client's credentials.
     pub credentials: Arc<Credentials>,
-    /// A nonce for every login of the connection.
+    /// The source of a nonce for each login of the connection.
     pub nonces: Nonces,
-    /// How long the renewal of a session may take.
+    /// How long it may take to renew a session.
     pub renewal_timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionState {
     Negotiating,
-    /// The last question that was answered.
+    /// The newest release that the broker has proved to be.
     Probing(Option<Release>),
     Authenticating,
     Ready,
     Failed,
 }
 
-/// A connection's machine. `T` is what a request's answer is matched with.
+/// A connection to a broker. `T` identifies a caller's request.
 pub struct Connection<T> {
     state: ConnectionState,
     client_id: String,
     address: String,
     frames: Frames,
     versions: BTreeMap<i16, (i16, i16)>,
-    /// What the broker was found to be that cannot say it.
+    /// The broker's release, if it has no ApiVersions and was probed.
     release: Option<Release>,
-    /// The epoch of the cluster's features and its `transaction.version`, if the broker said.
+    /// The epoch of the cluster's features, and the level of the feature `transaction.version`.
     transaction_version: Option<(i64, i16)>,
     in_flight: VecDeque<InFlight<T>>,
-    /// Requests that are not answered, until they are written; then the deadline and the version they were sent in.
+    /// Requests to which the broker does not respond, with version and deadline, until they are written.
     unanswered: Vec<(T, i16, Time)>,
-    /// Whether such a request was ever sent.
+    /// Whether the broker may not have read such a request yet.
     is_unheard: bool,
     outbox: VecDeque<Bytes>,
     answers: VecDeque<(T, Result<Reply, Error>)>,
     next_correlation_id: i32,
     proof: Option<Proof>,
     login: Option<Login>,
-    /// What the login wants to know, until it was handed out.
+    /// A call that the login needs from the Kerberos library.
     question: Option<gssapi::Question>,
-    /// Until when it waits for the answer.
-    question_until: Option<Time>,
-    /// Whether the broker has answered anything but what the connection itself asked.
+    timers: Timers<ConnectionTimer>,
+    /// Whether the broker has responded to a caller's request.
     has_answered: bool,
-    /// When the session has to be renewed.
-    renew_at: Option<Time>,
-    /// How long a broker may be silent before it is taken for an old one.
+    /// How long a broker may be silent before it is probed.
     patience: Duration,
-    /// When it is.
-    silent_at: Option<Time>,
     max_frame: usize,
 }
 
 impl<T> Connection<T> {
-    /// A connection that was just made; it asks for versions at once, and then proves who the client is.
+    /// Starts a connection that was just made: it negotiates versions, then authenticates.
     pub fn new(
         now: Time,
         address: String,
@@ -194,8 +133,8 @@ impl<T> Connection<T> {
         this
     }
 
-    /// A connection that was just made to a broker that may be one without ApiVersions, who begins as the last attempt
-    /// left it; a broker that may be asked otherwise has `patience` to begin an answer.
+    /// Starts a connection without authentication to a broker that may have no ApiVersions. `probe` says what earlier
+    /// connections found out. A broker that may be probed next has `patience` to begin its response.
     pub fn with_version_probe(
         now: Time,
         address: String,
@@ -219,7 +158,9 @@ impl<T> Connection<T> {
                 this.probe(now, now + timeout);
             }
             VersionProbe::Ask | VersionProbe::Wait => {
-                this.silent_at = (probe == VersionProbe::Ask && patience < timeout).then(|| now + patience);
+                if probe == VersionProbe::Ask && patience < timeout {
+                    this.timers.set(ConnectionTimer::Silence, now + patience);
+                }
                 this.ask_versions(FIRST_API_VERSIONS, now + timeout);
             }
         }
@@ -244,34 +185,34 @@ impl<T> Connection<T> {
             proof,
             login: None,
             question: None,
-            question_until: None,
+            timers: Timers::default(),
             has_answered: false,
-            renew_at: None,
             patience: Duration::MAX,
-            silent_at: None,
             max_frame,
         }
     }
 
-    /// Asks the next question of a broker that may be an old one.
+    /// Sends the next probe.
     fn probe(&mut self, now: Time, deadline: Time) {
         let ConnectionState::Probing(answered) = self.state else { return };
         match next_release(answered) {
-            // What has so little in it can always be sent.
+            // A request this small can always be encoded.
             Some(release) => drop(self.ask(&*question(release), 0, deadline)),
             None => {
-                self.silent_at = Some(now + self.patience.min(LAST_WAIT));
+                self.timers.set(ConnectionTimer::Silence, now + self.patience.min(LAST_WAIT));
                 self.ask_versions(FIRST_API_VERSIONS, deadline);
             }
         }
     }
 
-    /// How to begin anew with a broker that did not say what it speaks before the connection ended; `None` if it did, or
-    /// nothing is to be learned from how it ended.
+    /// Returns how the next connection should start, if this one ended before the broker told its versions. Returns
+    /// `None` if the broker told them, or if the end of the connection says nothing about its release.
     pub fn next_version_probe(&mut self, closed: bool) -> Option<VersionProbe> {
         let unheard = self.frames.buffer().is_empty() && self.proof.is_none();
         match self.state {
-            ConnectionState::Negotiating if unheard && (closed || self.silent_at.is_some()) => {
+            ConnectionState::Negotiating
+                if unheard && (closed || self.timers.get(ConnectionTimer::Silence).is_some()) =>
+            {
                 Some(VersionProbe::Probe)
             }
             ConnectionState::Probing(Some(release)) if unheard && closed != next_release(Some(release)).is_none() => {
@@ -291,35 +232,41 @@ impl<T> Connection<T> {
         let _ = self.ask(&request, version, deadline);
     }
 
-    /// Sends a request of the connection's own.
+    /// Sends a request of the connection itself.
     fn ask(&mut self, call: &dyn Call, version: i16, deadline: Time) -> Result<(), Error> {
         let (parts, correlation_id) = self.encode(call, version)?;
         self.outbox.extend(parts);
-        self.in_flight.push_back(InFlight { correlation_id, api: call.api(), version, deadline, asker: Asker::Own });
+        self.in_flight.push_back(InFlight {
+            correlation_id,
+            api: call.api(),
+            version,
+            deadline,
+            owner: Owner::Connection,
+        });
         Ok(())
     }
 
-    /// Whether requests may be sent.
+    /// Returns whether callers may send requests.
     pub fn is_ready(&self) -> bool {
         self.state == ConnectionState::Ready
     }
 
-    /// The epoch of the cluster's features and its `transaction.version`, if the broker said.
+    /// Returns the epoch of the cluster's features and the level of `transaction.version`, if the broker told them.
     pub fn transaction_version(&self) -> Option<(i64, i16)> {
         self.transaction_version
     }
 
-    /// Whether the broker has answered anything but what the connection itself asked.
+    /// Returns whether the broker has responded to a caller's request.
     pub fn has_answered(&self) -> bool {
         self.has_answered
     }
 
-    /// Requests that wait for an answer.
+    /// Returns the number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// The version to use for a call: the newest both sides know, at most `max`.
+    /// Returns the version for a call: the newest that both sides know, at most `max`.
     fn version(&self, call: &dyn Call, max: i16) -> Result<i16, Error> {
         let (api, min) = (call.api(), call.min_version());
         let tried = || format!("{} on {}", call.feature(), self.address);
@@ -353,7 +300,8 @@ impl<T> Connection<T> {
         Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, tried()).with_hint(hint))
     }
 
-    /// Sends a request. Its answer comes out of [`Connection::poll_response`], unless this returns the token.
+    /// Sends a request. [`Connection::poll_response`] returns its response, unless this returns an error with the
+    /// token.
     pub fn send(&mut self, call: &dyn Call, max_version: i16, deadline: Time, token: T) -> Result<(), (T, Error)> {
         let version = match self.version(call, max_version) {
             Ok(version) => version,
@@ -366,7 +314,7 @@ impl<T> Connection<T> {
         self.outbox.extend(parts);
         if call.is_answered() {
             let api = call.api();
-            self.in_flight.push_back(InFlight { correlation_id, api, version, deadline, asker: Asker::Caller(token) });
+            self.in_flight.push_back(InFlight { correlation_id, api, version, deadline, owner: Owner::Caller(token) });
         } else {
             self.unanswered.push((token, version, deadline));
             self.is_unheard = true;
@@ -374,35 +322,34 @@ impl<T> Connection<T> {
         Ok(())
     }
 
-    /// Takes in that everything sent so far was given to the network: the end of requests that are not answered.
+    /// Notes that all bytes so far were written. This completes requests to which the broker does not respond.
     pub fn handle_written(&mut self) {
         let written = self.unanswered.drain(..);
         self.answers.extend(written.map(|(token, version, _)| (token, Ok(Reply { version, body: Bytes::new() }))));
     }
 
-    /// Whether requests were sent that the broker does not answer: only its end of the connection tells that it read
-    /// them.
+    /// Returns whether the broker may not have read some requests to which it does not respond.
     pub fn is_unheard(&self) -> bool {
         self.is_unheard
     }
 
-    /// Asks for an answer, which is behind all that is not answered: [`Connection::is_unheard`] until it comes.
+    /// Sends a request whose response shows that the broker has read all earlier ones, for [`Connection::is_unheard`].
     pub fn say_farewell(&mut self) {
         if self.is_ready() {
             match self.release {
-                // What has so little in it can always be sent.
+                // A request this small can always be encoded.
                 Some(_) => drop(self.ask(&*question(Release::V0_8_0), 0, Time::NEVER)),
                 None => self.ask_versions(0, Time::NEVER),
             }
         }
     }
 
-    /// Where received bytes go to; [`Connection::handle_received`] reads them.
+    /// Returns the buffer for received bytes, which [`Connection::handle_received`] reads.
     pub fn frames(&mut self) -> &mut Frames {
         &mut self.frames
     }
 
-    /// Takes in what has arrived. An error means that the connection has to be closed.
+    /// Handles the received bytes. After an error, the caller has to close the connection.
     pub fn handle_received(&mut self, now: Time) -> Result<(), Error> {
         loop {
             match self.frames.next_frame() {
@@ -415,9 +362,9 @@ impl<T> Connection<T> {
 
     fn handle_frame(&mut self, now: Time, frame: Bytes) -> Result<(), Error> {
         let Some(asked) = self.in_flight.pop_front() else {
-            return Err(Error::new(ErrorKind::Network, "broker answered a request that was not sent"));
+            return Err(Error::new(ErrorKind::Network, "unexpected response: no request is in flight"));
         };
-        if matches!(asked.asker, Asker::OwnBare) {
+        if matches!(asked.owner, Owner::ConnectionBare) {
             return self.handle_bare(now, asked.deadline, &frame);
         }
         let mut r = Reader::new(frame, asked.version, false);
@@ -425,19 +372,19 @@ impl<T> Connection<T> {
         let answered = header.and_then(|correlation_id| match correlation_id {
             id if id == asked.correlation_id => Ok(()),
             id => {
-                let message = format!("broker answered request {id} instead of {}", asked.correlation_id);
+                let message = format!("response to request {id} instead of {}", asked.correlation_id);
                 Err(Error::new(ErrorKind::Network, message))
             }
         });
         if let Err(error) = answered {
-            // Whoever waited for this answer hears of it with the rest.
+            // The request fails with the rest of the connection.
             self.in_flight.push_front(asked);
             return Err(error);
         }
         let InFlight { api, version, deadline, .. } = asked;
         let reply = Reply { version, body: r.rest() };
-        match asked.asker {
-            Asker::Caller(token) => {
+        match asked.owner {
+            Owner::Caller(token) => {
                 self.has_answered = true;
                 self.answers.push_back((token, Ok(reply)));
                 Ok(())
@@ -460,9 +407,9 @@ impl<T> Connection<T> {
     }
 
     fn handle_versions(&mut self, now: Time, deadline: Time, reply: Reply) -> Result<(), Error> {
-        self.silent_at = None;
+        self.timers.stop(ConnectionTimer::Silence);
         let Reply { version, body } = reply;
-        // The answer to a version the broker does not know is a v0 body that begins with this code.
+        // A broker that does not know the version responds with a v0 body that begins with this code.
         let code = body.first_chunk::<2>().map(|b| ErrorCode(i16::from_be_bytes(*b)));
         if code == Some(ErrorCode::UNSUPPORTED_VERSION) && version > 0 {
             self.ask_versions(0, deadline);
@@ -483,15 +430,18 @@ impl<T> Connection<T> {
     fn be_ready(&mut self, now: Time, session: Option<Duration>) {
         self.frames.allow(self.max_frame);
         self.login = None;
-        self.renew_at = session.map(|lasts| now + lasts * RENEW_AT / 100);
+        if let Some(lifetime) = session {
+            self.timers.set(ConnectionTimer::Renewal, now + lifetime * RENEW_AT / 100);
+        }
         self.state = ConnectionState::Ready;
     }
 
-    /// Begins to prove who the client is, for the first time or again.
+    /// Starts to authenticate, for the first time or again.
     fn log_in(&mut self, deadline: Time) -> Result<(), Error> {
         let Some(Proof { credentials, nonces, .. }) = &mut self.proof else { return Ok(()) };
         let (login, message) = Login::start(credentials, &nonces.next(), &self.versions)?;
         self.login = Some(login);
+        self.timers.stop(ConnectionTimer::Renewal);
         self.state = ConnectionState::Authenticating;
         self.say(message, deadline)
     }
@@ -503,19 +453,22 @@ impl<T> Connection<T> {
             Message::Bare(token) => {
                 let length = u32::try_from(token.len()).unwrap_or(u32::MAX).to_be_bytes();
                 self.outbox.extend([Bytes::copy_from_slice(&length), token]);
-                let (api, asker) = (&sasl_authenticate::API, Asker::OwnBare);
-                self.in_flight.push_back(InFlight { correlation_id: 0, api, version: 0, deadline, asker });
+                let (api, owner) = (&sasl_authenticate::API, Owner::ConnectionBare);
+                self.in_flight.push_back(InFlight { correlation_id: 0, api, version: 0, deadline, owner });
                 Ok(())
             }
             Message::Ask(question) => {
-                (self.question, self.question_until) = (Some(question), Some(deadline));
+                self.question = Some(question);
+                self.timers.set(ConnectionTimer::Kerberos, deadline);
                 Ok(())
             }
         }
     }
 
     fn login(&mut self) -> Result<&mut Login, Error> {
-        self.login.as_mut().ok_or_else(|| Error::new(ErrorKind::Network, "broker answered a login that is over"))
+        self.login.as_mut().ok_or_else(|| {
+            Error::new(ErrorKind::Network, "unexpected SASL response: authentication has already completed")
+        })
     }
 
     fn handle_handshake(&mut self, deadline: Time, reply: Reply) -> Result<(), Error> {
@@ -543,19 +496,21 @@ impl<T> Connection<T> {
         }
     }
 
-    /// What somebody outside has to be asked for the login; the answer goes to [`Connection::handle_gssapi_answer`].
+    /// Returns a call that the login needs from the Kerberos library. [`Connection::handle_gssapi_answer`] takes the
+    /// result.
     pub fn poll_question(&mut self) -> Option<gssapi::Question> {
         self.question.take()
     }
 
-    /// Takes in the answer to a question. An error means that the connection has to be closed.
+    /// Handles the result of a call to the Kerberos library. After an error, the caller has to close the connection.
     pub fn handle_gssapi_answer(&mut self, answer: Result<gssapi::Answer, Error>) -> Result<(), Error> {
-        let Some(deadline) = self.question_until.take() else { return Ok(()) };
+        let Some(deadline) = self.timers.get(ConnectionTimer::Kerberos) else { return Ok(()) };
+        self.timers.stop(ConnectionTimer::Kerberos);
         let message = self.login()?.handle_gssapi_answer(answer?)?;
         self.say(message, deadline)
     }
 
-    /// Takes in a newer token: the next login uses it.
+    /// Replaces the credentials for the next login.
     pub fn set_credentials(&mut self, credentials: &Arc<Credentials>) {
         if let Some(proof) = &mut self.proof {
             proof.credentials = credentials.clone();
@@ -564,8 +519,8 @@ impl<T> Connection<T> {
 
     fn not_kafka(&self, bad: BadLength) -> Error {
         if self.state == ConnectionState::Ready {
-            // It spoke Kafka's protocol before: the stream is damaged, and another connection may be better.
-            return Error::new(ErrorKind::Network, format!("what the broker sent is damaged: {bad}"));
+            // The peer spoke Kafka's protocol before, so the stream is damaged. Another connection may work.
+            return Error::new(ErrorKind::Network, format!("the broker's response is damaged: {bad}"));
         }
         let error = Error::new(ErrorKind::Decode, format!("peer does not speak Kafka's protocol: {bad}"));
         match bad.found {
@@ -576,24 +531,25 @@ impl<T> Connection<T> {
         }
     }
 
-    /// Ends the connection: every request in flight is answered with `error`.
+    /// Ends the connection: every request in flight fails with `error`.
     pub fn fail(&mut self, error: &Error) {
         self.state = ConnectionState::Failed;
         self.outbox.clear();
+        self.timers.clear();
         let unanswered = self.unanswered.drain(..).map(|(token, ..)| token);
-        let asked = self.in_flight.drain(..).filter_map(|f| match f.asker {
-            Asker::Caller(token) => Some(token),
-            Asker::Own | Asker::OwnBare => None,
+        let asked = self.in_flight.drain(..).filter_map(|f| match f.owner {
+            Owner::Caller(token) => Some(token),
+            Owner::Connection | Owner::ConnectionBare => None,
         });
         let tokens = unanswered.chain(asked);
         self.answers.extend(tokens.map(|token| (token, Err(error.clone()))));
     }
 
-    /// What the peer's silent end of the connection means in this state.
+    /// Returns the error for a connection that the peer closed in this state.
     pub fn closed_by_peer(&self) -> Error {
         match (&self.state, &self.login) {
             (ConnectionState::Negotiating | ConnectionState::Probing(_), _) => {
-                Error::new(ErrorKind::Network, "connection closed before the broker said its versions").with_hint(
+                Error::new(ErrorKind::Network, "connection closed during ApiVersions negotiation").with_hint(
                     if self.proof.is_some() {
                         "is this a TLS listener (security.protocol=SASL_SSL), or a broker before 0.10?"
                     } else {
@@ -604,53 +560,51 @@ impl<T> Connection<T> {
             (ConnectionState::Authenticating, Some(login)) => login.closed_by_peer(),
             (ConnectionState::Ready, _) if self.proof.is_none() && !self.has_answered => {
                 Error::new(ErrorKind::Network, "connection closed by the broker at the first request")
-                    .with_hint("does this listener want SASL (security.protocol=SASL_PLAINTEXT or SASL_SSL)?")
+                    .with_hint("does this listener require SASL (security.protocol=SASL_PLAINTEXT or SASL_SSL)?")
             }
             _ => Error::new(ErrorKind::Network, "connection closed by the broker"),
         }
     }
 
-    /// The next bytes to send.
+    /// Returns the next bytes to send.
     pub fn poll_send(&mut self) -> Option<Bytes> {
         self.outbox.pop_front()
     }
 
-    /// The next answer.
+    /// Returns the next response.
     pub fn poll_response(&mut self) -> Option<(T, Result<Reply, Error>)> {
         self.answers.pop_front()
     }
 
-    /// When [`Connection::handle_timeout`] has something to do: a request is late, or the session has to be renewed.
+    /// Returns when [`Connection::handle_timeout`] has to be called.
     pub fn next_timeout(&self) -> Option<Time> {
         let late = self.in_flight.iter().map(|f| f.deadline).chain(self.unanswered.iter().map(|u| u.2)).min();
-        let late = earliest(earliest(late, self.silent_at), self.question_until);
-        earliest(late, self.renew_at.filter(|_| self.is_ready()))
+        earliest(late, self.timers.next_timeout())
     }
 
-    /// Renews a session that is about to end. An error if an answer is late: the connection has to be closed, because what
-    /// comes later cannot be trusted to come.
+    /// Handles the deadlines that have passed. Renews a session that is about to end. Returns an error if a response is
+    /// late: the caller has to close the connection, because later responses would wait behind it.
     pub fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
         if let Some(proof) = &self.proof
-            && self.is_ready()
-            && self.renew_at.is_some_and(|at| at <= now)
+            && self.timers.has_passed(ConnectionTimer::Renewal, now)
         {
             let deadline = now + proof.renewal_timeout;
             self.log_in(deadline)?;
         }
-        if self.silent_at.is_some_and(|at| at <= now) && !self.frames.buffer().is_empty() {
-            // It is slow, not silent.
-            self.silent_at = None;
+        if self.timers.has_passed(ConnectionTimer::Silence, now) && !self.frames.buffer().is_empty() {
+            // The broker is slow, not silent.
+            self.timers.stop(ConnectionTimer::Silence);
         }
-        if self.question_until.is_some_and(|deadline| deadline <= now) {
-            let error = Error::new(ErrorKind::Timeout, "no answer from the Kerberos library in time");
-            return Err(error.with_hint("it waits for the KDC: check krb5.conf and the network"));
+        if self.timers.has_passed(ConnectionTimer::Kerberos, now) {
+            let error = Error::new(ErrorKind::Timeout, "the Kerberos library did not respond in time");
+            return Err(error.with_hint("the library waits for the KDC: check krb5.conf and the network"));
         }
         match self.in_flight.iter().find(|f| f.deadline <= now) {
-            None if self.silent_at.is_some_and(|at| at <= now) => {
+            None if self.timers.has_passed(ConnectionTimer::Silence, now) => {
                 Err(Error::new(ErrorKind::Timeout, "no answer to ApiVersions in time"))
             }
             None if self.unanswered.iter().any(|u| u.2 <= now) => {
-                Err(Error::new(ErrorKind::Timeout, "broker did not read what was sent in time"))
+                Err(Error::new(ErrorKind::Timeout, "the broker did not read the request in time"))
             }
             None => Ok(()),
             Some(late) => Err(Error::new(ErrorKind::Timeout, format!("no answer to {} in time", late.api.name))),

@@ -1,17 +1,19 @@
-//! State machines: bytes, replies and time in; bytes, requests and events out.
+//! State machines of a client: bytes, responses and time go in; bytes, requests and events come out.
 //!
-//! No machine here knows a socket, a thread, a lock or a clock: the time is an argument of every call, so that tests
-//! run thousands of scenarios a second under a clock of their own. The parts, from the wire up:
+//! The engine uses no socket, thread, lock or clock. Every call takes the time as an argument, so tests run thousands
+//! of scenarios a second under a simulated clock. The parts, from the wire up:
 //!
-//! * [`Connection`]: one connection: version negotiation, correlation, order, timeouts of requests.
-//! * [`version_probe`]: what is asked of brokers that are too old to say their versions.
-//! * [`Network`]: all connections of a client, bootstrap, metadata; it gives every request a connection and every
-//!   request an answer.
-//! * [`sasl`]: what a client says to prove who it is.
-//! * [`group`]: membership of a group of consumers.
-//! * [`Role`]: what the client is for: [`producer`], [`consumer`], [`share`], and [`ops`] for everything that asks once.
+//! * [`Connection`]: one connection, with version negotiation, authentication and timeouts.
+//! * [`version_probe`]: finds out the release of brokers that have no ApiVersions.
+//! * [`sasl`]: authentication.
+//! * [`Network`]: all connections of a client, bootstrap and metadata.
+//! * [`group`]: membership of a group.
+//! * [`Role`]: what the client does: [`producer`], [`consumer`], [`share`], or single operations ([`ops`]).
+//! * [`timers`]: the deadlines of a state machine.
+//! * [`legacy`]: state machines for Kafka before 0.8.
 
 mod backoff;
+mod call;
 mod cluster;
 mod connection;
 pub mod consumer;
@@ -22,36 +24,37 @@ mod in_flight;
 pub mod legacy;
 mod network;
 pub mod ops;
-mod peer;
 pub mod producer;
 mod role;
 pub mod sasl;
 pub mod share;
+pub mod timers;
 mod topic_partition;
 pub mod version_probe;
 
 pub use backoff::{Backoff, wait_after};
-pub use cluster::{Broker, Cluster, Partition, Topic};
-pub use connection::{Call, Connection, Proof, Reply};
+pub use call::{Call, Reply};
+pub use cluster::{Broker, Cluster, LeaderChange, Partition, Topic};
+pub use connection::{Connection, ConnectionId, Proof};
 pub use error::{Error, ErrorKind};
 pub use in_flight::RequestsInFlight;
-pub use network::{Action, ConnectionId, Network, NetworkConfig};
-pub use role::{ClientResponse, Deadline, LeaderChange, MetadataDemand, Outgoing, Role, Target};
+pub use network::{Action, Network, NetworkConfig};
+pub use role::{ClientResponse, Deadline, MetadataDemand, Outgoing, Role, Target};
 pub use topic_partition::{TopicIdPartition, TopicPartition};
 
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A point in time, microseconds since an arbitrary start.
+/// A point in time, in microseconds since an arbitrary start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
 impl Time {
-    /// Later than every deadline.
+    /// A time after every deadline.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// How long after `earlier` this is; zero if it is not.
+    /// Returns the time that has passed since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
@@ -77,7 +80,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// The earlier of two deadlines, either of which may be missing.
+/// Returns the earlier of two deadlines, either of which may be missing.
 pub fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

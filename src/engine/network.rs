@@ -1,26 +1,26 @@
-//! All connections of a client: where a request goes, what is known of the cluster, and how the client gets in.
+//! All connections of a client: bootstrap, metadata, and the connection that each request takes.
 //!
-//! A peer is a broker of the cluster (its id) or an address of the bootstrap list (negative). Each has at most one
-//! connection: `Idle` → `Connecting` → `Up`, and after a failure `Waiting` until it may be tried again. A request for a
-//! broker waits for that broker's connection and fails with it; a request for any broker waits until one is reached
-//! or its time is over. When no broker of the cluster answers, the bootstrap list is tried again (KIP-899); a
-//! cluster may ask for that, too (KIP-1102).
+//! A peer is a broker of the cluster or an address of the bootstrap list. Each has at most one connection for each use:
+//! `Idle` → `Connecting` → `Up`, and after a failure `Waiting` until the next attempt. A request for one broker waits
+//! for that broker's connection and fails with it. A request for any broker waits until some broker can be reached, or
+//! until its deadline. If no broker of the cluster responds, the network tries the bootstrap list again (KIP-899); the
+//! cluster may also ask for that (KIP-1102).
 //!
-//! Who is refused, by TLS or SASL, will be refused again: nobody waits for that. Requests fail at once when no broker is
-//! left to try, and for [`REFUSED_WAIT`], after which the next one may find the broker of another mind.
+//! A broker that refuses the client, by TLS or SASL, will refuse it again. So requests fail at once when no other
+//! broker is left to try, and for [`REFUSED_WAIT`] after that. Then the next request starts a new attempt.
 
 mod brokers;
 mod metadata_requests;
+mod peer;
 mod refusal;
 mod version_probes;
 
-use self::refusal::{REFUSED_WAIT, is_refusal};
-use super::peer::{Link, Peer, PeerId, PeerToken};
+use self::peer::{Link, Peer, PeerId, PeerToken, is_refusal};
 use super::sasl::{Credentials, Nonces};
 use super::version_probe::VersionProbe;
 use super::{
-    Backoff, Call, ClientResponse, Cluster, Connection, Deadline, Error, ErrorKind, MetadataDemand, Outgoing, Proof,
-    Reply, Target, Time, earliest,
+    Backoff, Call, ClientResponse, Cluster, Connection, ConnectionId, Deadline, Error, ErrorKind, MetadataDemand,
+    Outgoing, Proof, Reply, Target, Time,
 };
 use crate::api::Release;
 use crate::frame::Frames;
@@ -30,76 +30,76 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a network needs to know.
+/// The most time for which a peer that refused the client is left alone: a loop of refused calls must not lock the
+/// account.
+const REFUSED_WAIT: Duration = Duration::from_secs(5);
+
+/// Settings of a network.
 #[derive(Clone, Debug)]
 pub struct NetworkConfig {
-    /// Where to get in.
+    /// The addresses to bootstrap from.
     pub bootstrap: Vec<(String, u16)>,
-    /// The name in the brokers' logs and quotas.
+    /// The client ID, for the brokers' logs and quotas.
     pub client_id: String,
-    /// How long a broker may take to answer.
+    /// How long a broker may take to respond.
     pub request_timeout: Duration,
-    /// How long a connection may take to stand.
+    /// How long it may take to make a connection.
     pub setup_timeout: Duration,
-    /// The first and the longest wait before connecting again.
+    /// The shortest and the longest wait before connecting again.
     pub reconnect_backoff: (Duration, Duration),
-    /// The first and the longest wait before asking for metadata again.
+    /// The shortest and the longest wait before requesting metadata again.
     pub retry_backoff: (Duration, Duration),
-    /// When what is known of the cluster is asked for again.
+    /// The age at which metadata is requested again.
     pub metadata_max_age: Duration,
-    /// Whether asking about a topic may create it.
+    /// Whether a metadata request may create a topic.
     pub allow_auto_topic_creation: bool,
-    /// The largest answer, bytes.
+    /// The size of the largest response, in bytes.
     pub max_frame: usize,
-    /// Seed of the jitter.
+    /// The seed of the jitter.
     pub seed: u64,
-    /// How long a broker may be silent about its versions until it is asked whether it is one before 0.10.
+    /// How long a broker may take to begin its response to ApiVersions before it is probed as one before 0.10.
     pub versions_timeout: Duration,
-    /// What a broker is taken for that does not say its versions; `None` to find out.
+    /// The release of brokers that do not tell their versions; `None` to probe them.
     pub version_fallback: Option<Release>,
-    /// Who the client says it is, where brokers ask.
+    /// The client's credentials, if brokers require authentication.
     pub credentials: Option<Arc<Credentials>>,
-    /// What logins are made unique with.
+    /// The source of the nonces of logins.
     pub nonces: Nonces,
 }
 
-/// A connection, from the attempt to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnectionId(pub usize);
-
-/// What the network wants done to its sockets.
+/// What the driver has to do to a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Connect, and say how it ended.
+    /// Connect, then call [`Network::handle_connected`] or [`Network::handle_closed`].
     Connect(ConnectionId, String, u16),
     /// Send bytes.
     Send(ConnectionId, Bytes),
-    /// Close, without saying so.
+    /// Close, and report nothing.
     Close(ConnectionId),
 }
 
-/// The machine. Requests come with a number each, see [`super::RequestsInFlight`].
+/// The connections of a client. Requests have numbers as tokens, see [`super::RequestsInFlight`].
 pub struct Network {
     config: NetworkConfig,
     peers: BTreeMap<PeerId, Peer>,
     connections: BTreeMap<ConnectionId, PeerId>,
-    /// How to begin with addresses that did not say their versions when they were first asked.
+    /// How to start connections to addresses that did not tell their versions at the first attempt.
     version_probes: HashMap<(String, u16), VersionProbe>,
-    /// Addresses that said their versions: whatever happens, there is no broker before 0.10.
+    /// Addresses that have told their versions, so their brokers are 0.10 or newer.
     said_versions: HashSet<(String, u16)>,
     next_connection: usize,
     cluster: Arc<Cluster>,
-    /// The epoch of the features that were heard of last.
+    /// The newest epoch of the cluster's features.
     features: i64,
-    /// Topics that somebody wants to know.
+    /// The topics whose metadata the role needs.
     topics: BTreeSet<Arc<str>>,
-    /// Topics that nobody wants to know any more, since when.
+    /// The topics that the role needs no longer, and since when.
     let_go: BTreeMap<Arc<str>, Time>,
-    /// Topics to ask for by id, once, and when.
+    /// Topic IDs to request once, and when.
     ids: BTreeSet<Uuid>,
     ids_at: Time,
     all_topics: bool,
-    /// Whether every refresh asks for all topics.
+    /// Whether each refresh requests all topics.
     watches_all: bool,
     refresh_at: Option<Time>,
     metadata_in_flight: bool,
@@ -109,12 +109,12 @@ pub struct Network {
     answers: VecDeque<ClientResponse<usize>>,
     cluster_changed: bool,
     unreachable: Option<Error>,
-    /// Why there is no token to log in with.
+    /// Why there is no bearer token to authenticate with.
     no_token: Option<Error>,
 }
 
 impl Network {
-    /// A network that knows only its bootstrap list.
+    /// Creates a network that knows only its bootstrap list.
     pub fn new(config: NetworkConfig) -> Self {
         let (first, max) = config.retry_backoff;
         let mut this = Self {
@@ -155,12 +155,13 @@ impl Network {
         self.peers.insert(id, peer);
     }
 
-    /// What is known of the cluster.
+    /// Returns the state of the cluster.
     pub fn cluster(&self) -> &Arc<Cluster> {
         &self.cluster
     }
 
-    /// The ready peer with the least to do; brokers of the cluster before bootstrap addresses.
+    /// Returns the ready peer with the fewest requests in flight. Brokers of the cluster come before bootstrap
+    /// addresses.
     fn nearest(&self) -> Option<PeerId> {
         let load = |(id, peer): (&PeerId, &Peer)| match &peer.link {
             Link::Up(_, c) if c.is_ready() && !id.is_apart() => Some((id.node() < 0, c.in_flight(), *id)),
@@ -169,8 +170,8 @@ impl Network {
         self.peers.iter().filter_map(load).min().map(|(_, _, id)| id)
     }
 
-    /// Sees to it that a connection to some broker is being made.
-    fn reach_somebody(&mut self, now: Time) {
+    /// Connects to some broker, unless a connection exists or is being made.
+    fn reach_any(&mut self, now: Time) {
         let of_use = |id: &PeerId| !id.is_apart();
         let in_flight = |p: &Peer| matches!(p.link, Link::Connecting(..) | Link::Up(..));
         if self.peers.iter().any(|(id, p)| of_use(id) && in_flight(p)) {
@@ -191,13 +192,13 @@ impl Network {
 
     fn connect(&mut self, now: Time, id: PeerId) {
         if !self.is_complete() {
-            // Whoever waits goes on when the token is there.
+            // Requests wait until there is a token.
             if let Some(error) = &self.no_token {
                 self.fail_waiting(&error.clone());
             }
             let missing = || {
-                Error::new(ErrorKind::Network, "there is no token yet to log in with")
-                    .with_hint("sasl.oauth.token.provider, or the token endpoint, has not answered")
+                Error::new(ErrorKind::Network, "there is no token to authenticate with yet")
+                    .with_hint("sasl.oauth.token.provider, or the token endpoint, has not responded")
             };
             self.unreachable = Some(self.no_token.clone().unwrap_or_else(missing));
             return;
@@ -212,7 +213,7 @@ impl Network {
         self.actions.push_back(Action::Connect(connection, peer.host.clone(), peer.port));
     }
 
-    /// Takes a request; its answer comes out of [`Network::poll_response`].
+    /// Takes a request. [`Network::poll_response`] returns its response.
     pub fn submit(&mut self, now: Time, outgoing: Outgoing<usize>) {
         let target = match outgoing.target {
             Target::Controller if self.cluster.brokers.contains_key(&self.cluster.controller) => {
@@ -237,7 +238,7 @@ impl Network {
             self.submit_to(now, id, outgoing);
         } else {
             self.waiting.push_back(outgoing);
-            self.reach_somebody(now);
+            self.reach_any(now);
         }
     }
 
@@ -250,7 +251,7 @@ impl Network {
     fn submit_to(&mut self, now: Time, id: PeerId, outgoing: Outgoing<usize>) {
         let Some(peer) = self.peers.get_mut(&id) else {
             if self.cluster.brokers.is_empty() {
-                // Whoever named it was faster than the metadata.
+                // The broker's ID came from another source than metadata, which has not arrived.
                 self.waiting.push_back(outgoing);
                 let demand = MetadataDemand { refresh: !self.metadata_in_flight, ..MetadataDemand::default() };
                 return self.demand(now, demand);
@@ -302,7 +303,7 @@ impl Network {
         }
     }
 
-    /// Takes in that a connection stands.
+    /// Notes that a connection was made.
     pub fn handle_connected(&mut self, now: Time, connection: ConnectionId) {
         let Some(id) = self.connections.get(&connection).copied() else {
             return;
@@ -324,9 +325,9 @@ impl Network {
         let mut c = if proof.is_some() {
             Connection::new(now, address, client_id, max_frame, timeout, proof)
         } else {
-            let place = (peer.host.clone(), peer.port);
-            let probe = self.version_probes.get(&place).copied().unwrap_or_default();
-            let probe = if self.said_versions.contains(&place) { VersionProbe::Wait } else { probe };
+            let key = (peer.host.clone(), peer.port);
+            let probe = self.version_probes.get(&key).copied().unwrap_or_default();
+            let probe = if self.said_versions.contains(&key) { VersionProbe::Wait } else { probe };
             let patience = self.config.versions_timeout;
             Connection::with_version_probe(now, address, client_id, max_frame, timeout, probe, patience)
         };
@@ -340,7 +341,7 @@ impl Network {
         }
     }
 
-    /// Takes in that a connection has written everything it was given.
+    /// Notes that all bytes of a connection were written.
     pub fn handle_written(&mut self, now: Time, connection: ConnectionId) {
         if let Some(c) = self.up(connection) {
             c.handle_written();
@@ -348,12 +349,13 @@ impl Network {
         }
     }
 
-    /// Whether a connection carried requests that the broker does not answer, see [`Connection::is_unheard`].
+    /// Returns whether a broker may not have read some requests to which it does not respond, see
+    /// [`Connection::is_unheard`].
     pub fn is_unheard(&mut self, connection: ConnectionId) -> bool {
         self.up(connection).is_some_and(|c| c.is_unheard())
     }
 
-    /// Whether no connection is being made or logs in, so that there are only requests and answers to move.
+    /// Returns whether no connection is being made or authenticated.
     pub fn is_settled(&self) -> bool {
         self.peers.values().all(|peer| match &peer.link {
             Link::Up(_, c) => c.is_ready(),
@@ -362,7 +364,7 @@ impl Network {
         })
     }
 
-    /// What to send so that an answer tells that the broker has read all that it does not answer.
+    /// Returns a request whose response shows that the broker has read all earlier ones.
     pub fn say_farewell(&mut self, connection: ConnectionId) -> Vec<Bytes> {
         let Some(c) = self.up(connection) else { return Vec::new() };
         c.say_farewell();
@@ -376,12 +378,12 @@ impl Network {
         }
     }
 
-    /// Where the bytes received on a connection go to.
+    /// Returns the buffer for the bytes received on a connection.
     pub fn frames(&mut self, connection: ConnectionId) -> Option<&mut Frames> {
         self.up(connection).map(Connection::frames)
     }
 
-    /// Takes in that bytes were received.
+    /// Handles the bytes received on a connection.
     pub fn handle_received(&mut self, now: Time, connection: ConnectionId) {
         let Some(id) = self.connections.get(&connection).copied() else {
             return;
@@ -405,7 +407,8 @@ impl Network {
         }
     }
 
-    /// An address that spoke Kafka's protocol before is taken for a broker still: what came was damaged on the way.
+    /// Makes a decoding error retriable if the address spoke Kafka's protocol before: the bytes were damaged on the
+    /// way.
     fn retriable_if_known(&self, id: PeerId, error: Error) -> Error {
         let is_known = |p: &Peer| self.said_versions.contains(&(p.host.clone(), p.port));
         match self.peers.get(&id).is_some_and(is_known) && error.kind() == ErrorKind::Decode {
@@ -420,10 +423,10 @@ impl Network {
         };
         peer.backoff.reset();
         peer.error = None;
-        let place = (peer.host.clone(), peer.port);
-        if !matches!(self.version_probes.get(&place), Some(VersionProbe::Known(_))) {
-            self.version_probes.remove(&place);
-            self.said_versions.insert(place);
+        let address = (peer.host.clone(), peer.port);
+        if !matches!(self.version_probes.get(&address), Some(VersionProbe::Known(_))) {
+            self.version_probes.remove(&address);
+            self.said_versions.insert(address);
         }
         if let Link::Up(_, c) = &peer.link
             && let Some((epoch, version)) = c.transaction_version().filter(|(epoch, _)| *epoch > self.features)
@@ -442,19 +445,19 @@ impl Network {
         self.refresh_if_due(now);
     }
 
-    /// Takes in that a connection failed for a reason that says all there is to say.
+    /// Notes that a connection failed with an error that needs no further explanation.
     pub fn handle_failed(&mut self, now: Time, connection: ConnectionId, error: &Error) {
         if let Some(id) = self.connections.get(&connection).copied() {
             self.lose(now, id, error);
         }
     }
 
-    /// Takes in that a connection attempt failed or a connection ended; `error` is `None` if the peer just closed it.
+    /// Notes that an attempt to connect failed or that a connection ended. `error` is `None` if the peer closed it.
     pub fn handle_closed(&mut self, now: Time, connection: ConnectionId, error: Option<String>) {
         let Some(id) = self.connections.get(&connection).copied() else {
             return;
         };
-        if self.begins_anew(now, id, true) {
+        if self.reconnects(now, id, true) {
             return;
         }
         let Some(peer) = self.peers.get(&id) else {
@@ -476,7 +479,7 @@ impl Network {
         self.lose(now, id, &error);
     }
 
-    /// Ends a peer's connection: what is in flight and what waits for it fails.
+    /// Ends a peer's connection. Requests in flight, and those that wait for the connection, fail.
     fn lose(&mut self, now: Time, id: PeerId, error: &Error) {
         self.note_end(id);
         let Some(peer) = self.peers.get_mut(&id) else {
@@ -508,15 +511,15 @@ impl Network {
                 result: Err(error.clone()),
             });
         }
-        // Whoever led something there may have moved.
+        // Its partitions may have other leaders now.
         self.demand(now, MetadataDemand { refresh: id.node() >= 0, ..MetadataDemand::default() });
-        if !self.waiting.is_empty() || self.asks_at().is_some() {
-            self.reach_somebody(now);
+        if !self.waiting.is_empty() || self.metadata_due_at().is_some() {
+            self.reach_any(now);
         }
         self.note_unreachable();
     }
 
-    /// Hands out a connection's answers. One of them may be metadata that gives the connection to another peer.
+    /// Handles a connection's responses. A metadata response may give the connection to another peer.
     fn collect(&mut self, now: Time, connection: ConnectionId) {
         while let Some(id) = self.connections.get(&connection).copied()
             && let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get_mut(&id)
@@ -537,52 +540,45 @@ impl Network {
         }
     }
 
-    /// What to do to the sockets next.
+    /// Returns what the driver has to do next.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// The next answer.
+    /// Returns the next response to a role's request.
     pub fn poll_response(&mut self) -> Option<ClientResponse<usize>> {
         self.answers.pop_front()
     }
 
-    /// The cluster, if it changed since the last call.
+    /// Returns the state of the cluster, if it changed since the last call.
     pub fn poll_cluster(&mut self) -> Option<Arc<Cluster>> {
         std::mem::take(&mut self.cluster_changed).then(|| self.cluster.clone())
     }
 
-    /// Why no broker can be reached, if that became so since the last call.
+    /// Returns why no broker can be reached, once for each round of attempts.
     pub fn poll_unreachable(&mut self) -> Option<Error> {
         self.unreachable.take()
     }
 
-    /// Whether one of the three has something.
+    /// Returns whether one of the last three methods has something.
     pub fn has_news(&self) -> bool {
         !self.answers.is_empty() || self.cluster_changed || self.unreachable.is_some()
     }
 
-    /// When, after now, [`Network::handle_timeout`] has something to do.
+    /// Returns when [`Network::handle_timeout`] has to be called.
     pub fn next_timeout(&self, now: Time) -> Option<Time> {
-        let mut next = self.asks_at().filter(|t| *t > now && !self.metadata_in_flight);
-        let mut at = |time: Time| next = earliest(next, Some(time).filter(|t| *t > now));
-        for peer in self.peers.values() {
-            match &peer.link {
-                Link::Idle => {}
-                Link::Waiting(until) => at(*until),
-                Link::Connecting(_, deadline) => at(*deadline),
-                Link::Up(_, c) => c.next_timeout().into_iter().for_each(&mut at),
-            }
-            peer.queue.iter().for_each(|o| at(o.deadline.time()));
-        }
-        self.waiting.iter().for_each(|o| at(o.deadline.time()));
-        next
+        // A metadata request that is due waits for a broker that can be reached.
+        let metadata = self.metadata_due_at().filter(|at| *at > now && !self.metadata_in_flight);
+        let waiting = self.waiting.iter().map(|o| o.deadline.time());
+        self.peers.values().filter_map(Peer::next_timeout).chain(waiting).chain(metadata).min()
     }
 
-    /// Does what is due.
+    /// Handles the deadlines that have passed.
     pub fn handle_timeout(&mut self, now: Time) {
-        let ids: Vec<PeerId> = self.peers.keys().copied().collect();
-        for id in ids {
+        let is_due = |peer: &Peer| peer.next_timeout().is_some_and(|at| at <= now);
+        // Mostly empty, so nothing is allocated.
+        let due: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| is_due(peer)).map(|(id, _)| *id).collect();
+        for id in due {
             let Some(peer) = self.peers.get_mut(&id) else {
                 continue;
             };
@@ -607,7 +603,7 @@ impl Network {
                     }
                     if let Err(error) = result {
                         self.actions.push_back(Action::Close(connection));
-                        if !self.begins_anew(now, id, false) {
+                        if !self.reconnects(now, id, false) {
                             self.lose(now, id, &error);
                         }
                     }
@@ -616,12 +612,15 @@ impl Network {
             }
             self.expire(now, id);
         }
-        let (late, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(|o| o.deadline.time() <= now);
-        self.waiting = waiting;
-        self.give_up(late, None);
+        let is_late = |o: &Outgoing<usize>| o.deadline.time() <= now;
+        if self.waiting.iter().any(is_late) {
+            let (late, waiting) = std::mem::take(&mut self.waiting).into_iter().partition(is_late);
+            self.waiting = waiting;
+            self.give_up(late, None);
+        }
         self.refresh_if_due(now);
         if !self.waiting.is_empty() {
-            self.reach_somebody(now);
+            self.reach_any(now);
         }
     }
 
@@ -636,7 +635,8 @@ impl Network {
         }
     }
 
-    /// Ends requests whose time is over, which waited for a peer or for any: what went wrong with others is not the reason.
+    /// Fails requests that waited too long for a peer, or for any. Only errors of the peers that they waited for count
+    /// as causes.
     fn give_up(&mut self, late: VecDeque<Outgoing<usize>>, awaited: Option<PeerId>) {
         let is_awaited = |id: &PeerId| awaited.map_or(!id.is_apart(), |awaited| *id == awaited);
         let why = self.peers.iter().filter(|(id, _)| is_awaited(id)).find_map(|(_, p)| p.error.clone());
@@ -646,7 +646,7 @@ impl Network {
             let error = why.clone().unwrap_or_else(|| {
                 Error::new(
                     ErrorKind::Timeout,
-                    format!("no broker could be asked for {} in time", outgoing.call.api().name),
+                    format!("no broker was reached in time to send {}", outgoing.call.api().name),
                 )
             });
             self.answers.push_back(ClientResponse { token: outgoing.token, node, result: Err(error) });

@@ -1,151 +1,137 @@
-//! What a client is for, as seen from the network: a machine that wants requests sent and topics known.
+//! The interface between the network and a role (producer, consumer, …): requests, responses and metadata.
 
-use super::{Broker, Call, Cluster, Error, Reply, Time};
+use super::{Call, Cluster, Error, LeaderChange, Reply, Time};
 use crate::wire::Uuid;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Where a request goes.
+/// The broker that a request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The broker of this id.
+    /// The broker with this ID.
     Node(i32),
-    /// The broker of this id, on a connection for fetches alone: a broker answers a connection's requests one after the
-    /// other, so a long poll would hold up whatever is asked behind it.
+    /// The broker with this ID, on a connection for fetches only. A broker handles a connection's requests one after
+    /// another, so a long poll would delay all requests behind it.
     Fetch(i32),
-    /// The broker of this id, on a connection for membership of a group alone: joining is answered when everybody has.
+    /// The broker with this ID, on a connection for group membership only, because JoinGroup waits for all members.
     Group(i32),
-    /// The controller; any broker while it is unknown.
+    /// The controller, or any broker while the controller is unknown.
     Controller,
-    /// Whichever broker is nearest at hand.
+    /// Any broker.
     Any,
 }
 
-/// A request on its way out. The token comes back with the answer.
+/// A request to send. Its token comes back with the response.
 pub struct Outgoing<T> {
-    /// Where it goes.
+    /// The broker to send it to.
     pub target: Target,
-    /// What is asked.
+    /// The request.
     pub call: Box<dyn Call>,
-    /// What the answer is matched with.
+    /// Identifies the request.
     pub token: T,
     /// When to give up.
     pub deadline: Deadline,
-    /// The newest version to use, because of what the request's fields hold.
+    /// The newest version that the request's fields fit.
     pub max_version: i16,
 }
 
 impl<T> Outgoing<T> {
-    /// The same request under another token.
+    /// Returns the same request with another token.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Outgoing<U> {
         let Self { target, call, token, deadline, max_version } = self;
         Outgoing { target, call, token: f(token), deadline, max_version }
     }
 }
 
-/// When a request is given up. None has longer than `request.timeout.ms` for its answer, and what the broker may hold it back.
+/// When a request fails for lack of a response. No response may take longer than `request.timeout.ms` plus the time for
+/// which the broker may hold it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
-    /// If it is not sent by then. After that it has as long as any other: who wanted the answer may give it up alone, and
-    /// the connection goes on.
+    /// If it is not sent by then. Once sent, it has as much time as other requests. Its sender may give up earlier, and
+    /// the connection stays.
     ToSend(Time),
-    /// If it is not answered by then, and its connection with it.
+    /// If it has no response by then. Its connection fails too.
     ToAnswer(Time),
 }
 
 impl Deadline {
-    /// The time.
+    /// Returns the time.
     pub fn time(self) -> Time {
         let (Self::ToSend(time) | Self::ToAnswer(time)) = self;
         time
     }
 }
 
-/// The end of a request, exactly one for each.
+/// The response to a request, or the error that it failed with. Every request gets exactly one.
 pub struct ClientResponse<T> {
     /// The request's token.
     pub token: T,
-    /// The broker it went to, if it got that far; -1 otherwise.
+    /// The ID of the broker that the request was sent to; -1 if it was not sent.
     pub node: i32,
-    /// The broker's reply, or why there is none.
+    /// The broker's reply, or the error.
     pub result: Result<Reply, Error>,
 }
 
-/// A partition that a broker said to have moved (KIP-951).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaderChange {
-    /// The topic.
-    pub topic: Arc<str>,
-    /// The partition.
-    pub partition: i32,
-    /// The broker that leads it now.
-    pub leader: i32,
-    /// Counts leaders.
-    pub leader_epoch: i32,
-    /// Where that broker is, if it was said.
-    pub broker: Option<Broker>,
-}
-
-/// What a role wants to know about the cluster.
+/// What a role has to know of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetadataDemand {
-    /// Topics to keep knowing, in addition to those demanded before.
+    /// Topics to keep informed about, in addition to those demanded before.
     pub topics: BTreeSet<Arc<str>>,
-    /// Whether some of those demanded before are not wanted any more.
+    /// Whether the role needs some of those demanded before no longer.
     pub lets_go: bool,
-    /// All topics that are wanted now, if some are not any more: [`Role::next_demand`] adds them.
+    /// All topics that the role still needs, if it needs some no longer. [`Role::next_demand`] adds them.
     pub wanted: Option<BTreeSet<Arc<str>>>,
-    /// Topics of which only the id is known, wanted once.
+    /// Topic IDs whose names are needed, once.
     pub ids: BTreeSet<Uuid>,
-    /// Whether every topic is wanted, once.
+    /// Whether all topics are needed, once.
     pub all: bool,
-    /// Whether every topic is wanted from now on, or no longer.
+    /// Whether all topics are needed from now on, or no longer.
     pub watch_all: Option<bool>,
-    /// Whether what is known is stale.
+    /// Whether the known metadata is stale.
     pub refresh: bool,
-    /// What the role heard itself.
+    /// The leader changes that brokers told the role.
     pub leader_changes: Vec<LeaderChange>,
 }
 
-/// A machine that a [`super::Network`] serves.
+/// A state machine that a [`super::Network`] serves.
 pub trait Role: Send {
-    /// What a request's answer is matched with.
+    /// Identifies a request.
     type Token: Send;
-    /// A request before the work that needs no access to the machine: compression, checksums.
+    /// A request before the work that needs no access to the role: compression and checksums.
     type Packet: Send;
-    /// An answer after the work that needs no access to the machine: decoding, checksums, decompression.
+    /// A response after the work that needs no access to the role: decoding, checksums and decompression.
     type Prepared: Send;
 
-    /// Makes a request of a packet, outside of any lock.
+    /// Turns a packet into a request, outside of all locks.
     fn pack(packet: Self::Packet) -> Outgoing<Self::Token>;
-    /// Does an answer's work, outside of any lock.
+    /// Prepares a response, outside of all locks.
     fn prepare(answer: ClientResponse<Self::Token>) -> Self::Prepared;
-    /// Takes an answer in.
+    /// Takes in a response.
     fn handle_response(&mut self, now: Time, answer: Self::Prepared);
-    /// Takes a new picture of the cluster in.
+    /// Takes in a new state of the cluster.
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>);
-    /// Takes in that no broker at all can be reached, and why.
+    /// Notes that no broker can be reached, and why.
     fn handle_unreachable(&mut self, now: Time, error: &Error);
-    /// The next request to send.
+    /// Returns the next request to send.
     fn poll_send(&mut self, now: Time) -> Option<Self::Packet>;
-    /// What the role wants to know, once.
+    /// Returns what the role has to know of the cluster, once.
     fn poll_demand(&mut self) -> Option<MetadataDemand>;
-    /// The topics that the role still wants to know.
+    /// Returns all topics whose metadata the role needs.
     fn wanted_topics(&self) -> BTreeSet<Arc<str>>;
-    /// What the role wants to know, for the network.
+    /// Returns the complete demand, for the network.
     fn next_demand(&mut self) -> Option<MetadataDemand> {
         let mut demand = self.poll_demand()?;
         demand.wanted = demand.lets_go.then(|| self.wanted_topics());
         Some(demand)
     }
-    /// When, after now, [`Role::handle_timeout`] or [`Role::poll_send`] has something to do.
+    /// Returns when [`Role::handle_timeout`] and [`Role::poll_send`] have to be called again.
     fn next_timeout(&self, now: Time) -> Option<Time>;
-    /// Does what is due.
+    /// Handles the deadlines that have passed.
     fn handle_timeout(&mut self, now: Time);
 }
 
 impl MetadataDemand {
-    /// What several parts of a role want together, if they want something.
+    /// Merges the demands of the parts of a role.
     pub fn merge(demands: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
         demands.into_iter().flatten().reduce(|mut all, other| {
             all.topics.extend(other.topics);
@@ -159,7 +145,7 @@ impl MetadataDemand {
         })
     }
 
-    /// What is wanted, once, if anything is.
+    /// Returns the demand unless it is empty, and clears it.
     pub fn take(&mut self) -> Option<Self> {
         (*self != Self::default()).then(|| std::mem::take(self))
     }
@@ -170,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_parts_want_together_is_all_that_each_of_them_wants() {
+    fn merged_demands_have_everything_that_each_of_them_has() {
         let moved = |partition| {
             let topic = Arc::from("t");
             vec![LeaderChange { topic, partition, leader: 1, leader_epoch: 1, broker: None }]

@@ -87,9 +87,9 @@ def test_a_call_in_vain_names_the_broker_that_is_silent(style, dev, call):
         dev.fault(api, "delay", seconds=3600, times=None)
         said = heard(ask, consumer)
         if api == "Metadata":  # any broker may answer
-            assert "no broker has answered Metadata yet" in said
+            assert "no broker has responded to Metadata yet" in said
         else:
-            assert f"broker 1 has not answered {api} yet (broker {dev.bootstrap_servers})" in said
+            assert f"broker 1 has not responded to {api} yet (broker {dev.bootstrap_servers})" in said
 
 
 def test_a_call_whose_time_is_over_does_not_cost_others_their_connection(style, dev, call):
@@ -112,7 +112,7 @@ def test_a_call_whose_time_is_over_does_not_cost_others_their_connection(style, 
 def test_a_call_in_vain_names_the_addresses_where_nobody_answers(style, nobody, call):
     with style.consumer(nobody, group_id="g") as consumer:
         said = heard(call[0], consumer)
-        assert f"no broker of bootstrap.servers has answered yet ({nobody})" in said
+        assert f"no broker of bootstrap.servers has responded yet ({nobody})" in said
 
 
 def test_a_coordinator_that_is_not_found_is_why_there_is_no_position(style, dev):
@@ -139,7 +139,7 @@ def test_a_producer_says_why_it_does_not_know_the_partitions(style, dev, fault):
         dev.fault("Metadata", fault, times=None, **how)
         said = heard(lambda p: p.partitions_for("t", timeout=0.5), producer)
     assert said.startswith('no answer about topic "t" within 0.5 s: ')
-    assert ("LEADER_NOT_AVAILABLE" if fault == "error" else "no broker has answered Metadata yet") in said
+    assert ("LEADER_NOT_AVAILABLE" if fault == "error" else "no broker has responded to Metadata yet") in said
 
 
 def test_a_delivery_that_is_waited_for_in_vain_says_what_the_record_was_refused_with(dev):

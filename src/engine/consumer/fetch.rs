@@ -7,7 +7,7 @@ use super::fetched::{Asked, Checks, Fetched, FetchedAll};
 use super::partition::{Doubt, Partition, Position};
 use super::{Consumer, ConsumerToken};
 use crate::api::{ErrorCode, Info, fetch};
-use crate::engine::connection::MAX_MALFORMED;
+use crate::engine::call::MAX_MALFORMED;
 use crate::engine::{Call, Deadline, Error, ErrorKind, Outgoing, Target, Time, TopicPartition, wait_after};
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};

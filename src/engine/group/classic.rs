@@ -1,38 +1,42 @@
-//! The classic protocol, as a member follows it.
+//! A member of a classic group (Kafka 0.9, `group.protocol=classic`): the members join, one of them assigns the
+//! partitions.
 //!
 //! ```text
 //! Out → Joining → Assigning → Syncing → Stable      the leader of the group
-//!       Joining ────────────→ Syncing → Stable      everybody else
-//!         ↑  somebody came or left, a topic grew, the subscription changed: from any of them
+//!       Joining ────────────→ Syncing → Stable      the other members
+//!         ↑  a member came or left, a topic got partitions, the subscription changed: from any of them
 //! ```
 //!
-//! Where members rebalance eagerly, everything is given up before joining; cooperatively, only what goes to somebody
-//! else, after the assignment (KIP-429). Joining waits until the reader has given up what it has to, and heartbeats go
-//! on meanwhile.
+//! Under the eager protocol a member gives up all partitions before it joins. Under the cooperative protocol (KIP-429)
+//! it gives up only those that the new assignment takes away. The member joins when the application has given up what
+//! it has to; it sends heartbeats meanwhile.
 
 use super::assignor::{Assignment, Topics};
-use super::coordinator_client::{CoordinatorClient, LEAVE_WITHIN};
+use super::changes::Changes;
+use super::config::{GroupConfig, Protocol, Subscription};
+use super::coordinator_client::{CoordinatorClient, GroupTimer, GroupToken, LEAVE_WITHIN, Step};
 use super::held::{Held, Join};
-use super::{Assignments, Changes, GroupConfig, GroupToken, Joined, Protocol, Step, Strategy, Subscription, Work};
+use super::strategy::{Assignments, Joined, Strategy, Work};
 use crate::api::data::consumer_protocol as embedded;
 use crate::api::{ErrorCode, heartbeat, join_group, leave_group, sync_group};
 use crate::engine::{
     Call, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Target, Time, TopicPartition,
-    coordinator, earliest,
+    coordinator,
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the coordinator takes on top of the time it gives members to join.
+/// How long a response may take beyond the time that the coordinator gives members to join.
 const JOIN_SLACK: Duration = Duration::from_secs(5);
-/// The first heartbeat of a generation comes after this part of the interval, each further one after twice as long.
+/// The first heartbeat of a generation is sent after this fraction of the interval. Each following wait is twice as
+/// long.
 const FIRST_HEARTBEAT: u32 = 10;
 /// The protocol type of consumers.
 const PROTOCOL_TYPE: &str = "consumer";
 
-/// A leader's work while it waits for metadata of topics that only others read.
+/// The members to assign partitions to, while the leader waits for metadata of topics that only other members read.
 struct Assigning {
     members: Vec<Joined>,
     asked: bool,
@@ -42,40 +46,40 @@ enum ClassicState {
     Out,
     Joining { asked: bool },
     Assigning(Assigning),
-    Syncing { asked: bool, shares: Assignment },
+    Syncing { asked: bool, assignment: Assignment },
     Stable,
     Leaving { asked: bool, deadline: Time },
 }
 
-/// The member.
-pub(super) struct Classic {
+/// A member of a classic group.
+pub(super) struct ClassicMember {
     config: Arc<GroupConfig>,
     state: ClassicState,
     subscription: BTreeSet<Arc<str>>,
     pub(super) coordinator: CoordinatorClient,
     member: String,
     generation: i32,
-    /// Whether it had a generation once.
+    /// Whether the member was ever in a generation.
     pub(super) was_member: bool,
-    /// The assignor the group chose.
+    /// The assignor that the group chose.
     assignor: Option<Strategy>,
-    /// What the last assignment gave, and in which generation; sticky assignors go by it.
+    /// The last assignment and its generation, for sticky assignors.
     last: (Vec<TopicPartition>, i32),
-    /// Why to join again.
+    /// Why the member should join again.
     rejoin: Option<String>,
     reason: String,
-    /// What a leader's assignment was made for: how many partitions each topic had.
+    /// How many partitions each topic had when the leader assigned them.
     watched: Option<BTreeMap<Arc<str>, usize>>,
     changes: Changes,
     heartbeat_at: Time,
-    /// After how long the heartbeat after that comes, until it is the whole interval.
-    beats_every: Duration,
-    beating: bool,
+    /// The wait between heartbeats; it grows to the configured interval.
+    heartbeat_every: Duration,
+    heartbeat_in_flight: bool,
     error: Option<Error>,
     work: Option<Work>,
 }
 
-impl Classic {
+impl ClassicMember {
     pub fn new(config: Arc<GroupConfig>) -> Self {
         Self {
             coordinator: config.coordinator_client(),
@@ -92,8 +96,8 @@ impl Classic {
             watched: None,
             changes: Changes::default(),
             heartbeat_at: Time(0),
-            beats_every: Duration::ZERO,
-            beating: false,
+            heartbeat_every: Duration::ZERO,
+            heartbeat_in_flight: false,
             error: None,
             work: None,
         }
@@ -110,7 +114,7 @@ impl Classic {
         }
     }
 
-    /// Joins anew after having been out.
+    /// Joins again after the member was out.
     pub fn rejoin(&mut self, now: Time) {
         if matches!(self.state, ClassicState::Out) && self.error.is_none() {
             self.start_over(now);
@@ -123,7 +127,7 @@ impl Classic {
         self.state = ClassicState::Joining { asked: false };
     }
 
-    /// The reader takes too long; the others should not wait for it.
+    /// Leaves because the application has not polled in time, so that the other members need not wait for it.
     pub fn expire(&mut self, now: Time) {
         if !self.has_left() {
             self.changes.lose_all();
@@ -152,7 +156,7 @@ impl Classic {
         matches!(self.state, ClassicState::Out)
     }
 
-    pub fn identity(&self) -> (i32, &str) {
+    pub fn epoch_and_id(&self) -> (i32, &str) {
         (self.generation, &self.member)
     }
 
@@ -176,10 +180,10 @@ impl Classic {
         self.work.take()
     }
 
-    /// What was asked before this does not count any more.
+    /// Makes the responses to all requests so far void.
     fn next_round(&mut self) {
         self.coordinator.next_round();
-        self.beating = false;
+        self.heartbeat_in_flight = false;
     }
 
     fn forget_generation(&mut self) {
@@ -197,14 +201,14 @@ impl Classic {
         self.error = Some(error);
     }
 
-    /// Joins again with what is known of the membership.
+    /// Joins again under the same member ID.
     fn join_again(&mut self) {
         self.next_round();
         self.work = None;
         self.state = ClassicState::Joining { asked: false };
     }
 
-    /// The coordinator does not know the member any more.
+    /// Joins again because the coordinator has dropped the member or its generation.
     fn lose_membership(&mut self, code: ErrorCode) {
         if code == ErrorCode::UNKNOWN_MEMBER_ID {
             self.member.clear();
@@ -215,7 +219,7 @@ impl Classic {
     }
 
     fn lose_coordinator(&mut self, now: Time) {
-        self.beating = false;
+        self.heartbeat_in_flight = false;
         self.coordinator.lose(now);
     }
 
@@ -226,7 +230,7 @@ impl Classic {
         }
     }
 
-    /// Whether nothing has to be given up before joining: every assignor is cooperative.
+    /// Returns whether the member keeps its partitions while it joins: all its assignors are cooperative.
     fn is_cooperative(&self) -> bool {
         self.assignors().iter().all(Strategy::is_cooperative)
     }
@@ -248,12 +252,13 @@ impl Classic {
     }
 
     fn step(&mut self, now: Time) {
+        self.coordinator.timers.clear();
         if let ClassicState::Leaving { deadline, .. } = self.state
-            && deadline <= now
+            && self.coordinator.timers.is_due(GroupTimer::Leave, deadline, now)
         {
             self.leave_done();
         }
-        if matches!(self.state, ClassicState::Out) || self.coordinator.retry_at > now {
+        if self.has_left() {
             return;
         }
         let Some(node) = self.coordinator.reach(now) else { return };
@@ -265,10 +270,10 @@ impl Classic {
                 *asked = true;
                 self.join(now, node);
             }
-            ClassicState::Syncing { asked, shares } if !*asked => {
+            ClassicState::Syncing { asked, assignment } if !*asked => {
                 *asked = true;
-                let shares = std::mem::take(shares);
-                self.sync(now, node, &shares);
+                let assignment = std::mem::take(assignment);
+                self.sync(now, node, &assignment);
             }
             ClassicState::Assigning(_) => self.assign(),
             ClassicState::Leaving { asked, deadline } if !*asked => {
@@ -288,10 +293,10 @@ impl Classic {
             }
             _ => {}
         }
-        self.beat(now, node);
+        self.send_heartbeat(now, node);
     }
 
-    /// Gets ready to join again if there is a reason to.
+    /// Prepares to join again, if there is a reason.
     fn prepare(&mut self) {
         let Some(reason) = self.rejoin.take() else {
             return;
@@ -337,12 +342,12 @@ impl Classic {
         self.send(now, Target::Group(node), Join(request, held), Step::Join);
     }
 
-    fn sync(&mut self, now: Time, node: i32, shares: &Assignment) {
-        let assignment = |(member, partitions): (&String, &Vec<TopicPartition>)| {
-            let share = embedded::Assignment { assigned_partitions: by_topic(partitions.iter()), user_data: None };
+    fn sync(&mut self, now: Time, node: i32, assignment: &Assignment) {
+        let of_member = |(member, partitions): (&String, &Vec<TopicPartition>)| {
+            let assigned = embedded::Assignment { assigned_partitions: by_topic(partitions.iter()), user_data: None };
             sync_group::Assignment {
                 member_id: member.clone(),
-                assignment: embedded::encode(0, &share).unwrap_or_default().into(),
+                assignment: embedded::encode(0, &assigned).unwrap_or_default().into(),
             }
         };
         let request = sync_group::Request {
@@ -352,20 +357,21 @@ impl Classic {
             group_instance_id: self.config.instance.clone(),
             protocol_type: Some(PROTOCOL_TYPE.to_owned()),
             protocol_name: self.assignor.as_ref().map(|a| a.name().to_owned()),
-            assignments: shares.iter().map(assignment).collect(),
+            assignments: assignment.iter().map(of_member).collect(),
         };
         let held = self.held_for(self.config.max_poll_interval);
         self.send(now, Target::Group(node), Held(request, held), Step::Sync);
     }
 
-    /// What is added to the time that every request has, where the coordinator may wait so long for other members: as with
-    /// Java's consumer, whichever of the two is longer is the time that a silent coordinator is given.
+    /// Returns how much longer than `request.timeout.ms` a response may take, because the coordinator waits for other
+    /// members. As in Java's consumer, the longer of the two times is the timeout.
     fn held_for(&self, members_take: Duration) -> Duration {
         (members_take + JOIN_SLACK).saturating_sub(self.config.request_timeout)
     }
 
-    /// While joining the coordinator needs no sign of life, and one would wait behind the answer.
-    fn may_beat(&self) -> bool {
+    /// Returns whether the coordinator expects heartbeats. While it holds back the response to JoinGroup or SyncGroup
+    /// it expects none, and the response to a heartbeat would come after that one.
+    fn expects_heartbeats(&self) -> bool {
         matches!(
             self.state,
             ClassicState::Stable
@@ -375,11 +381,11 @@ impl Classic {
         )
     }
 
-    fn beat(&mut self, now: Time, node: i32) {
-        let is_due = !self.beating && self.heartbeat_at <= now && self.generation >= 0;
-        if is_due && self.may_beat() {
-            self.beating = true;
-            self.heartbeat_at = now + self.beats_every;
+    fn send_heartbeat(&mut self, now: Time, node: i32) {
+        let may_send = !self.heartbeat_in_flight && self.generation >= 0 && self.expects_heartbeats();
+        if may_send && self.coordinator.timers.is_due(GroupTimer::Heartbeat, self.heartbeat_at, now) {
+            self.heartbeat_in_flight = true;
+            self.heartbeat_at = now + self.heartbeat_every;
             let request = heartbeat::Request {
                 group_id: self.config.group.clone(),
                 generation_id: self.generation,
@@ -392,46 +398,26 @@ impl Classic {
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
-        if self.has_left() {
-            return None;
-        }
-        let waits = match &self.state {
-            ClassicState::Leaving { asked, deadline } => {
-                let asks = !asked && !self.coordinator.is_finding();
-                earliest(Some(*deadline), asks.then_some(self.coordinator.retry_at))
-            }
-            // Nothing happens before the reader has given up what it has to.
-            ClassicState::Joining { asked: false } if self.changes.is_settled() => Some(self.coordinator.retry_at),
-            ClassicState::Syncing { asked: false, .. } => Some(self.coordinator.retry_at),
-            _ => None,
-        };
-        let beats = self.generation >= 0 && !self.beating && self.may_beat();
-        let heartbeat = beats.then(|| self.heartbeat_at.max(self.coordinator.retry_at));
-        let search =
-            (self.coordinator.node().is_none() && !self.coordinator.is_finding()).then_some(self.coordinator.retry_at);
-        match self.coordinator.is_finding() {
-            true => waits.filter(|_| matches!(self.state, ClassicState::Leaving { .. })),
-            false => earliest(earliest(waits, heartbeat), search),
-        }
+        self.coordinator.timers.next_timeout()
     }
 
     pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
         self.coordinator.cluster = cluster.clone();
         if matches!(self.state, ClassicState::Stable) {
-            self.look_at_topics();
+            self.check_topics();
         }
     }
 
-    /// The topics of the group that this member leads.
+    /// Returns the topics of the group, if this member leads it.
     pub fn watched(&self) -> impl Iterator<Item = &Arc<str>> {
         self.watched.iter().flat_map(BTreeMap::keys)
     }
 
-    /// Joins again if a topic has other partitions than when the assignment was made.
-    fn look_at_topics(&mut self) {
+    /// Joins again if the number of a topic's partitions changed since the assignment.
+    fn check_topics(&mut self) {
         let mut watched = self.watched.iter().flatten();
         if let Some((topic, _)) = watched.find(|(topic, count)| self.count(topic) != **count) {
-            self.rejoin = Some(format!("topic {topic} has other partitions"));
+            self.rejoin = Some(format!("the number of partitions of topic {topic} changed"));
         }
     }
 
@@ -439,34 +425,34 @@ impl Classic {
         self.coordinator.cluster.topics.get(topic).filter(|t| !t.error.is_error()).map_or(0, |t| t.partitions.len())
     }
 
-    pub fn handle_response(&mut self, now: Time, answer: ClientResponse<GroupToken>) {
-        let step = answer.token.step;
-        if !self.coordinator.is_current(answer.token) {
+    pub fn handle_response(&mut self, now: Time, response: ClientResponse<GroupToken>) {
+        let step = response.token.step;
+        if !self.coordinator.is_current(response.token) {
             return;
         }
         if step == Step::Heartbeat {
-            self.beating = false;
+            self.heartbeat_in_flight = false;
         }
         if step == Step::Leave {
-            let code = |r: &leave_group::Response| r.members.first().map_or(r.error_code, |m| m.error_code);
-            match (&mut self.state, self.coordinator.leaves_again(now, answer.result, code)) {
+            let code = |r: leave_group::Response| r.members.first().map_or(r.error_code, |m| m.error_code);
+            match (&mut self.state, self.coordinator.leaves_again(now, response.result, code)) {
                 (ClassicState::Leaving { asked, .. }, true) => *asked = false,
                 _ => self.leave_done(),
             }
             return;
         }
-        let is_answered = !answer.result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Timeout);
-        if is_answered && matches!(step, Step::Join | Step::Sync) {
+        let has_response = !response.result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Timeout);
+        if has_response && matches!(step, Step::Join | Step::Sync) {
             self.coordinator.waited(now);
         }
-        let result = answer.result.and_then(|reply| match step {
+        let result = response.result.and_then(|reply| match step {
             Step::Find => self.coordinator.found(now, reply),
-            Step::Join => self.take_joined(now, reply),
-            Step::Sync => self.take_share(now, reply),
-            _ => self.take_beat(now, reply),
+            Step::Join => self.handle_joined(now, reply),
+            Step::Sync => self.handle_synced(now, reply),
+            _ => self.handle_heartbeat(now, reply),
         });
         let Err(error) = result else { return };
-        // That others came while the members shared is as it should be.
+        // New members often join while the others sync.
         let is_usual = step == Step::Sync && error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS);
         if step != Step::Heartbeat && !is_usual {
             self.note_failure(now, self.coordinator.failing_since(now, &error), &error);
@@ -482,14 +468,14 @@ impl Classic {
         self.note_failure(now, now, error);
     }
 
-    /// Notes why the member does not get in, if it wants to.
+    /// Notes why a member that wants to join could not.
     fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
         if matches!(self.state, ClassicState::Joining { .. } | ClassicState::Syncing { .. }) {
             self.coordinator.failed_to_join(now, since, error);
         }
     }
 
-    /// No answer, or one that may be another the next time.
+    /// Handles a missing response, or an error that says nothing about the membership.
     fn handle_failure(&mut self, now: Time, step: Step, error: Error) {
         if !error.is_retriable() {
             return self.fail(error);
@@ -534,7 +520,7 @@ impl Classic {
         }
     }
 
-    fn take_joined(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
+    fn handle_joined(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
         let response: join_group::Response = self.coordinator.read(reply)?;
         if response.error_code == ErrorCode::MEMBER_ID_REQUIRED {
             if !self.member.is_empty() {
@@ -548,18 +534,18 @@ impl Classic {
         self.member = response.member_id;
         self.generation = response.generation_id;
         self.was_member = true;
-        self.beats_every = self.config.heartbeat_interval;
-        self.heartbeat_at = now + self.beats_every;
+        self.heartbeat_every = self.config.heartbeat_interval;
+        self.heartbeat_at = now + self.heartbeat_every;
         let name = response.protocol_name.unwrap_or_default();
         self.assignor = self.assignors().iter().find(|a| a.name() == name).cloned();
         self.coordinator.demand.lets_go |= self.watched.take().is_some();
         if self.assignor.is_none() {
             let message =
-                format!("group {:?} chose assignor {name:?}, which this member does not have", self.config.group);
+                format!("group {:?} chose assignor {name:?}, which this member did not offer", self.config.group);
             return Err(Error::new(ErrorKind::Decode, message));
         }
         if response.leader != self.member {
-            self.state = ClassicState::Syncing { asked: false, shares: Assignment::new() };
+            self.state = ClassicState::Syncing { asked: false, assignment: Assignment::new() };
             return Ok(());
         }
         let mut members = Vec::with_capacity(response.members.len());
@@ -571,14 +557,14 @@ impl Classic {
         let topics: BTreeSet<&str> = members.iter().flat_map(|m| &m.subscription.topics).map(String::as_str).collect();
         self.watched = Some(topics.iter().map(|t| (Arc::from(*t), self.count(t))).collect());
         self.state = if response.skip_assignment {
-            ClassicState::Syncing { asked: false, shares: Assignment::new() }
+            ClassicState::Syncing { asked: false, assignment: Assignment::new() }
         } else {
             ClassicState::Assigning(Assigning { members, asked: false })
         };
         Ok(())
     }
 
-    /// Makes the group's assignment once every topic is known to be there or not.
+    /// Starts the assignment when the leader has metadata of all topics of the group.
     fn assign(&mut self) {
         let (ClassicState::Assigning(assigning), Some(assignor), Some(watched)) =
             (&mut self.state, &self.assignor, &mut self.watched)
@@ -609,12 +595,12 @@ impl Classic {
             return;
         }
         match made.result {
-            Ok(shares) => {
-                self.state = ClassicState::Syncing { asked: false, shares };
+            Ok(assignment) => {
+                self.state = ClassicState::Syncing { asked: false, assignment };
                 self.coordinator.retry_at = now;
             }
             Err(error) => {
-                // The others need not wait for a leader that cannot lead.
+                // The other members should not wait for a leader whose assignor failed.
                 self.changes.lose_all();
                 self.leave(now, "its assignor failed");
                 self.error = Some(error);
@@ -622,14 +608,14 @@ impl Classic {
         }
     }
 
-    fn take_share(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
+    fn handle_synced(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
         let response: sync_group::Response = self.coordinator.read(reply)?;
         self.check(response.error_code, "sync")?;
-        let share = match response.assignment.is_empty() {
+        let assignment = match response.assignment.is_empty() {
             true => embedded::Assignment::default(),
             false => embedded::decode(response.assignment).map_err(|e| self.malformed("an assignment", &e))?,
         };
-        let partitions = share.assigned_partitions.iter().flat_map(|t| {
+        let partitions = assignment.assigned_partitions.iter().flat_map(|t| {
             let topic: Arc<str> = t.topic.as_str().into();
             t.partitions.iter().map(move |p| TopicPartition::new(topic.clone(), *p))
         });
@@ -642,22 +628,23 @@ impl Classic {
             self.rejoin.get_or_insert_with(|| "partitions were given up for other members".to_owned());
         }
         self.state = ClassicState::Stable;
-        // They may have changed while the shares were on their way.
-        self.look_at_topics();
-        // Members that start together come one after the other, and whoever comes late waits until all others have heard of it.
-        self.beats_every = self.config.heartbeat_interval / FIRST_HEARTBEAT;
-        self.heartbeat_at = now + self.beats_every;
+        // The topics may have changed since the leader assigned them.
+        self.check_topics();
+        // Members that start together join one after the other. A late one waits until the heartbeats of all others
+        // have told them to join again, so the first heartbeats come early.
+        self.heartbeat_every = self.config.heartbeat_interval / FIRST_HEARTBEAT;
+        self.heartbeat_at = now + self.heartbeat_every;
         self.coordinator.retry_at = now;
         self.reason.clear();
         Ok(())
     }
 
-    fn take_beat(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
+    fn handle_heartbeat(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
         let response: heartbeat::Response = self.coordinator.read(reply)?;
         self.check(response.error_code, "heartbeat")?;
         self.coordinator.succeeded();
-        self.beats_every = (self.beats_every * 2).min(self.config.heartbeat_interval);
-        self.heartbeat_at = now + self.beats_every;
+        self.heartbeat_every = (self.heartbeat_every * 2).min(self.config.heartbeat_interval);
+        self.heartbeat_at = now + self.heartbeat_every;
         Ok(())
     }
 
@@ -675,11 +662,11 @@ impl Classic {
     fn malformed(&self, what: &str, e: &crate::wire::Error) -> Error {
         let message = format!("group {:?} has {what} that is malformed: {e}", self.config.group);
         Error::new(ErrorKind::Decode, message)
-            .with_hint("all members of a group of consumers must use the consumer protocol")
+            .with_hint("all members of a consumer group must use the protocol type \"consumer\"")
     }
 }
 
-/// What a member says of what it was given last, and in which generation.
+/// Returns the user data that tells the leader of the member's last assignment and its generation.
 fn user_data(strategy: &Strategy, (partitions, generation): &(Vec<TopicPartition>, i32)) -> Option<Bytes> {
     match strategy {
         Strategy::Known(a) => a.user_data(partitions, Some(*generation).filter(|g| *g >= 0)),
@@ -687,7 +674,7 @@ fn user_data(strategy: &Strategy, (partitions, generation): &(Vec<TopicPartition
     }
 }
 
-/// What says something about the membership, retriable or not.
+/// Returns whether an error code says something about the membership, retriable or not.
 fn is_of_group(code: ErrorCode) -> bool {
     coordinator::is_moved(code)
         || matches!(code, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS | ErrorCode::REBALANCE_IN_PROGRESS)

@@ -1,8 +1,10 @@
-//! A member's way to its coordinator: which broker that is, when it may be asked again, and which answers still count.
+//! Finds a group's coordinator, sends it a member's requests, and decides when to retry.
+//!
+//! All group protocols use it. It knows nothing of joining or of assignments.
 
-use super::{GroupToken, Step};
 use crate::api::{self, Info, find_coordinator};
-use crate::engine::connection::MAX_MALFORMED;
+use crate::engine::call::MAX_MALFORMED;
+use crate::engine::timers::Timers;
 use crate::engine::{
     Backoff, Call, Cluster, Deadline, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Target, Time, coordinator,
 };
@@ -10,41 +12,73 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long leaving may take. A coordinator that dies is replaced in nine seconds, and whoever went without its hearing of it
-/// holds partitions until its session ends: 45 s, counted anew by each coordinator.
+/// How long leaving may take. The cluster replaces a dead coordinator within nine seconds. A member that goes without
+/// having told it keeps its partitions until its session ends: 45 s, which each coordinator counts anew.
 pub(super) const LEAVE_WITHIN: Duration = Duration::from_secs(12);
-/// How long it waits for one answer.
+/// How long a member that leaves waits for one response.
 const LEAVE_ATTEMPT: Duration = Duration::from_secs(3);
 
-/// Why a member is not in its group yet, while it goes on trying.
+/// What a member of a group waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GroupTimer {
+    /// The next request after a failure.
+    Retry,
+    /// The next heartbeat.
+    Heartbeat,
+    /// The end of leaving.
+    Leave,
+    /// The next question for the names of topics of which only the ID is known.
+    TopicNames,
+}
+
+/// Identifies the request of a group's response. Responses of earlier rounds do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupToken {
+    pub(super) round: u64,
+    pub(super) step: Step,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Find,
+    Join,
+    Sync,
+    Heartbeat,
+    Leave,
+}
+
+/// Why a member that keeps trying to join is not in its group yet.
 struct Trouble {
-    /// When it failed first, put off by what was spent waiting for other members.
+    /// When joining first failed, moved forward by the time spent waiting for other members.
     since: Time,
     last: Error,
-    /// What whoever polls has not heard yet.
+    /// The error that the application has not got yet.
     due: Option<Error>,
 }
 
-/// What every protocol needs to speak to a coordinator.
+/// A member's connection to its coordinator.
 pub(super) struct CoordinatorClient {
-    group: String,
-    request_timeout: Duration,
+    pub group: String,
+    pub request_timeout: Duration,
     first_wait: Duration,
+    /// The longest wait before a retry.
+    pub longest_wait: Duration,
     node: Option<i32>,
     finding: bool,
     round: u64,
     backoff: Backoff,
-    /// How often in a row an answer was that joining begins anew.
+    /// How many responses in a row made the member join again.
     repeats: u32,
-    /// How long joining may fail before whoever polls hears of it.
+    /// How long joining may fail before the application gets an error.
     patience: Duration,
     trouble: Option<Trouble>,
-    /// How many answers in a row were malformed, by the key of their API.
+    /// How many responses in a row were malformed, by API key.
     malformed: BTreeMap<i16, u32>,
-    /// When something was asked last.
+    /// When the last request was sent.
     asked_at: Time,
-    /// Nothing is asked before.
+    /// No request is sent before this time.
     pub retry_at: Time,
+    pub timers: Timers<GroupTimer>,
     pub cluster: Arc<Cluster>,
     pub demand: MetadataDemand,
     outbox: VecDeque<Outgoing<GroupToken>>,
@@ -64,6 +98,7 @@ impl CoordinatorClient {
             patience,
             trouble: None,
             first_wait: retry_backoff.0,
+            longest_wait: retry_backoff.1,
             backoff: Backoff::new(retry_backoff.0, retry_backoff.1, seed),
             node: None,
             finding: false,
@@ -71,46 +106,48 @@ impl CoordinatorClient {
             malformed: BTreeMap::new(),
             asked_at: Time(0),
             retry_at: Time(0),
+            timers: Timers::default(),
             cluster: Arc::default(),
             demand: MetadataDemand::default(),
             outbox: VecDeque::new(),
         }
     }
 
-    /// Which broker the coordinator is, if that was heard.
+    /// Returns the coordinator's broker ID, if it was found.
     pub fn node(&self) -> Option<i32> {
         self.node
-    }
-
-    pub fn is_finding(&self) -> bool {
-        self.finding
     }
 
     pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// What was asked before this does not count any more.
+    /// Makes the responses to all requests so far void.
     pub fn next_round(&mut self) {
         self.round += 1;
         self.finding = false;
     }
 
-    /// Notes an answer; says whether it still counts.
+    /// Notes a response. Returns whether it still counts.
     pub fn is_current(&mut self, token: GroupToken) -> bool {
         let counts = token.round == self.round;
         self.finding &= !(counts && token.step == Step::Find);
         counts
     }
 
-    /// The coordinator, or a search for it.
+    /// Returns the coordinator, if it is known and a request may be sent now. Otherwise searches for it, or arms a
+    /// timer.
     pub fn reach(&mut self, now: Time) -> Option<i32> {
+        if !self.timers.is_due(GroupTimer::Retry, self.retry_at, now) {
+            return None;
+        }
         if let Some(node) = self.node.filter(|n| self.cluster.brokers.contains_key(n)) {
             return Some(node);
         }
         if self.cluster.brokers.is_empty() {
             self.demand.refresh = true;
             self.retry_at = now + self.first_wait;
+            self.timers.set(GroupTimer::Retry, self.retry_at);
         } else if !self.finding {
             self.finding = true;
             let request = coordinator::ask_as_member(&self.group);
@@ -119,10 +156,10 @@ impl CoordinatorClient {
         None
     }
 
-    /// Takes in which broker it is.
+    /// Takes in the response to FindCoordinator.
     pub fn found(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
         let found = coordinator::read(reply, format_args!("group {:?}", self.group));
-        let node = self.doubt(&find_coordinator::API, found)?;
+        let node = self.check_malformed(&find_coordinator::API, found)?;
         self.node = Some(node);
         if !self.cluster.brokers.contains_key(&node) {
             self.demand.refresh = true;
@@ -131,25 +168,25 @@ impl CoordinatorClient {
         Ok(())
     }
 
-    /// The typed answer.
+    /// Decodes a response.
     pub fn read<R: api::Message>(&mut self, reply: Reply) -> Result<R, Error> {
-        self.doubt(R::API, reply.decode())
+        self.check_malformed(R::API, reply.decode())
     }
 
-    /// Says that the member leaves; if that is not heard, there is time for another attempt.
+    /// Sends a request to leave. Its deadline leaves time for another attempt.
     pub fn send_leave(&mut self, now: Time, deadline: Time, target: Target, call: impl Call + 'static) {
         self.send(now, deadline.min(now + LEAVE_ATTEMPT), target, call, Step::Leave);
     }
 
-    /// Takes in what became of that; says whether it has to be said again.
+    /// Takes in the response to a request to leave. Returns whether the member has to send it again.
     pub fn leaves_again<R: api::Message>(
         &mut self,
         now: Time,
         result: Result<Reply, Error>,
-        code: impl FnOnce(&R) -> api::ErrorCode,
+        code: impl FnOnce(R) -> api::ErrorCode,
     ) -> bool {
         let is_retriable = match result.and_then(|reply| self.read::<R>(reply)) {
-            Ok(response) => code(&response).is_retriable(),
+            Ok(response) => code(response).is_retriable(),
             Err(error) => error.is_retriable(),
         };
         if is_retriable {
@@ -158,27 +195,30 @@ impl CoordinatorClient {
         is_retriable
     }
 
-    /// A malformed answer is as good as a lost one: a membership does not end because of a byte, while another may be whole.
-    fn doubt<A>(&mut self, api: &Info, answer: Result<A, Error>) -> Result<A, Error> {
+    /// Makes an error about a malformed response retriable, until there were several in a row: one damaged byte should
+    /// not end a membership.
+    fn check_malformed<A>(&mut self, api: &Info, result: Result<A, Error>) -> Result<A, Error> {
         let malformed = self.malformed.entry(api.key).or_default();
-        match answer {
+        match result {
             Err(error) if error.kind() == ErrorKind::Decode => {
                 *malformed += 1;
                 Err(if *malformed < MAX_MALFORMED { Error::new(ErrorKind::Network, error.message()) } else { error })
             }
-            answer => {
+            result => {
                 *malformed = 0;
-                answer
+                result
             }
         }
     }
 
+    /// Waits before the next request.
     pub fn try_later(&mut self, now: Time) {
         self.retry_at = now + self.backoff.next_wait();
     }
 
-    /// Asks again after an answer that is usual once, as after a change of the group: at once then, later if it is the same
-    /// again. A broker that never says anything else would be asked thousands of times a second.
+    /// Sends again after a response that is usual once, as after a change of the group: immediately the first time,
+    /// later if the same response comes again. Otherwise a broker that never responds otherwise would get thousands of
+    /// requests a second.
     pub fn ask_again(&mut self, now: Time) {
         self.repeats = self.repeats.saturating_add(1);
         if self.repeats > 1 {
@@ -186,22 +226,21 @@ impl CoordinatorClient {
         }
     }
 
-    /// Looks for the coordinator anew, a little later.
+    /// Forgets the coordinator and searches for it after a wait.
     pub fn lose(&mut self, now: Time) {
         self.node = None;
         self.demand.refresh = true;
         self.try_later(now);
     }
 
-    /// Notes that the coordinator took what it was asked.
+    /// Notes that the coordinator accepted a request.
     pub fn succeeded(&mut self) {
         self.backoff.reset();
         self.repeats = 0;
     }
 
-    /// Notes why the member could not join just now. Java's consumer tells of that in its log alone; here whoever polls hears of
-    /// it after as long as other calls try, and again after as long, as it is with what keeps a partition from being read.
-    /// `since` is when that began which failed now.
+    /// Notes that the member could not join since `since`. Java's consumer only logs this. Here `poll()` raises the
+    /// error when joining has failed for as long as other calls try, and again each time that much time passes.
     pub fn failed_to_join(&mut self, now: Time, since: Time, error: &Error) {
         let trouble = self.trouble.get_or_insert_with(|| Trouble { since, last: error.clone(), due: None });
         trouble.last = error.clone();
@@ -211,16 +250,16 @@ impl CoordinatorClient {
         trouble.since = now;
         let time = self.patience.max(Duration::from_secs(now.since(since).as_secs()));
         let what = format_args!("joining group {:?}", self.group);
-        let hint = "the consumer goes on trying; check the group's coordinator";
-        trouble.due = Some(Error::in_vain(what, time, error, hint));
+        trouble.due = Some(Error::in_vain(what, time, error, STILL_JOINING));
     }
 
-    /// Since when the last question has failed: since it was asked, if nobody answered, or since now.
+    /// Returns since when the last request has been failing: since it was sent if it timed out, otherwise since now.
     pub fn failing_since(&self, now: Time, error: &Error) -> Time {
         if error.kind() == ErrorKind::Timeout { self.asked_at } else { now }
     }
 
-    /// Notes that an answer came, for which was waited as long as other members took: that is no trouble, however long it is.
+    /// Notes a response that the coordinator held back until other members had sent theirs. That wait is no failure,
+    /// however long it is.
     pub fn waited(&mut self, now: Time) {
         let time = now.since(self.asked_at);
         if let Some(trouble) = &mut self.trouble {
@@ -228,22 +267,22 @@ impl CoordinatorClient {
         }
     }
 
-    /// Notes that the member is in, or does not want to be.
+    /// Notes that the member has joined, or does not want to join any more.
     pub fn forget_trouble(&mut self) {
         self.trouble = None;
     }
 
-    /// Why the member could not join when it tried last.
+    /// Returns why the last attempt to join failed.
     pub fn trouble(&self) -> Option<&Error> {
         self.trouble.as_ref().map(|t| &t.last)
     }
 
-    /// Whether [`CoordinatorClient::take_trouble`] gives something.
+    /// Returns whether [`CoordinatorClient::take_trouble`] has an error.
     pub fn has_trouble(&self) -> bool {
         self.trouble.as_ref().is_some_and(|t| t.due.is_some())
     }
 
-    /// What whoever polls should hear of that, once.
+    /// Returns the error that `poll()` should raise because joining keeps failing, once.
     pub fn take_trouble(&mut self) -> Option<Error> {
         self.trouble.as_mut().and_then(|t| t.due.take())
     }
@@ -264,6 +303,9 @@ impl CoordinatorClient {
     }
 }
 
+/// The hint of errors of a member that keeps trying to join.
+pub(super) const STILL_JOINING: &str = "the consumer keeps retrying; check the group's coordinator";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,26 +317,26 @@ mod tests {
     }
 
     #[test]
-    fn whoever_polls_hears_of_joining_that_fails_for_long_and_not_of_waiting_for_others() {
+    fn joining_that_keeps_failing_is_an_error_and_waiting_for_other_members_is_not() {
         let mut coordinator = coordinator_client();
         let error = Error::refused(crate::api::ErrorCode::COORDINATOR_NOT_AVAILABLE, "find");
-        let mut heard_at = |second, waited| {
+        let mut error_at = |second, waited| {
             let now = Time(0) + Duration::from_secs(second);
             coordinator.asked_at = now;
             coordinator.waited(now + Duration::from_secs(waited));
             coordinator.failed_to_join(now, now, &error);
             coordinator.take_trouble().map(|e| (e.kind(), e.cause().and_then(Error::code)))
         };
-        let heard = Some((ErrorKind::Timeout, error.code()));
-        let told =
-            [(1, 0), (60, 0), (61, 0), (120, 0), (121, 0), (421, 300), (480, 0), (481, 0)].map(|(s, w)| heard_at(s, w));
-        assert_eq!(told, [None, None, heard, None, heard, None, None, heard]);
+        let expected = Some((ErrorKind::Timeout, error.code()));
+        let errors =
+            [(1, 0), (60, 0), (61, 0), (120, 0), (121, 0), (421, 300), (480, 0), (481, 0)].map(|(s, w)| error_at(s, w));
+        assert_eq!(errors, [None, None, expected, None, expected, None, None, expected]);
         coordinator.forget_trouble();
         assert!(coordinator.trouble().is_none() && !coordinator.has_trouble());
     }
 
     #[test]
-    fn three_malformed_answers_in_a_row_are_an_error_whatever_else_was_whole() {
+    fn three_malformed_responses_in_a_row_are_an_error_even_if_other_apis_respond_well() {
         let reply = |size| Reply { version: 0, body: vec![0; size].into() };
         let (broken, whole) = (|| reply(1), || reply(2));
         let mut coordinator = coordinator_client();
@@ -306,7 +348,7 @@ mod tests {
             assert_eq!(kind(&mut coordinator, whole()), None);
         }
         for expected in [ErrorKind::Network, ErrorKind::Network, ErrorKind::Decode] {
-            // Which broker it is, is asked after each of them.
+            // The member searches for the coordinator after each of them.
             let found = api::encode(0, &find_coordinator::Response::default()).unwrap();
             coordinator.found(Time(0), Reply { version: 0, body: found.into() }).unwrap();
             assert_eq!(kind(&mut coordinator, broken()), Some(expected));

@@ -1,5 +1,5 @@
-//! The requests of the classic protocol that a coordinator answers when all members have sent theirs: how long that may take
-//! goes with each.
+//! JoinGroup and SyncGroup: the coordinator holds back their responses until all members have sent their requests. Each
+//! request carries how long that may take.
 
 use crate::api::{Info, Request, join_group};
 use crate::engine::Call;
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 /// The first version of JoinGroup with static members.
 const STATIC_MEMBERS: i16 = 5;
-/// The default of session.timeout.ms, and the longest session that brokers allow by default whose newest JoinGroup is v0
-/// (Kafka 0.9), milliseconds. Whoever chose another one gets that or is refused.
+/// The default of session.timeout.ms, and the longest session that Kafka 0.9 allows by default, in milliseconds. That
+/// release has only JoinGroup v0. A configured value other than the default is sent as it is.
 const DEFAULT_SESSION_MS: i32 = 45_000;
 const MAX_SESSION_MS: i32 = 30_000;
 
-/// A request that the coordinator answers when every member has sent its own.
+/// A request whose response the coordinator holds back for this long.
 pub(super) struct Held<R>(pub R, pub Duration);
 
 impl<R: Request> Call for Held<R> {
@@ -28,7 +28,7 @@ impl<R: Request> Call for Held<R> {
     }
 }
 
-/// JoinGroup.
+/// JoinGroup, and how long the coordinator may hold back its response.
 pub(super) struct Join(pub join_group::Request, pub Duration);
 
 impl Call for Join {

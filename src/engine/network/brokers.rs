@@ -1,16 +1,16 @@
-//! Who is in the cluster: each of its brokers is a peer, under the address it has now.
+//! Reads metadata responses, and keeps one peer for each broker of the cluster, under its current address.
 
+use super::peer::{Link, Peer, PeerId};
 use super::{Action, Network};
 use crate::api::{ErrorCode, metadata};
 use crate::engine::cluster::AskMetadata;
-use crate::engine::peer::{Link, Peer, PeerId};
 use crate::engine::{Cluster, Error, ErrorKind, Reply, Time};
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Network {
-    /// Takes in what a peer says of the cluster, asked about all topics, those of ids, or those that are wanted.
+    /// Takes in a response about all topics, the topics with these IDs, or the demanded ones.
     pub(super) fn take_metadata(
         &mut self,
         now: Time,
@@ -28,7 +28,7 @@ impl Network {
             }
             Ok(mut response) => {
                 if !all && ids.is_empty() {
-                    // Whoever wanted to know the others let go of them meanwhile.
+                    // The role may need some topics no longer.
                     response.topics.retain(|t| t.name.as_deref().is_some_and(|name| self.topics.contains(name)));
                 }
                 let mut cluster = self.cluster.updated(now, response, all);
@@ -48,7 +48,7 @@ impl Network {
         }
     }
 
-    /// Has a question that was not answered be asked again, a little later.
+    /// Repeats a failed metadata request after a wait.
     fn ask_again(&mut self, now: Time, all: bool, ids: BTreeSet<Uuid>) {
         let at = now + self.metadata_backoff.next_wait();
         self.all_topics |= all;
@@ -74,7 +74,7 @@ impl Network {
         let gone: Vec<PeerId> = self.peers.keys().copied().filter(left).collect();
         self.cluster = Arc::new(cluster);
         self.cluster_changed = true;
-        self.meet_brokers(now);
+        self.update_peers(now);
         for id in gone {
             self.drop_peer(now, id, &Error::new(ErrorKind::Network, "broker left the cluster"));
         }
@@ -83,18 +83,18 @@ impl Network {
         }
     }
 
-    /// A peer that is there but cannot tell the cluster is of no use; another one may be.
+    /// Closes the connection to a peer that cannot return metadata, so that another one is tried.
     pub(super) fn give_up_on(&mut self, now: Time, id: PeerId, error: &Error) {
         let Some(Peer { link: Link::Up(connection, _), .. }) = self.peers.get(&id) else {
             return;
         };
         self.actions.push_back(Action::Close(*connection));
-        let why = Error::new(ErrorKind::Network, format!("cannot tell who is in the cluster: {}", error.message()));
+        let why = Error::new(ErrorKind::Network, format!("metadata request failed: {}", error.message()));
         self.lose(now, id, &why.with_hint(error.hint().unwrap_or("bootstrap.servers must name brokers")));
     }
 
-    /// Sees to it that every broker of the cluster is a peer, under the address it has now.
-    pub(super) fn meet_brokers(&mut self, now: Time) {
+    /// Adds missing peers, and drops those whose broker has another address now.
+    pub(super) fn update_peers(&mut self, now: Time) {
         let cluster = self.cluster.clone();
         for b in cluster.brokers.values() {
             let here = |p: &Peer| (&p.host, p.port) == (&b.host, b.port);
@@ -110,7 +110,7 @@ impl Network {
         }
     }
 
-    /// A bootstrap connection to the same address serves the broker from now on.
+    /// Gives a bootstrap connection to the same address to the broker.
     fn adopt_bootstrap(&mut self, id: PeerId) {
         let Some((host, port)) = self.peers.get(&id).map(|p| (p.host.clone(), p.port)) else {
             return;
@@ -125,15 +125,16 @@ impl Network {
         }
     }
 
-    /// Begins anew with the bootstrap list, as a broker or what stands before it asks for (KIP-1102): nobody who was reached
-    /// before is asked again. Topics stay as they were, without anybody who leads their partitions.
+    /// Starts again with the bootstrap list, because a broker or a proxy asked for it (KIP-1102). Drops all peers.
+    /// Topics stay known, but their partitions have no leaders.
     pub(super) fn begin_at_bootstrap(&mut self, now: Time) {
-        let error = Error::new(ErrorKind::Network, "the cluster asked to begin anew with bootstrap.servers");
+        let error =
+            Error::new(ErrorKind::Network, "the cluster asked the client to bootstrap again (REBOOTSTRAP_REQUIRED)");
         self.cluster = Arc::new(Cluster { brokers: BTreeMap::new(), controller: -1, ..(*self.cluster).clone() });
         self.cluster_changed = true;
-        // Of another cluster this says nothing.
+        // The epoch says nothing about another cluster.
         self.features = -1;
-        // Whoever is left must not be asked before all are dropped.
+        // No metadata request must be sent before all peers are dropped.
         self.metadata_in_flight = true;
         let is_idle = |p: &Peer| matches!(p.link, Link::Idle);
         self.peers.retain(|id, p| id.node() < 0 || !is_idle(p));

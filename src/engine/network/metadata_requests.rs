@@ -1,16 +1,16 @@
-//! What the brokers are asked of the cluster, and when: what roles want to know of it is asked of the nearest broker, one
-//! question at a time.
+//! Builds metadata requests from what the role demands, and decides when to send them: one at a time, to the nearest
+//! broker.
 
 use super::Network;
+use super::peer::PeerToken;
 use crate::api::metadata;
 use crate::engine::cluster::AskMetadata;
-use crate::engine::peer::PeerToken;
 use crate::engine::{Cluster, Deadline, MetadataDemand, Time, earliest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Network {
-    /// Takes in what a role wants to know.
+    /// Takes in what the role has to know of the cluster.
     pub fn demand(&mut self, now: Time, demand: MetadataDemand) {
         let starts_watching = demand.watch_all == Some(true) && !self.watches_all;
         self.watches_all = demand.watch_all.unwrap_or(self.watches_all);
@@ -19,7 +19,7 @@ impl Network {
         if !demand.leader_changes.is_empty() {
             self.cluster = Arc::new(self.cluster.with_leader_changes(&demand.leader_changes));
             self.cluster_changed = true;
-            self.meet_brokers(now);
+            self.update_peers(now);
         }
         if let Some(wanted) = &demand.wanted {
             self.keep(now, wanted);
@@ -31,7 +31,7 @@ impl Network {
             self.topics.insert(topic);
         }
         if due || !demand.ids.is_empty() {
-            // Asked for again and again, a refresh keeps its distance to the one before.
+            // Refreshes that are demanded again and again keep their distance.
             let at = if self.metadata_backoff.failures() == 0 { now } else { now + self.metadata_backoff.next_wait() };
             if due {
                 self.refresh_at = Some(self.refresh_at.map_or(at, |t| t.min(at)));
@@ -44,8 +44,8 @@ impl Network {
         self.refresh_if_due(now);
     }
 
-    /// Asks for these topics and no others from now on. What is known of others serves whoever comes back to them while it
-    /// is no older than what is known of these may be; that one is not there may be wrong a moment later.
+    /// Requests only these topics from now on. Metadata of the others stays until it is too old, because the role may
+    /// need them again. Errors of the others are dropped, because they may be wrong a moment later.
     fn keep(&mut self, now: Time, wanted: &BTreeSet<Arc<str>>) {
         let (kept, gone) = std::mem::take(&mut self.topics).into_iter().partition(|topic| wanted.contains(topic));
         self.topics = kept;
@@ -60,35 +60,36 @@ impl Network {
         }
     }
 
-    /// Leaves out of a new picture what is old in it.
+    /// Drops topics from a new state of the cluster whose metadata is too old.
     pub(super) fn forget_old(&mut self, now: Time, cluster: &mut Cluster) {
         let max_age = self.config.metadata_max_age;
         for (topic, _) in self.let_go.extract_if(.., |_, since| now.since(*since) >= max_age) {
-            // Of all topics none is old.
+            // A complete response has renewed all topics.
             if !cluster.complete {
                 cluster.topics.remove(&topic);
             }
         }
     }
 
-    /// When there is something to ask, if there is.
-    pub(super) fn asks_at(&self) -> Option<Time> {
+    /// Returns when the next metadata request is due.
+    pub(super) fn metadata_due_at(&self) -> Option<Time> {
         earliest(self.refresh_at, (!self.ids.is_empty()).then_some(self.ids_at))
     }
 
-    /// Topics are asked for by their names or by their ids: of a request with both, brokers answer the ids alone.
+    /// Sends a metadata request if one is due. It has either names or IDs, because brokers ignore the names in a
+    /// request with both.
     pub(super) fn refresh_if_due(&mut self, now: Time) {
-        if self.metadata_in_flight || self.asks_at().is_none_or(|at| at > now) {
+        if self.metadata_in_flight || self.metadata_due_at().is_none_or(|at| at > now) {
             return;
         }
         let Some(id) = self.nearest() else {
-            self.reach_somebody(now);
+            self.reach_any(now);
             return;
         };
         self.metadata_in_flight = true;
         let refresh = self.refresh_at.is_some_and(|at| at <= now);
         let all = refresh && (std::mem::take(&mut self.all_topics) || self.watches_all);
-        // Who tells of all topics tells of those, too.
+        // A response about all topics answers the IDs too.
         let by_id = all || self.ids_at <= now;
         let ids = if by_id { std::mem::take(&mut self.ids) } else { Default::default() };
         let by_name = |name: &Arc<str>| metadata::TopicRequest { name: Some(name.to_string()), ..Default::default() };

@@ -1,28 +1,25 @@
-//! What a network does when brokers do not let the client in, and while there is nothing to get in with: who waits for
-//! that hears of it at once.
+//! Handles authentication that fails or lacks a token: requests that wait for a connection fail at once.
 
-use super::{Action, ConnectionId, Network, NetworkConfig, PeerId};
-use crate::engine::peer::{Link, Peer};
+use super::peer::{Link, Peer, PeerId, is_refusal};
+use super::{Action, Network, NetworkConfig};
 use crate::engine::sasl::{self, Credentials, gssapi};
-use crate::engine::{ClientResponse, Error, ErrorKind, Time};
+use crate::engine::{ClientResponse, ConnectionId, Error, ErrorKind, Time};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long a peer that refused the client is left alone: a loop over refused calls must not become an attack that locks
-/// the account.
-pub(super) const REFUSED_WAIT: Duration = Duration::from_secs(5);
 
 impl NetworkConfig {
-    /// What is known of the brokers until one of them, or every attempt to reach one, says more.
-    pub fn nobody_yet(&self) -> Error {
+    /// Returns the error for a call that times out before any broker has responded or failed.
+    pub fn no_response_yet(&self) -> Error {
         let list: Vec<String> = self.bootstrap.iter().map(|(host, port)| format!("{host}:{port}")).collect();
-        Error::new(ErrorKind::Timeout, format!("no broker of bootstrap.servers has answered yet ({})", list.join(", ")))
-            .with_hint("check that they run, that these are their addresses, and that the network leads there")
+        Error::new(
+            ErrorKind::Timeout,
+            format!("no broker of bootstrap.servers has responded yet ({})", list.join(", ")),
+        )
+        .with_hint("check that the brokers run, and that these addresses are right and reachable")
     }
 }
 
 impl Network {
-    /// If nobody is left who might let the client in, whatever waits for somebody is over.
+    /// Fails all waiting requests if brokers refused the client and no other broker is left to try.
     pub(super) fn fail_if_refused(&mut self) {
         if !self.peers.values().any(|p| p.error.as_ref().is_some_and(is_refusal)) {
             return;
@@ -40,7 +37,7 @@ impl Network {
         self.ids_at = again.unwrap_or(self.ids_at);
     }
 
-    /// Ends whatever waits for a connection.
+    /// Fails all requests that wait for a connection.
     pub(super) fn fail_waiting(&mut self, error: &Error) {
         let queued = self.peers.values_mut().filter(|p| !matches!(p.link, Link::Up(..)));
         let queued = queued.flat_map(|p| std::mem::take(&mut p.queue));
@@ -52,7 +49,7 @@ impl Network {
         self.config.credentials.as_ref().is_none_or(|c| c.is_complete())
     }
 
-    /// Takes in a token to log in with from now on, or why there is none.
+    /// Takes in the bearer token for the next logins, or why there is none.
     pub fn handle_token(&mut self, now: Time, token: Result<sasl::BearerToken, Error>) {
         match token {
             Ok(token) => {
@@ -69,11 +66,11 @@ impl Network {
                 for id in wanted {
                     self.connect(now, id);
                 }
-                if !self.waiting.is_empty() || self.asks_at().is_some() {
-                    self.reach_somebody(now);
+                if !self.waiting.is_empty() || self.metadata_due_at().is_some() {
+                    self.reach_any(now);
                 }
             }
-            // The one before may still do.
+            // The previous token may still be valid.
             Err(_) if self.is_complete() => {}
             Err(error) => {
                 self.fail_waiting(&error);
@@ -83,7 +80,7 @@ impl Network {
         }
     }
 
-    /// A question that a login has for somebody outside: on which connection, and about which host.
+    /// Returns a call that a login needs from the Kerberos library, with its connection and the broker's host.
     pub fn poll_question(&mut self) -> Option<(ConnectionId, String, gssapi::Question)> {
         if !matches!(self.config.credentials.as_deref(), Some(Credentials::Gssapi)) {
             return None;
@@ -94,7 +91,7 @@ impl Network {
         })
     }
 
-    /// Takes in the answer.
+    /// Takes in the result of that call.
     pub fn handle_gssapi_answer(&mut self, now: Time, connection: ConnectionId, answer: Result<gssapi::Answer, Error>) {
         let Some(id) = self.connections.get(&connection).copied() else { return };
         let Some(c) = self.up(connection) else { return };
@@ -107,7 +104,7 @@ impl Network {
         }
     }
 
-    /// If every peer failed, says so once for this round of attempts.
+    /// Notes the errors if every peer has failed, once for each round of attempts.
     pub(super) fn note_unreachable(&mut self) {
         let needed = |(id, p): (&PeerId, _)| (!id.is_apart()).then_some(p);
         if self.peers.iter().filter_map(needed).any(|p: &Peer| p.error.is_none()) {
@@ -116,7 +113,7 @@ impl Network {
         let mut errors: Vec<&Error> = self.peers.iter().filter_map(needed).filter_map(|p| p.error.as_ref()).collect();
         errors.dedup_by_key(|e| e.to_string());
         let Some(first) = errors.iter().find(|e| is_refusal(e)).or(errors.first()) else { return };
-        // Brokers of a cluster mostly fail alike.
+        // Brokers of a cluster mostly fail with the same error.
         let mut list: Vec<(&str, Vec<&str>)> = Vec::new();
         for error in &errors {
             let broker = error.broker().unwrap_or_default();
@@ -132,9 +129,4 @@ impl Network {
             None => error,
         });
     }
-}
-
-/// Whether the same attempt would only be refused again.
-pub(super) fn is_refusal(error: &Error) -> bool {
-    error.kind() == ErrorKind::Authentication
 }

@@ -1,8 +1,8 @@
-//! Everything that is asked once and answered once: offsets, commits, topics. An operation may take several requests
-//! to several brokers; what fails for a passing reason is tried again until its time is over.
+//! Single operations with one result: offsets, commits, topics, groups, configurations.
 //!
-//! Each operation is an [`Op`]: `step` sends what is still missing, `take` takes one reply in, `output` is there when
-//! nothing is missing. Retries, back-off, deadlines and metadata are this file's.
+//! An operation may need several requests to several brokers. Each is an [`Op`]: `step` sends the missing requests,
+//! `take` reads one response, and `output` returns the result when nothing is missing. This file does retries, backoff,
+//! deadlines and metadata for all of them.
 
 mod by_leader;
 mod configs;
@@ -23,7 +23,7 @@ pub use offsets::{ListOffsets, SegmentOffsets};
 pub use records::DeleteRecords;
 pub use topics::{CreatePartitions, CreateTopics, DeleteTopics, Describe, NewTopic, Partitions};
 
-use super::connection::{AtLeast, MAX_MALFORMED};
+use super::call::{AtLeast, MAX_MALFORMED};
 use super::{
     Backoff, Call, ClientResponse, Cluster, Deadline, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Role, Target,
     Time, TopicPartition,
@@ -33,26 +33,25 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a topic may be unknown to the brokers before that is an error: a topic that was just created is known to
-/// all of them well within a second.
+/// How long brokers may not know a topic before that is an error. All of them know a new topic well within a second.
 pub const UNKNOWN_TOPIC_GRACE: Duration = Duration::from_secs(5);
 
-const WAIT_LONGER: &str = "it may still come: wait longer, or look whether the brokers run and can be reached";
+const WAIT_LONGER: &str = "increase the timeout, or check that the brokers run and can be reached";
 
-/// What an operation gives.
+/// The result of an operation.
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// Nothing but success.
+    /// Success without a value.
     Done,
-    /// For each partition asked about, an offset and its timestamp (-1 for none), or `None` if no record is that late.
+    /// For each partition, an offset and its timestamp (-1 for none), or `None` if no record is that late.
     Offsets(Vec<Option<(i64, i64)>>),
-    /// For each partition asked about, where segments begin and the log ends, the newest first.
+    /// For each partition, the start offsets of its segments and the end of its log, the newest first.
     Segments(Vec<Vec<i64>>),
-    /// For each partition asked about, where its log starts now.
+    /// For each partition, the start of its log now.
     Starts(Vec<i64>),
-    /// For each partition asked about, the leader epoch found and the offset where it ends; -1 if nothing is known that old.
+    /// For each partition, the leader epoch found and its end offset; -1 if the broker knows no epoch that old.
     EpochEnds(Vec<(i32, i64)>),
-    /// For each partition asked about, what was committed.
+    /// For each partition, the committed offset.
     Committed(Vec<Option<CommittedOffset>>),
     /// Brokers and topics.
     Cluster(Arc<Cluster>),
@@ -64,78 +63,78 @@ pub enum Output {
     Groups(Vec<GroupListing>),
     /// A group and its members.
     Group(Box<GroupDescription>),
-    /// How many records a group has yet to read of each partition; `None` for one that is gone or has no leader.
+    /// The lag of each partition; `None` for one that was deleted or has no leader.
     Lags(Vec<(TopicPartition, Option<i64>)>),
 }
 
-/// What an operation may do while it runs.
+/// What an operation may use while it runs.
 pub struct Cx<'a> {
     /// The time.
     pub now: Time,
-    /// What is known of the cluster.
+    /// The state of the cluster.
     pub cluster: &'a Arc<Cluster>,
     demand: &'a mut MetadataDemand,
-    /// The topics that the operation wants to know.
+    /// The topics whose metadata the operation needs.
     wanted: &'a mut BTreeSet<Arc<str>>,
     sent: Vec<(Target, Box<dyn Call>, u32, i16)>,
 }
 
 impl Cx<'_> {
-    /// Sends a request; `part` comes back with the reply.
+    /// Sends a request; `part` comes back with the response.
     pub fn send(&mut self, target: Target, request: impl Request, part: u32) {
         self.send_at_most(target, request, part, i16::MAX);
     }
 
-    /// Sends a request in at most a version.
+    /// Sends a request in this version at most.
     pub fn send_at_most(&mut self, target: Target, request: impl Request, part: u32, max_version: i16) {
         self.sent.push((target, Box::new(request), part, max_version));
     }
 
-    /// Sends a request that only versions from `min` to `max` can express.
+    /// Sends a request in a version from `min` to `max`.
     pub fn send_within(&mut self, target: Target, request: impl Request, part: u32, min: i16, max: i16) {
         self.sent.push((target, Box::new(AtLeast(request, min)), part, max));
     }
 
-    /// Sends a request that knows what it needs.
+    /// Sends a request that has its own limits of versions.
     pub fn send_call(&mut self, target: Target, call: impl Call + 'static, part: u32) {
         self.sent.push((target, Box::new(call), part, i16::MAX));
     }
 
-    /// Asks for topics to be known.
+    /// Demands metadata of a topic.
     pub fn want_topic(&mut self, topic: &Arc<str>) {
         self.wanted.insert(topic.clone());
         self.demand.topics.insert(topic.clone());
     }
 
-    /// Whether the brokers are known; they are asked for if not.
+    /// Returns whether the brokers are known. Demands metadata if not.
     pub fn knows_brokers(&mut self) -> bool {
         let knows = !self.cluster.brokers.is_empty();
         self.demand.refresh |= !knows;
         knows
     }
 
-    /// Says that what is known of the cluster is stale.
+    /// Demands new metadata, because the known metadata is stale.
     pub fn refresh(&mut self) {
         self.demand.refresh = true;
     }
 }
 
-/// One operation.
+/// An operation.
 pub trait Op: Send {
-    /// What it does, for messages: `list offsets`.
+    /// Returns what the operation does, for messages, such as `list offsets`.
     fn name(&self) -> &'static str;
-    /// Sends what is still missing.
+    /// Sends the missing requests.
     fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error>;
-    /// Takes a reply in. A retriable error is tried again, any other ends the operation.
+    /// Takes in a response. After a retriable error the operation is retried; any other error ends it.
     fn take(&mut self, cx: &mut Cx<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error>;
-    /// Notes that a request had no answer: whoever it went to may have moved.
+    /// Notes that a request had no response: another broker may be responsible now.
     fn lost(&mut self) {}
-    /// Takes in that a request had no answer, as [`Op::take`] takes a reply.
+    /// Takes in the error of a request without a response.
     fn fail(&mut self, _cx: &mut Cx<'_>, _part: u32, error: Error) -> Result<(), Error> {
         self.lost();
         Err(error)
     }
-    /// The result, when nothing is missing.
+    /// Returns the result, when nothing is missing.
     fn output(&mut self) -> Option<Output>;
 }
 
@@ -146,17 +145,23 @@ struct Running<T> {
     started: Time,
     deadline: Time,
     backoff: Backoff,
-    /// When to step again; `None` while replies are outstanding.
+    /// When to step again; `None` while requests are in flight.
     next_step: Option<Time>,
     outstanding: Vec<Asked>,
-    /// How many answers were malformed.
+    /// How many responses were malformed.
     malformed: u32,
-    /// Whether the last try failed.
+    /// Whether the last attempt failed.
     failed: bool,
     error: Option<Error>,
 }
 
-/// A request without an answer.
+impl<T> Running<T> {
+    fn next_timeout(&self) -> Time {
+        self.next_step.map_or(self.deadline, |at| at.min(self.deadline))
+    }
+}
+
+/// A request in flight.
 struct Asked {
     part: u32,
     target: Target,
@@ -164,17 +169,17 @@ struct Asked {
     at: Time,
 }
 
-/// A broker that has a request for longer is silent, whatever was answered before.
+/// A broker that has not responded for this long is named as the cause, even if other requests failed with an error.
 const SILENT_AFTER: Duration = Duration::from_secs(1);
 
-/// Which request of which operation a reply belongs to.
+/// Identifies an operation and one of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpToken {
     op: u64,
     part: u32,
 }
 
-/// Runs operations. `T` is what the caller knows an operation by.
+/// Runs operations. `T` identifies an operation for the caller.
 pub struct Ops<T> {
     running: BTreeMap<u64, Running<T>>,
     next: u64,
@@ -187,7 +192,7 @@ pub struct Ops<T> {
 }
 
 impl<T> Ops<T> {
-    /// A machine without operations; `backoff` is the first and the longest wait between tries.
+    /// Creates a runner; `backoff` is the shortest and the longest wait before a retry.
     pub fn new(backoff: (Duration, Duration)) -> Self {
         Self {
             running: BTreeMap::new(),
@@ -201,7 +206,7 @@ impl<T> Ops<T> {
         }
     }
 
-    /// Starts an operation that ends within `timeout`; gives its number, for [`Ops::why`].
+    /// Starts an operation that ends within `timeout`. Returns its number, for [`Ops::why`].
     pub fn start(&mut self, now: Time, op: Box<dyn Op>, timeout: Duration, ticket: T) -> u64 {
         let id = self.next;
         self.next += 1;
@@ -228,12 +233,12 @@ impl<T> Ops<T> {
         id
     }
 
-    /// Why an operation has no outcome yet, as far as that is known.
+    /// Returns why an operation has no result yet, if it still runs.
     pub fn why(&self, now: Time, op: u64) -> Option<Error> {
         self.running.get(&op).map(|running| self.explain(now, running))
     }
 
-    /// The same of the first operation whose ticket is one of those.
+    /// Returns the same for the first operation whose ticket fits.
     pub fn why_of(&self, now: Time, is_it: impl Fn(&T) -> bool) -> Option<Error> {
         self.running.values().find(|r| is_it(&r.ticket)).map(|running| self.explain(now, running))
     }
@@ -248,7 +253,8 @@ impl<T> Ops<T> {
         why.unwrap_or_else(|| {
             let unknown = running.topics.iter().find(|topic| !self.cluster.topics.contains_key(*topic));
             let of_what = unknown.map_or_else(|| "the cluster".to_owned(), |topic| format!("topic {topic:?}"));
-            Error::new(ErrorKind::Timeout, format!("no broker has told of {of_what} yet")).with_hint(WAIT_LONGER)
+            Error::new(ErrorKind::Timeout, format!("no broker has returned metadata of {of_what} yet"))
+                .with_hint(WAIT_LONGER)
         })
     }
 
@@ -260,16 +266,16 @@ impl<T> Ops<T> {
         };
         let error = match (node.filter(|node| self.cluster.brokers.contains_key(node)), &self.unreachable) {
             (Some(node), _) => {
-                let message = format!("broker {node} has not answered {} yet", asked.api);
+                let message = format!("broker {node} has not responded to {} yet", asked.api);
                 Error::new(ErrorKind::Timeout, message).from_broker(self.cluster.address(node))
             }
             (None, Some(error)) => return error.clone(),
-            (None, None) => Error::new(ErrorKind::Timeout, format!("no broker has answered {} yet", asked.api)),
+            (None, None) => Error::new(ErrorKind::Timeout, format!("no broker has responded to {} yet", asked.api)),
         };
         error.with_hint(WAIT_LONGER)
     }
 
-    /// Whether nothing runs.
+    /// Returns whether no operation runs.
     pub fn is_idle(&self) -> bool {
         self.running.is_empty()
     }
@@ -280,7 +286,7 @@ impl<T> Ops<T> {
         ids.into_iter().for_each(|id| self.finish(id, Err(error.clone())));
     }
 
-    /// The next operation that ended.
+    /// Returns the next operation that ended, with its result.
     pub fn poll_done(&mut self) -> Option<(T, Result<Output, Error>)> {
         self.done.pop_front()
     }
@@ -324,7 +330,7 @@ impl<T> Ops<T> {
         running.next_step = running.outstanding.is_empty().then(|| now + running.backoff.next_wait());
     }
 
-    /// A malformed answer is as good as a lost one, while another may be whole. Whose answer it was goes with the error.
+    /// Makes an error about a malformed response retriable, until there were several. Adds the broker to the error.
     fn doubt(&mut self, id: u64, node: i32, error: Error) -> Error {
         let is_placed = error.broker().is_some() || !self.cluster.brokers.contains_key(&node);
         let error = if is_placed { error } else { error.from_broker(self.cluster.address(node)) };
@@ -381,7 +387,7 @@ impl<T: Send> Role for Ops<T> {
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
         self.cluster = cluster.clone();
         self.unreachable = None;
-        // What failed waits for its time; what had nobody to ask waited for this.
+        // Operations that failed wait for their backoff. The others may have waited for metadata.
         let waiting = |r: &Running<T>| r.outstanding.is_empty() && !r.failed;
         let waiting: Vec<u64> = self.running.iter().filter(|(_, r)| waiting(r)).map(|(id, _)| *id).collect();
         for id in waiting {
@@ -391,7 +397,7 @@ impl<T: Send> Role for Ops<T> {
 
     fn handle_unreachable(&mut self, _now: Time, error: &Error) {
         if error.kind() == ErrorKind::Authentication {
-            // Trying again would end the same way.
+            // A retry would fail in the same way.
             return self.fail_all(error);
         }
         self.unreachable = Some(error.clone());
@@ -409,14 +415,13 @@ impl<T: Send> Role for Ops<T> {
         self.running.values().flat_map(|r| &r.topics).cloned().collect()
     }
 
-    fn next_timeout(&self, now: Time) -> Option<Time> {
-        let times = self.running.values().flat_map(|r| [Some(r.deadline), r.next_step]).flatten();
-        times.filter(|t| *t > now).min()
+    fn next_timeout(&self, _now: Time) -> Option<Time> {
+        self.running.values().map(Running::next_timeout).min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        let due = |r: &Running<T>| r.deadline <= now || r.next_step.is_some_and(|t| t <= now);
-        let ids: Vec<u64> = self.running.iter().filter(|(_, r)| due(r)).map(|(id, _)| *id).collect();
+        let is_due = |r: &Running<T>| r.next_timeout() <= now;
+        let ids: Vec<u64> = self.running.iter().filter(|(_, r)| is_due(r)).map(|(id, _)| *id).collect();
         for id in ids {
             let Some(running) = self.running.get(&id) else {
                 continue;

@@ -10,7 +10,7 @@ mod acks;
 mod acquired;
 mod requests;
 
-use super::connection::MAX_MALFORMED;
+use super::call::MAX_MALFORMED;
 use super::consumer::{Slice, is_gone, passes};
 use super::group::{self, ShareMember, ShareMemberConfig};
 use super::{

@@ -5,7 +5,7 @@ use super::{Node, OPEN, ShareConsumer, ShareToken};
 use crate::api::share_fetch::{BATCH_OPTIMIZED, RECORD_LIMIT};
 use crate::api::{ErrorCode, share_acknowledge, share_fetch};
 use crate::engine::TopicIdPartition;
-use crate::engine::connection::AtLeast;
+use crate::engine::call::AtLeast;
 use crate::engine::{Deadline, Error, Outgoing, Target, Time};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -283,7 +283,7 @@ fn with_any_number_of_requests_in_flight_idempotence_keeps_records_once_and_in_o
 }
 
 #[test]
-fn without_idempotence_more_than_five_requests_may_be_under_way_and_nothing_acknowledged_is_lost() {
+fn without_idempotence_more_than_five_requests_may_be_in_flight_and_nothing_acknowledged_is_lost() {
     let mut reached = 0;
     for seed in seeds(SEEDS) {
         let story = tell_with(seed, false, 20, false);

@@ -1,0 +1,83 @@
+//! A request as the engine passes it on, and the broker's reply to it.
+
+use super::{Error, ErrorKind};
+use crate::api::{self, Info, Release};
+use crate::wire::{self, Wire, Writer};
+use bytes::Bytes;
+use std::time::Duration;
+
+/// A request whose type is erased.
+pub trait Call: Send {
+    /// Returns the API.
+    fn api(&self) -> &'static Info;
+    /// Appends the body.
+    fn put(&self, w: &mut Writer);
+    /// Returns the oldest version that can express the request.
+    fn min_version(&self) -> i16 {
+        self.api().min
+    }
+    /// Returns the first release that has the feature, if the versions of the API do not tell.
+    fn since(&self) -> Option<Release> {
+        None
+    }
+    /// Returns the name of the feature, for the error of a broker that lacks it.
+    fn feature(&self) -> &'static str {
+        self.api().name
+    }
+    /// Returns whether the broker responds: it does not respond to Produce with `acks` 0.
+    fn is_answered(&self) -> bool {
+        true
+    }
+    /// Returns how long the broker may hold back the response on purpose.
+    fn held(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// Every request is a call. Produce, which needs more, has its own in the producer.
+impl<R: api::Request> Call for R {
+    fn api(&self) -> &'static Info {
+        R::API
+    }
+    fn put(&self, w: &mut Writer) {
+        Wire::put(self, w);
+    }
+}
+
+/// A request that versions before this one cannot express.
+pub(super) struct AtLeast<R>(pub R, pub i16);
+
+impl<R: api::Request> Call for AtLeast<R> {
+    fn api(&self) -> &'static Info {
+        R::API
+    }
+    fn put(&self, w: &mut Writer) {
+        Wire::put(&self.0, w);
+    }
+    fn min_version(&self) -> i16 {
+        self.1
+    }
+}
+
+/// A broker's response: the body and its version.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The version of the request.
+    pub version: i16,
+    /// The body; empty for a request to which the broker does not respond.
+    pub body: Bytes,
+}
+
+impl Reply {
+    /// Decodes the body.
+    pub fn decode<R: api::Message>(self) -> Result<R, Error> {
+        api::decode_padded(self.version, self.body).map_err(malformed)
+    }
+}
+
+/// After this many malformed responses in a row, the broker is at fault and not a line that damages bytes.
+pub(super) const MAX_MALFORMED: u32 = 3;
+
+pub(super) fn malformed(e: wire::Error) -> Error {
+    Error::new(ErrorKind::Decode, format!("broker sent a malformed message: {e}"))
+}

@@ -1,0 +1,227 @@
+//! A member of a consumer group (KIP-848, `group.protocol=consumer`): the coordinator assigns the partitions.
+//!
+//! When the assignment changes, the member first gives up what it lost, then takes what is new, then reports what it
+//! owns. The coordinator assigns a partition to another member only after that report. [`super::heartbeat`] does the
+//! rest.
+
+use super::changes::Changes;
+use super::config::{GroupConfig, Protocol, Subscription};
+use super::heartbeat::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};
+use crate::api::ErrorCode;
+use crate::api::consumer_group_heartbeat::{LEAVE, LEAVE_STATIC, Request, Response, TopicPartitions};
+use crate::engine::{Cluster, Time, TopicPartition};
+use crate::wire::Uuid;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Why the coordinator may not find a group that exists.
+const OTHER_PROTOCOL: &str = "the group has members with group.protocol=classic, and its brokers do not allow both protocols \
+    in one group: stop those members first, or set group.consumer.migration.policy=bidirectional on the brokers (Kafka 4.0 and newer)";
+
+/// A member of a consumer group.
+pub(super) type ConsumerMember = HeartbeatMember<ConsumerProtocol>;
+
+/// What the coordinator knows of the member. A heartbeat repeats nothing of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Known {
+    subscription: Option<Subscription>,
+    owned: Option<BTreeSet<TopicPartition>>,
+}
+
+/// The part of the membership that only consumer groups have.
+pub(super) struct ConsumerProtocol {
+    config: Arc<GroupConfig>,
+    subscription: Subscription,
+    known: Known,
+    /// What the coordinator will know once it accepts the heartbeat in flight.
+    sent: Known,
+    /// The assignment that the member has not followed in full yet.
+    target: Option<PartitionsById>,
+    changes: Changes,
+    /// Since when another member has had this one's instance ID.
+    unreleased_since: Option<Time>,
+}
+
+impl ConsumerMember {
+    pub fn new(config: Arc<GroupConfig>) -> Self {
+        let (coordinator, seed) = (config.coordinator_client(), config.seed);
+        let protocol = ConsumerProtocol {
+            config,
+            subscription: Subscription::default(),
+            known: Known::default(),
+            sent: Known::default(),
+            target: None,
+            changes: Changes::default(),
+            unreleased_since: None,
+        };
+        Self::with_protocol(coordinator, seed, protocol)
+    }
+
+    pub fn subscribe(&mut self, now: Time, subscription: Subscription) {
+        self.protocol.subscription = subscription;
+        self.join(now);
+    }
+
+    /// Leaves because the application has not polled in time, so that other members get the partitions.
+    pub fn expire(&mut self, now: Time) {
+        if !self.has_left() {
+            self.changes_mut().lose_all();
+            self.leave_group(now);
+        }
+    }
+
+    pub fn leave(&mut self, now: Time, _reason: &str) {
+        self.leave_group(now);
+    }
+
+    pub fn epoch_and_id(&self) -> (i32, &str) {
+        (self.epoch(), self.id())
+    }
+
+    pub fn coordinator(&self) -> Option<i32> {
+        self.coordinator.node()
+    }
+
+    pub fn changes(&self) -> &Changes {
+        &self.protocol.changes
+    }
+
+    pub fn changes_mut(&mut self) -> &mut Changes {
+        &mut self.protocol.changes
+    }
+}
+
+impl HeartbeatProtocol for ConsumerProtocol {
+    type Request = Request;
+    type Response = Response;
+    const GROUP: &str = "group";
+
+    fn request(&self, member_id: &str, epoch: i32) -> Request {
+        Request {
+            group_id: self.config.group.clone(),
+            member_id: member_id.to_owned(),
+            member_epoch: epoch,
+            instance_id: self.config.instance.clone(),
+            ..Default::default()
+        }
+    }
+
+    fn read(response: Response) -> Heartbeat {
+        let by_id = |t: TopicPartitions| (t.topic_id, t.partitions);
+        Heartbeat {
+            error_code: response.error_code,
+            error_message: response.error_message,
+            member_id: response.member_id,
+            member_epoch: response.member_epoch,
+            interval_ms: response.heartbeat_interval_ms,
+            assignment: response.assignment.map(|a| a.topic_partitions.into_iter().map(by_id).collect()),
+        }
+    }
+
+    fn leave_epoch(&self) -> i32 {
+        if self.config.instance.is_some() { LEAVE_STATIC } else { LEAVE }
+    }
+
+    fn add_news(&mut self, request: &mut Request, cluster: &Cluster) {
+        self.sent = self.known.clone();
+        if self.known.subscription.as_ref() != Some(&self.subscription) {
+            let topics = self.subscription.topics.iter().map(ToString::to_string).collect();
+            request.subscribed_topic_names = Some(topics);
+            let before = self.known.subscription.as_ref().and_then(|s| s.pattern.as_ref());
+            // An empty pattern takes back the one before.
+            request.subscribed_topic_regex = self.subscription.pattern.clone().or(before.map(|_| String::new()));
+            self.sent.subscription = Some(self.subscription.clone());
+        }
+        let is_first = self.known.owned.is_none();
+        if is_first {
+            let ms = i32::try_from(self.config.max_poll_interval.as_millis()).unwrap_or(i32::MAX);
+            request.rebalance_timeout_ms = ms;
+            request.rack_id = Some(self.config.rack.clone()).filter(|r| !r.is_empty());
+            if let Protocol::Consumer(assignor) = &self.config.protocol {
+                request.server_assignor.clone_from(assignor);
+            }
+        }
+        let claimed = self.changes.claimed();
+        if is_first || (self.changes.is_settled() && self.known.owned.as_ref() != Some(&claimed)) {
+            let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
+            for TopicPartition { topic, partition } in &claimed {
+                if let Some(known) = cluster.topics.get(topic) {
+                    topics.entry(known.id).or_default().push(*partition);
+                }
+            }
+            let owned = |(topic_id, partitions)| TopicPartitions { topic_id, partitions };
+            request.topic_partitions = Some(topics.into_iter().map(owned).collect());
+            self.sent.owned = Some(claimed);
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        let subscription = self.known.subscription.as_ref().is_some_and(|s| *s != self.subscription);
+        // Once all changes are handled, the member claims what it owns. So nothing is copied here, at every step.
+        let owned = self.changes.is_settled() && self.known.owned.as_ref().is_some_and(|o| *o != self.changes.owned);
+        subscription || owned
+    }
+
+    fn accepted(&mut self) {
+        self.known = std::mem::take(&mut self.sent);
+        self.unreleased_since = None;
+    }
+
+    fn forget_accepted(&mut self) {
+        self.known = Known::default();
+    }
+
+    /// The application learns which partitions it lost before the member joins again.
+    fn may_join(&self) -> bool {
+        self.changes.is_settled()
+    }
+
+    fn assign(&mut self, assignment: PartitionsById) {
+        self.target = Some(assignment);
+    }
+
+    fn reconcile(&mut self, cluster: &Cluster) -> Vec<Uuid> {
+        let mut unknown = Vec::new();
+        let (Some(target), false) = (&self.target, self.changes.taken) else { return unknown };
+        let names: BTreeMap<Uuid, &Arc<str>> = cluster.topics.iter().map(|(name, t)| (t.id, name)).collect();
+        let mut wanted = BTreeSet::new();
+        for (id, partitions) in target {
+            match names.get(id) {
+                Some(name) => wanted.extend(partitions.iter().map(|p| TopicPartition::new((*name).clone(), *p))),
+                None => unknown.push(*id),
+            }
+        }
+        if unknown.is_empty() {
+            self.target = None;
+        }
+        self.changes.follow(&wanted);
+        unknown
+    }
+
+    fn unassign(&mut self) {
+        self.target = None;
+    }
+
+    fn lose_all(&mut self) {
+        self.changes.lose_all();
+    }
+
+    fn react(&mut self, now: Time, epoch: i32, code: ErrorCode) -> Option<Reaction> {
+        match code {
+            // The group changed to the classic protocol while this member was away, or was deleted.
+            ErrorCode::GROUP_ID_NOT_FOUND if epoch != JOIN => Some(Reaction::Rejoin),
+            // The coordinator keeps a static member that died until its session ends.
+            ErrorCode::UNRELEASED_INSTANCE_ID
+                if now.since(*self.unreleased_since.get_or_insert(now)) < self.config.session_timeout =>
+            {
+                Some(Reaction::Retry)
+            }
+            _ => None,
+        }
+    }
+
+    fn hint(code: ErrorCode) -> Option<&'static str> {
+        // The first heartbeat creates a group that does not exist, so "not found" means another protocol.
+        (code == ErrorCode::GROUP_ID_NOT_FOUND).then_some(OTHER_PROTOCOL)
+    }
+}

@@ -1,0 +1,394 @@
+//! The member's side of the group protocols that run on heartbeats alone: consumer groups (KIP-848) and share groups
+//! (KIP-932).
+//!
+//! The coordinator assigns partitions in its responses to heartbeats. This file times the heartbeats, joins, leaves,
+//! and joins again when the coordinator has dropped the member. A [`HeartbeatProtocol`] adds what differs: the fields
+//! of the request, what the member does with its assignment, and error codes that only one protocol has.
+//!
+//! ```text
+//! Out → Joining (epoch 0) → Member (epoch > 0) → Leaving (epoch -1 or -2) → Out
+//!          ↑ fenced or unknown ┘
+//! ```
+
+use super::coordinator_client::{CoordinatorClient, GroupTimer, GroupToken, LEAVE_WITHIN, Step};
+use crate::api::{self, ErrorCode};
+use crate::engine::call::AtLeast;
+use crate::engine::{ClientResponse, Cluster, Error, MetadataDemand, Outgoing, Reply, Target, Time};
+use crate::random::Random;
+use crate::wire::Uuid;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The member epoch of a member that joins.
+pub(super) const JOIN: i32 = 0;
+/// The interval of heartbeats until the coordinator has named one.
+const FIRST_INTERVAL: Duration = Duration::from_secs(5);
+/// The first version of either heartbeat that released brokers serve, and in which members choose their own IDs.
+const FIRST_VERSION: i16 = 1;
+
+/// Partitions by topic ID, as assignments name them.
+pub(super) type PartitionsById = BTreeMap<Uuid, Vec<i32>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MemberState {
+    Out,
+    Joining,
+    Member,
+    Leaving { deadline: Time },
+}
+
+/// What both protocols have in their responses to heartbeats.
+pub(super) struct Heartbeat {
+    pub error_code: ErrorCode,
+    pub error_message: Option<String>,
+    pub member_id: Option<String>,
+    pub member_epoch: i32,
+    pub interval_ms: i32,
+    pub assignment: Option<PartitionsById>,
+}
+
+/// How a member reacts to an error code that only its own protocol has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reaction {
+    /// Joins again as a new member.
+    Rejoin,
+    /// Sends the heartbeat again later.
+    Retry,
+}
+
+/// What differs between the protocols.
+pub(super) trait HeartbeatProtocol {
+    /// The heartbeat's request.
+    type Request: api::Request;
+    /// The heartbeat's response.
+    type Response: api::Message;
+    /// The type of group, for messages.
+    const GROUP: &str;
+
+    /// Returns a request with the fields that every heartbeat has.
+    fn request(&self, member_id: &str, epoch: i32) -> Self::Request;
+    /// Reads a response.
+    fn read(response: Self::Response) -> Heartbeat;
+    /// Returns the epoch with which a member leaves.
+    fn leave_epoch(&self) -> i32;
+    /// Adds what the coordinator does not know yet.
+    fn add_news(&mut self, request: &mut Self::Request, cluster: &Cluster);
+    /// Returns whether the coordinator should learn something before the next heartbeat is due.
+    fn has_news(&self) -> bool;
+    /// Notes that the coordinator accepted what [`HeartbeatProtocol::add_news`] added last.
+    fn accepted(&mut self);
+    /// Notes that the coordinator may know nothing of the member, so the next heartbeat has to say everything.
+    fn forget_accepted(&mut self);
+    /// Returns whether the member may join now.
+    fn may_join(&self) -> bool {
+        true
+    }
+    /// Takes in which partitions the coordinator assigns.
+    fn assign(&mut self, assignment: PartitionsById);
+    /// Notes that the cluster changed, before the next [`HeartbeatProtocol::reconcile`].
+    fn cluster_changed(&mut self) {}
+    /// Follows the assignment as far as the topics' names are known. Returns the IDs of the topics whose names are not.
+    fn reconcile(&mut self, cluster: &Cluster) -> Vec<Uuid>;
+    /// Drops an assignment that the member has not followed yet.
+    fn unassign(&mut self);
+    /// Gives up all partitions at once, because the coordinator may have assigned them to other members.
+    fn lose_all(&mut self);
+    /// Returns the reaction to an error code that only this protocol has.
+    fn react(&mut self, _now: Time, _epoch: i32, _code: ErrorCode) -> Option<Reaction> {
+        None
+    }
+    /// Returns advice for an error code, where the general advice does not fit.
+    fn hint(_code: ErrorCode) -> Option<&'static str> {
+        None
+    }
+}
+
+/// A member of a group whose protocol runs on heartbeats.
+pub struct HeartbeatMember<P> {
+    pub(super) protocol: P,
+    pub(super) coordinator: CoordinatorClient,
+    state: MemberState,
+    member_id: String,
+    epoch: i32,
+    interval: Duration,
+    heartbeat_at: Time,
+    in_flight: bool,
+    /// Whether the coordinator may know the member. It may before the response to the first heartbeat arrives.
+    may_be_known: bool,
+    /// Whether the coordinator has ever accepted the member.
+    pub(super) was_member: bool,
+    /// When to ask again for the names of topics of which only the ID is known.
+    names_at: Time,
+    error: Option<Error>,
+    /// An error that does not end the membership.
+    complaint: Option<Error>,
+}
+
+#[allow(private_bounds)]
+impl<P: HeartbeatProtocol> HeartbeatMember<P> {
+    pub(super) fn with_protocol(coordinator: CoordinatorClient, seed: u64, protocol: P) -> Self {
+        Self {
+            protocol,
+            coordinator,
+            state: MemberState::Out,
+            member_id: member_id(seed),
+            epoch: JOIN,
+            interval: FIRST_INTERVAL,
+            heartbeat_at: Time(0),
+            in_flight: false,
+            may_be_known: false,
+            was_member: false,
+            names_at: Time(0),
+            error: None,
+            complaint: None,
+        }
+    }
+
+    /// Returns the member's ID, which the member chooses itself.
+    pub fn id(&self) -> &str {
+        &self.member_id
+    }
+
+    /// Returns the member's epoch; -1 while it is no member.
+    pub(super) fn epoch(&self) -> i32 {
+        if self.state == MemberState::Member { self.epoch } else { -1 }
+    }
+
+    /// Joins the group, unless the member is in it or joins already.
+    pub(super) fn join(&mut self, now: Time) {
+        if matches!(self.state, MemberState::Out | MemberState::Leaving { .. }) {
+            self.start_over(now);
+        }
+    }
+
+    /// Joins again after the member was out, unless an error ended the membership.
+    pub(super) fn rejoin(&mut self, now: Time) {
+        if self.state == MemberState::Out && self.error.is_none() {
+            self.start_over(now);
+        }
+    }
+
+    fn start_over(&mut self, now: Time) {
+        self.next_round();
+        self.may_be_known = false;
+        self.epoch = JOIN;
+        self.protocol.unassign();
+        self.state = MemberState::Joining;
+        self.heartbeat_at = now;
+        self.coordinator.retry_at = now;
+    }
+
+    /// Leaves the group. A coordinator that may know the member is told.
+    pub(super) fn leave_group(&mut self, now: Time) {
+        let tells = self.state != MemberState::Out && self.may_be_known;
+        self.next_round();
+        self.coordinator.forget_trouble();
+        self.protocol.unassign();
+        self.state = if tells { MemberState::Leaving { deadline: now + LEAVE_WITHIN } } else { MemberState::Out };
+    }
+
+    /// Returns whether the member is out and has nothing left to send.
+    pub fn has_left(&self) -> bool {
+        self.state == MemberState::Out
+    }
+
+    /// Returns the error that ended the membership, once.
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.error.take()
+    }
+
+    /// Returns an error that does not end the membership, once.
+    pub fn take_complaint(&mut self) -> Option<Error> {
+        self.complaint.take()
+    }
+
+    /// Makes all requests so far void: their responses do not count, and everything has to be said again.
+    fn next_round(&mut self) {
+        self.coordinator.next_round();
+        self.in_flight = false;
+        self.protocol.forget_accepted();
+    }
+
+    /// Returns the next request.
+    pub fn poll_send(&mut self, now: Time) -> Option<Outgoing<GroupToken>> {
+        self.coordinator.poll_send().or_else(|| {
+            self.step(now);
+            self.coordinator.poll_send()
+        })
+    }
+
+    /// Returns what the member has to know of the cluster.
+    pub fn poll_demand(&mut self) -> Option<MetadataDemand> {
+        self.coordinator.poll_demand()
+    }
+
+    fn step(&mut self, now: Time) {
+        self.coordinator.timers.clear();
+        if let MemberState::Leaving { deadline } = self.state
+            && self.coordinator.timers.is_due(GroupTimer::Leave, deadline, now)
+        {
+            self.state = MemberState::Out;
+        }
+        if self.state == MemberState::Out {
+            return;
+        }
+        self.reconcile(now);
+        if self.in_flight {
+            return;
+        }
+        let Some(node) = self.coordinator.reach(now) else { return };
+        if let MemberState::Leaving { deadline } = self.state {
+            let request = self.protocol.request(&self.member_id, self.protocol.leave_epoch());
+            self.in_flight = true;
+            self.coordinator.send_leave(now, deadline, Target::Group(node), AtLeast(request, FIRST_VERSION));
+            return;
+        }
+        if self.state == MemberState::Joining && !self.protocol.may_join() {
+            return;
+        }
+        if self.coordinator.timers.is_due(GroupTimer::Heartbeat, self.heartbeat_at, now) || self.protocol.has_news() {
+            let mut request = self.protocol.request(&self.member_id, self.epoch);
+            self.protocol.add_news(&mut request, &self.coordinator.cluster);
+            self.in_flight = true;
+            self.may_be_known = true;
+            self.heartbeat_at = now + self.interval;
+            let deadline = now + self.coordinator.request_timeout;
+            let request = AtLeast(request, FIRST_VERSION);
+            self.coordinator.send(now, deadline, Target::Group(node), request, Step::Heartbeat);
+        }
+    }
+
+    /// Follows the assignment, and asks for the names of its topics.
+    fn reconcile(&mut self, now: Time) {
+        if self.state != MemberState::Member {
+            return;
+        }
+        let unknown = self.protocol.reconcile(&self.coordinator.cluster);
+        if !unknown.is_empty() && self.coordinator.timers.is_due(GroupTimer::TopicNames, self.names_at, now) {
+            // A topic that was deleted stays unknown until the coordinator takes it out of the assignment.
+            self.names_at = now + self.coordinator.longest_wait;
+            self.coordinator.timers.set(GroupTimer::TopicNames, self.names_at);
+            self.coordinator.demand.ids.extend(unknown);
+        }
+    }
+
+    /// Returns when [`HeartbeatMember::poll_send`] has to be called again.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.coordinator.timers.next_timeout()
+    }
+
+    /// Takes in a new state of the cluster.
+    pub fn handle_cluster(&mut self, cluster: &Arc<Cluster>) {
+        self.coordinator.cluster = cluster.clone();
+        self.protocol.cluster_changed();
+    }
+
+    /// Takes in a response.
+    pub fn handle_response(&mut self, now: Time, response: ClientResponse<GroupToken>) {
+        let step = response.token.step;
+        if !self.coordinator.is_current(response.token) {
+            return;
+        }
+        self.in_flight &= step == Step::Find;
+        if step == Step::Leave {
+            let code = |response: P::Response| P::read(response).error_code;
+            if !self.coordinator.leaves_again(now, response.result, code) {
+                self.next_round();
+                self.state = MemberState::Out;
+            }
+            return;
+        }
+        let result = response.result.and_then(|reply| match step {
+            Step::Find => self.coordinator.found(now, reply),
+            _ => self.handle_heartbeat(now, reply),
+        });
+        if let Err(error) = result {
+            self.note_failure(now, self.coordinator.failing_since(now, &error), &error);
+            self.handle_error(now, error);
+        }
+    }
+
+    /// Takes in that no broker can be reached.
+    pub fn handle_unreachable(&mut self, now: Time, error: &Error) {
+        self.note_failure(now, now, error);
+    }
+
+    /// Notes why a member that wants to join could not.
+    fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
+        if self.state == MemberState::Joining {
+            self.coordinator.failed_to_join(now, since, error);
+        }
+    }
+
+    fn handle_error(&mut self, now: Time, error: Error) {
+        let reaction = error.code().and_then(|code| self.protocol.react(now, self.epoch, code));
+        match error.code() {
+            Some(ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::FENCED_MEMBER_EPOCH) => self.lose_membership(now),
+            _ if reaction == Some(Reaction::Rejoin) => self.lose_membership(now),
+            _ if reaction == Some(Reaction::Retry) => self.coordinator.try_later(now),
+            Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.coordinator.try_later(now),
+            // The member continues as soon as it may read the topic, as Java's does (KAFKA-18813).
+            Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED) => {
+                self.coordinator.try_later(now);
+                self.complaint = Some(error);
+            }
+            _ if error.is_retriable() => {
+                self.coordinator.lose(now);
+                self.protocol.forget_accepted();
+            }
+            _ => return self.fail(error),
+        }
+        self.heartbeat_at = self.coordinator.retry_at;
+    }
+
+    /// Joins again, because the coordinator has dropped this member.
+    fn lose_membership(&mut self, now: Time) {
+        self.protocol.lose_all();
+        self.start_over(now);
+        self.coordinator.ask_again(now);
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.protocol.lose_all();
+        self.next_round();
+        self.coordinator.forget_trouble();
+        self.protocol.unassign();
+        self.state = MemberState::Out;
+        self.error = Some(error);
+    }
+
+    fn handle_heartbeat(&mut self, now: Time, reply: Reply) -> Result<(), Error> {
+        let response = P::read(self.coordinator.read(reply)?);
+        if let Err(code) = response.error_code.check() {
+            let why = response.error_message.map_or_else(String::new, |m| format!(" ({m})"));
+            let error = Error::refused(code, format!("heartbeat in {} {:?}{why}", P::GROUP, self.coordinator.group));
+            return Err(match P::hint(code) {
+                Some(hint) => error.with_hint(hint),
+                None => error,
+            });
+        }
+        self.coordinator.succeeded();
+        self.coordinator.forget_trouble();
+        self.was_member = true;
+        self.protocol.accepted();
+        self.interval = Duration::from_millis(u64::try_from(response.interval_ms).unwrap_or(0).max(1));
+        self.heartbeat_at = now + self.interval;
+        self.state = MemberState::Member;
+        self.epoch = response.member_epoch;
+        if let Some(id) = response.member_id.filter(|id| !id.is_empty()) {
+            self.member_id = id;
+        }
+        if let Some(assignment) = response.assignment {
+            self.protocol.assign(assignment);
+            self.names_at = now;
+            self.reconcile(now);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the ID that a member chooses for itself (KIP-1082): 128 bits from the seed.
+fn member_id(seed: u64) -> String {
+    Uuid(Random::new(seed).next_bytes()).to_string()
+}

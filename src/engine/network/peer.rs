@@ -1,0 +1,93 @@
+//! A broker, or an address of the bootstrap list, with its connection and the requests that wait for it.
+
+use crate::engine::connection::{Connection, ConnectionId};
+use crate::engine::{Backoff, Error, ErrorKind, Outgoing, Time, earliest};
+use crate::wire::Uuid;
+use std::collections::{BTreeSet, VecDeque};
+
+/// Identifies a peer and the use of its connection. For requests that any broker can serve, the network prefers peers
+/// in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PeerId {
+    /// A broker of the cluster.
+    Broker(i32),
+    /// An address of the bootstrap list.
+    Bootstrap(usize),
+    /// A broker of the cluster, for fetches only.
+    Fetch(i32),
+    /// A broker of the cluster, for group membership only.
+    Group(i32),
+}
+
+impl PeerId {
+    /// Returns the broker's ID; -1 if it is not known.
+    pub fn node(self) -> i32 {
+        match self {
+            Self::Broker(node) | Self::Fetch(node) | Self::Group(node) => node,
+            Self::Bootstrap(_) => -1,
+        }
+    }
+
+    /// Returns whether the connection is only for requests whose responses the broker may hold back.
+    pub fn is_apart(self) -> bool {
+        matches!(self, Self::Fetch(_) | Self::Group(_))
+    }
+}
+
+/// What a request of the network was sent for.
+pub enum PeerToken {
+    /// Metadata of all topics, of the topics with these IDs, or else of the topics demanded by name. A response about
+    /// all topics answers the IDs too.
+    Metadata { all: bool, ids: BTreeSet<Uuid> },
+    /// A request of the role, with its number in [`crate::engine::RequestsInFlight`].
+    Role(usize),
+}
+
+/// The state of a peer's connection.
+pub enum Link {
+    /// There is no connection, and one may be made at once.
+    Idle,
+    /// The last attempt failed. The next one may be made at this time.
+    Waiting(Time),
+    /// A connection is being made, until this time at most.
+    Connecting(ConnectionId, Time),
+    /// There is a connection, which may still negotiate versions or authenticate.
+    Up(ConnectionId, Box<Connection<PeerToken>>),
+}
+
+/// A peer.
+pub struct Peer {
+    pub host: String,
+    pub port: u16,
+    pub link: Link,
+    pub backoff: Backoff,
+    /// Requests that wait for the connection.
+    pub queue: VecDeque<Outgoing<usize>>,
+    /// Why the last connection failed or ended.
+    pub error: Option<Error>,
+}
+
+impl Peer {
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    pub fn is_ready(&self) -> bool {
+        matches!(&self.link, Link::Up(_, c) if c.is_ready())
+    }
+
+    /// Returns the earliest deadline of the connection and of the requests that wait for it.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let link = match &self.link {
+            Link::Idle => None,
+            Link::Waiting(at) | Link::Connecting(_, at) => Some(*at),
+            Link::Up(_, c) => c.next_timeout(),
+        };
+        earliest(link, self.queue.iter().map(|o| o.deadline.time()).min())
+    }
+}
+
+/// Returns whether the broker refused the client, so that the next attempt would end the same way.
+pub fn is_refusal(error: &Error) -> bool {
+    error.kind() == ErrorKind::Authentication
+}
