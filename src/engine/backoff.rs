@@ -1,9 +1,9 @@
-//! How long to wait before the next try: exponential with 20 % jitter (KIP-580).
+//! Computes the wait before a retry: exponential, with 20 % jitter (KIP-580).
 
 use crate::random::Random;
 use std::time::Duration;
 
-/// A sequence of waits, from `first` doubling to `max`.
+/// A sequence of waits that double from the first to the longest.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     range: (Duration, Duration),
@@ -12,12 +12,12 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// A sequence that has not begun. The seed spreads clients that fail together.
+    /// Creates a sequence. Different seeds spread clients that fail at the same time.
     pub fn new(first: Duration, max: Duration, seed: u64) -> Self {
         Self { range: (first, max), failures: 0, seed }
     }
 
-    /// How many waits were taken since the last success.
+    /// Returns the number of failures since the last success.
     pub fn failures(&self) -> u32 {
         self.failures
     }
@@ -27,7 +27,7 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// The next wait.
+    /// Returns the next wait.
     pub fn next_wait(&mut self) -> Duration {
         self.failures = self.failures.saturating_add(1);
         self.seed = self.seed.wrapping_add(1);
@@ -35,8 +35,8 @@ impl Backoff {
     }
 }
 
-/// The wait after as many failures in a row, at least one, for those who count them; `range` is the first and the longest
-/// wait. Who fails at the same time with the same seed waits as long.
+/// Returns the wait after a number of failures in a row, at least one. `range` is the shortest and the longest wait.
+/// Equal seeds give equal waits.
 pub fn wait_after(failures: u32, range: (Duration, Duration), seed: u64) -> Duration {
     let base = range.0.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(range.1);
     base.mul_f64(0.8 + 0.4 * Random::new(seed).next_f64())

@@ -1,11 +1,11 @@
-//! Finding the broker that coordinates a group or a transactional id.
+//! FindCoordinator: finds the broker that coordinates a group or a transactional ID.
 
 use super::{Call, Error, Reply};
 use crate::api::{ErrorCode, Info, Release, find_coordinator};
 use crate::wire::{Wire, Writer};
 use std::fmt;
 
-/// FindCoordinator, and what it is needed for.
+/// A FindCoordinator request, and what it is needed for.
 pub struct Find {
     request: find_coordinator::Request,
     is_for_member: bool,
@@ -21,7 +21,7 @@ impl Call for Find {
     }
 
     fn min_version(&self) -> i16 {
-        // Before v1 there were groups alone.
+        // Version 0 has only groups.
         i16::from(self.request.key_type != find_coordinator::GROUP)
     }
 
@@ -34,23 +34,24 @@ impl Call for Find {
     }
 
     fn since(&self) -> Option<Release> {
-        // Coordinators are older than groups with members.
+        // Coordinators of offsets are older than groups with members.
         self.is_for_member.then_some(Release::V0_9_0)
     }
 }
 
-/// FindCoordinator for one key, in the form of every version.
+/// Returns the request for one key, which fits all versions.
 pub fn ask(key_type: i8, key: &str) -> Find {
     let request = find_coordinator::Request { key: key.to_owned(), key_type, coordinator_keys: vec![key.to_owned()] };
     Find { request, is_for_member: false }
 }
 
-/// The same for whoever wants to be a member of a group.
+/// Returns the request of a client that wants to join a group.
 pub fn ask_as_member(group: &str) -> Find {
     Find { is_for_member: true, ..ask(find_coordinator::GROUP, group) }
 }
 
-/// The coordinator's id out of an answer; the error says whose it is, as `group "g"`.
+/// Reads the coordinator's broker ID from a response. `whose` names the group or transactional ID for the error, as
+/// `group "g"`.
 pub fn read(reply: Reply, whose: impl fmt::Display) -> Result<i32, Error> {
     let response: find_coordinator::Response = reply.decode()?;
     let (code, node) = match response.coordinators.first() {
@@ -63,7 +64,7 @@ pub fn read(reply: Reply, whose: impl fmt::Display) -> Result<i32, Error> {
     }
 }
 
-/// Whether an answer means that the coordinator has to be found again.
+/// Returns whether an error means that another broker is the coordinator now.
 pub fn is_moved(code: ErrorCode) -> bool {
     matches!(code, ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE)
 }

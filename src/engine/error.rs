@@ -1,26 +1,26 @@
-//! What went wrong, whose fault it is, and what to do about it.
+//! The error of the engine and the client: what was tried, what happened, and a hint what to do.
 
 use crate::api::ErrorCode;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whose fault an error is.
+/// The kind of an error, which tells where its cause lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// A broker refused with an error code.
+    /// A broker responded with an error code.
     Broker,
     /// A connection could not be made or was lost.
     Network,
-    /// Time ran out before there was an outcome.
+    /// The timeout passed before there was a result.
     Timeout,
-    /// The configuration, or an argument of a call.
+    /// The configuration, or an argument of a call, is wrong.
     Config,
-    /// A peer sent something that is not Kafka's protocol, or data that is damaged.
+    /// A peer sent damaged data, or does not speak Kafka's protocol.
     Decode,
-    /// Broker and client did not accept each other, by TLS or SASL.
+    /// TLS or SASL authentication failed.
     Authentication,
-    /// Another client took over this one's identity.
+    /// Another client has the same transactional ID or group instance ID now.
     Fenced,
     /// The transaction was aborted.
     Aborted,
@@ -28,7 +28,7 @@ pub enum ErrorKind {
     Closed,
     /// The buffer of a producer is full.
     BufferFull,
-    /// The client was made before a fork and cannot be used in the child.
+    /// The client was created before a fork, and cannot be used in the child process.
     Forked,
 }
 
@@ -49,7 +49,7 @@ struct Inner {
 }
 
 impl Error {
-    /// An error with a message: lower case, no full stop, what was tried and why it failed.
+    /// Creates an error. The message says what was tried and what happened, in lower case and without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Arc::new(Inner {
             kind,
@@ -63,7 +63,7 @@ impl Error {
         }))
     }
 
-    /// A broker's refusal of what was tried.
+    /// Creates the error for a broker's error code. `tried` says what the client tried.
     pub fn refused(code: ErrorCode, tried: impl fmt::Display) -> Self {
         let kind = match code {
             ErrorCode::PRODUCER_FENCED | ErrorCode::FENCED_INSTANCE_ID | ErrorCode::INVALID_PRODUCER_EPOCH => {
@@ -82,9 +82,10 @@ impl Error {
         }
     }
 
-    /// That what was tried did not succeed in so much time, with the reason that is known last; `hint` if that has none.
+    /// Creates the error for something that did not succeed within a time, with the last known cause. `hint` applies if
+    /// the cause has none.
     pub fn in_vain(tried: impl fmt::Display, time: Duration, why: &Self, hint: &str) -> Self {
-        // Never having reached anybody is what the user has to know, not that time ran out meanwhile.
+        // If no broker was ever reached, the user has to know that and not that the time has passed.
         let kind = if why.kind() == ErrorKind::Broker { ErrorKind::Timeout } else { why.kind() };
         let message = format!("{tried} did not succeed in {} s: {}", time.as_secs_f64(), why.placed());
         Self::new(kind, message).with_hint(why.hint().unwrap_or(hint)).caused_by(why)
@@ -94,13 +95,13 @@ impl Error {
         Arc::make_mut(&mut self.0)
     }
 
-    /// The same error with advice.
+    /// Adds a hint: what the user can do.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.inner().hint = Some(hint.into());
         self
     }
 
-    /// The same error about a topic's partition.
+    /// Adds the topic and the partition.
     pub fn at(mut self, topic: &Arc<str>, partition: impl Into<Option<i32>>) -> Self {
         let inner = self.inner();
         inner.topic = Some(topic.clone());
@@ -108,39 +109,39 @@ impl Error {
         self
     }
 
-    /// The same error from a broker.
+    /// Adds the address of the broker.
     pub fn from_broker(mut self, broker: impl Into<String>) -> Self {
         self.inner().broker = Some(broker.into());
         self
     }
 
-    /// The same error after another one, of which it is the consequence.
+    /// Adds the error that caused this one.
     pub fn caused_by(mut self, cause: &Self) -> Self {
         self.inner().cause = Some(cause.clone());
         self
     }
 
-    /// What it is the consequence of.
+    /// Returns the error that caused this one.
     pub fn cause(&self) -> Option<&Self> {
         self.0.cause.as_ref()
     }
 
-    /// Whose fault it is.
+    /// Returns the kind.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The broker's error code, if a broker refused.
+    /// Returns the broker's error code, if there is one.
     pub fn code(&self) -> Option<ErrorCode> {
         self.0.code
     }
 
-    /// What was tried and why it failed.
+    /// Returns the message.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The same with the broker that it came from, for a sentence of another error.
+    /// Returns the message with the broker's address, for the message of another error.
     pub fn placed(&self) -> String {
         match self.broker() {
             Some(broker) => format!("{} (broker {broker})", self.message()),
@@ -148,27 +149,27 @@ impl Error {
         }
     }
 
-    /// What to do about it.
+    /// Returns the hint.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
-    /// The topic it is about.
+    /// Returns the topic.
     pub fn topic(&self) -> Option<&str> {
         self.0.topic.as_deref()
     }
 
-    /// The partition it is about.
+    /// Returns the partition.
     pub fn partition(&self) -> Option<i32> {
         self.0.partition
     }
 
-    /// The broker it came from, `host:port`.
+    /// Returns the broker's address, `host:port`.
     pub fn broker(&self) -> Option<&str> {
         self.0.broker.as_deref()
     }
 
-    /// Whether the same attempt may succeed later.
+    /// Returns whether a retry may succeed.
     pub fn is_retriable(&self) -> bool {
         match self.0.kind {
             ErrorKind::Network | ErrorKind::Timeout => true,

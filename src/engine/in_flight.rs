@@ -1,9 +1,9 @@
-//! What the answers of a role's requests are for.
+//! Remembers the tokens of a role's requests while the requests are in flight.
 
 use super::{ClientResponse, Outgoing};
 
-/// The tokens of requests that are under way. The network knows each by its number here, so that it is compiled once for
-/// all roles: its maps and queues are a tenth of the crate.
+/// The tokens of requests in flight. The network knows each request by its number here. So the network is not generic,
+/// and is compiled once for all roles: its maps and queues are a tenth of the crate.
 #[derive(Debug)]
 pub struct RequestsInFlight<T> {
     tokens: Vec<Option<T>>,
@@ -17,21 +17,21 @@ impl<T> Default for RequestsInFlight<T> {
 }
 
 impl<T> RequestsInFlight<T> {
-    /// Keeps a request's token and puts its number in its place.
+    /// Keeps a request's token and replaces it by its number.
     pub fn begin(&mut self, outgoing: Outgoing<T>) -> Outgoing<usize> {
         outgoing.map(|token| {
             let number = self.free.pop().unwrap_or_else(|| {
                 self.tokens.push(None);
                 self.tokens.len() - 1
             });
-            if let Some(place) = self.tokens.get_mut(number) {
-                *place = Some(token);
+            if let Some(slot) = self.tokens.get_mut(number) {
+                *slot = Some(token);
             }
             number
         })
     }
 
-    /// Gives an answer the token of its request; `None` if that has had its answer.
+    /// Returns a response with the token of its request; `None` if the request had its response.
     pub fn end(&mut self, answer: ClientResponse<usize>) -> Option<ClientResponse<T>> {
         let ClientResponse { token: number, node, result } = answer;
         let token = self.tokens.get_mut(number)?.take()?;
@@ -47,7 +47,7 @@ mod tests {
     use crate::api::metadata;
 
     #[test]
-    fn every_answer_finds_its_token_once_and_numbers_are_used_again() {
+    fn every_response_finds_its_token_once_and_numbers_are_reused() {
         let mut in_flight = RequestsInFlight::default();
         let request = |token| Outgoing {
             target: Target::Any,

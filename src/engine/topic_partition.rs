@@ -1,4 +1,5 @@
-//! Names of partitions: [`TopicPartition`] by topic name, [`TopicIdPartition`] where the protocol also needs the topic's ID.
+//! Names of partitions: [`TopicPartition`] by topic name, [`TopicIdPartition`] where the protocol also needs the
+//! topic's ID.
 
 use crate::wire::Uuid;
 use std::fmt;

@@ -1,46 +1,50 @@
-//! How a client finds out what a broker speaks that has no ApiVersions: one before Kafka 0.10.
+//! Finds out the release of a broker without ApiVersions, which is one before Kafka 0.10.
 //!
-//! Asked for its versions, 0.8 closes the connection and 0.9 never answers. A second connection then asks, one after the
-//! other, what 0.8.0, 0.8.1, 0.8.2 and 0.9.0 were the first to know, and after all of it for versions once more: the
-//! release is the last one whose question was answered. Only who closes at a question after answering another is taken for
-//! 0.8, and only who is silent about versions alone for 0.9; and another connection has to end the same way, two more where
-//! it was closed, as a network may cut anywhere. So a broker that goes away in mid-handshake, or is slow, is none of them, and
-//! is asked for its versions again; and one that has said them once is always asked.
+//! Kafka 0.8 closes the connection at an ApiVersions request, and 0.9 never responds. So a second connection sends a
+//! probe for each of 0.8.0, 0.8.1, 0.8.2 and 0.9.0: a request that this release was the first to know. Then it sends
+//! ApiVersions again. The release is that of the last probe with a response.
+//!
+//! * A broker counts as 0.8 only if it closes the connection at a probe after it has responded to another one.
+//! * A broker counts as 0.9 only if it responds to all probes but not to ApiVersions.
+//! * Another connection has to end the same way, and two more if the broker closed it, because a network may cut
+//!   anywhere.
+//! * A broker that dies while it is probed, or is slow, is negotiated with again.
+//! * A broker that has ever told its versions is never probed.
 
 use super::Call;
 use crate::api::{Release, find_coordinator, list_groups, list_offsets, offset_fetch};
 use std::time::Duration;
 
-/// The group that is asked about, of which nothing is wanted.
+/// The group that probes name.
 const PROBE: &str = "klamm-probe";
-/// How long a broker that answered everything else has for its versions: it is there, so it does not take long.
+/// How long a broker that responded to all probes has for ApiVersions. It is alive, so it does not take long.
 pub const LAST_WAIT: Duration = Duration::from_millis(500);
-/// The first release that says its versions.
+/// The first release with ApiVersions.
 pub const SAYS_VERSIONS: Release = Release::V0_10_0;
 
-/// How a connection begins.
+/// How a connection starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VersionProbe {
-    /// ApiVersions, and soon something else if there is no answer.
+    /// ApiVersions. If there is no response soon, the next connection probes.
     #[default]
     Ask,
-    /// ApiVersions and nothing else, from whoever answered slowly.
+    /// ApiVersions, without a probe if the response is slow.
     Wait,
-    /// What old brokers know, from the oldest on.
+    /// Probes, from the oldest release on.
     Probe,
-    /// The same again, which has to find the same release, and so often after this.
+    /// Probes that have to find this release again, and how often after this.
     Confirm(Release, u32),
-    /// Nothing: the broker is of this release.
+    /// No negotiation: the broker is of this release.
     Known(Release),
 }
 
-/// The release to ask about after one that the broker was found to be no older than; `None` when it may say itself.
+/// Returns the release to probe after one that the broker has proved to be; `None` when ApiVersions is next.
 pub fn next_release(known: Option<Release>) -> Option<Release> {
     let mut later = Release::ALL.iter().copied().filter(|release| known.is_none_or(|known| *release > known));
     later.next().filter(|release| *release < SAYS_VERSIONS)
 }
 
-/// What a release was the first to answer, in v0 and without a change to anything.
+/// Returns a request that this release was the first to know. It is in v0 and changes nothing on the broker.
 pub fn question(release: Release) -> Box<dyn Call> {
     match release {
         Release::V0_8_0 => Box::new(list_offsets::Request { replica_id: -1, ..Default::default() }),

@@ -63,7 +63,7 @@ def test_what_is_refused(admin, made):
         admin.describe_configs("topic", made + "-not", timeout=10)
     with pytest.raises(ConfigError, match="allowed: topic, broker"):
         admin.describe_configs("topics", made)
-    with pytest.raises(ConfigError, match="is no number"):
+    with pytest.raises(ConfigError, match="is not a number"):
         admin.describe_configs("broker", "one")
 
 

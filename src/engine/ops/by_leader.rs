@@ -1,4 +1,4 @@
-//! What is asked of each of many partitions: of whoever leads it, in one request a leader, until every one has answered.
+//! Asks the leaders of many partitions, with one request for each leader, until there is a result for every partition.
 
 use super::Cx;
 use crate::api::ErrorCode;
@@ -6,7 +6,7 @@ use crate::engine::{Error, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One partition, what is asked of it, and the answer.
+/// A partition, what is asked of it, and the result.
 pub(super) struct Item<W, F> {
     pub topic: Arc<str>,
     pub partition: i32,
@@ -15,22 +15,22 @@ pub(super) struct Item<W, F> {
 }
 
 impl<W, F> Item<W, F> {
-    /// The leader epoch that is known; -1 if none is.
+    /// Returns the known leader epoch; -1 if there is none.
     pub fn leader_epoch(&self, cx: &Cx<'_>) -> i32 {
         cx.cluster.leader(&self.topic, self.partition).map_or(-1, |(_, epoch)| epoch)
     }
 }
 
-/// A question to one leader.
+/// The partitions to ask one leader about.
 pub(super) struct Question<P> {
     pub leader: i32,
-    /// What to send it as: the number that its answer comes back with.
+    /// The part under which to send the request.
     pub part: u32,
-    /// An entry for each partition, by topic.
+    /// The request's entry of each partition, by topic.
     pub topics: Vec<(String, Vec<P>)>,
 }
 
-/// The partitions, in the order in which they were asked for. One that was asked for twice is in two requests.
+/// The partitions, in the order of the call. A partition that the call names twice is in two requests.
 pub(super) struct ByLeader<W, F> {
     items: Vec<Item<W, F>>,
     asked: Vec<BTreeMap<Arc<str>, BTreeMap<i32, usize>>>,
@@ -42,8 +42,8 @@ impl<W, F: Clone> ByLeader<W, F> {
         Self { items: wanted.into_iter().map(item).collect(), asked: Vec::new() }
     }
 
-    /// What is still to be asked, and why that is not all: of a partition that nobody leads nobody can be asked. Topics
-    /// without a known leader are asked about.
+    /// Returns the requests for partitions without a result, and an error if some of these have no leader. Demands
+    /// metadata of their topics.
     pub fn questions<P>(
         &mut self,
         cx: &mut Cx<'_>,
@@ -74,8 +74,9 @@ impl<W, F: Clone> ByLeader<W, F> {
         (questions, rest)
     }
 
-    /// Gives an answer for partitions that nobody leads, as far as the brokers said so at some time or later.
-    pub fn answer_leaderless(&mut self, cx: &Cx<'_>, since: Time, found: &F) {
+    /// Sets the result of partitions without a leader, if metadata that arrived at `since` or later says that they have
+    /// none.
+    pub fn set_leaderless(&mut self, cx: &Cx<'_>, since: Time, found: &F) {
         let is_leaderless = |item: &Item<W, F>| {
             let known = cx.cluster.topics.get(&item.topic);
             let partition = usize::try_from(item.partition).ok().and_then(|i| known?.partitions.get(i));
@@ -88,9 +89,9 @@ impl<W, F: Clone> ByLeader<W, F> {
         }
     }
 
-    /// Takes in what was answered for a partition; `what` says for an error what was tried. Nobody asked about a partition
-    /// that is not in the request.
-    pub fn answer(
+    /// Takes in the result of a partition; `what` says for an error what was tried. Ignores partitions that are not in
+    /// the request.
+    pub fn take_result(
         &mut self,
         part: u32,
         (topic, partition): (&str, i32),
@@ -105,14 +106,14 @@ impl<W, F: Clone> ByLeader<W, F> {
         Ok(())
     }
 
-    /// The answers, once all are there.
+    /// Returns the results, once there is one for every partition.
     pub fn all(&self) -> Option<Vec<F>> {
         self.items.iter().map(|item| item.found.clone()).collect()
     }
 }
 
 fn leader(cx: &mut Cx<'_>, topic: &Arc<str>, partition: i32) -> Result<Option<i32>, Error> {
-    // Also if it is known: it may be no longer.
+    // The topic's metadata is needed even if it is known, because it may become stale.
     cx.want_topic(topic);
     if let Some((leader, _)) = cx.cluster.leader(topic, partition) {
         return Ok(Some(leader));

@@ -1,18 +1,18 @@
-//! Configurations of topics, brokers and groups.
+//! Reads and changes configurations of topics, brokers and groups.
 
 use super::{Cx, Op, Output};
 use crate::api::describe_configs::{self, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC};
 use crate::api::incremental_alter_configs::{self as alter, DELETE, SET};
 use crate::engine::{Error, ErrorKind, Reply, Target};
 
-/// What has a configuration: a kind and a name.
+/// A resource with a configuration: its type and name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigResource {
     kind: i8,
     name: String,
 }
 
-/// The kinds by their names.
+/// The names of the resource types.
 const KINDS: [(&str, i8); 5] = [
     ("topic", TOPIC),
     ("broker", BROKER),
@@ -22,24 +22,25 @@ const KINDS: [(&str, i8); 5] = [
 ];
 
 impl ConfigResource {
-    /// `topic`, `broker` (an id, or empty for the default of all), `broker-logger`, `client-metrics` or `group`.
+    /// Creates a `topic`, `broker` (an ID, or empty for the default of all brokers), `broker-logger`, `client-metrics`
+    /// or `group`.
     pub fn new(kind: &str, name: String) -> Result<Self, Error> {
         let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == kind) else {
             let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
-            let error = Error::new(ErrorKind::Config, format!("a {kind:?} has no configuration"));
+            let error = Error::new(ErrorKind::Config, format!("unknown resource type {kind:?}"));
             return Err(error.with_hint(format!("allowed: {}", names.join(", "))));
         };
         let this = Self { kind: *kind, name };
         match this.node() {
             Err(_) => {
-                let error = Error::new(ErrorKind::Config, format!("broker {:?} is no number", this.name));
-                Err(error.with_hint("brokers are named by their ids"))
+                let error = Error::new(ErrorKind::Config, format!("broker {:?} is not a number", this.name));
+                Err(error.with_hint("the name of a broker is its ID"))
             }
             Ok(_) => Ok(this),
         }
     }
 
-    /// The broker that alone knows the answer.
+    /// Returns the only broker that has the configuration.
     fn node(&self) -> Result<Option<i32>, std::num::ParseIntError> {
         let own = matches!(self.kind, BROKER | BROKER_LOGGER) && !self.name.is_empty();
         if own { self.name.parse().map(Some) } else { Ok(None) }
@@ -55,29 +56,29 @@ impl ConfigResource {
     }
 }
 
-/// One setting.
+/// A setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigEntry {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value; `None` if it is secret.
+    /// The value; `None` if it is sensitive.
     pub value: Option<String>,
-    /// Where the value comes from, as `describe_configs` numbers it; -1 if the broker is too old to say (Kafka 1.1).
+    /// The source of the value, numbered as in DescribeConfigs; -1 if the broker is too old to tell (before Kafka 1.1).
     pub source: i8,
-    /// Whether it can be changed.
+    /// Whether the value is read-only.
     pub read_only: bool,
-    /// Whether its value is secret.
+    /// Whether the value is sensitive.
     pub sensitive: bool,
 }
 
-/// DescribeConfigs of one resource.
+/// DescribeConfigs for one resource.
 pub struct DescribeConfigs {
     resource: ConfigResource,
     found: Option<Vec<ConfigEntry>>,
 }
 
 impl DescribeConfigs {
-    /// Asks for all settings of a resource.
+    /// Requests all settings of a resource.
     pub fn new(resource: ConfigResource) -> Self {
         Self { resource, found: None }
     }
@@ -111,7 +112,7 @@ impl Op for DescribeConfigs {
             found.extend(result.configs.into_iter().map(|c| ConfigEntry {
                 name: c.name,
                 value: c.value.filter(|_| !c.is_sensitive),
-                // v0 says only whether it is the default.
+                // Version 0 tells only whether the value is the default.
                 source: if version == 0 && c.is_default { DEFAULT } else { c.config_source },
                 read_only: c.read_only,
                 sensitive: c.is_sensitive,
@@ -126,10 +127,10 @@ impl Op for DescribeConfigs {
     }
 }
 
-/// The source of a default.
+/// The source number of a default value.
 const DEFAULT: i8 = 5;
 
-/// IncrementalAlterConfigs of one resource.
+/// IncrementalAlterConfigs for one resource.
 pub struct AlterConfigs {
     resource: ConfigResource,
     changes: Vec<(String, Option<String>)>,
@@ -138,7 +139,8 @@ pub struct AlterConfigs {
 }
 
 impl AlterConfigs {
-    /// Gives settings values, or with `None` their defaults; or only checks that it could be done.
+    /// Sets values of settings; `None` resets one to its default. With `validate_only` the broker only checks the
+    /// request.
     pub fn new(resource: ConfigResource, changes: Vec<(String, Option<String>)>, validate_only: bool) -> Self {
         Self { done: changes.is_empty(), resource, changes, validate_only }
     }

@@ -1,4 +1,4 @@
-//! Where leader epochs end in the logs of partitions, each from its leader (KIP-320).
+//! Asks the leaders of partitions at which offsets leader epochs end (KIP-320).
 
 use super::by_leader::ByLeader;
 use super::{Cx, Op, Output};
@@ -12,7 +12,7 @@ pub struct EpochEnds {
 }
 
 impl EpochEnds {
-    /// Asks for topic, partition and epoch.
+    /// Requests the end of an epoch for each topic and partition.
     pub fn new(wanted: Vec<(Arc<str>, i32, i32)>) -> Self {
         Self { partitions: ByLeader::new(wanted) }
     }
@@ -46,7 +46,7 @@ impl Op for EpochEnds {
                 let what = |item: &Item| {
                     format!("find the end of leader epoch {} of {}-{}", item.wanted, item.topic, item.partition)
                 };
-                result = result.and(self.partitions.answer(part, (&topic.topic, p.partition), found, what));
+                result = result.and(self.partitions.take_result(part, (&topic.topic, p.partition), found, what));
             }
         }
         result

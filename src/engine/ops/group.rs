@@ -1,5 +1,6 @@
-//! A group's committed offsets: of its members, and of clients that are none (generation -1, as seed 000 has it).
-//! The coordinator is looked up first, and again when it says that it is not.
+//! Commits and fetches a group's offsets, for its members and for other clients (generation -1).
+//!
+//! The operations find the coordinator first, and again when the group has another one.
 
 use super::{Cx, Op, Output};
 use crate::api::{ErrorCode, find_coordinator, offset_commit, offset_fetch};
@@ -9,22 +10,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Versions above these name topics by id, which a client may not know yet.
+/// The newest versions that name topics by name. Later ones use IDs, which the client may not know yet.
 const MAX_COMMIT: i16 = 9;
-/// The versions that say how long to keep what they commit (KIP-211 took it out).
+/// The versions with a retention time of the commit (removed by KIP-211).
 const COMMITS_WITH_RETENTION: (i16, i16) = (2, 4);
-/// The version that says when an offset was committed.
+/// The version with the time of the commit.
 const COMMITS_WITH_TIME: (i16, i16) = (1, 1);
-/// The first version that gives everything a group committed.
+/// The first version that can return all offsets of a group.
 pub(super) const MIN_FETCH_ALL: i16 = 2;
-/// The version of both that keeps offsets in ZooKeeper, which any broker does; before Kafka 0.8.2 there is no other.
+/// The version of both APIs that keeps offsets in ZooKeeper. Any broker serves it, and before Kafka 0.8.2 there is no
+/// other.
 const IN_ZOOKEEPER: i16 = 0;
 pub(super) const MAX_FETCH: i16 = 9;
 
 pub(super) const COORDINATOR: u32 = 0;
 pub(super) const OFFSETS: u32 = 1;
 
-/// The coordinator if it is known and in the cluster; asks for what is missing if not.
+/// Returns the coordinator if its address is known. Otherwise requests what is missing.
 pub(super) fn reach_coordinator(cx: &mut Cx<'_>, known: Option<i32>, group: &str) -> Option<i32> {
     let node = known.filter(|n| cx.cluster.brokers.contains_key(n));
     if cx.knows_brokers() && node.is_none() {
@@ -33,39 +35,39 @@ pub(super) fn reach_coordinator(cx: &mut Cx<'_>, known: Option<i32>, group: &str
     node
 }
 
-/// Whether a request had no answer because the brokers have no coordinators: those before 0.8.2.
+/// Returns whether a request failed because the brokers, older than 0.8.2, have no coordinators.
 fn has_no_coordinators(part: u32, error: Error) -> Result<bool, Error> {
     let lacks = part == COORDINATOR && error.code() == Some(ErrorCode::UNSUPPORTED_VERSION);
     if lacks { Ok(true) } else { Err(error) }
 }
 
-/// Where a group's offsets are kept, and the newest version to ask there in.
-fn place(cx: &mut Cx<'_>, coordinator: Option<i32>, group: &str, in_zookeeper: bool) -> Option<(Target, i16)> {
+/// Returns the broker to ask for a group's offsets, and the newest version to use.
+fn offsets_target(cx: &mut Cx<'_>, coordinator: Option<i32>, group: &str, in_zookeeper: bool) -> Option<(Target, i16)> {
     match in_zookeeper {
         true => Some((Target::Any, IN_ZOOKEEPER)),
         false => reach_coordinator(cx, coordinator, group).map(|node| (Target::Node(node), i16::MAX)),
     }
 }
 
-/// A partition's next offset to read, as it is committed.
+/// A committed offset: the next one that a consumer of the group reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedOffset {
-    /// The topic.
+    /// The topic's name.
     pub topic: Arc<str>,
-    /// The partition.
+    /// The partition's number.
     pub partition: i32,
     /// The next offset to read.
     pub offset: i64,
-    /// The leader epoch of the record before it; -1 if that is not known.
+    /// The leader epoch of the record before it; -1 if unknown.
     pub leader_epoch: i32,
-    /// Whatever the reader wants to keep with it.
+    /// Text that the application keeps with it.
     pub metadata: String,
-    /// When the broker is to count it as committed, in milliseconds since 1970; -1 for when it comes. Never read back.
+    /// The time of the commit in milliseconds since 1970; -1 for the time when it arrives. It is never read back.
     pub timestamp: i64,
 }
 
 impl CommittedOffset {
-    /// An offset of which nothing else is known.
+    /// Creates an offset without epoch, text or time.
     pub fn new(topic: Arc<str>, partition: i32, offset: i64) -> Self {
         Self { topic, partition, offset, leader_epoch: -1, metadata: String::new(), timestamp: -1 }
     }
@@ -82,19 +84,19 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// Commits the next offset to read of each partition.
+    /// Commits offsets.
     pub fn new(member: GroupMetadata, offsets: Vec<CommittedOffset>) -> Self {
         let done = offsets.is_empty();
         Self { member, offsets, retention: None, coordinator: None, in_zookeeper: false, done }
     }
 
-    /// The same with how long the broker is to keep the offsets, instead of its `offsets.retention.minutes`. The versions
-    /// that say so have no leader epochs and no static members.
+    /// Sets how long the broker keeps the offsets, instead of its `offsets.retention.minutes`. The versions that have
+    /// this field have no leader epochs and no static members.
     pub fn with_retention(self, retention: Option<Duration>) -> Self {
         Self { retention, ..self }
     }
 
-    /// The same where the coordinator may be known.
+    /// Sets the coordinator, if it is known.
     pub fn with_coordinator(self, coordinator: Option<i32>) -> Self {
         Self { coordinator, ..self }
     }
@@ -109,7 +111,7 @@ impl Op for Commit {
         if self.done {
             return Ok(());
         }
-        let Some((target, max)) = place(cx, self.coordinator, &self.member.group, self.in_zookeeper) else {
+        let Some((target, max)) = offsets_target(cx, self.coordinator, &self.member.group, self.in_zookeeper) else {
             return Ok(());
         };
         let mut topics: BTreeMap<&str, Vec<offset_commit::Partition>> = BTreeMap::new();
@@ -141,9 +143,11 @@ impl Op for Commit {
             _ if is_timed => {
                 let error = Error::new(
                     ErrorKind::Config,
-                    "no version of OffsetCommit has a commit's time and, besides, how long to keep it or a static member",
+                    "no version of OffsetCommit has both the time of a commit and its retention or a static member",
                 );
-                return Err(error.with_hint("leave timestamp_ms out, or offsets.retention.ms and group.instance.id"));
+                return Err(
+                    error.with_hint("leave out timestamp_ms, or leave out offsets.retention.ms and group.instance.id")
+                );
             }
             None => (0, MAX_COMMIT),
             Some(_) => COMMITS_WITH_RETENTION,
@@ -194,13 +198,13 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// Asks for the offsets a group committed.
+    /// Requests the offsets that a group committed.
     pub fn new(group: String, wanted: Vec<TopicPartition>) -> Self {
         let found = wanted.is_empty().then(Vec::new);
         Self { group, wanted, coordinator: None, in_zookeeper: false, found }
     }
 
-    /// The same where the coordinator may be known.
+    /// Sets the coordinator, if it is known.
     pub fn with_coordinator(self, coordinator: Option<i32>) -> Self {
         Self { coordinator, ..self }
     }
@@ -215,7 +219,7 @@ impl Op for Committed {
         if self.found.is_some() {
             return Ok(());
         }
-        let Some((target, max)) = place(cx, self.coordinator, &self.group, self.in_zookeeper) else {
+        let Some((target, max)) = offsets_target(cx, self.coordinator, &self.group, self.in_zookeeper) else {
             return Ok(());
         };
         let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
@@ -260,7 +264,7 @@ impl Op for Committed {
             code = group.error_code;
             topics.extend(group.topics.into_iter().map(|t| (t.name, t.partitions)));
         }
-        // What is not in ZooKeeper was not committed; the topic may be there.
+        // ZooKeeper does not tell an unknown topic from a partition without a commit.
         let is_missing = |c: &ErrorCode| in_zookeeper && *c == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
         let codes = topics.iter().flat_map(|(_, ps)| ps).map(|p| p.error_code);
         let failed = codes.filter(|c| !is_missing(c)).find(|c| c.is_error());

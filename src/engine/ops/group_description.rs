@@ -1,4 +1,4 @@
-//! What a group is: its state and members, of whichever kind it is.
+//! Describes a group of any type: its state and members.
 
 use super::group::OFFSETS as ANSWER;
 use super::groups::{OfGroup, Question};
@@ -12,46 +12,46 @@ use std::sync::Arc;
 /// A group and its members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupDescription {
-    /// Its name.
+    /// The name.
     pub group: String,
     /// `classic`, `consumer` (KIP-848) or `share` (KIP-932).
     pub kind: &'static str,
-    /// `consumer`, `connect`, `share`; empty for a group that only keeps offsets.
+    /// The protocol type, such as `consumer`, `connect` or `share`; empty for a group that only has offsets.
     pub protocol_type: String,
-    /// `Stable`, `Empty`.
+    /// The state, such as `Stable` or `Empty`.
     pub state: String,
-    /// The name of the assignor; empty while there is none.
+    /// The name of the assignor; empty if there is none.
     pub assignor: String,
-    /// The broker that coordinates it.
+    /// The ID of the coordinator.
     pub coordinator: i32,
-    /// Its members.
+    /// The members.
     pub members: Vec<GroupMember>,
 }
 
 /// A member of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupMember {
-    /// The id its coordinator made.
+    /// The member's ID.
     pub id: String,
-    /// The id of a static member (KIP-345).
+    /// The instance ID of a static member (KIP-345).
     pub instance_id: Option<String>,
-    /// What it calls itself.
+    /// The client ID.
     pub client_id: String,
-    /// Where it connects from, as the broker sees it.
+    /// The host that the member connects from, as the broker sees it.
     pub host: String,
-    /// Where it stands.
+    /// The rack.
     pub rack: Option<String>,
-    /// The topics it subscribes to.
+    /// The topics that the member subscribes to.
     pub topics: Vec<String>,
-    /// The pattern it subscribes to (KIP-848).
+    /// The pattern that the member subscribes to (KIP-848).
     pub topic_pattern: Option<String>,
-    /// What it reads.
+    /// The assigned partitions.
     pub assigned: Vec<TopicPartition>,
-    /// What it will read when the others have let go (KIP-848).
+    /// The partitions that the member will have when others have given them up (KIP-848).
     pub target: Option<Vec<TopicPartition>>,
 }
 
-/// How a group is described: no API knows groups of another kind than its own.
+/// The type of a group. Each has its own API to describe it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     #[default]
@@ -60,12 +60,12 @@ enum Kind {
     Share,
 }
 
-/// DescribeGroups, ConsumerGroupDescribe for what that does not know, and ShareGroupDescribe for what neither does.
+/// Describes a group: by DescribeGroups, else by ConsumerGroupDescribe, else by ShareGroupDescribe.
 #[derive(Default)]
 pub struct DescribeGroup(Kind);
 
 impl OfGroup<DescribeGroup> {
-    /// State and members of a group.
+    /// Requests the state and the members of a group.
     pub fn describe(group: String) -> Self {
         Self::of(group, DescribeGroup::default())
     }
@@ -94,7 +94,7 @@ impl Question for DescribeGroup {
             Kind::Classic => {
                 let response: describe_groups::Response = reply.decode()?;
                 let found = response.groups.into_iter().find(|g| g.group_id == group);
-                // Before v6 what is no classic group is a dead one.
+                // Before v6 the broker calls a group dead that is not classic.
                 let found = found.filter(|g| g.group_state != "Dead");
                 found.map(|g| (g.error_code, of_classic(g)))
             }
@@ -123,7 +123,7 @@ impl Question for DescribeGroup {
 
     fn fail(&mut self, group: &str, error: Error) -> Error {
         match error.code() {
-            // A broker without groups of a kind has none of this name either.
+            // A broker that does not have this type of group has no such group.
             Some(ErrorCode::UNSUPPORTED_VERSION) if self.0 != Kind::Classic => {
                 Error::refused(ErrorCode::GROUP_ID_NOT_FOUND, format!("describe group {group:?}"))
             }
@@ -135,7 +135,7 @@ impl Question for DescribeGroup {
 fn of_classic(found: describe_groups::Group) -> GroupDescription {
     let is_consumer = found.protocol_type == "consumer";
     let member = |m: describe_groups::Member| {
-        // What other kinds of groups say is theirs; what makes no sense, and what is missing in a rebalance, is nothing.
+        // Only consumers have this format. Malformed data, and data missing in a rebalance, count as empty.
         let subscription: Option<Subscription> =
             is_consumer.then(|| consumer_protocol::decode(m.member_metadata).ok()).flatten();
         let assignment: Option<Assignment> =

@@ -1,5 +1,7 @@
-//! Groups as their administrator sees them: which there are, who their members are, what they committed, how far behind
-//! they are. All but the list is asked of a group's coordinator, which is looked up first, and again when it has moved.
+//! Administration of groups: list, describe and delete them, and read and change their offsets and lag.
+//!
+//! All brokers are asked for the list. All else is asked of the group's coordinator, which the operations find first,
+//! and again when the group has another one.
 
 use super::group::{COORDINATOR, MAX_FETCH, MIN_FETCH_ALL, OFFSETS as ANSWER, reach_coordinator};
 use super::topics::{ask as ask_topics, read as read_topics};
@@ -15,17 +17,17 @@ use std::sync::Arc;
 /// A group in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupListing {
-    /// Its name.
+    /// The name.
     pub group: String,
-    /// `consumer`, `connect`; empty for a group that only keeps offsets.
+    /// The protocol type, such as `consumer` or `connect`; empty for a group that only has offsets.
     pub protocol_type: String,
-    /// `Stable`, `Empty`; empty if the broker is too old to say (Kafka 2.6).
+    /// The state, such as `Stable`; empty if the broker is too old to tell (before Kafka 2.6).
     pub state: String,
-    /// `classic`, `consumer`; empty if the broker is too old to say (Kafka 3.8).
+    /// The type, such as `classic`; empty if the broker is too old to tell (before Kafka 3.8).
     pub kind: String,
 }
 
-/// ListGroups, of every broker.
+/// ListGroups of all brokers.
 pub struct ListGroups {
     states: Vec<String>,
     types: Vec<String>,
@@ -35,12 +37,12 @@ pub struct ListGroups {
 }
 
 impl ListGroups {
-    /// Lists all groups, or those in one of some states or of one of some types.
+    /// Lists all groups, or those in one of these states or of one of these types.
     pub fn new(states: Vec<String>, types: Vec<String>) -> Self {
         Self { states, types, heard: BTreeSet::new(), found: BTreeMap::new(), done: false }
     }
 
-    /// A broker that is too old for a filter leaves it out, and says nothing to filter by.
+    /// Returns an error if the broker is too old for a filter. It would ignore the filter.
     fn check_filters(&self, version: i16) -> Result<(), Error> {
         let unknown = match version {
             ..4 if !self.states.is_empty() => "state, which needs Kafka 2.6",
@@ -92,21 +94,21 @@ impl Op for ListGroups {
     }
 }
 
-/// What a group's coordinator is asked.
+/// A request to a group's coordinator.
 pub trait Question: Send {
-    /// What it is, for messages.
+    /// What the request does, for messages.
     const NAME: &'static str;
-    /// Asks it.
+    /// Sends the request.
     fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str);
-    /// Reads the answer; `None` asks again.
+    /// Reads the response; `None` sends the request again.
     fn read(&mut self, group: &str, reply: Reply) -> Result<Option<Output>, Error>;
-    /// What it means that there is no answer.
+    /// Returns the error of a request without a response.
     fn fail(&mut self, _group: &str, error: Error) -> Error {
         error
     }
 }
 
-/// A question on its way to a group's coordinator.
+/// An operation on a group, which finds the coordinator first.
 pub struct OfGroup<Q> {
     group: String,
     question: Q,
@@ -167,15 +169,15 @@ impl<Q: Question> Op for OfGroup<Q> {
     }
 }
 
-/// DeleteGroups, for one.
+/// DeleteGroups for one group.
 #[derive(Default)]
 pub struct DeleteGroup {
-    /// Whether a try before this one had no answer, and so may have done it.
+    /// Whether an earlier attempt had no response, so that it may have deleted the group.
     tried: bool,
 }
 
 impl OfGroup<DeleteGroup> {
-    /// Forgets a group without members, and its offsets.
+    /// Deletes a group without members, and its offsets.
     pub fn delete(group: String) -> Self {
         Self::of(group, DeleteGroup::default())
     }
@@ -209,7 +211,7 @@ impl Question for DeleteGroup {
 pub struct DeleteOffsets(Vec<TopicPartition>);
 
 impl OfGroup<DeleteOffsets> {
-    /// Forgets what a group committed of partitions that no member subscribes to.
+    /// Deletes a group's offsets of partitions that no member subscribes to.
     pub fn delete_offsets(group: String, partitions: Vec<TopicPartition>) -> Self {
         let output = partitions.is_empty().then_some(Output::Done);
         Self { output, ..Self::of(group, DeleteOffsets(partitions)) }
@@ -243,11 +245,11 @@ impl Question for DeleteOffsets {
     }
 }
 
-/// OffsetFetch of everything a group committed.
+/// OffsetFetch for all offsets of a group.
 pub struct AllOffsets;
 
 impl OfGroup<AllOffsets> {
-    /// All that a group committed.
+    /// Requests all offsets of a group.
     pub fn offsets(group: String) -> Self {
         Self::of(group, AllOffsets)
     }
@@ -262,7 +264,7 @@ impl Question for AllOffsets {
             group_id: group.to_owned(),
             topics: None,
             groups: vec![all],
-            // What a transaction has yet to decide is not there, and not waited for.
+            // Offsets of open transactions are left out and not waited for.
             require_stable: false,
         };
         cx.send_within(Target::Node(node), request, ANSWER, MIN_FETCH_ALL, MAX_FETCH);
@@ -275,7 +277,7 @@ impl Question for AllOffsets {
         let mut topics: Vec<(String, Vec<offset_fetch::PartitionResponse>)> =
             response.topics.into_iter().map(|t| (t.name, t.partitions)).collect();
         for of_group in response.groups {
-            // A group that nobody has heard of has committed nothing.
+            // A group that does not exist has no offsets.
             match of_group.error_code {
                 ErrorCode::GROUP_ID_NOT_FOUND => {}
                 code => code.check().map_err(refused)?,
@@ -304,7 +306,7 @@ impl Question for AllOffsets {
 pub struct AlterOffsets(Commit);
 
 impl AlterOffsets {
-    /// Sets the next offset to read of each partition.
+    /// Sets committed offsets.
     pub fn new(group: String, offsets: Vec<CommittedOffset>) -> Self {
         Self(Commit::new(GroupMetadata::outside(group), offsets))
     }
@@ -337,23 +339,23 @@ impl Op for AlterOffsets {
 
 enum Stage {
     Committed(OfGroup<AllOffsets>),
-    /// Whether the topics are still there.
+    /// Metadata: which topics still exist.
     Topics,
     Ends(ListOffsets),
 }
 
-/// How many records a group has yet to read, of each partition that it committed something of; `None` for a partition that
-/// is gone, or that nobody leads who could say where it ends.
+/// The lag of a group: how many records it has yet to read of each partition with a committed offset. It is `None` for
+/// a partition that was deleted or has no leader.
 pub struct GroupLag {
     stage: Stage,
     offsets: Vec<CommittedOffset>,
-    /// Which of them are of partitions that are there.
+    /// Which offsets are of partitions that exist.
     there: Vec<usize>,
     lags: Option<Vec<(TopicPartition, Option<i64>)>>,
 }
 
 impl GroupLag {
-    /// The lag of a group.
+    /// Requests the lag of a group.
     pub fn new(group: String) -> Self {
         let stage = Stage::Committed(OfGroup::offsets(group));
         Self { stage, offsets: Vec::new(), there: Vec::new(), lags: None }
@@ -477,7 +479,7 @@ mod tests {
         }
     }
 
-    /// Offsets that outlived a partition are rare, as brokers forget them; no test with a broker meets one.
+    /// Offsets of deleted partitions are rare, because brokers delete them. No test with a broker meets one.
     #[test]
     fn the_lag_of_a_partition_that_is_gone_is_unknown() {
         let now = Time(1);

@@ -1,4 +1,4 @@
-//! Offsets by time: the start, the end, or the first record at or after a timestamp; each from its partition's leader.
+//! Asks the leaders of partitions for offsets: the start, the end, or the first record at or after a timestamp.
 
 use super::by_leader::ByLeader;
 use super::{Cx, Op, Output};
@@ -16,20 +16,20 @@ pub struct ListOffsets {
     leaderless: Leaderless,
 }
 
-/// What it means that nobody leads a partition.
+/// What happens with a partition that has no leader.
 #[derive(Clone, Copy)]
 enum Leaderless {
-    /// That its answer is waited for.
+    /// Wait until it has a leader.
     Waits,
-    /// An error that is not tried again, so that the others can be asked about without that one.
+    /// Fail without a retry, so that the caller can ask for the other partitions alone.
     Ends,
-    /// That it has no offset, if the brokers said so at this time or later.
+    /// Return no offset, if metadata from this time or later says that it has no leader.
     HasNone(Time),
 }
 
 impl ListOffsets {
-    /// Asks for topic, partition and timestamp, or one of the special timestamps of [`crate::api::list_offsets`]. With
-    /// `read_committed` the end is the last stable offset.
+    /// Requests an offset for each topic, partition and timestamp; [`crate::api::list_offsets`] has special timestamps.
+    /// With `read_committed` the end is the last stable offset.
     pub fn new(wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
         Self {
             partitions: ByLeader::new(wanted),
@@ -38,21 +38,21 @@ impl ListOffsets {
         }
     }
 
-    /// The same, but that of several partitions each has to have a leader once their topic is known: an error that is not
-    /// tried again names one that has none.
+    /// Does the same, but fails without a retry if a partition of a known topic has no leader. The error names the
+    /// partition.
     pub fn of_several(wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
         let leaderless = if wanted.len() > 1 { Leaderless::Ends } else { Leaderless::Waits };
         Self { leaderless, ..Self::new(wanted, read_committed) }
     }
 
-    /// The same, but that a partition has no offset if nobody leads it now.
+    /// Does the same, but returns no offset for a partition that has no leader now.
     pub fn of_led(now: Time, wanted: Vec<(Arc<str>, i32, i64)>, read_committed: bool) -> Self {
         Self { leaderless: Leaderless::HasNone(now), ..Self::new(wanted, read_committed) }
     }
 }
 
-/// The first version that gives the offset of a timestamp, or of what the special ones stand for; before it there were
-/// only segments, whose times say little of the records.
+/// The first version that finds a record by its timestamp. Earlier ones know only segments, whose times say little
+/// about the records.
 fn min_version(timestamp: i64) -> i16 {
     match timestamp {
         LATEST | EARLIEST => 0,
@@ -78,7 +78,7 @@ impl Op for ListOffsets {
         };
         let isolation_level = self.isolation_level;
         if let Leaderless::HasNone(since) = self.leaderless {
-            self.partitions.answer_leaderless(cx, since, &None);
+            self.partitions.set_leaderless(cx, since, &None);
         }
         let (questions, rest) = self.partitions.questions(cx, entry);
         if let (Leaderless::Ends, Err(error)) = (self.leaderless, &rest)
@@ -106,7 +106,7 @@ impl Op for ListOffsets {
                     None => (p.offset >= 0).then_some((p.offset, p.timestamp)),
                 });
                 let what = |item: &Item| format!("list offsets of {}-{}", item.topic, item.partition);
-                result = result.and(self.partitions.answer(part, (&topic.name, p.partition_index), found, what));
+                result = result.and(self.partitions.take_result(part, (&topic.name, p.partition_index), found, what));
             }
         }
         result
@@ -117,15 +117,15 @@ impl Op for ListOffsets {
     }
 }
 
-/// ListOffsets v0: where the segments of partitions begin that have something from before a time, and where their logs end.
-/// Brokers from 4.0 on do not serve it.
+/// ListOffsets v0: the start offsets of segments that have records from before a time, and the end of the log. Brokers
+/// do not serve it from Kafka 4.0 on.
 pub struct SegmentOffsets {
     partitions: ByLeader<i64, Vec<i64>>,
     limit: i32,
 }
 
 impl SegmentOffsets {
-    /// Asks for topic, partition and time, for so many offsets of each at most.
+    /// Requests at most a number of offsets for each topic, partition and time.
     pub fn new(wanted: Vec<(Arc<str>, i32, i64)>, limit: i32) -> Self {
         Self { partitions: ByLeader::new(wanted), limit }
     }
@@ -158,8 +158,8 @@ impl Op for SegmentOffsets {
         for topic in response.topics {
             for p in topic.partitions {
                 let found = p.error_code.check().map(|()| p.old_style_offsets);
-                let place = (topic.name.as_str(), p.partition_index);
-                let answered = self.partitions.answer(part, place, found, |item| {
+                let of = (topic.name.as_str(), p.partition_index);
+                let answered = self.partitions.take_result(part, of, found, |item| {
                     format!("list segments' offsets of {}-{}", item.topic, item.partition)
                 });
                 result = result.and(answered);
@@ -173,7 +173,7 @@ impl Op for SegmentOffsets {
     }
 }
 
-/// The version that knows of segments and not of records' times.
+/// The version that knows segments instead of records' timestamps.
 const BY_SEGMENT: i16 = 0;
 
 type Item = super::by_leader::Item<i64, Option<(i64, i64)>>;

@@ -1,4 +1,4 @@
-//! Records that go before their time: each partition's leader moves the start of its log (KIP-107).
+//! Deletes records: each partition's leader moves the start of its log (KIP-107).
 
 use super::by_leader::ByLeader;
 use super::{Cx, Op, Output};
@@ -12,7 +12,7 @@ pub struct DeleteRecords {
 }
 
 impl DeleteRecords {
-    /// Deletes what is before an offset of a partition; -1 is the end of its log.
+    /// Deletes the records before an offset of each partition; -1 stands for the end of the log.
     pub fn new(wanted: Vec<(Arc<str>, i32, i64)>) -> Self {
         Self { partitions: ByLeader::new(wanted) }
     }
@@ -40,7 +40,7 @@ impl Op for DeleteRecords {
             for p in topic.partitions {
                 let found = p.error_code.check().map(|()| p.low_watermark);
                 let what = |item: &Item| format!("delete records of {}-{}", item.topic, item.partition);
-                result = result.and(self.partitions.answer(part, (&topic.name, p.partition_index), found, what));
+                result = result.and(self.partitions.take_result(part, (&topic.name, p.partition_index), found, what));
             }
         }
         result

@@ -1,4 +1,4 @@
-//! Topics: create, delete, describe.
+//! Creates, deletes and describes topics.
 
 use super::{Cx, Op, Output};
 use crate::api::{ErrorCode, create_partitions, create_topics, delete_topics, metadata};
@@ -9,33 +9,33 @@ use std::sync::Arc;
 /// A topic to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTopic {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// How many partitions; -1 for the brokers' default (Kafka 2.4).
+    /// The number of partitions; -1 for the brokers' default (Kafka 2.4 and newer).
     pub partitions: i32,
-    /// How many copies of each; -1 for the brokers' default (Kafka 2.4).
+    /// The replication factor; -1 for the brokers' default (Kafka 2.4 and newer).
     pub replication_factor: i16,
-    /// Settings that differ from the brokers'.
+    /// Settings that differ from the brokers' defaults.
     pub configs: Vec<(String, String)>,
 }
 
-/// Parts of the operations below: the change itself, and the look at what a broker knows of it. A controller answers when
-/// the change is decided, and a broker hears of it a moment later; callers want to use what they made.
+/// The parts of the operations below: the change, and metadata that shows it. The controller responds when it has made
+/// the change, but the other brokers learn of it a moment later. Callers want to use what they created.
 const CHANGE: u32 = 0;
 const LOOK: u32 = 1;
 
-/// CreateTopics, done when a broker knows the topics and their leaders.
+/// CreateTopics. It succeeds when a broker knows the topics and their leaders.
 pub struct CreateTopics {
     topics: Vec<NewTopic>,
     names: Vec<String>,
     validate_only: bool,
-    /// Whether a try had no answer that tells what became of it.
+    /// Whether an attempt had no response, so that it may have created the topic.
     is_doubtful: bool,
     done: bool,
 }
 
 impl CreateTopics {
-    /// Creates topics, or only checks that they could be.
+    /// Creates topics. With `validate_only` the broker only checks the request.
     pub fn new(topics: Vec<NewTopic>, validate_only: bool) -> Self {
         let done = topics.is_empty();
         let names = topics.iter().map(|t| t.name.clone()).collect();
@@ -72,7 +72,7 @@ impl Op for CreateTopics {
         };
         let topics = self.topics.iter().map(topic).collect();
         let request = create_topics::Request { topics, timeout_ms: 30_000, validate_only: self.validate_only };
-        // The first version only creates.
+        // Version 0 cannot only validate.
         cx.send_within(Target::Controller, request, CHANGE, self.validate_only.into(), i16::MAX);
         Ok(())
     }
@@ -91,12 +91,12 @@ impl Op for CreateTopics {
         let mut failed = None;
         for t in response.topics {
             match t.error_code.check() {
-                // What a try before this one created is not created again.
+                // An earlier attempt may have created the topic.
                 Ok(()) => self.topics.retain(|new| new.name != t.name),
                 Err(code) => {
                     let error = refused(code, format!("create topic {:?}", t.name), t.error_message, &t.name);
                     failed = Some(if self.is_doubtful && code == ErrorCode::TOPIC_ALREADY_EXISTS {
-                        error.with_hint("this call may have created it: an earlier try of it had no answer")
+                        error.with_hint("this call may have created the topic: an earlier attempt had no response")
                     } else {
                         error
                     });
@@ -121,9 +121,9 @@ impl Op for CreateTopics {
     }
 }
 
-/// CreatePartitions, done when a broker knows the partitions and their leaders.
+/// CreatePartitions. It succeeds when a broker knows the partitions and their leaders.
 pub struct CreatePartitions {
-    /// How many partitions each topic is to have, old and new.
+    /// The number of partitions of each topic, including the existing ones.
     counts: Vec<(String, i32)>,
     left: Vec<(String, i32)>,
     validate_only: bool,
@@ -131,7 +131,7 @@ pub struct CreatePartitions {
 }
 
 impl CreatePartitions {
-    /// Gives topics more partitions, or only checks that it could be done.
+    /// Adds partitions to topics. With `validate_only` the broker only checks the request.
     pub fn new(counts: Vec<(String, i32)>, validate_only: bool) -> Self {
         Self { done: counts.is_empty(), left: counts.clone(), counts, validate_only }
     }
@@ -192,7 +192,7 @@ impl Op for CreatePartitions {
     }
 }
 
-/// DeleteTopics, done when a broker no longer knows the topics.
+/// DeleteTopics. It succeeds when a broker no longer knows the topics.
 pub struct DeleteTopics {
     topics: Vec<String>,
     names: Vec<String>,
@@ -273,14 +273,14 @@ pub(super) fn read(now: Time, reply: Reply, all: bool) -> Result<Cluster, Error>
     Ok(Cluster::default().updated(now, response, all))
 }
 
-/// Metadata of some topics or all of them, fresh from a broker.
+/// Metadata of some or all topics, from a broker and not from the cache.
 pub struct Describe {
     topics: Option<Vec<String>>,
     found: Option<Arc<Cluster>>,
 }
 
 impl Describe {
-    /// Asks about topics; `None` for all.
+    /// Requests metadata of topics; `None` stands for all.
     pub fn new(topics: Option<Vec<String>>) -> Self {
         Self { topics, found: None }
     }
@@ -310,7 +310,7 @@ impl Op for Describe {
     }
 }
 
-/// The partitions of one topic, once it has leaders.
+/// The partitions of a topic, once they have leaders.
 pub struct Partitions {
     topic: String,
     create: bool,
@@ -318,7 +318,7 @@ pub struct Partitions {
 }
 
 impl Partitions {
-    /// Asks about a topic; `create` lets the broker make it.
+    /// Requests the partitions of a topic. With `create` the broker may create the topic.
     pub fn new(topic: String, create: bool) -> Self {
         Self { topic, create, found: None }
     }

@@ -1,39 +1,49 @@
-//! GSSAPI (RFC 4752), which is Kerberos: the steps of an exchange whose contents only the system's library can make.
+//! GSSAPI (RFC 4752), which is Kerberos: the steps of an exchange whose tokens come from the system's Kerberos library.
 //!
-//! The machine asks [`Question`]s; somebody outside, who may wait for a ticket, answers them. A context is established,
-//! token by token; then the broker offers layers that protect what follows, and the client takes none, as TLS does that.
+//! The exchange issues [`Question`]s, and a thread that may block on the KDC answers them with calls to the library.
+//! The two sides establish a context, token by token. Then the broker offers layers that protect the messages, and the
+//! client chooses none, because TLS protects them.
 
-use super::{Error, ErrorKind, Next};
+use crate::engine::{Error, ErrorKind};
 
-/// The layer that protects nothing, as the broker's offer and the client's choice have it.
+/// The layer without protection, in the broker's offer and the client's choice.
 const NO_LAYER: u8 = 1;
-/// The client's choice: no layer, no message that it would protect, nobody else to act for.
+/// The client's choice: no layer, no protected messages, no other identity.
 const CHOICE: [u8; 4] = [NO_LAYER, 0, 0, 0];
 
-/// What is asked of the library.
+/// The next step of a login.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::engine) enum Next {
+    /// Send a message to the broker.
+    Send(Vec<u8>),
+    /// Wait for a call to the Kerberos library.
+    Ask(Question),
+}
+
+/// A call to the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// The next token of the context, for the broker's last one; a new context if that is empty.
+    /// Returns the next token of the context for the broker's last one. An empty one starts a new context.
     Step(Vec<u8>),
-    /// What is in a message of the broker.
+    /// Unwraps a message of the broker.
     Unwrap(Vec<u8>),
-    /// A message with this in it.
+    /// Wraps a message for the broker.
     Wrap(Vec<u8>),
 }
 
-/// What the library said.
+/// The result of a call to the library.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// A token, or what was to be wrapped or unwrapped.
+    /// The token, or the message that was wrapped or unwrapped.
     pub token: Vec<u8>,
-    /// Whether the context stands.
+    /// Whether the context is established.
     pub is_established: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Establishing,
-    /// The context stands; the broker's offer comes next.
+    /// The context is established, and the broker's offer comes next.
     Established,
     Unwrapping,
     Wrapping,
@@ -46,27 +56,27 @@ pub struct Client {
 }
 
 impl Client {
-    /// The first question.
+    /// Starts an exchange with the first call.
     pub(super) fn start() -> (Self, Next) {
         (Self { stage: Stage::Establishing }, Next::Ask(Question::Step(Vec::new())))
     }
 
-    /// Takes in a message of the broker; `None` at the end.
+    /// Takes in a message of the broker. Returns `None` at the end.
     pub(super) fn handle_message(&mut self, message: &[u8]) -> Result<Option<Next>, Error> {
         let message = message.to_vec();
         match self.stage {
-            Stage::Establishing if message.is_empty() => Err(wrong("the broker ended the exchange before it was over")),
+            Stage::Establishing if message.is_empty() => Err(wrong("the broker ended the exchange too early")),
             Stage::Establishing => Ok(Some(Next::Ask(Question::Step(message)))),
             Stage::Established => {
                 self.stage = Stage::Unwrapping;
                 Ok(Some(Next::Ask(Question::Unwrap(message))))
             }
             Stage::Chosen => Ok(None),
-            Stage::Unwrapping | Stage::Wrapping => Err(wrong("the broker spoke out of turn")),
+            Stage::Unwrapping | Stage::Wrapping => Err(wrong("unexpected message of the broker")),
         }
     }
 
-    /// Takes in what the library said.
+    /// Takes in the result of a call.
     pub(super) fn handle_gssapi_answer(&mut self, answer: Answer) -> Result<Next, Error> {
         match self.stage {
             Stage::Establishing => {
@@ -78,10 +88,12 @@ impl Client {
             Stage::Unwrapping => {
                 let offered = match answer.token.as_slice() {
                     [layers, _, _, _] => *layers,
-                    _ => return Err(wrong("the broker's offer of layers has not four bytes")),
+                    _ => return Err(wrong("the broker's offer of layers must have four bytes")),
                 };
                 if offered & NO_LAYER == 0 {
-                    return Err(wrong("the broker insists on a SASL layer that protects messages, and klamm has none"));
+                    return Err(wrong(
+                        "the broker requires a SASL layer that protects messages, which klamm does not support",
+                    ));
                 }
                 self.stage = Stage::Wrapping;
                 Ok(Next::Ask(Question::Wrap(CHOICE.to_vec())))
@@ -90,7 +102,7 @@ impl Client {
                 self.stage = Stage::Chosen;
                 Ok(Next::Send(answer.token))
             }
-            Stage::Established | Stage::Chosen => Err(wrong("there was no question")),
+            Stage::Established | Stage::Chosen => Err(wrong("unexpected result of the Kerberos library")),
         }
     }
 }
@@ -112,7 +124,7 @@ mod tests {
         assert_eq!(first, Next::Ask(Question::Step(Vec::new())));
         assert_eq!(client.handle_gssapi_answer(answer(b"one", false)).unwrap(), Next::Send(b"one".to_vec()));
         assert_eq!(client.handle_message(b"two").unwrap(), Some(Next::Ask(Question::Step(b"two".to_vec()))));
-        // The context stands without another token, and the broker waits for a message.
+        // The context is established without another token, and the broker waits for a message.
         assert_eq!(client.handle_gssapi_answer(answer(b"", true)).unwrap(), Next::Send(Vec::new()));
         assert_eq!(client.handle_message(b"offer").unwrap(), Some(Next::Ask(Question::Unwrap(b"offer".to_vec()))));
         client
@@ -129,8 +141,7 @@ mod tests {
 
     #[test]
     fn offers_that_cannot_be_taken_are_refused() {
-        for (offer, says) in [(&[6, 0, 16, 0][..], "insists on a SASL layer"), (b"", "four bytes"), (b"12345", "four")]
-        {
+        for (offer, says) in [(&[6, 0, 16, 0][..], "requires a SASL layer"), (b"", "four bytes"), (b"12345", "four")] {
             let error = established().handle_gssapi_answer(answer(offer, true)).unwrap_err();
             assert!(error.message().contains(says), "{error}");
         }
@@ -140,6 +151,6 @@ mod tests {
     fn a_broker_that_agrees_too_early_is_not_believed() {
         let (mut client, _) = Client::start();
         client.handle_gssapi_answer(answer(b"one", false)).unwrap();
-        assert!(client.handle_message(b"").unwrap_err().message().contains("before it was over"));
+        assert!(client.handle_message(b"").unwrap_err().message().contains("too early"));
     }
 }

@@ -1,8 +1,8 @@
-//! The steps of a login on a connection: SaslHandshake names the mechanism, then tokens go back and forth.
+//! The login on a connection: SaslHandshake names the mechanism, then client and broker exchange tokens.
 //!
-//! After SaslHandshake v0 (Kafka 0.10) tokens travel bare behind their length, and a broker that does not like one hangs
-//! up without a word; after v1 (Kafka 1.0, KIP-152) they travel in SaslAuthenticate, whose answer gives a reason and, from
-//! v1 on, how long the session lasts (KIP-368).
+//! After SaslHandshake v0 (Kafka 0.10) each token is sent with its length and no header, and a broker that rejects one
+//! closes the connection. After v1 (Kafka 1.0, KIP-152) tokens are sent in SaslAuthenticate. Its response has an error
+//! message and, from v1 on, the lifetime of the session (KIP-368).
 
 use super::{Credentials, Exchange, Next, gssapi, words};
 use crate::api::{ErrorCode, sasl_authenticate, sasl_handshake};
@@ -11,30 +11,30 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What to send next.
+/// What the connection does next.
 #[derive(Debug, PartialEq)]
 pub enum Message {
     Handshake(sasl_handshake::Request, i16),
     Authenticate(sasl_authenticate::Request, i16),
-    /// Bytes behind their length, without a header.
+    /// Sends a token with its length and no header.
     Bare(Bytes),
-    /// Nothing yet: somebody outside has to be asked before.
+    /// Waits for a call to the Kerberos library.
     Ask(gssapi::Question),
 }
 
-/// A login under way.
+/// A login that is in progress.
 pub struct Login {
     mechanism: &'static str,
     who: String,
     exchange: Exchange,
-    /// The client's first message, until the broker has taken the mechanism.
+    /// The client's first message, until the broker has accepted the mechanism.
     first: Option<Next>,
     /// The version of SaslAuthenticate; `None` for bare tokens.
     version: Option<i16>,
 }
 
 impl Login {
-    /// Begins with SaslHandshake, in a version the broker knows.
+    /// Starts with SaslHandshake, in a version that the broker knows.
     pub fn start(
         credentials: &Credentials,
         nonce: &str,
@@ -44,7 +44,7 @@ impl Login {
         let newest = |api: &crate::api::Info| versions.get(&api.key).map(|(_, high)| (*high).min(api.max_stable));
         let authenticate = newest(&sasl_authenticate::API);
         let Some(handshake) = newest(&sasl_handshake::API) else {
-            let error = Error::new(ErrorKind::Authentication, "the broker has no SASL");
+            let error = Error::new(ErrorKind::Authentication, "the broker does not support SASL");
             return Err(error.with_hint("set security.protocol to PLAINTEXT or SSL, or upgrade the broker to 0.10"));
         };
         let version = authenticate.filter(|_| handshake > 0);
@@ -54,29 +54,29 @@ impl Login {
         Ok((Self { mechanism, who: format!("{credentials:?}"), exchange, first: Some(first), version }, message))
     }
 
-    /// Takes in the answer to SaslHandshake.
+    /// Takes in the response to SaslHandshake.
     pub fn handle_handshake(&mut self, response: sasl_handshake::Response) -> Result<Message, Error> {
         match response.error_code {
             ErrorCode::NONE => match self.first.take() {
                 Some(first) => Ok(self.message(first)),
-                None => Err(Error::new(ErrorKind::Network, "broker answered SaslHandshake twice")),
+                None => Err(Error::new(ErrorKind::Network, "unexpected second response to SaslHandshake")),
             },
             ErrorCode::UNSUPPORTED_SASL_MECHANISM => {
                 let offered = words(&response.mechanisms.join(", "));
                 let error = Error::refused(response.error_code, format!("SASL handshake for {}", self.mechanism));
-                Err(error.with_hint(format!("set sasl.mechanism to one that the broker has: {offered}")))
+                Err(error.with_hint(format!("set sasl.mechanism to one that the broker supports: {offered}")))
             }
             ErrorCode::ILLEGAL_SASL_STATE => {
                 let error = Error::refused(response.error_code, "SASL handshake");
                 Err(error.with_hint(
-                    "this listener wants no SASL: set security.protocol to PLAINTEXT or SSL, or another port",
+                    "this listener does not use SASL: set security.protocol to PLAINTEXT or SSL, or use another port",
                 ))
             }
             code => Err(Error::refused(code, "SASL handshake")),
         }
     }
 
-    /// Takes in the answer to a token; gives the next message, or how long the session lasts if it has an end.
+    /// Takes in the response to a token. Returns the next message, or the session's lifetime if it has one.
     pub fn handle_authenticate(
         &mut self,
         response: sasl_authenticate::Response,
@@ -92,23 +92,23 @@ impl Login {
         Ok(self.handle_token(&response.auth_bytes)?.ok_or_else(|| lasts.map(Duration::from_millis)))
     }
 
-    /// Takes in a bare token; `None` at the end.
+    /// Takes in a token without header. Returns `None` at the end.
     pub fn handle_token(&mut self, token: &[u8]) -> Result<Option<Message>, Error> {
         let next = self.exchange.answer(token).map_err(|e| self.advise(e))?;
         Ok(next.map(|next| self.message(next)))
     }
 
-    /// Takes in an answer from outside.
+    /// Takes in the result of a call to the Kerberos library.
     pub fn handle_gssapi_answer(&mut self, answer: gssapi::Answer) -> Result<Message, Error> {
         let next = self.exchange.handle_gssapi_answer(answer).map_err(|e| self.advise(e))?;
         Ok(self.message(next))
     }
 
-    /// What it means that the broker hangs up.
+    /// Returns the error for a broker that closed the connection during the login.
     pub fn closed_by_peer(&self) -> Error {
         let message = format!("connection closed by the broker during authentication with {}", self.who);
         if self.version.is_none() && self.first.is_none() {
-            // Nothing else tells the client that it was refused.
+            // Without SaslAuthenticate, a closed connection is the only sign of failed authentication.
             return self.advise(Error::new(ErrorKind::Authentication, message));
         }
         Error::new(ErrorKind::Network, message).with_hint("the broker's log says why")

@@ -1,13 +1,14 @@
-//! Proving to a broker who the client is (SASL): who it says it is, and the messages of each mechanism.
+//! SASL authentication: the credentials of a client, and the messages of each mechanism.
 //!
-//! [`Credentials`] start an exchange with the client's first message; every message of the broker then gives the next
-//! one or ends it. How messages travel is the connection's business. What is secret is never shown: `Debug` names
-//! the mechanism and the user.
+//! [`Credentials`] start an exchange with the client's first message. Each message of the broker then yields the next
+//! message or the end. [`login`] puts the messages into requests, and the connection sends them. `Debug` shows the
+//! mechanism and the user, never a secret.
 
 pub mod gssapi;
 mod login;
 pub mod scram;
 
+use gssapi::Next;
 pub(super) use login::{Login, Message};
 
 use super::{Error, ErrorKind};
@@ -16,12 +17,12 @@ use sha2::Sha256;
 use std::fmt;
 use std::sync::Arc;
 
-/// What ends every part of an OAUTHBEARER message (RFC 7628); alone it is the answer to a refusal.
+/// Ends every part of an OAUTHBEARER message (RFC 7628). Alone it is the response to an error.
 const SEPARATOR: char = '\u{1}';
-/// As much of a broker's words as goes into an error.
+/// The longest text of a broker that goes into an error, in characters.
 const MAX_WORDS: usize = 300;
 
-/// A token that proves who the client is (OAUTHBEARER).
+/// A token that identifies the client (OAUTHBEARER).
 #[derive(Clone, PartialEq, Eq)]
 pub struct BearerToken {
     value: String,
@@ -29,17 +30,17 @@ pub struct BearerToken {
 }
 
 impl BearerToken {
-    /// A token with SASL extensions (KIP-342): names of letters, values of printable ASCII.
+    /// Creates a token with SASL extensions (KIP-342): names of letters, and values of printable ASCII.
     pub fn new(value: String, extensions: Vec<(String, String)>) -> Result<Self, Error> {
         let bad = |message: &str| Error::new(ErrorKind::Authentication, message);
         if value.is_empty() || !value.bytes().all(|c| c.is_ascii_graphic()) {
-            return Err(bad("an OAUTHBEARER token is printable ASCII without spaces, and not empty"));
+            return Err(bad("an OAUTHBEARER token must be printable ASCII without spaces, and not empty"));
         }
         for (key, value) in &extensions {
             let named = !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphabetic()) && key != "auth";
             if !named || !value.bytes().all(|c| matches!(c, b' '..=b'~' | b'\t' | b'\r' | b'\n')) {
                 return Err(bad(&format!(
-                    "OAUTHBEARER extension {key:?} is not a name of letters with printable text"
+                    "OAUTHBEARER extension {key:?} must have a name of letters and a printable value"
                 )));
             }
         }
@@ -47,14 +48,14 @@ impl BearerToken {
     }
 }
 
-/// Never the token.
+/// Does not show the token.
 impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("BearerToken")
     }
 }
 
-/// Where nonces come from: a secret seed and two counts, through HMAC.
+/// A source of nonces: an HMAC of a secret seed and two counters.
 #[derive(Clone)]
 pub struct Nonces {
     seed: [u8; 32],
@@ -63,17 +64,17 @@ pub struct Nonces {
 }
 
 impl Nonces {
-    /// Nonces that nobody can guess who does not know the seed.
+    /// Creates a source. Without the seed, the nonces cannot be guessed.
     pub fn new(seed: [u8; 32]) -> Self {
         Self { seed, connection: 0, count: 0 }
     }
 
-    /// Those of a connection.
+    /// Returns the source for a connection.
     pub(super) fn of(&self, connection: usize) -> Self {
         Self { seed: self.seed, connection: connection as u64, count: 0 }
     }
 
-    /// One that was not there before, in hexadecimal digits.
+    /// Returns a new nonce, in hexadecimal digits.
     pub(super) fn next(&mut self) -> String {
         self.count += 1;
         let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.seed) else {
@@ -91,34 +92,34 @@ impl fmt::Debug for Nonces {
     }
 }
 
-/// Who the client says it is, by mechanism.
+/// The credentials of a client, by mechanism.
 #[derive(Clone)]
 pub enum Credentials {
-    /// PLAIN (RFC 4616): name and password as they are.
+    /// PLAIN (RFC 4616): user name and password in clear text.
     Plain {
-        /// The user.
+        /// The user name.
         username: String,
-        /// Its password.
+        /// The password.
         password: String,
     },
     /// SCRAM: see [`scram`].
     Scram {
-        /// Which of the two.
+        /// The hash.
         mechanism: scram::Mechanism,
-        /// The user.
+        /// The user name.
         username: String,
-        /// Its password.
+        /// The password.
         password: String,
-        /// What goes into the first message besides.
+        /// Extensions of the first message.
         extensions: Vec<(String, String)>,
     },
-    /// OAUTHBEARER (RFC 7628): a token, once somebody brought one.
+    /// OAUTHBEARER (RFC 7628): a token, once there is one.
     Bearer(Option<Arc<BearerToken>>),
     /// GSSAPI: see [`gssapi`].
     Gssapi,
 }
 
-/// Never the password.
+/// Does not show the password.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.mechanism())?;
@@ -127,7 +128,7 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// The name that SaslHandshake takes.
+    /// Returns the mechanism's name in SaslHandshake.
     pub fn mechanism(&self) -> &'static str {
         match self {
             Self::Plain { .. } => "PLAIN",
@@ -144,30 +145,30 @@ impl Credentials {
         }
     }
 
-    /// Whether there is everything it takes: a token may still have to come.
+    /// Returns whether a login can start. A bearer token may still be missing.
     pub fn is_complete(&self) -> bool {
         !matches!(self, Self::Bearer(None))
     }
 
-    /// Whether somebody outside has to do something for a login: bring tokens, or answer questions.
+    /// Returns whether a login needs the driver: for bearer tokens, or for calls to the Kerberos library.
     pub fn needs_help(&self) -> bool {
         matches!(self, Self::Bearer(_) | Self::Gssapi)
     }
 
-    /// An error if no broker could be told this.
+    /// Returns an error if the credentials cannot be encoded.
     pub fn check(&self) -> Result<(), Error> {
         if self.is_complete() { self.start("any").map(|_| ()) } else { Ok(()) }
     }
 
-    /// The client's first message, or what is to be asked before, and what goes on from there.
+    /// Starts an exchange. Returns its first step.
     pub(super) fn start(&self, nonce: &str) -> Result<(Next, Exchange), Error> {
         let (message, exchange) = match self {
             Self::Plain { username, password } => {
                 if username.contains('\0') || password.contains('\0') {
-                    let message = "PLAIN takes no user name or password with a zero byte in it";
+                    let message = "user name and password for PLAIN must not contain a zero byte";
                     return Err(Error::new(ErrorKind::Config, message));
                 }
-                (format!("\0{username}\0{password}").into_bytes(), Exchange::Said)
+                (format!("\0{username}\0{password}").into_bytes(), Exchange::Consent)
             }
             Self::Gssapi => {
                 let (client, next) = gssapi::Client::start();
@@ -177,7 +178,9 @@ impl Credentials {
                 let client = scram::Client::new(*mechanism, username, password, nonce, extensions)?;
                 (client.first().into_bytes(), Exchange::Scram(client))
             }
-            Self::Bearer(None) => return Err(Error::new(ErrorKind::Authentication, "there is no token yet")),
+            Self::Bearer(None) => {
+                return Err(Error::new(ErrorKind::Authentication, "there is no OAUTHBEARER token yet"));
+            }
             Self::Bearer(Some(token)) => {
                 let mut message = format!("n,,{SEPARATOR}auth=Bearer {}{SEPARATOR}", token.value);
                 for (key, value) in &token.extensions {
@@ -191,38 +194,29 @@ impl Credentials {
     }
 }
 
-/// What a login does next.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Send a message to the broker.
-    Send(Vec<u8>),
-    /// Wait for an answer from outside.
-    Ask(gssapi::Question),
-}
-
-/// What the client waits for.
+/// An exchange, by what the client waits for.
 pub(super) enum Exchange {
-    /// Nothing more than that the broker agrees.
-    Said,
+    /// The broker's consent.
+    Consent,
     Scram(scram::Client),
     Signature(scram::Expected),
     Bearer,
     Gssapi(gssapi::Client),
-    /// The end, after a refusal in these words.
+    /// The end, after the broker rejected the client with this text.
     Refused(String),
 }
 
 impl Exchange {
-    /// Takes in a message of the broker; `None` at the end.
+    /// Takes in a message of the broker. Returns `None` at the end.
     pub fn answer(&mut self, message: &[u8]) -> Result<Option<Next>, Error> {
         let text = || {
-            let no_text = |_| Error::new(ErrorKind::Authentication, "the broker's SASL message is no text");
+            let no_text = |_| Error::new(ErrorKind::Authentication, "SASL message is not valid UTF-8");
             std::str::from_utf8(message).map_err(no_text)
         };
         match self {
-            Self::Said => Ok(None),
+            Self::Consent => Ok(None),
             Self::Scram(client) => {
-                // A broker that knows no such user may say so instead of asking.
+                // A broker that does not know the user may send an error instead of the challenge.
                 let text = text()?;
                 if let Some(why) = text.strip_prefix("e=") {
                     return Err(refused(why));
@@ -242,15 +236,15 @@ impl Exchange {
         }
     }
 
-    /// Takes in an answer from outside.
+    /// Takes in the result of a call to the Kerberos library.
     pub fn handle_gssapi_answer(&mut self, answer: gssapi::Answer) -> Result<Next, Error> {
         match self {
             Self::Gssapi(client) => client.handle_gssapi_answer(answer),
-            _ => Err(Error::new(ErrorKind::Authentication, "an answer to a question that was not asked")),
+            _ => Err(Error::new(ErrorKind::Authentication, "unexpected result of the Kerberos library")),
         }
     }
 
-    /// What the broker said against the client's proof before it ended the exchange.
+    /// Returns the error that the broker sent within the exchange, if there was one.
     pub fn refusal(&self) -> Option<&str> {
         match self {
             Self::Refused(why) => Some(why),
@@ -260,10 +254,10 @@ impl Exchange {
 }
 
 fn refused(why: &str) -> Error {
-    Error::new(ErrorKind::Authentication, format!("the broker refused the client: {}", words(why)))
+    Error::new(ErrorKind::Authentication, format!("the broker rejected the client: {}", words(why)))
 }
 
-/// A broker's words on one line of a length that fits an error.
+/// Returns a broker's text on one line, short enough for an error.
 fn words(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_WORDS).collect()
 }

@@ -1,9 +1,9 @@
-//! SCRAM (RFC 5802, with SHA-512 as Kafka adds it): the client proves that it knows the password, and the broker that
-//! it knows what was made of it, without either saying it.
+//! SCRAM (RFC 5802, and with SHA-512 as in Kafka): the client proves that it knows the password, and the broker proves
+//! that it knows a key derived from it. Neither sends the password.
 //!
-//! Three messages after the first: [`Client::first`] → the broker's challenge → [`Client::answer`] → the broker's
-//! signature → [`Expected::check`]. Names are escaped and passwords are taken as UTF-8 bytes without normalization, as
-//! Kafka's Java client does. There is no channel binding. A delegation token (KIP-48) is a user with the extension
+//! The messages: [`Client::first`] → the broker's challenge → [`Client::answer`] → the broker's signature →
+//! [`Expected::check`]. As in Kafka's Java client, user names are escaped, and passwords are UTF-8 bytes without
+//! normalization. There is no channel binding. A delegation token (KIP-48) is a user with the extension
 //! `tokenauth=true`.
 
 use crate::engine::{Error, ErrorKind};
@@ -13,9 +13,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256, Sha512};
 use std::fmt;
 
-/// The fewest rounds a broker may ask for (RFC 7677, and Kafka's own bound): less would let a false broker guess.
+/// The fewest iterations that a broker may demand (RFC 7677, and Kafka's own limit). Fewer would help a malicious
+/// broker to guess the password.
 const MIN_ITERATIONS: u32 = 4096;
-/// The most rounds: a second or so of work. A broker that asks for more would only keep the client busy.
+/// The most iterations, which take about a second. A broker that demands more would only keep the client busy.
 const MAX_ITERATIONS: u32 = 2_000_000;
 /// "No channel binding, no other identity", and the same in base64.
 const GS2_HEADER: &str = "n,,";
@@ -31,10 +32,10 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// Both.
+    /// Both mechanisms.
     pub const ALL: [Self; 2] = [Self::Sha256, Self::Sha512];
 
-    /// The name that SaslHandshake takes.
+    /// Returns the name in SaslHandshake.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sha256 => "SCRAM-SHA-256",
@@ -42,7 +43,7 @@ impl Mechanism {
         }
     }
 
-    /// From the name that SaslHandshake takes.
+    /// Returns the mechanism of a name in SaslHandshake.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
@@ -79,7 +80,7 @@ fn signed<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A client before the broker's challenge.
+/// The client's side before the broker's challenge.
 #[derive(Clone)]
 pub struct Client {
     mechanism: Mechanism,
@@ -88,7 +89,7 @@ pub struct Client {
     first_bare: String,
 }
 
-/// Never the password.
+/// Does not show the password.
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Client({}, {})", self.mechanism.name(), self.first_bare)
@@ -96,8 +97,8 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client with a `nonce`: printable ASCII without commas, and different every time. Extensions are names of
-    /// letters with values without commas.
+    /// Creates a client. The `nonce` must be printable ASCII without commas, and new each time. Extensions have names
+    /// of letters and values without commas.
     pub fn new(
         mechanism: Mechanism,
         username: &str,
@@ -107,14 +108,14 @@ impl Client {
     ) -> Result<Self, Error> {
         let printable = |c: u8| c.is_ascii_graphic() && c != b',';
         if nonce.is_empty() || !nonce.bytes().all(printable) {
-            return Err(Error::new(ErrorKind::Config, "a SCRAM nonce is printable ASCII without commas"));
+            return Err(Error::new(ErrorKind::Config, "a SCRAM nonce must be printable ASCII without commas"));
         }
         let name = username.replace('=', "=3D").replace(',', "=2C");
         let mut first_bare = format!("n={name},r={nonce}");
         for (key, value) in extensions {
             let named = !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphabetic());
             if !named || value.is_empty() || value.contains([',', '\0']) {
-                let message = format!("SCRAM extension {key:?} is not a name of letters with a value without commas");
+                let message = format!("SCRAM extension {key:?} must have a name of letters and a value without commas");
                 return Err(Error::new(ErrorKind::Config, message));
             }
             first_bare.push_str(&format!(",{key}={value}"));
@@ -122,19 +123,20 @@ impl Client {
         Ok(Self { mechanism, password: password.to_owned(), nonce: nonce.to_owned(), first_bare })
     }
 
-    /// The client's first message.
+    /// Returns the client's first message.
     pub fn first(&self) -> String {
         format!("{GS2_HEADER}{}", self.first_bare)
     }
 
-    /// The client's answer to the broker's challenge, and what the broker has to say then.
+    /// Returns the response to the broker's challenge, and the signature that the broker has to send then.
     pub fn answer(&self, challenge: &str) -> Result<(String, Expected), Error> {
         let Challenge { nonce, salt, iterations } = Challenge::parse(challenge)?;
         if nonce.strip_prefix(self.nonce.as_str()).is_none_or(str::is_empty) {
-            return Err(refused("the broker's nonce does not go on from the client's"));
+            return Err(refused("the broker's nonce does not start with the client's"));
         }
         if !(MIN_ITERATIONS..=MAX_ITERATIONS).contains(&iterations) {
-            let message = format!("the broker asks for {iterations} rounds, not {MIN_ITERATIONS} to {MAX_ITERATIONS}");
+            let message =
+                format!("the broker demands {iterations} iterations, not {MIN_ITERATIONS} to {MAX_ITERATIONS}");
             return Err(refused(message));
         }
         let without_proof = format!("c={CHANNEL},r={nonce}");
@@ -150,7 +152,7 @@ impl Client {
     }
 }
 
-/// What a broker asks: its nonce after the client's, the salt, and how many rounds.
+/// The broker's challenge: the client's nonce followed by its own, the salt, and the number of iterations.
 struct Challenge<'a> {
     nonce: &'a str,
     salt: Vec<u8>,
@@ -160,9 +162,9 @@ struct Challenge<'a> {
 impl<'a> Challenge<'a> {
     fn parse(message: &'a str) -> Result<Self, Error> {
         if message.starts_with("m=") {
-            return Err(refused("the broker asks for an extension that nobody knows"));
+            return Err(refused("the broker demands an unknown extension"));
         }
-        let malformed = || refused("the broker's first SCRAM message is not nonce, salt and rounds");
+        let malformed = || refused("the broker's first SCRAM message must have nonce, salt and iterations");
         let mut fields = message.split(',');
         let mut field = |name: &str| fields.next().and_then(|f| f.strip_prefix(name)).ok_or_else(malformed);
         let (nonce, salt, iterations) = (field("r=")?, field("s=")?, field("i=")?);
@@ -171,7 +173,7 @@ impl<'a> Challenge<'a> {
     }
 }
 
-/// What only a broker that knows the user can say.
+/// The signature that only a broker with the user's credentials can make.
 #[derive(Clone)]
 pub struct Expected {
     signature: Vec<u8>,
@@ -182,14 +184,14 @@ impl Expected {
     pub fn check(&self, last: &str) -> Result<(), Error> {
         if let Some(why) = last.strip_prefix("e=") {
             return Err(
-                refused(format!("the broker refused the user: {why}")).with_hint("check user name and password")
+                refused(format!("the broker rejected the user: {why}")).with_hint("check user name and password")
             );
         }
         let signature = last.split(',').next().and_then(|f| f.strip_prefix("v="));
         match signature.map(|v| BASE64_STANDARD.decode(v)) {
             Some(Ok(signature)) if signature == self.signature => Ok(()),
             _ => Err(refused("the broker's signature is wrong")
-                .with_hint("it does not know this user's password: it may not be the broker it says it is")),
+                .with_hint("the broker does not have this user's credentials, so it may be an impostor")),
         }
     }
 }

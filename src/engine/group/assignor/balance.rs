@@ -1,14 +1,18 @@
-//! What the sticky assignors share: the best balance, with as few partitions moved as that needs.
+//! The balance of the sticky assignors: the best one, with as few moved partitions as possible.
 //!
-//! Members begin with what they have a valid claim to; what nobody has goes to whoever has least. Then partitions move
-//! from members with many to members with at least two fewer, directly or by way of others that take one and give one,
-//! until there is no such way left. That is the best balance by every measure that prefers even counts (an optimal
-//! semi-matching: Harvey, Ladner, Lovász and Tamir, 2003). Of two ways, what costs fewer kept partitions is taken, and at the end
-//! partitions that moved return where that leaves the balance as it is.
+//! 1. Members start with the partitions that they have a valid claim to.
+//! 2. Each free partition goes to the member with the fewest.
+//! 3. Partitions move from members with many to members with at least two fewer, until no path is left. A path may lead
+//!    through members that take one partition and give another. The path that costs the fewest kept partitions is
+//!    taken.
+//! 4. Moved partitions return to their members where the balance stays the same.
 //!
-//! Topics with the same subscribers are one class, within which partitions are all alike: only counts matter until the
-//! end. Then members keep what they had, and new partitions go to members in the rack of a replica first (KIP-881). Racks
-//! move nothing that could stay, unlike in Java.
+//! The result is the best balance by every measure that prefers even counts (an optimal semi-matching: Harvey, Ladner,
+//! Lovász and Tamir, 2003).
+//!
+//! Topics with the same subscribers form a class. Within a class all partitions are alike, so only counts matter until
+//! the end. Then members keep the partitions that they had, and new ones go first to members in the rack of a replica
+//! (KIP-881). Unlike in Java, racks move no partition that could stay.
 
 use super::Group;
 use crate::api::data::consumer_protocol::TopicPartitions;
@@ -16,28 +20,28 @@ use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
-/// How many subscriptions the search for a better balance looks at, which takes about a second. Only in groups where
-/// nearly everybody subscribes to something else is that too few; their balance is not quite the best then.
+/// The most subscriptions that the search for a better balance visits, which takes about a second. It is too few only
+/// if nearly every member has a different subscription. Then the balance is not quite the best.
 const PATIENCE: usize = 100_000_000;
 
-/// The same for giving back what moved.
+/// The same limit for returning moved partitions.
 const PATIENCE_FOR_RETURNS: usize = 10_000_000;
 
-/// What a member says it had.
+/// The partitions that a member claims to have had.
 pub(super) struct Claim<'a> {
-    /// In which generation; -1 before the first.
+    /// The generation of the claim; -1 before the first.
     pub generation: i32,
     pub had: Cow<'a, [TopicPartitions]>,
 }
 
-/// Who is believed to have had a partition.
+/// The member whose claim to a partition is valid.
 #[derive(Clone, Copy)]
 struct Owner {
     member: usize,
     generation: i32,
 }
 
-/// What a member has of a class: how many partitions it could keep, how many it has now.
+/// A member's partitions of a class: how many it could keep, and how many it has now.
 #[derive(Clone, Copy, Default)]
 struct Held {
     own: usize,
@@ -45,7 +49,7 @@ struct Held {
 }
 
 impl Held {
-    /// Whether it has one that it did not have before.
+    /// Returns whether the member has a partition that it did not have before.
     fn has_new(self) -> bool {
         self.now > self.own
     }
@@ -57,15 +61,15 @@ struct Class<'g> {
     subscribers: &'g [usize],
 }
 
-/// What each member gets, and what of it others would have to give up first.
+/// The assignment, and those of its partitions that other members have to give up first.
 pub(super) struct Balanced {
-    /// Of each member, topics and partitions.
+    /// The pairs of topic and partition of each member.
     pub got: Vec<Vec<(usize, usize)>>,
-    /// Those of them that somebody else claims.
+    /// Those of them that other members claim.
     pub contested: Vec<Vec<(usize, usize)>>,
 }
 
-/// Shares a group's partitions out; a claim for each member.
+/// Computes the assignment, from the claim of each member.
 pub(super) fn balance(group: &Group<'_>, claims: &[Claim<'_>]) -> Balanced {
     let owners = owners(group, claims);
     let mut search = Search::new(group, &owners);
@@ -80,8 +84,9 @@ pub(super) fn balance(group: &Group<'_>, claims: &[Claim<'_>]) -> Balanced {
     Balanced { contested: got.iter().enumerate().map(contested).collect(), got }
 }
 
-/// Who has a claim to each partition of each topic. What a newer generation claims, older ones lost. Of several in the same
-/// one, the first that still subscribes keeps it and the others let go of it at once, so that it stays with somebody.
+/// Returns the valid claim to each partition of each topic. A claim of a newer generation beats older ones. Of several
+/// claims in the same generation, that of the first member that still subscribes is valid, so that the partition stays
+/// with a member.
 fn owners(group: &Group<'_>, claims: &[Claim<'_>]) -> Vec<Vec<Option<Owner>>> {
     let mut owners: Vec<Vec<Option<Owner>>> = group.topics.iter().map(|t| vec![None; t.racks.len()]).collect();
     let numbers: HashMap<&str, usize> = group.topics.iter().enumerate().map(|(t, topic)| (&**topic.name, t)).collect();
@@ -112,24 +117,24 @@ fn owners(group: &Group<'_>, claims: &[Claim<'_>]) -> Vec<Vec<Option<Owner>>> {
 struct Search<'g> {
     group: &'g Group<'g>,
     classes: Vec<Class<'g>>,
-    /// Of each class, how many partitions nobody has.
+    /// The number of free partitions of each class.
     free: Vec<usize>,
-    /// Of each member, by class.
+    /// The partitions of each member, by class.
     held: Vec<BTreeMap<usize, Held>>,
-    /// Of each member, the classes it subscribes to.
+    /// The classes that each member subscribes to.
     wanted: Vec<Vec<usize>>,
     load: Vec<usize>,
     patience: usize,
 }
 
-/// How a member was reached: the member that gives it something, and of which class.
+/// How the search reached a member: the member that gives it a partition, and of which class.
 #[derive(Clone, Copy)]
 struct Step {
     from: usize,
     class: usize,
-    /// Whether what it gives is new to it.
+    /// Whether the giver did not have the partition before.
     free: bool,
-    /// How many kept partitions are given on the way.
+    /// How many kept partitions the path gives away.
     cost: usize,
 }
 
@@ -141,7 +146,7 @@ impl<'g> Search<'g> {
         }
         let classes = by_subscribers.into_iter().map(|(subscribers, topics)| Class { topics, subscribers });
         let mut classes: Vec<Class<'_>> = classes.collect();
-        // Whoever has little choice chooses first.
+        // Classes with few subscribers come first.
         classes.sort_unstable_by_key(|class| (class.subscribers.len(), class.topics[0]));
         let members = group.members.len();
         let mut search = Self {
@@ -172,7 +177,7 @@ impl<'g> Search<'g> {
         search
     }
 
-    /// Gives what nobody has to whoever has least.
+    /// Gives free partitions to the members with the fewest.
     fn fill(&mut self) {
         for (c, class) in self.classes.iter().enumerate() {
             let mut lightest: BinaryHeap<_> = class.subscribers.iter().map(|m| Reverse((self.load[*m], *m))).collect();
@@ -196,10 +201,10 @@ impl<'g> Search<'g> {
         self.load[to] += 1;
     }
 
-    /// Moves partitions from members with many to members with few, until no such way is left.
+    /// Moves partitions from members with many to members with few, until no path is left.
     fn even_out(&mut self) {
         let mut active: Vec<bool> = self.wanted.iter().map(|classes| !classes.is_empty()).collect();
-        // As few as whoever has least; what is found to be out of reach raises it.
+        // The smallest count. It rises when members with that count turn out to be unreachable.
         let mut few = 0;
         loop {
             let heaviest = (0..active.len()).filter(|m| active[*m]).max_by_key(|m| (self.load[*m], Reverse(*m)));
@@ -216,7 +221,7 @@ impl<'g> Search<'g> {
             match targets.split_first() {
                 Some((target, more)) => {
                     few = few.max(self.load[*target]);
-                    // What one search found serves until the source has no more than the others will have in the end.
+                    // One search serves until the source has no more than the other members will have in the end.
                     let found = |m: &usize| *m == source || reached[*m].is_some();
                     let end = self.mean(|m| active[m]).max(self.mean(|m| found(&m)));
                     self.pass(source, *target, &reached);
@@ -227,7 +232,7 @@ impl<'g> Search<'g> {
                         self.pass(source, *target, &reached);
                     }
                 }
-                // Whatever can be reached from here has as many or one fewer, and can reach nobody else.
+                // All members that can be reached from here have as many or one fewer, and reach no others.
                 None => {
                     few = 0;
                     active[source] = false;
@@ -239,14 +244,14 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// How many partitions each of some members has, rounded up.
+    /// Returns the average number of partitions of some members, rounded up.
     fn mean(&self, some: impl Fn(usize) -> bool) -> usize {
         let loads = self.load.iter().enumerate().filter(|(m, _)| some(*m)).map(|(_, load)| *load);
         let (count, sum) = loads.fold((0, 0), |(count, sum), load| (count + 1, sum + load));
         sum.div_ceil(count.max(1))
     }
 
-    /// Moves a partition from `source` to `target` in the way found, unless what others passed on meanwhile is missing.
+    /// Moves a partition from `source` to `target` along the path found, unless an earlier move has broken it.
     fn pass(&mut self, source: usize, target: usize, reached: &[Option<Step>]) {
         let steps = || {
             let to = std::iter::successors(Some(target), |to| reached[*to].map(|step| step.from));
@@ -263,8 +268,9 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Who could get a partition more if `source` gave one up, at the cost of the fewest kept ones: everybody, or enough to
-    /// have found one with `few` in the cheapest way. `None` when patience ends.
+    /// Returns the members that could get one more partition if `source` gave one up, with the cheapest path to each.
+    /// The search stops early when it has found the cheapest path to a member with `few`. Returns `None` when the limit
+    /// of steps is reached.
     fn reach(&mut self, source: usize, few: usize, active: &[bool]) -> Option<Vec<Option<Step>>> {
         let mut reached: Vec<Option<Step>> = vec![None; active.len()];
         let mut cheapest = vec![usize::MAX; self.classes.len()];
@@ -304,7 +310,7 @@ impl<'g> Search<'g> {
         Some(reached)
     }
 
-    /// Gives partitions back to who had them, where counts stay what they are or two members swap theirs.
+    /// Returns partitions to the members that had them, where all counts stay the same or two members swap theirs.
     fn return_kept(&mut self) {
         self.patience = PATIENCE_FOR_RETURNS;
         for m in 0..self.held.len() {
@@ -325,10 +331,11 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Gives one partition of a class back, if somebody has a new one, and somebody else a new one for that one, and so
-    /// on, up to the member itself or one that has one partition more. `None` when patience ends.
+    /// Returns one partition of a class to a member through a chain: each member gives a new partition away and gets
+    /// another one. The chain ends at the member itself, or at a member that has one partition more. Returns `None`
+    /// when the limit of steps is reached.
     fn way_back(&mut self, home: usize, class: usize) -> Option<bool> {
-        // Of each member, to whom it gives what.
+        // The member that each member gives a partition to, and its class.
         let mut gives: Vec<Option<(usize, usize)>> = vec![None; self.held.len()];
         let mut asked = vec![false; self.classes.len()];
         let mut next = VecDeque::from([(home, class)]);
@@ -362,7 +369,7 @@ impl<'g> Search<'g> {
         Some(true)
     }
 
-    /// The partitions behind the counts.
+    /// Chooses the partitions for the counts.
     fn places(&self, owners: &[Vec<Option<Owner>>]) -> Vec<Vec<(usize, usize)>> {
         let racks: Vec<Option<&str>> = self.group.members.iter().map(|m| m.rack()).collect();
         let near = |m: usize, (t, p): (usize, usize)| {
@@ -385,13 +392,13 @@ impl<'g> Search<'g> {
             for m in class.subscribers.iter().copied() {
                 let now = self.held[m].get(&c).map_or(0, |held| held.now);
                 let mut kept = kept.remove(&m).unwrap_or_default();
-                // What is far goes first, then the highest numbers, so that no topic goes as a whole.
+                // Partitions in other racks go first, then the highest numbers, so that no topic goes as a whole.
                 kept.sort_by_key(|(t, p)| (!near(m, (*t, *p)), *p, *t));
                 open.extend(kept.drain(now.min(kept.len())..));
                 takers.extend((now > kept.len()).then_some((m, now - kept.len())));
                 got[m].append(&mut kept);
             }
-            // What nobody has comes first: it can be taken at once, and everybody should have some of it.
+            // Free partitions come first: members can take them at once, and each should get some.
             open.sort_unstable_by_key(|(t, p)| (owners[*t][*p].is_some(), *t, *p));
             if takers.iter().any(|(m, _)| racks[*m].is_some()) {
                 open.retain(|place| match takers.iter().position(|(m, _)| racks[*m].is_some() && near(*m, *place)) {
@@ -407,7 +414,7 @@ impl<'g> Search<'g> {
     }
 }
 
-/// Gives a partition to one of those who take, who then is the last in turn.
+/// Gives a partition to one of the takers, which then is the last in turn.
 fn take(
     takers: &mut VecDeque<(usize, usize)>,
     at: usize,
@@ -422,7 +429,7 @@ fn take(
     true
 }
 
-/// The member that may keep a partition: it is believed, and still subscribes.
+/// Returns the member that may keep a partition: its claim is valid, and it still subscribes.
 fn keeper(subscribers: &[usize], owner: Option<Owner>) -> Option<usize> {
     owner.map(|owner| owner.member).filter(|member| subscribers.binary_search(member).is_ok())
 }

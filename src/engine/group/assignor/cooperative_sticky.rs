@@ -1,9 +1,9 @@
-//! `cooperative-sticky`: as `sticky`, but members go on with what they have while the group is joined (KIP-429). A
-//! partition that has to move is given to nobody in the first round; when its member has given it up, the group is
-//! joined again and it is free.
+//! `cooperative-sticky`: as `sticky`, but members keep reading while they join (KIP-429). In the first round, a
+//! partition that has to move is assigned to no member. When its member has given it up, all members join again, and
+//! the partition is free.
 //!
-//! What a member has is in its subscription, from v2 on with the generation (KIP-792); before that the generation is
-//! all there is in the user data.
+//! A member's partitions are in its subscription, from v2 on with the generation (KIP-792). Before v2 the generation is
+//! in the user data, and nothing else.
 
 use super::balance::{Claim, balance};
 use super::{Assignment, Assignor, Group, Member, Protocol, Topics};

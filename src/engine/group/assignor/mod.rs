@@ -1,18 +1,20 @@
-//! Assignors: which member of a group reads which partition. The leader of a classic group computes it for everybody,
-//! and may be of any client, so that each assignor here has the name, the inputs and the user data of Java's.
+//! Assignors of classic groups: they decide which member reads which partition.
+//!
+//! The leader of a group computes the assignment for all members, and may be any client. So each assignor has the name,
+//! the inputs and the user data of Java's.
 //!
 //! | name | protocol | rule |
 //! | --- | --- | --- |
-//! | [`range`](Range) | eager | each topic is cut into ranges, by members in order; the same ranges in topics alike; racks (KIP-881) |
-//! | [`roundrobin`](RoundRobin) | eager | all partitions are dealt out, one each in turn |
-//! | [`sticky`](Sticky) | eager | balanced, and what a member had it keeps (KIP-54; generations, KIP-341) |
-//! | [`cooperative-sticky`](CooperativeSticky) | cooperative | as `sticky`, in two rounds, so that nobody stops reading what it keeps (KIP-429, KIP-792) |
+//! | [`range`](Range) | eager | cuts each topic into ranges for the members in order; prefers the member's rack (KIP-881) |
+//! | [`roundrobin`](RoundRobin) | eager | deals out all partitions, one at a time |
+//! | [`sticky`](Sticky) | eager | balances, and lets members keep their partitions (KIP-54, KIP-341) |
+//! | [`cooperative-sticky`](CooperativeSticky) | cooperative | as `sticky`, in two rounds, so that members read on what they keep (KIP-429, KIP-792) |
 //!
-//! Static members (KIP-345) come first, by their instance id, so that a restart changes nothing. `range` and
-//! `roundrobin` give what Java's do. The sticky ones have no fixed result; here it is the best there is in balance, and
-//! next to nothing moves without need.
+//! Static members (KIP-345) come first, by instance ID, so that a restart changes nothing. `range` and `roundrobin`
+//! return the same assignments as Java's. The sticky ones have no prescribed result: these return the best balance, and
+//! move next to nothing without need.
 //!
-//! Subscriptions come from peers. The time is about members times partitions at worst, and the search for a better
+//! Subscriptions come from peers. So the time is at most about members times partitions, and the search for a better
 //! balance ends after a number of steps.
 
 mod balance;
@@ -33,17 +35,17 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// What each member reads, in order; every member is there.
+/// The partitions of each member, in order. Members without partitions are in it too.
 pub type Assignment = BTreeMap<String, Vec<TopicPartition>>;
 
-/// A member of a group, and what it told the leader.
+/// A member of a group, as the leader sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
-    /// Its id, which the coordinator made.
+    /// The ID, which the coordinator made.
     pub id: &'a str,
-    /// The id of a static member (KIP-345).
+    /// The instance ID of a static member (KIP-345).
     pub instance_id: Option<&'a str>,
-    /// What it wants, and what it had.
+    /// The topics that it subscribes to, and the partitions that it had.
     pub subscription: &'a Subscription,
 }
 
@@ -52,7 +54,7 @@ impl<'a> Member<'a> {
         self.subscription.rack_id.as_deref().filter(|rack| !rack.is_empty())
     }
 
-    /// Java's order, which compares UTF-16.
+    /// Compares members as Java does, by UTF-16 code units.
     fn compare(&self, other: &Self) -> Ordering {
         let by_text = |a: &str, b: &str| a.encode_utf16().cmp(b.encode_utf16());
         match (self.instance_id, other.instance_id) {
@@ -64,12 +66,12 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Topics by name: of each partition the racks of its replicas, as far as they are known.
+/// Topics by name, with the known racks of each partition's replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topics(pub BTreeMap<Arc<str>, Vec<Vec<Arc<str>>>>);
 
 impl Topics {
-    /// Those of `names` that a cluster has.
+    /// Returns those of `names` that a cluster has.
     pub fn of<'a>(cluster: &Cluster, names: impl IntoIterator<Item = &'a str>) -> Self {
         let racks = cluster.brokers.values().filter_map(|b| Some((b.id, Arc::from(b.rack.as_deref()?))));
         let racks: HashMap<i32, Arc<str>> = racks.collect();
@@ -84,50 +86,50 @@ impl Topics {
 /// How members leave and take partitions in a rebalance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// Everybody gives up everything before the group is joined.
+    /// Every member gives up all partitions before it joins.
     Eager,
-    /// A member gives up what it is told to, and the group is joined again for others to take it.
+    /// A member gives up only the partitions that it loses. Then all members join again, so that others get them.
     Cooperative,
 }
 
-/// A way to share partitions out.
+/// An algorithm that assigns partitions to members.
 pub trait Assignor: Send + Sync {
-    /// The name that the members of a group agree on.
+    /// Returns the name that the members of a group agree on.
     fn name(&self) -> &'static str;
 
-    /// What a rebalance asks of the members.
+    /// Returns how members give up partitions in a rebalance.
     fn protocol(&self) -> Protocol {
         Protocol::Eager
     }
 
-    /// What a member tells the leader besides its subscription: of the partitions it has, and of the generation in which
-    /// they were assigned; `None` before the first.
+    /// Returns what a member tells the leader besides its subscription, from its partitions and the generation that
+    /// assigned them. The generation is `None` before the first assignment.
     fn user_data(&self, _owned: &[TopicPartition], _generation: Option<i32>) -> Option<Bytes> {
         None
     }
 
-    /// What each member gets. Topics that nobody has metadata of are left out.
+    /// Assigns partitions to members. Topics without metadata are left out.
     fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Assignment;
 }
 
-/// Every assignor.
+/// All assignors.
 pub const ALL: [&dyn Assignor; 4] = [&Range, &RoundRobin, &Sticky, &CooperativeSticky];
 
-/// The assignor of a name.
+/// Returns the assignor with a name.
 pub fn by_name(name: &str) -> Option<&'static dyn Assignor> {
     ALL.into_iter().find(|a| a.name() == name)
 }
 
-/// A topic that somebody subscribes to.
+/// A topic with subscribers.
 struct Topic<'a> {
     name: &'a Arc<str>,
-    /// Of each partition, the racks of its replicas.
+    /// The racks of each partition's replicas.
     racks: &'a [Vec<Arc<str>>],
-    /// Members, by their place in the order; ascending.
+    /// The indexes of its subscribers among the members, ascending.
     subscribers: Vec<usize>,
 }
 
-/// A group with its members in order and its topics by name.
+/// A group, with its members in order and its topics by name.
 struct Group<'a> {
     members: Vec<Member<'a>>,
     topics: Vec<Topic<'a>>,
@@ -154,7 +156,7 @@ impl<'a> Group<'a> {
         Self { topics: known.collect(), members }
     }
 
-    /// The assignment of what each member, by its place in the order, got of each topic, by its place too.
+    /// Returns the assignment from each member's pairs of topic index and partition.
     fn assignment(&self, mut got: Vec<Vec<(usize, usize)>>) -> Assignment {
         let mut assignment = Assignment::new();
         for (member, got) in self.members.iter().zip(&mut got) {

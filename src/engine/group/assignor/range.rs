@@ -1,10 +1,9 @@
-//! `range`: each topic is cut into as many ranges as it has subscribers, those of the first being longer by one where it
-//! does not come out even. Topics with equally many partitions are cut alike, so that one member has the same partitions
-//! of both.
+//! `range`: cuts each topic into one range of partitions for each subscriber. If they do not divide evenly, the first
+//! subscribers get one more. So a member has the same partitions of topics with equal numbers of partitions.
 //!
-//! Where members and replicas have racks and not every rack has every partition, a first pass gives members what is in
-//! their own rack (KIP-881), as many as the ranges would be long; topics of the same subscribers and equally many
-//! partitions go together. What is left is cut into ranges.
+//! If members and replicas have racks, and not every rack has all partitions, a first pass assigns partitions to
+//! members in the same rack (KIP-881), up to the length of the ranges. Topics with the same subscribers and numbers of
+//! partitions are assigned together. The rest is cut into ranges.
 
 use super::{Assignment, Assignor, Group, Member, Topic, Topics};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,18 +46,18 @@ impl Assignor for Range {
     }
 }
 
-/// One topic, as it is shared out. Members are their places among its subscribers here.
+/// The assignment of one topic. Members are indexes among its subscribers here.
 struct Shares<'a> {
     topic: &'a Topic<'a>,
-    /// Of each subscriber.
+    /// The rack of each subscriber.
     racks: Vec<Option<&'a str>>,
     needs_racks: bool,
-    /// Of each partition.
+    /// The owner of each partition.
     owner: Vec<Option<usize>>,
-    /// How many partitions each subscriber has.
+    /// The number of partitions of each subscriber.
     count: Vec<usize>,
     least: usize,
-    /// How many subscribers may still get one more than the least.
+    /// How many subscribers may still get one more than `least`.
     extra: usize,
 }
 
@@ -83,12 +82,13 @@ impl<'a> Shares<'a> {
         }
     }
 
-    /// How many more partitions a subscriber may get.
+    /// Returns how many more partitions a subscriber may get.
     fn room(&self, i: usize) -> usize {
         (self.least + usize::from(self.extra > 0)).saturating_sub(self.count[i])
     }
 
-    /// Whether a partition has a replica in a subscriber's rack; without a rack, all are near.
+    /// Returns whether a partition has a replica in a subscriber's rack. A subscriber without a rack is near all of
+    /// them.
     fn near(&self, i: usize, p: usize) -> bool {
         self.racks[i].is_none_or(|rack| self.topic.racks[p].iter().any(|r| **r == *rack))
     }
@@ -103,7 +103,7 @@ impl<'a> Shares<'a> {
         }
     }
 
-    /// Gives each subscriber in order what it has room for, in order; only what is near, if asked to.
+    /// Gives each subscriber, in order, partitions up to its limit; with `only_near`, only those in its rack.
     fn cut(&mut self, only_near: bool) {
         let mut free: Vec<usize> = (0..self.owner.len()).filter(|p| self.owner[*p].is_none()).collect();
         for i in 0..self.count.len() {
@@ -111,7 +111,7 @@ impl<'a> Shares<'a> {
             let fits = |p: &usize| !only_near || self.near(i, *p);
             let chosen: Vec<usize> = free.iter().copied().filter(fits).take(room).collect();
             self.give(i, &chosen);
-            // Without a choice it is the first ones that went.
+            // Without the filter, the first partitions were chosen.
             match only_near {
                 true => free.retain(|p| self.owner[*p].is_none()),
                 false => drop(free.drain(..chosen.len())),
@@ -120,12 +120,12 @@ impl<'a> Shares<'a> {
     }
 }
 
-/// Gives each partition number, in all topics, to the first subscriber that is near to it in all of them.
+/// Gives each partition number in all topics to the first subscriber whose rack has it in all of them.
 fn together(topics: &mut [&mut Shares<'_>]) {
     let Some(first) = topics.first() else {
         return;
     };
-    // Where no subscriber has a rack, nothing is nearer than anything else.
+    // Without racks, no partition is nearer than another.
     if first.racks.iter().all(Option::is_none) {
         return;
     }

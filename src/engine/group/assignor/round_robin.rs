@@ -1,5 +1,5 @@
-//! `roundrobin`: all partitions of all topics in order, one to each member in turn; a member that does not subscribe to a
-//! topic is passed over, and its turn is lost.
+//! `roundrobin`: assigns all partitions of all topics in order, one to each member in turn. A member that does not
+//! subscribe to a topic is skipped, and loses its turn.
 
 use super::{Assignment, Assignor, Group, Member, Topics};
 
@@ -18,7 +18,7 @@ impl Assignor for RoundRobin {
         for (t, topic) in group.topics.iter().enumerate() {
             for p in 0..topic.racks.len() {
                 let next = topic.subscribers.partition_point(|m| *m < turn);
-                // Behind the last one it is the first one's turn.
+                // After the last member, the first one is next.
                 let Some(&m) = topic.subscribers.get(next).or_else(|| topic.subscribers.first()) else {
                     continue;
                 };

@@ -1,7 +1,8 @@
-//! `sticky`: balanced, and what a member had it keeps (KIP-54). The members tell the leader in their user data what they
-//! had, because in the eager protocol they give it up before they join.
+//! `sticky`: balances the partitions, and lets members keep theirs (KIP-54). Under the eager protocol, members give up
+//! their partitions before they join. So they tell the leader in their user data which they had.
 //!
-//! User data has no version of its own: v1 adds the generation (KIP-341), and is what does not end too early.
+//! The user data has no version number. Version 1 adds the generation (KIP-341): data that is too short for it is
+//! version 0.
 
 use super::balance::{Claim, balance};
 use super::{Assignment, Assignor, Group, Member, Topics};
@@ -18,7 +19,7 @@ message! {
     }
 }
 
-/// Balances and keeps, at once.
+/// Balances and keeps, in one round.
 pub struct Sticky;
 
 impl Assignor for Sticky {
@@ -40,7 +41,7 @@ impl Assignor for Sticky {
     }
 }
 
-/// What a member had; nothing if its user data makes no sense, as in Java.
+/// Returns the partitions that a member had; none if its user data is malformed, as in Java.
 fn claim(subscription: &Subscription) -> Claim<'static> {
     let read = |version| {
         let data = subscription.user_data.clone()?;
@@ -50,7 +51,7 @@ fn claim(subscription: &Subscription) -> Claim<'static> {
     Claim { generation: data.generation, had: data.previous_assignment.into() }
 }
 
-/// The wire form of partitions.
+/// Groups partitions by topic, as they are encoded.
 fn by_topic(partitions: &[TopicPartition]) -> Vec<TopicPartitions> {
     let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     for TopicPartition { topic, partition } in partitions {
