@@ -237,6 +237,7 @@ class Producer(Blocking, _Producer):
             ArgumentError: A value or key is not bytes-like.
             ConfigError: The number of keys differs from the number of values.
             KafkaTimeoutError: There was no room in the buffer within `max_block_ms`.
+            BufferFullError: The buffer is full, and `drop_when_full` is set.
         """
         run(self._send_all(topic, values, keys, partition))
 
@@ -256,6 +257,7 @@ class Producer(Blocking, _Producer):
         Raises:
             ArgumentError: `data` is not Arrow data, or a column has a wrong type.
             KafkaTimeoutError: There was no room in the buffer within `max_block_ms`.
+            BufferFullError: The buffer is full, and `drop_when_full` is set.
         """
         return run(self._send_all_rows(topic, data))
 
