@@ -117,7 +117,7 @@ def test_a_partition_that_is_not_there_is_an_error(filled, topic):
     result = filled("consume", topic, "--partition", "4", "-e")
     assert (result.returncode, result.stderr) == (
         1,
-        f"klamm: topic '{topic}' has no partition 4\n  it has 0\n".encode(),
+        f"klamm: topic '{topic}' has no partition 4\n  hint: use one of its partitions: 0\n".encode(),
     )
 
 

@@ -61,7 +61,7 @@ def test_a_topic_is_copied_once_and_goes_on_where_it_was(old, broker, topic):
 def test_what_is_not_there_is_an_error_and_a_wrong_form_wrong_usage(old, broker, topic):
     result = mirror(old, broker, topic)
     assert result.returncode == 1
-    assert b"has nothing in topic 'old'" in result.stderr
+    assert b"has no messages in topic 'old'" in result.stderr
     for arguments in (["--from", "0.8://a:1/t", "--to", "b:2/t"], ["--from", "0.7://a:1/t", "--to", "b:2"]):
         assert command("mirror", *arguments).returncode == 2
 

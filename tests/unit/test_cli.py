@@ -16,7 +16,7 @@ from klamm.cli.clients import client_config, closing
 from klamm.cli.lines import split_lines
 from klamm.cli.options import pair
 from klamm.cli.output import CommandError, Output, print_error
-from klamm.cli.positions import Kind, Position, parse_position, place
+from klamm.cli.positions import Kind, Position, parse_position, resolve
 from klamm.cli.produce import Batch, split_keys
 from klamm.cli.record_format import parse_format, record_fields, render_json, render_value
 from klamm.errors import KafkaError
@@ -75,12 +75,12 @@ def test_anything_else_is_no_position(text):
     ],
 )
 def test_a_place_lies_within_what_the_partition_holds(position, offset):
-    assert place(position, begin=10, end=20) == offset
+    assert resolve(position, begin=10, end=20) == offset
 
 
 def test_a_time_without_a_later_record_is_the_end():
-    assert place(Position(Kind.TIME, 5), begin=10, end=20, at_time=None) == 20
-    assert place(Position(Kind.TIME, 5), begin=10, end=20, at_time=12) == 12
+    assert resolve(Position(Kind.TIME, 5), begin=10, end=20, at_time=None) == 20
+    assert resolve(Position(Kind.TIME, 5), begin=10, end=20, at_time=12) == 12
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_options_may_stand_in_front_of_a_command_and_of_its_action(line, same):
 def test_options_without_an_action_are_told_which_there_are(line, capsys):
     with pytest.raises(SystemExit):
         main(line.split())
-    assert "error: there has to be one of list, create, delete, describe" in capsys.readouterr().err
+    assert "error: one of these is required: list, create, delete, describe" in capsys.readouterr().err
 
 
 def test_any_setting_can_be_given_and_wins():
@@ -257,7 +257,7 @@ def test_an_error_is_one_line_and_its_hint_another(capsys):
     error = KafkaError("tried this\n  there")
     error.hint = "do that"
     print_error(error)
-    assert capsys.readouterr().err == "klamm: tried this there\n  do that\n"
+    assert capsys.readouterr().err == "klamm: tried this there\n  hint: do that\n"
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="ExceptionGroup came with Python 3.11")

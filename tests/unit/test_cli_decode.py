@@ -10,7 +10,7 @@ import pytest
 
 from cli_process import klamm, started
 from klamm import protocol
-from klamm.cli.decode import Decoder, written
+from klamm.cli.decode import Decoder, json_parts
 
 
 def request(api="Metadata", version=12, correlation_id=5, fields=None):
@@ -174,7 +174,7 @@ def test_lines_of_text_are_a_message_each():
 def test_lines_that_look_like_a_wrapped_input_come_with_a_hint():
     for text, says in ((base64.encodebytes(4 * BATCH), True), (4 * BATCH[:40] + b"\0", False)):
         result = klamm("decode", "--as", "records", stdin=text)
-        assert (b"hint: each line was taken as a whole; join them" in result.stderr) == says
+        assert (b"hint: each line was decoded separately" in result.stderr) == says
 
 
 def test_no_input_is_no_folder():
@@ -224,7 +224,7 @@ def test_records_are_described_one_by_one_as_they_are_written():
     batch = protocol.encode_batch([protocol.BatchRecord(value=b"v")] * 1000, compression="zstd")
     decoder = Decoder("records", None, expand=True)
     (found,) = decoder.objects(io.BytesIO(batch), "raw")
-    pieces = list(written(found))
+    pieces = list(json_parts(found))
     assert max(map(len, pieces)) < 1000
     assert [record["offset"] for record in json.loads("".join(pieces))["records"]] == list(range(1000))
 
@@ -247,10 +247,10 @@ def test_what_is_broken_is_an_error_and_the_rest_is_read():
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--api", "Metadata"], b"go together"),
+        (["--api", "Metadata"], b"belong together"),
         (["--as", "request-body", "--api", "Metdata", "--version", "1", "00"], b"Metadata"),
         (["no-such-file!"], b"No such file"),
-        (["--as", "request", "--form", "hex", "zz"], b"not hex"),
+        (["--as", "request", "--form", "hex", "zz"], b"not valid hex"),
     ],
 )
 def test_wrong_use_is_one_line(arguments, complaint):

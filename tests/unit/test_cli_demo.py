@@ -13,7 +13,7 @@ import pytest
 from klamm.cli import main
 from klamm.cli.demo.corpus import Count, Source, find_corpus, package_of
 from klamm.cli.demo.result import Package, Stage, differences, parse_package, show_verdict
-from klamm.cli.demo.spark_job import check_prerequisites, end_session, session_members, signals_held
+from klamm.cli.demo.spark_job import check_prerequisites, end_session, session_members, signals_deferred
 from klamm.cli.output import CommandError, Output
 
 
@@ -95,7 +95,7 @@ def test_a_long_list_of_differences_is_cut(capsys):
     show_verdict(Output(), Count(1, 1), Count(2, 2), [f"package {number}" for number in range(13)])
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("NOT exact: 1 records and 1 bytes on disk, 2 records")
-    assert printed[-1] == "  and 3 packages more"
+    assert printed[-1] == "  and 3 more packages"
 
 
 def test_a_result_is_json_with_counts_and_identifiers():
@@ -118,7 +118,7 @@ def test_a_missing_java_is_named(monkeypatch, tmp_path):
     pytest.importorskip("pyspark")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CommandError, match="needs Java 17, and there is no java"):
+    with pytest.raises(CommandError, match="needs Java 17, but there is no java"):
         check_prerequisites()
 
 
@@ -149,7 +149,7 @@ def test_ending_a_session_ends_its_process_groups_too():
 
 
 def test_a_held_signal_arrives_when_it_is_released():
-    with signals_held() as release:
+    with signals_deferred() as release:
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             release()

@@ -1,8 +1,8 @@
-"""The command `klamm`: one parser, one file per command, one place where errors become lines and exit codes.
+"""The command `klamm`: builds the parser, runs a command, and turns errors into messages and exit codes.
 
-Exit codes: 0 done, 1 an error (one line, and a hint where there is one), 2 wrong usage, 130 Ctrl+C.
-A command module offers `add(commands)`, which declares its arguments, and `run(args, output)`, which does the work.
-Modules import lazily what is slow to import (rich, pyarrow, pyspark), so that `klamm --help` answers at once.
+Exit codes: 0 success, 1 an error (one line on standard error, and a hint), 2 wrong usage, 130 Ctrl+C. Each command is a module with
+`add(commands)`, which declares its arguments, and `run(args, output)`. Slow imports (rich, pyarrow, pyspark) happen inside functions,
+so that `klamm --help` is fast.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "main"]
 
 INTERRUPTED = 130
-"""What a shell reports for a program that Ctrl+C ended (128 + SIGINT)."""
+"""Exit code of a program that Ctrl+C ended (128 + SIGINT)."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command and return its exit code.
+
+    Args:
+        argv: Arguments. Default: those of this process.
+    """
     try:
         args = parse(argv)
         if args.version:
@@ -38,15 +42,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has what it wanted (`klamm consume t | head`): that is success.
-        # Python flushes stdout once more at exit; into the closed pipe that would print an error.
+        # The program that reads our output has enough (`klamm consume t | head`): that is success.
+        # Python flushes stdout again at exit, which would print an error because the pipe is closed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KafkaError, CommandError, OSError) as error:
         print_error(error)
         return 1
     except Exception as error:
-        # flush() raises an ExceptionGroup; Python 3.10 has none of its own, so it is known by its attribute.
+        # flush() raises an ExceptionGroup. Python 3.10 has no such class, so recognize it by its attribute.
         if not hasattr(error, "exceptions"):
             raise
         print_error(error)
@@ -55,25 +59,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Parse a command line; a wrong one ends the program with exit code 2."""
+    """Parse a command line. A wrong one ends the program with exit code 2."""
     parser = build_parser()
     args, rest = parser.parse_known_args(argv)
-    # argparse gives up on `TOPIC [FILE...]` at the first option behind TOPIC; what is left over are the files.
+    # argparse stops parsing `TOPIC [FILE...]` at the first option after TOPIC; the remaining words are the files.
     if rest and "files" in args and all(word == "-" or not word.startswith("-") for word in rest):
         args.files += rest
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if args.run is None and not args.version:
         parser.error(
-            "a command is needed: produce, consume, topics, groups, mirror, decode, report, dev-broker or demo"
+            "a command is required: produce, consume, topics, groups, mirror, decode, report, dev-broker or demo"
         )
     return args
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Declare the command line."""
-    parser = Parser(prog="klamm", description="A Kafka client: produce, consume, look after topics.")
-    parser.add_argument("--version", action="store_true", help="print klamm's version")
+    """Return the parser of all commands."""
+    parser = Parser(
+        prog="klamm",
+        description="Produce and consume Kafka records, and manage topics and consumer groups.",
+        epilog="Run `klamm COMMAND --help` for the options of a command.",
+    )
+    parser.add_argument("--version", action="store_true", help="print the version of klamm")
     parser.set_defaults(run=None, json=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for command in (produce, consume, topics, groups, mirror, decode, report, dev_broker, demo):

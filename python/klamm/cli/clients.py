@@ -1,4 +1,4 @@
-"""How commands configure clients, and how they leave them."""
+"""Builds the configuration of a command's clients, and closes the clients."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CLOSE_SECONDS = 0.5
-"""What an interrupted client gets for what is under way: Ctrl+C ends a command within a second."""
-
+"""Timeout for closing a client after an error or Ctrl+C, so that the command ends within a second."""
 
 ADMIN_TIMEOUT_MS = "15000"
-"""How long a command about topics or groups tries; a program has a minute, but somebody at a terminal watches."""
+"""Timeout of commands about topics and groups. Programs have a minute, but a person at a terminal waits."""
 
 
 class Client(Protocol):
     """A producer or a consumer."""
 
     def close(self, timeout: float | None = None) -> None:
-        """Close it; `None` waits for all that is under way."""
+        """Close the client. `None` waits until everything in flight has completed."""
 
 
 C = TypeVar("C", bound=Client)
 
 
 def client_config(args: argparse.Namespace, **settings: str | None) -> dict[str, str]:
-    """Build a configuration: the command's own settings (dots as `_`), then `-X`, which wins."""
+    """Return a configuration: the command's own settings (with `_` for dots), overridden by `-X`."""
     config = {"bootstrap.servers": str(args.bootstrap)}
     config.update({name.replace("_", "."): value for name, value in settings.items() if value is not None})
     config.update(args.config)
@@ -36,13 +35,13 @@ def client_config(args: argparse.Namespace, **settings: str | None) -> dict[str,
 
 
 def admin_config(args: argparse.Namespace) -> dict[str, str]:
-    """Build the configuration of a command about topics or groups."""
+    """Return the configuration of a command about topics or groups."""
     return client_config(args, default_api_timeout_ms=ADMIN_TIMEOUT_MS)
 
 
 @contextmanager
 def closing(client: C) -> Iterator[C]:
-    """Close a client at the end; soon after a failure, which is reported before anything that closing finds."""
+    """Close a client at the end. After an error, close it quickly and ignore further errors."""
     try:
         yield client
     except BaseException:

@@ -1,7 +1,7 @@
-"""`klamm consume`: print the records of a topic, from a place to a place or for ever.
+"""`klamm consume`: prints the records of a topic.
 
-Partitions are assigned by hand: no group, nothing committed. Output is flushed whenever the broker has no more records
-at once, and a reader that went away ends the command even while the topic is silent.
+It assigns partitions itself, so it uses no group and commits nothing. It flushes the output after each poll, and ends when the
+program that reads the output ends, even if no record arrives.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from klamm.cli.record_format import Render
 
 POLL_SECONDS = 0.25
-"""Longest wait for records before looking whether anybody still reads the output."""
+"""Longest wait for records before checking whether the output is still being read."""
 
 POLL_RECORDS = 10_000
-"""Records written in one go; more no longer makes it faster."""
+"""Maximum number of records for each write; more are no faster."""
 
 
 def add(commands: Commands) -> None:
@@ -36,11 +36,12 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "consume",
         help="print the records of a topic",
-        description="Print the records of a topic: by default each value and a newline, and on for ever.",
-        epilog="POSITION, for each partition: earliest, latest (or end), OFFSET, -N (the last N records), "
-        "@TIME (ISO 8601, or milliseconds since 1970).",
+        description="Print the records of a topic. By default, print each value on a line of its own, and wait for new "
+        "records forever.",
+        epilog="POSITION applies to each partition. It is one of: earliest, latest (or end), OFFSET, -N (the last N "
+        "records), or @TIME (the first record at or after a time, in ISO 8601 or milliseconds since 1970).",
     )
-    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("topic", metavar="TOPIC", help="topic to read")
     add_connection(parser)
     parser.add_argument(
         "--from",
@@ -48,36 +49,40 @@ def add(commands: Commands) -> None:
         metavar="POSITION",
         type=parse_position,
         default=Position(Kind.EARLIEST),
-        help="first record to print (default: earliest)",
+        help="start at this position (default: earliest)",
     )
     parser.add_argument(
-        "--to", dest="stop", metavar="POSITION", type=parse_position, help="first record not to print; end there"
+        "--to",
+        dest="stop",
+        metavar="POSITION",
+        type=parse_position,
+        help="stop before this position (default: never stop)",
     )
     parser.add_argument(
-        "-e", "--exit", action="store_true", help="stop at what is the end of the topic now (as --to end)"
+        "-e", "--exit", action="store_true", help="stop at the current end of the topic, as with --to end"
     )
     parser.add_argument(
-        "--partition", metavar="N", type=natural, action="append", help="only this partition; may be repeated"
+        "--partition", metavar="N", type=natural, action="append", help="read only this partition; may be repeated"
     )
     parser.add_argument("--max", metavar="N", type=positive, help="stop after N records")
-    written = parser.add_mutually_exclusive_group()
-    written.add_argument(
+    output_form = parser.add_mutually_exclusive_group()
+    output_form.add_argument(
         "--format",
         dest="render",
         metavar="TEXT",
         type=parse_format,
-        help=r"what to print: %%k key, %%v value, %%t topic, %%p partition, %%o offset, %%T timestamp, %%h headers, "
-        r"%%%% a percent sign; \n \t \r \0 \\ \xHH",
+        help=r"print each record in this format: %%k key, %%v value, %%t topic, %%p partition, %%o offset, %%T timestamp, "
+        r"%%h headers, %%%% a percent sign, and the escapes \n \t \r \0 \\ \xHH",
     )
-    add_json(written, "print one object a record")
+    add_json(output_form, "print each record as one JSON object on a line")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace, _: Output) -> int:
-    """Print records until the end, the wanted number, or Ctrl+C."""
+    """Print records until the end position, the maximum number, or Ctrl+C."""
     render: Render = render_json if args.json else args.render or render_value
     stop = args.stop or (Position(Kind.LATEST) if args.exit else None)
-    # A name typed wrong must not become a topic.
+    # A misspelled name must not create a topic.
     config = client_config(args, auto_offset_reset="earliest", allow_auto_create_topics="false")
     with closing(klamm.Consumer(config)) as consumer:
         assigned = assignment(consumer, args.topic, args.partition, args.start, stop)
@@ -90,12 +95,13 @@ def run(args: argparse.Namespace, _: Output) -> int:
 def assignment(
     consumer: klamm.Consumer, topic: str, wanted: list[int] | None, start: Position, stop: Position | None
 ) -> list[klamm.TopicPartition]:
-    """Choose partitions and offsets; a partition that has nothing between `start` and `stop` is left out."""
+    """Return the partitions and offsets to read, without partitions that have no record between `start` and `stop`."""
     known = consumer.partitions_for(topic)
     for number in wanted or ():
         if number not in known:
             raise CommandError(
-                f"topic {topic!r} has no partition {number}", f"it has {', '.join(map(str, sorted(known)))}"
+                f"topic {topic!r} has no partition {number}",
+                f"use one of its partitions: {', '.join(map(str, sorted(known)))}",
             )
     partitions = [klamm.TopicPartition(topic, number) for number in sorted(set(wanted or known))]
     bounds = Bounds.ask(consumer, partitions)
@@ -113,30 +119,30 @@ def assignment(
 def print_records(
     consumer: klamm.Consumer, assigned: list[klamm.TopicPartition], render: Render, limit: int | None
 ) -> None:
-    """Write records to standard output until all partitions reached their end, or `limit` are written."""
+    """Write records to standard output, until all partitions have reached their end or `limit` records are written."""
     out = sys.stdout.buffer
     unfinished = [partition for partition in assigned if partition.end_offset is not None]
     bounded = bool(unfinished)
-    left = limit
+    remaining = limit
     while True:
-        count = POLL_RECORDS if left is None else min(left, POLL_RECORDS)
+        count = POLL_RECORDS if remaining is None else min(remaining, POLL_RECORDS)
         records = consumer.poll(timeout=POLL_SECONDS, max_records=count)
         out.write(b"".join(map(render, records)))
         out.flush()
-        if left is not None:
-            left -= len(records)
-            if left == 0:
+        if remaining is not None:
+            remaining -= len(records)
+            if remaining == 0:
                 return
         if bounded:
             unfinished = [each for each in unfinished if consumer.position(each) < (each.end_offset or 0)]
             if not unfinished:
                 return
-        if not records and reader_is_gone(out.fileno()):
+        if not records and is_pipe_closed(out.fileno()):
             raise BrokenPipeError
 
 
-def reader_is_gone(descriptor: int) -> bool:
-    """Say whether nobody reads our output any more."""
-    watch = select.poll()
-    watch.register(descriptor, 0)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in watch.poll(0))
+def is_pipe_closed(descriptor: int) -> bool:
+    """Return whether the other end of an output pipe is closed."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

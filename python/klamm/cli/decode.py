@@ -1,7 +1,7 @@
-"""`klamm decode`: print Kafka's bytes as JSON, one object a line.
+"""`klamm decode`: decodes Kafka's requests, responses and record batches, and prints them as JSON.
 
-Two halves: where the bytes come from and how they are written (raw, hex, base64), and what they are. A request says what
-it is; a response does not. In a stream of frames it is known by the request it answers, which has to come first.
+The first half reads input as raw bytes, hex or base64. The second half decodes. A request names its API and version, but a response
+does not: in a stream of frames, its correlation id leads to the request, which must come first. `klamm.protocol` does the decoding.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ HEX, BASE64, RAW = "hex", "base64", "raw"
 
 EXAMPLES = """\
 examples:
-  klamm decode capture.bin                           # both directions of a connection, or one
-  klamm decode --as records 00000000000000000000.log # a segment of a broker's log
+  klamm decode capture.bin                            # captured traffic of a connection
+  klamm decode --as records 00000000000000000000.log  # a log segment of a broker
   klamm decode --as request 0012000000000001000561646d696e
-  klamm decode --as response --api ApiVersions --version 0 answer.b64
+  klamm decode --as response --api ApiVersions --version 0 response.b64
 
-In a stream of frames, a response needs the request it answers before it, or --api and --version.
-An ApiVersions response that refuses the version it was asked in is of version 0, in which brokers write it.
-Bytes are text where they are UTF-8 keys, values or header values, and base64 elsewhere. A float that is no number of
-JSON's is "NaN", "Infinity" or "-Infinity".
-What cannot be decoded is an object with an `error`; the rest is decoded all the same, and the exit code is 1.
+In a stream of frames, each response must come after its request. Otherwise pass --api and --version.
+Brokers answer an unsupported ApiVersions version with a response of version 0, which is decoded as such.
+Keys, values and header values are printed as text if they are UTF-8. Other bytes are printed as base64.
+Floats that JSON does not have are printed as "NaN", "Infinity" or "-Infinity".
+If a part of the input cannot be decoded, it is printed as an object with an `error`. Decoding continues with the
+next part, and the exit code is 1.
 """
 
 
@@ -53,81 +54,96 @@ def add(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "decode",
-        help="print requests, responses and record batches as JSON",
-        description="Print Kafka's bytes as JSON, one object a line.",
+        help="decode requests, responses and record batches",
+        description="Decode Kafka's requests, responses and record batches, and print each as one JSON object on a line.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "input", metavar="INPUT", nargs="?", default="-", help="a file, or hex or base64 (default: standard input)"
+        "input",
+        metavar="INPUT",
+        nargs="?",
+        default="-",
+        help="file, hex text, or base64 text to decode (default: standard input)",
     )
     parser.add_argument(
         "--as",
         dest="kind",
         choices=KINDS,
         default=FRAMES,
-        help="frames with their lengths (default); a message with its header, or its body alone; record batches. "
-        "Of text, every line is one, but for frames",
+        help="decode the input as this: frames with length prefixes (the default), a message with its header, a message "
+        "body, or record batches; except for frames, each line of hex or base64 text is decoded separately",
     )
-    parser.add_argument("--form", choices=(RAW, HEX, BASE64), help="how the bytes are written (default: as it looks)")
-    parser.add_argument("--api", metavar="NAME", help="what a body, or every response, belongs to")
-    parser.add_argument("--version", dest="api_version", metavar="N", type=natural, help="and in which version")
-    parser.add_argument("--plain-records", action="store_true", help="leave the records of messages as base64")
+    parser.add_argument(
+        "--form", choices=(RAW, HEX, BASE64), help="read the input in this encoding (default: detect it)"
+    )
+    parser.add_argument("--api", metavar="NAME", help="decode responses and message bodies of this API")
+    parser.add_argument(
+        "--version", dest="api_version", metavar="N", type=natural, help="with --api, decode this version of the API"
+    )
+    parser.add_argument("--plain-records", action="store_true", help="print the records of messages as base64")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace, _: Output) -> int:
-    """Print what is in the input; return 1 if something in it is not what it should be."""
+    """Print the decoded input; return 1 if a part of it cannot be decoded."""
     if (args.api is None) != (args.api_version is None):
-        raise CommandError("--api and --version go together")
-    told = None if args.api is None else (args.api, args.api_version)
-    decoder = Decoder(args.kind, told, expand=not args.plain_records)
+        raise CommandError("--api and --version belong together", "pass both, or neither")
+    api_version = None if args.api is None else (args.api, args.api_version)
+    decoder = Decoder(args.kind, api_version, expand=not args.plain_records)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # JSON is that, whatever the terminal is (RFC 8259, 8.1)
-    with opened(args.input, args.form) as stream:
+        sys.stdout.reconfigure(encoding="utf-8")  # JSON is always UTF-8 (RFC 8259, 8.1)
+    with open_input(args.input, args.form) as stream:
         for found in decoder.objects(stream, args.form):
-            sys.stdout.writelines(written(found))
+            sys.stdout.writelines(json_parts(found))
             print(flush=True)
     if decoder.failed and decoder.wrapped:
-        join = "join them (base64 -w0, xxd -p -c0) if they are one that was wrapped"
-        print(f"hint: each line was taken as a whole; {join}", file=sys.stderr)
+        join = "if the lines are one wrapped input, join them (base64 -w0, xxd -p -c0)"
+        print(f"hint: each line was decoded separately; {join}", file=sys.stderr)
     return 1 if decoder.failed else 0
 
 
-def opened(name: str, form: str | None) -> BinaryIO:
-    """Open standard input, a file, or the argument itself, where it is text."""
+def open_input(name: str, form: str | None) -> BinaryIO:
+    """Open standard input, a file, or the argument's own hex or base64 text."""
+    hint = "pass the name of a file, hex text, or base64 text"
     if not name:
-        raise CommandError("INPUT is empty", "name a file, or give hex or base64")
+        raise CommandError("INPUT is empty", hint)
     if name == "-":
         if sys.stdin is None:
-            raise CommandError("standard input is closed", "name a file, or give hex or base64")
+            raise CommandError("standard input is closed", hint)
         return sys.stdin.buffer
-    if not Path(name).exists() and (form or form_of(name.encode())) != RAW:
+    if not Path(name).exists() and (form or detect_form(name.encode())) != RAW:
         return io.BytesIO(name.encode())
     return Path(name).open("rb")
 
 
 class Decoder:
-    """Decodes one input; `told` is the API and version of what does not say it itself."""
+    """Decodes one input into dicts for JSON.
 
-    def __init__(self, kind: str, told: tuple[str, int] | None, *, expand: bool) -> None:
+    Args:
+        kind: Content of the input, one of `KINDS`.
+        api_version: API and version of responses and bodies, or None.
+        expand: Decode the records inside messages too.
+    """
+
+    def __init__(self, kind: str, api_version: tuple[str, int] | None, *, expand: bool) -> None:
         self.kind = kind
-        self.told = told
+        self.api_version = api_version
         self.expand = expand
         self.failed = False
-        """Whether something was not what it should be."""
+        """Whether a part of the input could not be decoded."""
         self.wrapped = False
-        """Whether lines of text look like parts of one."""
+        """Whether the lines of the input look like one wrapped text."""
         self.apis = {api.key: api.name for api in protocol.apis()}
-        self.asked: defaultdict[int, deque[tuple[str, int]]] = defaultdict(lambda: deque(maxlen=MOST_ASKED))
-        """What was asked last under a correlation id and not answered yet; connections in one capture may share ids."""
+        self.unanswered: defaultdict[int, deque[tuple[str, int]]] = defaultdict(lambda: deque(maxlen=MAX_UNANSWERED))
+        """API and version of unanswered requests by correlation id, which connections in one capture may share."""
 
     def objects(self, stream: BinaryIO, form: str | None) -> Iterator[dict[str, Any]]:
-        """Describe all there is in the input."""
-        start = read_some(stream)
-        form = form or form_of(start)
+        """Decode the whole input."""
+        start = read_available(stream)
+        form = form or detect_form(start)
         if self.kind == FRAMES:
-            chunks = pieces(start, stream) if form == RAW else iter([from_text(start + stream.read(), form)])
+            chunks = read_chunks(start, stream) if form == RAW else iter([from_text(start + stream.read(), form)])
             yield from self.frames(chunks)
             return
         whole = start + stream.read()
@@ -137,119 +153,119 @@ class Decoder:
             yield from self.batches(data) if self.kind == RECORDS else [self.attempt(self.message, data)]
 
     def frames(self, chunks: Iterator[bytes]) -> Iterator[dict[str, Any]]:
-        """Describe the frames of a stream as they come."""
-        held, at = bytearray(), 0
+        """Decode the frames of a stream as they arrive."""
+        buffer, at = bytearray(), 0
         for chunk in chunks:
-            held += chunk
+            buffer += chunk
             start = 0
-            while len(held) >= start + LENGTH:
+            while len(buffer) >= start + LENGTH:
                 begin = start + LENGTH
-                size = int.from_bytes(held[start:begin], "big", signed=True)
+                size = int.from_bytes(buffer[start:begin], "big", signed=True)
                 if size < 0:
-                    yield {"at": at, **self.failure(f"a frame of {size} bytes: this is no stream of frames")}
+                    message = f"invalid frame length {size}: the input is not a stream of frames; see --as and --form"
+                    yield {"at": at, **self.failure(message)}
                     return
-                if len(held) < begin + size:
+                if len(buffer) < begin + size:
                     break
                 start = begin + size
-                yield {"at": at, "size": size, **self.attempt(self.frame, bytes(held[begin:start]))}
+                yield {"at": at, "size": size, **self.attempt(self.frame, bytes(buffer[begin:start]))}
                 at += LENGTH + size
-            del held[:start]
-        if held:
-            yield {"at": at, **self.failure(f"the input ends {len(held)} bytes into a frame")}
+            del buffer[:start]
+        if buffer:
+            yield {"at": at, **self.failure(f"the input ends {len(buffer)} bytes into a frame")}
 
     def failure(self, message: str) -> dict[str, Any]:
-        """Describe what is wrong."""
+        """Return an error as an object, and remember that decoding failed."""
         self.failed = True
         return {"error": message}
 
     def attempt(self, decode: Callable[[bytes], dict[str, Any]], data: bytes) -> dict[str, Any]:
-        """Describe data, or what is wrong with it."""
+        """Return the decoded data, or an error as an object."""
         try:
             return decode(data)
         except DecodeError as error:
             return self.failure(error.message)
-        except ConfigError as error:  # a version that klamm does not know
-            if self.told:
+        except ConfigError as error:  # klamm does not know this version
+            if self.api_version:
                 raise
             return self.failure(error.message)
 
     def frame(self, data: bytes) -> dict[str, Any]:
-        """Describe a frame of either direction: an answer to something that was asked, or else a request."""
-        if self.told:
-            return self.response(data, *self.told)
-        asked = self.asked.get(int.from_bytes(data[:LENGTH], "big", signed=True), deque())
+        """Decode a frame of either direction: the response to an unanswered request, otherwise a request."""
+        if self.api_version:
+            return self.response(data, *self.api_version)
+        unanswered = self.unanswered.get(int.from_bytes(data[:LENGTH], "big", signed=True), deque())
         unknown = None
-        for place, (api, version) in enumerate(asked):
+        for index, (api, version) in enumerate(unanswered):
             try:
-                described = self.response(data, api, version)
+                decoded = self.response(data, api, version)
             except DecodeError:
                 continue  # the first bytes of a request may look like a correlation id
             except ConfigError as error:
-                unknown = unknown or (place, error)
+                unknown = unknown or (index, error)
                 continue
-            del asked[place]
-            return described
+            del unanswered[index]
+            return decoded
         try:
-            return self.asking(data)
+            return self.request(data, is_answered=True)
         except DecodeError:
             if unknown is None:
                 raise
-            place, refusal = unknown
-            del asked[place]
-            raise refusal from None
+            index, version_error = unknown
+            del unanswered[index]
+            raise version_error from None
 
-    def asking(self, data: bytes) -> dict[str, Any]:
-        """Describe a request that may be answered."""
+    def message(self, data: bytes) -> dict[str, Any]:
+        """Decode one message of the type that `--as` names."""
+        if self.kind == "request":
+            return self.request(data)
+        if self.api_version is None:
+            raise CommandError(
+                f"--as {self.kind} needs --api and --version",
+                "pass both: the bytes do not contain the API and its version",
+            )
+        if self.kind == "response":
+            return self.response(data, *self.api_version)
+        return self.body(*self.api_version, self.kind.removesuffix("-body"), data)
+
+    def request(self, data: bytes, *, is_answered: bool = False) -> dict[str, Any]:
+        """Decode a request with its header. With `is_answered`, its response may follow."""
         header, api, body = self.request_header(data)
         number, version = header["correlationId"], header["requestApiVersion"]
         try:
-            described = self.body(api, version, "request", body)
+            decoded = self.body(api, version, "request", body)
         except ConfigError:
-            # The broker may know the version, or refuse it in one that klamm knows.
-            self.asked[number].append((api, version))
+            # The broker may know the version, or answer it in a version that klamm knows.
+            if is_answered:
+                self.unanswered[number].append((api, version))
             raise
-        if not (api == "Produce" and described["body"]["acks"] == 0):
-            self.asked[number].append((api, version))
-        return {"header": header, **described}
-
-    def message(self, data: bytes) -> dict[str, Any]:
-        """Describe one message of the kind that was asked for."""
-        if self.kind == "request":
-            return self.request(data)
-        if self.told is None:
-            raise CommandError(f"--as {self.kind} needs --api and --version", "the bytes do not say what they are")
-        if self.kind == "response":
-            return self.response(data, *self.told)
-        return self.body(*self.told, self.kind.removesuffix("-body"), data)
-
-    def request(self, data: bytes) -> dict[str, Any]:
-        """Describe a request with its header."""
-        header, api, body = self.request_header(data)
-        return {"header": header, **self.body(api, header["requestApiVersion"], "request", body)}
+        if is_answered and not (api == "Produce" and decoded["body"]["acks"] == 0):
+            self.unanswered[number].append((api, version))
+        return {"header": header, **decoded}
 
     def request_header(self, data: bytes) -> tuple[dict[str, Any], str, bytes]:
-        """Read a request's header; return it, the API and the body."""
+        """Decode the header of a request; return it, the API and the body."""
         header, body = protocol.decode_header("request", data)
         key = header["requestApiKey"]
         if key not in self.apis:
-            raise DecodeError(f"there is no API {key}: this is no request", path="requestApiKey", offset=0)
+            raise DecodeError(f"unknown API key {key}: this is not a request", path="requestApiKey", offset=0)
         return header, self.apis[key], body
 
     def response(self, data: bytes, api: str, version: int) -> dict[str, Any]:
-        """Describe a response with its header."""
+        """Decode a response with its header."""
         header, body = protocol.decode_header("response", data, api=api, version=version)
         if api == "ApiVersions" and body.startswith(UNSUPPORTED_VERSION):
-            # The broker does not know the version that was asked for, and says so in one that every client reads.
+            # The broker does not know the requested version, and responds in version 0, which every client understands.
             version = 0
         return {"header": header, **self.body(api, version, "response", body)}
 
     def body(self, api: str, version: int, kind: str, data: bytes) -> dict[str, Any]:
-        """Describe a body."""
+        """Decode the body of a message."""
         fields = protocol.decode(api, kind, version, data)
         return {"kind": kind, "api": api, "version": version, "body": self.plain(fields)}
 
     def plain(self, value: Any, name: str = "") -> Any:
-        """Turn a decoded value into what JSON has."""
+        """Convert a decoded value to JSON's types."""
         if isinstance(value, dict):
             return {key: self.plain(item, key) for key, item in value.items()}
         if isinstance(value, list):
@@ -263,7 +279,7 @@ class Decoder:
         return value
 
     def batches(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """Describe record batches, good ones until the first that is not."""
+        """Decode record batches, up to the first damaged one."""
         at, broken = 0, None
         try:
             found = protocol.decode_records(data)
@@ -283,48 +299,51 @@ class Decoder:
 
 
 class Rows:
-    """Records that are described when they are written: a text of all, 500,000 in 400 KB of a batch, takes 380 MB."""
+    """Records that are converted one by one while they are printed.
+
+    As one text, the 500,000 records of a compressed batch of 400 KB would take 380 MB.
+    """
 
     def __init__(self, records: Iterable[protocol.BatchRecord]) -> None:
         self.records = records
 
 
-class WithRows(Exception):  # noqa: N818 (nothing went wrong)
-    """Tells that a value has rows within, and has to be written part by part."""
+class ContainsRows(Exception):  # noqa: N818 (this is not an error)
+    """Signals that a value contains `Rows`, so that it must be printed part by part."""
 
 
-def has_rows(_: object) -> object:
-    """Stop writing a value at once; nothing but rows is unknown to JSON."""
-    raise WithRows
+def reject_rows(_: object) -> object:
+    """Stop `json.dumps`, which calls this for types that it does not know: only `Rows`."""
+    raise ContainsRows
 
 
-def written(value: Any) -> Iterator[str]:
-    """Write a value as JSON: in one piece, or in many if it has rows within."""
+def json_parts(value: Any) -> Iterator[str]:
+    """Yield a value as JSON, in one part, or in many if it contains `Rows`."""
     try:
-        text = json.dumps(value, ensure_ascii=False, default=has_rows)
-    except WithRows:
+        text = json.dumps(value, ensure_ascii=False, default=reject_rows)
+    except ContainsRows:
         pass
     else:
         yield text
         return
     if isinstance(value, dict):
         yield "{"
-        for place, (name, item) in enumerate(value.items()):
-            yield f"{', ' if place else ''}{json.dumps(name, ensure_ascii=False)}: "
-            yield from written(item)
+        for index, (name, item) in enumerate(value.items()):
+            yield f"{', ' if index else ''}{json.dumps(name, ensure_ascii=False)}: "
+            yield from json_parts(item)
         yield "}"
         return
     yield "["
     items = map(record_fields, value.records) if isinstance(value, Rows) else value
-    for place, item in enumerate(items):
-        if place:
+    for index, item in enumerate(items):
+        if index:
             yield ", "
-        yield from written(item)
+        yield from json_parts(item)
     yield "]"
 
 
 def record_fields(record: protocol.BatchRecord) -> dict[str, Any]:
-    """Describe a record in JSON's types."""
+    """Return a record in JSON's types."""
     headers = [{"name": name, **text_field("value", value)} for name, value in record.headers]
     return {
         **asdict(record),
@@ -336,25 +355,25 @@ def record_fields(record: protocol.BatchRecord) -> dict[str, Any]:
 
 
 def batch_fields(batch: protocol.Batch) -> dict[str, Any]:
-    """Describe a batch in JSON's types."""
+    """Return a batch in JSON's types."""
     fields = {name: value for name, value in vars(batch).items() if name != "records"}
     return {**fields, "records": Rows(batch.records)}
 
 
-def read_some(stream: BinaryIO) -> bytes:
-    """Read what is there now, at least a byte unless the input is at its end."""
-    return stream.read1(PIECE) if isinstance(stream, io.BufferedIOBase) else stream.read(PIECE)
+def read_available(stream: BinaryIO) -> bytes:
+    """Read the bytes that are available, at least one unless the input has ended."""
+    return stream.read1(CHUNK) if isinstance(stream, io.BufferedIOBase) else stream.read(CHUNK)
 
 
-def pieces(start: bytes, stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the input as it comes."""
+def read_chunks(start: bytes, stream: BinaryIO) -> Iterator[bytes]:
+    """Yield `start` and then the rest of the input as it arrives."""
     while start:
         yield start
-        start = read_some(stream)
+        start = read_available(stream)
 
 
-def form_of(data: bytes) -> str:
-    """Guess how bytes are written."""
+def detect_form(data: bytes) -> str:
+    """Return the form that the input appears to have: hex, base64 or raw."""
     text = data.strip()
     if HEX_TEXT.fullmatch(text):
         return HEX
@@ -362,24 +381,24 @@ def form_of(data: bytes) -> str:
 
 
 def from_text(text: bytes, form: str) -> bytes:
-    """Turn hex or base64 into the bytes it stands for."""
+    """Decode hex or base64 text; raw input is returned as it is."""
     try:
         if form == HEX:
             return bytes.fromhex(re.sub(r"0x|[:\s]", "", text.decode()))
         if form == BASE64:
             return base64.b64decode(b"".join(text.split()).translate(FROM_URL_SAFE), validate=True)
     except ValueError as error:
-        raise CommandError(f"the input is not {form}: {error}", "--form says how it is written") from None
+        raise CommandError(f"the input is not valid {form}: {error}", "use --form to set its encoding") from None
     return text
 
 
 LENGTH = 4
-# Each is tried with what may be an answer, and where one direction alone was captured nothing is ever answered.
-MOST_ASKED = 16
+# Each unanswered request is tried for a response. In a capture of requests alone, none is ever answered.
+MAX_UNANSWERED = 16
 UNSUPPORTED_VERSION = (35).to_bytes(2, "big")
 NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-PIECE = 1 << 16
-# Of what has no blanks around it, and each byte is of one repetition alone, so that a match takes linear time.
+CHUNK = 1 << 16
+# For text without white space around it. Each byte can match only one repetition, so that matching takes linear time.
 HEX_TEXT = re.compile(rb"(0x)?[0-9a-fA-F:\s]*")
 FROM_URL_SAFE = bytes.maketrans(b"-_", b"+/")
 BASE64_TEXT = re.compile(rb"[A-Za-z0-9+/\s]+={0,2}")

@@ -1,4 +1,4 @@
-"""`klamm dev-broker`: the embedded broker as a program, until Ctrl+C or SIGTERM."""
+"""`klamm dev-broker`: runs the dev broker as a program, until Ctrl+C or SIGTERM. `klamm.testing.DevBroker` does the work."""
 
 from __future__ import annotations
 
@@ -19,43 +19,64 @@ def add(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "dev-broker",
-        help="run a small Kafka for development",
-        description="Run a small Kafka cluster in this process, for development and tests. It prints its "
-        "bootstrap address and runs until Ctrl+C or SIGTERM.",
+        help="run a small Kafka cluster for development",
+        description="Run a small Kafka cluster in this process, for development and tests. It prints the addresses of its "
+        "nodes and runs until Ctrl+C or SIGTERM.",
     )
-    parser.add_argument("--brokers", metavar="N", type=positive, default=1, help="nodes (default: 1)")
-    parser.add_argument("--racks", metavar="A,B,...", default="", help="racks of the nodes, in turn")
+    parser.add_argument("--brokers", metavar="N", type=positive, default=1, help="start N nodes (default: 1)")
     parser.add_argument(
-        "--partitions", metavar="N", type=positive, default=1, help="partitions of a new topic (default: 1)"
-    )
-    parser.add_argument("--no-auto-create", action="store_true", help="do not create topics that clients ask for")
-    parser.add_argument(
-        "--port", metavar="PORT", type=natural, default=0, help="port of the first node (default: a free one)"
+        "--racks", metavar="A,B,...", default="", help="assign these racks to the nodes in turn (default: no racks)"
     )
     parser.add_argument(
-        "--as-version", metavar="VERSION", help="be an older Kafka: 0.6.1, 0.7.0 to 0.7.2, or 0.8.0 to 4.4"
+        "--partitions", metavar="N", type=positive, default=1, help="give a new topic N partitions (default: 1)"
     )
-    parser.add_argument("--data-dir", metavar="DIR", help="keep everything there, for the next time")
-    parser.add_argument("--fsync", action="store_true", help="have it on the disk before a request is answered")
-    parser.add_argument("--zookeeper", metavar="HOSTS", help="where brokers of Kafka 0.7 register themselves")
+    parser.add_argument(
+        "--no-auto-create", action="store_true", help="do not create a topic when a client first asks for it"
+    )
+    parser.add_argument(
+        "--port",
+        metavar="PORT",
+        type=natural,
+        default=0,
+        help="use this port for the first node (default: a free port)",
+    )
+    parser.add_argument(
+        "--as-version",
+        metavar="VERSION",
+        help="emulate an older Kafka: 0.6.1, 0.7.0 to 0.7.2, or 0.8.0 to 4.4 (default: the newest)",
+    )
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="keep all data in this directory, for the next start (default: memory only)"
+    )
+    parser.add_argument(
+        "--fsync", action="store_true", help="with --data-dir, sync data to disk before each response is sent"
+    )
+    parser.add_argument(
+        "--zookeeper", metavar="HOST:PORT", help="register brokers of Kafka 0.7 in this ZooKeeper (default: none)"
+    )
     parser.add_argument(
         "--sasl",
         metavar="MECHANISM[=USER:PASSWORD]",
         type=_login,
         action="append",
         default=[],
-        help="have clients log in: PLAIN=me:secret, SCRAM-SHA-256=..., SCRAM-SHA-512=..., or OAUTHBEARER, which takes "
-        "unsecured tokens; may be repeated",
+        help="require clients to authenticate: PLAIN=USER:PASSWORD, SCRAM-SHA-256=USER:PASSWORD, "
+        "SCRAM-SHA-512=USER:PASSWORD, or OAUTHBEARER, which accepts unsecured tokens; may be repeated",
     )
     parser.add_argument(
         "--super-user",
         metavar="NAME",
         action="append",
-        help="have access control lists say what others may do; may be repeated. A client that does not log in is ANONYMOUS",
+        help="allow this user everything, and other users only what access control lists allow; a client that does not "
+        "authenticate is the user ANONYMOUS; may be repeated",
     )
-    parser.add_argument("--tls", action="store_true", help="encrypt connections, with a throw-away authority")
-    parser.add_argument("--client-auth", action="store_true", help="ask clients for a certificate, too; implies --tls")
-    add_json(parser, "print one object: bootstrap_servers, brokers; with --tls the files that clients need")
+    parser.add_argument(
+        "--tls", action="store_true", help="encrypt connections, with a certificate from a temporary authority"
+    )
+    parser.add_argument("--client-auth", action="store_true", help="require client certificates; implies --tls")
+    add_json(
+        parser, "print one JSON object, with bootstrap_servers, brokers, and with --tls the files that clients need"
+    )
     parser.set_defaults(run=run)
 
 
@@ -63,7 +84,7 @@ def _login(text: str) -> tuple[str, str | None, str]:
     mechanism, sign, login = text.partition("=")
     user, colon, password = login.partition(":")
     if not mechanism or (sign and not (user and colon and password)):
-        raise argparse.ArgumentTypeError("a login is of the form MECHANISM=USER:PASSWORD")
+        raise argparse.ArgumentTypeError("must have the form MECHANISM=USER:PASSWORD")
     return mechanism, user or None, password
 
 
@@ -75,10 +96,10 @@ def _users(logins: list[tuple[str, str | None, str]]) -> dict[Any, dict[str, str
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Run the broker; being told to stop is its normal end."""
+    """Run the broker until a signal stops it, which is a success."""
     from klamm.testing import DevBroker
 
-    # Shells start background programs with SIGINT ignored; this one is meant to be started like that.
+    # Shells start background programs with SIGINT ignored, and this program is often started in the background.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -107,7 +128,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
                 for key, path in files.items():
                     output.say(f"{key}={path}")
             if sys.stderr.isatty():
-                print("Ctrl+C ends it", file=sys.stderr)
+                print("press Ctrl+C to stop", file=sys.stderr)
             threading.Event().wait()
     except KeyboardInterrupt:
         pass

@@ -1,4 +1,4 @@
-"""`klamm groups`: list and describe groups, reset their offsets, delete them."""
+"""`klamm groups`: lists and describes groups, resets their offsets, and deletes groups. `klamm.Admin` does the work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import klamm
 from klamm.cli.clients import admin_config
-from klamm.cli.options import add_connection, add_json, natural
+from klamm.cli.options import add_common, natural
 from klamm.cli.output import CommandError
 from klamm.cli.positions import Bounds, Kind, Position, parse_time
 from klamm.errors import GroupIdNotFoundError
@@ -20,18 +20,22 @@ if TYPE_CHECKING:
 
 
 def add(commands: Commands) -> None:
-    """Declare the command and its four parts."""
-    parser = commands.add_parser("groups", help="list, describe, reset and delete groups", description=__doc__)
-    parts = parser.add_subparsers(title="what to do", metavar="ACTION", required=True)
+    """Declare the command and its actions."""
+    parser = commands.add_parser(
+        "groups",
+        help="list, describe, reset and delete groups",
+        description="List and describe groups, reset their offsets, and delete groups.",
+    )
+    parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    part = parts.add_parser("list", help="print all groups", description="Print all groups, their type and state.")
+    part = parts.add_parser("list", help="print all groups", description="Print all groups with their type and state.")
     part.add_argument(
         "--state",
         dest="states",
         metavar="STATE",
         action="append",
         default=[],
-        help="as Stable or Empty; may be repeated",
+        help="print only groups in this state, such as Stable or Empty; may be repeated",
     )
     part.add_argument(
         "--type",
@@ -39,46 +43,58 @@ def add(commands: Commands) -> None:
         metavar="TYPE",
         action="append",
         default=[],
-        help="classic, consumer or share; may be repeated",
+        help="print only groups of this type: classic, consumer or share; may be repeated",
     )
-    finish(part, list_groups, "print one object: groups")
+    add_common(part, list_groups, "print one JSON object, with the groups")
 
     part = parts.add_parser(
         "describe",
         help="print members, offsets and lag",
-        description="Print what groups read: committed offset, end and lag of each partition, and the member that reads it.",
+        description="Print the committed offset, the end offset and the lag of each partition, and the member that reads it.",
     )
-    part.add_argument("groups", metavar="GROUP", nargs="*", help="default: all groups of consumers")
-    finish(part, describe, "print one object: groups with their members and partitions")
+    part.add_argument(
+        "groups", metavar="GROUP", nargs="*", help="groups to describe (default: all consumer and share groups)"
+    )
+    add_common(part, describe, "print one JSON object, with the groups, their members and partitions")
 
     part = parts.add_parser(
         "reset-offsets",
-        help="set what a group reads next",
-        description="Set what a group reads next, of all it has committed or of the topics named. The group must have no "
-        "members. Without --execute, print what would be set and change nothing.",
+        help="set the offsets of a group",
+        description="Set the committed offsets of a group, for all partitions with a committed offset or for the topics "
+        "of --topic. The group must have no members. Without --execute, only print the new offsets.",
     )
-    part.add_argument("group", metavar="GROUP")
+    part.add_argument("group", metavar="GROUP", help="group to reset")
     to = part.add_mutually_exclusive_group(required=True)
     to.add_argument(
-        "--to-earliest", dest="to", action="store_const", const=Position(Kind.EARLIEST), help="all there is"
+        "--to-earliest",
+        dest="to",
+        action="store_const",
+        const=Position(Kind.EARLIEST),
+        help="set the first offset, to read all records",
     )
     to.add_argument(
-        "--to-latest", dest="to", action="store_const", const=Position(Kind.LATEST), help="nothing but news"
+        "--to-latest",
+        dest="to",
+        action="store_const",
+        const=Position(Kind.LATEST),
+        help="set the end offset, to read only new records",
     )
-    to.add_argument("--to-offset", dest="to", metavar="N", type=to_offset, help="this offset, or the nearest there is")
+    to.add_argument(
+        "--to-offset", dest="to", metavar="N", type=to_offset, help="set this offset, or the nearest existing one"
+    )
     to.add_argument(
         "--to-datetime",
         dest="to",
         metavar="TIME",
         type=to_time,
-        help="the first record since: ISO 8601 or milliseconds",
+        help="set the offset of the first record at or after this time, in ISO 8601 or milliseconds since 1970",
     )
     to.add_argument(
         "--shift-by",
         dest="shift",
         metavar="N",
         type=int,
-        help="as many records on, or back if negative (--shift-by=-5)",
+        help="move the committed offset by N records, backwards if N is negative (--shift-by=-5)",
     )
     part.add_argument(
         "--topic",
@@ -87,23 +103,16 @@ def add(commands: Commands) -> None:
         type=topic_partitions,
         action="append",
         default=[],
-        help="a topic, or some partitions of it; may be repeated",
+        help="reset only this topic, or only these partitions of it; may be repeated",
     )
-    part.add_argument("--execute", action="store_true", help="do it")
-    finish(part, reset, "print one object: group, executed, partitions")
+    part.add_argument("--execute", action="store_true", help="set the offsets, instead of only printing them")
+    add_common(part, reset, "print one JSON object, with group, executed and partitions")
 
     part = parts.add_parser(
-        "delete", help="delete groups", description="Delete groups without members, and all they committed."
+        "delete", help="delete groups", description="Delete groups without members, and their committed offsets."
     )
-    part.add_argument("groups", metavar="GROUP", nargs="+")
-    finish(part, delete, "print one object: deleted")
-
-
-def finish(parser: argparse.ArgumentParser, run: Any, json_text: str) -> None:
-    """Add what all four share."""
-    add_connection(parser)
-    add_json(parser, json_text)
-    parser.set_defaults(run=run)
+    part.add_argument("groups", metavar="GROUP", nargs="+", help="groups to delete")
+    add_common(part, delete, "print one JSON object, with the deleted groups")
 
 
 def to_offset(text: str) -> Position:
@@ -117,10 +126,10 @@ def to_time(text: str) -> Position:
 
 
 def topic_partitions(text: str) -> tuple[str, list[int] | None]:
-    """Parse `topic` or `topic:0,1`; None is all partitions."""
+    """Parse `topic` or `topic:0,1`; None means all partitions."""
     topic, colon, numbers = text.partition(":")
     if not topic or (colon and not numbers):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form TOPIC or TOPIC:0,1")
+        raise argparse.ArgumentTypeError(f"{text!r} must have the form TOPIC or TOPIC:0,1")
     return topic, [natural(number) for number in numbers.split(",")] if colon else None
 
 
@@ -147,17 +156,17 @@ def delete(args: argparse.Namespace, output: Output) -> int:
 
 
 def describe(args: argparse.Namespace, output: Output) -> int:
-    """Print what groups read, and who reads it."""
+    """Print the partitions of groups with their offsets, lag and members."""
     config = admin_config(args)
     with klamm.Admin(config) as admin:
-        read = {"consumer", "share", ""}
-        names = args.groups or [each.group for each in admin.list_groups() if each.protocol_type in read]
+        protocols = {"consumer", "share", ""}
+        names = args.groups or [each.group for each in admin.list_groups() if each.protocol_type in protocols]
         groups = admin.describe_groups(names)
         offsets = {name: admin.group_offsets(name) for name in names}
-        assigned = [place for group in groups.values() for member in group.members for place in member.assigned]
-        led = with_leader(admin, {*assigned, *(place for of_group in offsets.values() for place in of_group)})
+        assigned = [tp for group in groups.values() for member in group.members for tp in member.assigned]
+        available = with_leader(admin, {*assigned, *(tp for of_group in offsets.values() for tp in of_group)})
     with klamm.Consumer(config) as consumer:
-        ends = consumer.end_offsets(led)
+        ends = consumer.end_offsets(available)
     described = [group_fields(group, offsets[name], ends) for name, group in groups.items()]
     if args.json:
         output.result({"groups": described})
@@ -181,13 +190,13 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def with_leader(admin: klamm.Admin, places: Iterable[klamm.TopicPartition]) -> list[klamm.TopicPartition]:
-    """Leave out partitions that are gone, or that nobody leads and so nobody can be asked about."""
-    places = list(places)
-    there = {place.topic for place in places} & set(admin.list_topics(internal=True))
-    topics = admin.describe_topics(sorted(there))
+def with_leader(admin: klamm.Admin, partitions: Iterable[klamm.TopicPartition]) -> list[klamm.TopicPartition]:
+    """Return the partitions that exist and have a leader, so that their offsets can be looked up."""
+    partitions = list(partitions)
+    existing = {tp.topic for tp in partitions} & set(admin.list_topics(internal=True))
+    topics = admin.describe_topics(sorted(existing))
     led = {(name, part.partition) for name, topic in topics.items() for part in topic.partitions if part.leader >= 0}
-    return [place for place in places if (place.topic, place.partition) in led]
+    return [tp for tp in partitions if (tp.topic, tp.partition) in led]
 
 
 def group_fields(
@@ -195,21 +204,21 @@ def group_fields(
     offsets: dict[klamm.TopicPartition, int],
     ends: dict[klamm.TopicPartition, int],
 ) -> dict[str, Any]:
-    """Describe a group in JSON's types: every partition that somebody reads, or of which an offset is committed.
+    """Return a group in JSON's types, with every partition that is assigned or has a committed offset.
 
-    Once for each reader: members of a share group read partitions together.
+    A partition that more than one member of a share group reads is listed once for each of them.
     """
-    readers: dict[klamm.TopicPartition, list[klamm.GroupMember | None]] = {place: [None] for place in offsets}
-    for place in {place for member in group.members for place in member.assigned}:
-        readers[place] = [member for member in group.members if place in member.assigned]
+    readers: dict[klamm.TopicPartition, list[klamm.GroupMember | None]] = {tp: [None] for tp in offsets}
+    for tp in {tp for member in group.members for tp in member.assigned}:
+        readers[tp] = [member for member in group.members if tp in member.assigned]
     parts = []
-    by_place = sorted(readers.items(), key=lambda each: (each[0].topic, each[0].partition))
-    for place, reader in ((place, reader) for place, several in by_place for reader in several):
-        current, end = offsets.get(place), ends.get(place)
+    in_order = sorted(readers.items(), key=lambda each: (each[0].topic, each[0].partition))
+    for tp, reader in ((tp, reader) for tp, members in in_order for reader in members):
+        current, end = offsets.get(tp), ends.get(tp)
         parts.append(
             {
-                "topic": place.topic,
-                "partition": place.partition,
+                "topic": tp.topic,
+                "partition": tp.partition,
                 "current_offset": current,
                 "end_offset": end,
                 "lag": None if current is None or end is None else max(end - current, 0),
@@ -234,7 +243,7 @@ def group_fields(
                 "rack": member.rack,
                 "topics": member.topics,
                 "topic_pattern": member.topic_pattern,
-                "assigned": [[place.topic, place.partition] for place in member.assigned],
+                "assigned": [[tp.topic, tp.partition] for tp in member.assigned],
             }
             for member in group.members
         ],
@@ -243,62 +252,62 @@ def group_fields(
 
 
 def reset(args: argparse.Namespace, output: Output) -> int:
-    """Set a group's offsets, or print what would be set."""
+    """Set the offsets of a group, or only print the new ones."""
     config = admin_config(args)
     with klamm.Admin(config) as admin:
-        refuse_members(admin, args.group)
+        check_empty(admin, args.group)
         current = admin.group_offsets(args.group)
         chosen = choose(admin, args.topics) if args.topics else list(current)
         if not chosen:
-            raise CommandError(f"group {args.group!r} has committed nothing", hint="name topics with --topic")
+            raise CommandError(f"group {args.group!r} has no committed offsets", hint="name topics with --topic")
         with klamm.Consumer(config) as consumer:
             bounds = Bounds.ask(consumer, chosen)
             new = shifted(bounds, current, args.shift) if args.to is None else bounds.locate(consumer, args.to)
         if args.execute:
             admin.alter_group_offsets(args.group, new)
     parts = [
-        {"topic": place.topic, "partition": place.partition, "current_offset": current.get(place), "new_offset": offset}
-        for place, offset in sorted(new.items(), key=lambda item: (item[0].topic, item[0].partition))
+        {"topic": tp.topic, "partition": tp.partition, "current_offset": current.get(tp), "new_offset": offset}
+        for tp, offset in sorted(new.items(), key=lambda item: (item[0].topic, item[0].partition))
     ]
     if args.json:
         output.result({"group": args.group, "executed": args.execute, "partitions": parts})
         return 0
     output.table(("topic", "partition", "current", "new"), [tuple(part.values()) for part in parts])
     if not args.execute:
-        output.say("nothing was changed; --execute does it")
+        output.say("nothing was changed; use --execute to set the new offsets")
     return 0
 
 
-def refuse_members(admin: klamm.Admin, group: str) -> None:
-    """Refuse what Kafka refuses: members would go on from where they are, and commit over what was set."""
+def check_empty(admin: klamm.Admin, group: str) -> None:
+    """Raise if the group has members. They would continue from their positions and overwrite the new offsets."""
     try:
         found = admin.describe_groups([group])[group]
     except GroupIdNotFoundError:
         return
     if found.state not in {"Empty", "Dead"}:
         raise CommandError(
-            f"group {group!r} is in use: it is {found.state}, with {len(found.members)} members",
-            hint="stop its members first; `klamm groups describe` shows where they are",
+            f"cannot reset offsets: group {group!r} is in use, in state {found.state} with {len(found.members)} members",
+            hint="stop its members first; `klamm groups describe` shows their hosts",
         )
 
 
 def choose(admin: klamm.Admin, topics: list[tuple[str, list[int] | None]]) -> list[klamm.TopicPartition]:
-    """List the partitions that `--topic` named, each of which has to be there."""
+    """Return the partitions that `--topic` names; raise if one does not exist."""
     found = admin.describe_topics([topic for topic, _ in topics])
     chosen: dict[klamm.TopicPartition, None] = {}
     for topic, numbers in topics:
-        there = [part.partition for part in found[topic].partitions]
-        for number in there if numbers is None else numbers:
-            if number not in there:
-                raise CommandError(f"topic {topic!r} has no partition {number}", hint=f"it has 0 to {len(there) - 1}")
+        existing = [part.partition for part in found[topic].partitions]
+        for number in existing if numbers is None else numbers:
+            if number not in existing:
+                raise CommandError(f"topic {topic!r} has no partition {number}", hint=f"use 0 to {len(existing) - 1}")
             chosen[klamm.TopicPartition(topic, number)] = None
     return list(chosen)
 
 
 def shifted(bounds: Bounds, current: dict[klamm.TopicPartition, int], shift: int) -> dict[klamm.TopicPartition, int]:
-    """Move committed offsets by a number of records, within what partitions hold."""
-    for place in bounds.begin:
-        if place not in current:
-            message = f"nothing is committed of {place.topic}-{place.partition} that could be shifted"
-            raise CommandError(message, hint="--to-earliest, --to-latest or --to-offset need no offset to begin with")
-    return {place: min(max(current[place] + shift, begin), bounds.end[place]) for place, begin in bounds.begin.items()}
+    """Return committed offsets moved by a number of records, limited to the offsets that exist."""
+    for tp in bounds.begin:
+        if tp not in current:
+            message = f"cannot shift the offset of {tp.topic}-{tp.partition}: the group has no committed offset for it"
+            raise CommandError(message, hint="use --to-earliest, --to-latest or --to-offset, which need none")
+    return {tp: min(max(current[tp] + shift, begin), bounds.end[tp]) for tp, begin in bounds.begin.items()}

@@ -1,7 +1,7 @@
-"""`klamm mirror`: copy a topic of Kafka 0.6 or 0.7 into a cluster of today.
+"""`klamm mirror`: copies a topic of Kafka 0.6 or 0.7 into a cluster of a current Kafka.
 
-A transaction for what one fetch gave: the records, and the byte offset behind them as the offset of a group of its own, one
-for each old partition. So a copy that was interrupted goes on where it was, and no record is there twice.
+Each fetch becomes one transaction, which contains its records and the next byte offset to fetch. That offset is committed to a group
+for each old partition. So an interrupted copy continues without losing or repeating a record.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from klamm.cli.output import Advance, Output
 
 IDLE_SECONDS = 1.0
-"""Between looks for more at the end of the topic."""
+"""Pause between fetches at the end of the topic."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A topic of an old broker."""
+    """A topic on a broker of Kafka 0.6 or 0.7."""
 
     magic: int
     broker: str
@@ -41,7 +41,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Target:
-    """A topic of a cluster of today."""
+    """A topic in the new cluster."""
 
     bootstrap: str
     topic: str
@@ -49,12 +49,12 @@ class Target:
 
 @dataclass
 class Copied:
-    """What was done so far."""
+    """State of the copy."""
 
     offsets: dict[int, int]
-    """Where each old partition goes on."""
+    """Next byte offset to fetch from each old partition."""
     ends: Mapping[int, int]
-    """Where each ended at the start."""
+    """End of each old partition when the copy started."""
     records: int = 0
     bytes: int = 0
 
@@ -63,24 +63,45 @@ def add(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "mirror",
-        help="copy a topic of Kafka 0.6 or 0.7 into a cluster of today",
-        description="Copy a topic of a broker of Kafka 0.6 or 0.7 into a cluster of today, and end at what is its end now. "
-        "Started again it goes on where it was. Records have no key, and headers: source.broker, source.partition, "
-        "source.offset (a byte offset), and source.index where several messages came compressed at one offset.",
+        help="copy a topic of Kafka 0.6 or 0.7 into a newer cluster",
+        description="Copy a topic from a broker of Kafka 0.6 or 0.7 into a newer cluster, and stop at its current end. If it "
+        "is started again, it continues where it stopped. Records have no key. Their headers are source.broker, "
+        "source.partition, source.offset (a byte offset), and source.index for messages that were compressed together.",
     )
-    parser.add_argument("--from", dest="source", metavar="0.7://HOST:PORT/TOPIC", type=source, required=True)
-    parser.add_argument("--to", dest="target", metavar="HOST:PORT/TOPIC", type=target, required=True)
-    parser.add_argument("--follow", action="store_true", help="go on at the end, for ever")
     parser.add_argument(
-        "--fetch-size", metavar="BYTES", type=positive, default=1 << 20, help="of one fetch (default: %(default)s)"
+        "--from",
+        dest="source",
+        metavar="0.7://HOST:PORT/TOPIC",
+        type=source,
+        required=True,
+        help="copy from this broker and topic; use 0.6:// for Kafka 0.6",
     )
-    add_settings(parser, "any setting of the new cluster's clients by its Kafka name; may be repeated")
-    add_json(parser, "print one object at the end: records, bytes (of values), seconds, offsets by old partition")
+    parser.add_argument(
+        "--to",
+        dest="target",
+        metavar="HOST:PORT/TOPIC",
+        type=target,
+        required=True,
+        help="copy to this cluster and topic; the topic is created if it does not exist",
+    )
+    parser.add_argument("--follow", action="store_true", help="wait for new messages at the end, forever")
+    parser.add_argument(
+        "--fetch-size",
+        metavar="BYTES",
+        type=positive,
+        default=1 << 20,
+        help="fetch this many bytes at once (default: %(default)s)",
+    )
+    add_settings(parser, "set an option of the new cluster's clients by its Kafka name; may be repeated")
+    add_json(
+        parser,
+        "print one JSON object at the end, with topic, records, bytes (of values), seconds, and offsets by old partition",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Copy until the end, or Ctrl+C."""
+    """Copy until the end of the topic, or Ctrl+C."""
     old: Source = args.source
     new: Target = args.target
     started = time.monotonic()
@@ -91,8 +112,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         producer = klamm.Producer(config | {"transactional.id": f"{group(old, 0)}→{new.topic}"})
         with closing(producer):
             with producer.transaction():
-                pass  # ends what an earlier run left open, before its offsets are asked for
-            offsets = positions(config, old, new, consumer, partitions)
+                pass  # ends an open transaction of an earlier run, before its offsets are read
+            offsets = start_offsets(config, old, new, consumer, partitions)
             copied = Copied(offsets, {number: consumer.latest(old.topic, number) for number in partitions})
             total = sum(max(0, copied.ends[number] - offsets[number]) for number in partitions)
             with output.progress(f"mirror {old.topic}", None if args.follow else total) as advance:
@@ -115,10 +136,10 @@ def copy_once(
     copied: Copied,
     advance: Advance,
 ) -> bool:
-    """Copy a fetch of each partition that is not at its end; say whether there was any."""
+    """Copy one fetch from each partition that is not at its end; return whether any message arrived."""
     old: Source = args.source
     new: Target = args.target
-    any_came = False
+    any_arrived = False
     targets = producer.partitions_for(new.topic)
     for number, offset in copied.offsets.items():
         if not args.follow and offset >= copied.ends[number]:
@@ -126,7 +147,7 @@ def copy_once(
         fetched = consumer.fetch(old.topic, number, offset)
         if fetched.next_offset == offset:
             continue
-        any_came = True
+        any_arrived = True
         with producer.transaction() as tx:
             for message in fetched.messages:
                 headers = [
@@ -139,67 +160,70 @@ def copy_once(
                 to = targets[number % len(targets)]
                 tx.send_nowait(new.topic, message.payload, partition=to, headers=headers)
                 copied.bytes += len(message.payload)
-            place = klamm.TopicPartition(new.topic, targets[0])
-            tx.commit_offsets(klamm.GroupMetadata(group(old, number)), {place: fetched.next_offset})
+            tp = klamm.TopicPartition(new.topic, targets[0])
+            tx.commit_offsets(klamm.GroupMetadata(group(old, number)), {tp: fetched.next_offset})
         copied.offsets[number] = fetched.next_offset
         copied.records += len(fetched.messages)
         advance(fetched.next_offset - offset, len(fetched.messages))
-    if args.follow and not any_came:
+    if args.follow and not any_arrived:
         time.sleep(IDLE_SECONDS)
-    return any_came
+    return any_arrived
 
 
 def group(old: Source, partition: int) -> str:
-    """Name the group that holds the offset of an old partition."""
+    """Return the group that stores the offset of an old partition."""
     return f"klamm-mirror/{old.broker}/{old.topic}/{partition}"
 
 
 def old_partitions(consumer: legacy.Consumer07, topic: str) -> list[int]:
-    """Return the partitions that a broker has of a topic."""
+    """Return the broker's partitions of a topic; raise if all of them are empty."""
     found = consumer.partitions(topic)
     if not any(consumer.latest(topic, number) for number in found):
         raise CommandError(
-            f"broker {consumer.broker} has nothing in topic {topic!r}", "old brokers know any topic: is the name right?"
+            f"broker {consumer.broker} has no messages in topic {topic!r}",
+            "check the name of the topic: old brokers accept any name",
         )
     return found
 
 
 def make_topic(config: Mapping[str, str], topic: str, partitions: int) -> None:
-    """Create the new topic, unless it is there."""
+    """Create the new topic, unless it exists."""
     with klamm.Admin(dict(config)) as admin, suppress(TopicAlreadyExistsError):
         admin.create_topics({topic: klamm.NewTopic(partitions=partitions)})
 
 
-def positions(
+def start_offsets(
     config: Mapping[str, str], old: Source, new: Target, consumer: legacy.Consumer07, partitions: list[int]
 ) -> dict[int, int]:
-    """Return where to go on: behind what was copied, or at the beginning."""
+    """Return the byte offset to start from in each partition: after the copied messages, or at the beginning."""
     offsets = {}
     for number in partitions:
         with klamm.Consumer(dict(config), group_id=group(old, number), enable_auto_commit=False) as reader:
-            place = klamm.TopicPartition(new.topic, reader.partitions_for(new.topic)[0])
-            kept = reader.committed([place])[place]
+            tp = klamm.TopicPartition(new.topic, reader.partitions_for(new.topic)[0])
+            committed = reader.committed([tp])[tp]
         earliest = consumer.earliest(old.topic, number)
-        if kept is not None and kept < earliest:
+        if committed is not None and committed < earliest:
             print(
-                f"klamm: {old.topic}-{number} begins at {earliest}: what was from {kept} on is deleted", file=sys.stderr
+                f"klamm: messages of {old.topic}-{number} from offset {committed} to {earliest} were deleted before they "
+                "were copied",
+                file=sys.stderr,
             )
-        offsets[number] = earliest if kept is None else max(kept, earliest)
+        offsets[number] = earliest if committed is None else max(committed, earliest)
     return offsets
 
 
 def source(text: str) -> Source:
-    """Parse where to copy from."""
+    """Parse the broker and topic to copy from."""
     scheme, sign, rest = text.partition("://")
     broker, slash, topic = rest.partition("/")
     if scheme not in ("0.6", "0.7") or not (sign and broker and slash and topic):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form 0.7://host:port/topic")
+        raise argparse.ArgumentTypeError(f"{text!r} must have the form 0.7://HOST:PORT/TOPIC")
     return Source(0 if scheme == "0.6" else 1, broker, topic)
 
 
 def target(text: str) -> Target:
-    """Parse where to copy to."""
+    """Parse the cluster and topic to copy to."""
     bootstrap, slash, topic = text.partition("/")
     if not (bootstrap and slash and topic):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form host:port/topic")
+        raise argparse.ArgumentTypeError(f"{text!r} must have the form HOST:PORT/TOPIC")
     return Target(bootstrap, topic)

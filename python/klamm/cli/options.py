@@ -1,4 +1,4 @@
-"""Arguments that several commands share, and their forms."""
+"""Arguments that commands share, and the parser that accepts options before a command."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Commands(Protocol):
-    """Where a command's `add` declares itself: what `ArgumentParser.add_subparsers` returns, which has no public name."""
+    """Type of the result of `ArgumentParser.add_subparsers`, which has no public name."""
 
     def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser:
         """Add a command."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes options in front of the command, or of its action, that they belong to."""
+    """A parser that accepts an option before the command or action that it belongs to."""
 
     names: Collection[str] = ()
 
@@ -36,30 +36,37 @@ class Parser(argparse.ArgumentParser):
             pairs = enumerate(pairwise(words), 1)
             at = next((at for at, (before, word) in pairs if word in self.names and before not in VALUED), None)
             if at is None:
-                self.error(f"there has to be one of {', '.join(self.names)}")
+                self.error(f"one of these is required: {', '.join(self.names)}")
             words.insert(0, words.pop(at))
         return super().parse_known_args(words, namespace)
 
 
+def add_common(parser: argparse.ArgumentParser, run: Any, json_text: str) -> None:
+    """Add the connection and `--json` to an action, and set its function."""
+    add_connection(parser)
+    add_json(parser, json_text)
+    parser.set_defaults(run=run)
+
+
 def add_connection(parser: argparse.ArgumentParser) -> None:
-    """Add where to connect, and `-X` for every other setting."""
+    """Add `--bootstrap`, and `-X` for every other setting."""
     parser.add_argument(
         "-b",
         "--bootstrap",
         metavar="HOST:PORT",
         default="localhost:9092",
-        help="brokers to start from, separated by commas (default: %(default)s)",
+        help="connect to these brokers, separated by commas (default: %(default)s)",
     )
-    add_settings(parser, "any client setting by its Kafka name, as linger.ms=20; may be repeated")
+    add_settings(parser, "set a client option by its Kafka name, such as linger.ms=20; may be repeated")
 
 
 def add_settings(parser: argparse.ArgumentParser, text: str) -> None:
-    """Add `-X`; `text` says whose settings."""
+    """Add `-X`, with `text` as its help."""
     parser.add_argument("-X", dest="config", metavar="KEY=VALUE", type=pair, action="append", default=[], help=text)
 
 
 def add_json(parser: argparse._ActionsContainer, text: str) -> None:
-    """Add `--json`; `text` says what is printed."""
+    """Add `--json`, with `text` as its help."""
     parser.add_argument("--json", action="store_true", help=text)
 
 
@@ -67,12 +74,12 @@ def pair(text: str) -> tuple[str, str]:
     """Split `key=value` at the first `=`."""
     key, sign, value = text.partition("=")
     if not (key and sign):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
+        raise argparse.ArgumentTypeError(f"{text!r} must have the form KEY=VALUE")
     return key, value
 
 
 def positive(text: str) -> int:
-    """Parse a whole number of at least one."""
+    """Parse a whole number of at least 1."""
     number = natural(text)
     if number == 0:
         raise argparse.ArgumentTypeError("must be at least 1")
@@ -80,13 +87,13 @@ def positive(text: str) -> int:
 
 
 def natural(text: str) -> int:
-    """Parse a whole number of at least zero."""
+    """Parse a whole number of at least 0."""
     if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least 0")
     return int(text)
 
 
 ALONE = ("-h", "--help", "--version")
-"""What needs no command."""
+"""Options that need no command."""
 VALUED = ("-b", "--bootstrap", "-X")
-"""Options of all commands that take the word behind them, which then is no command."""
+"""Options of all commands whose value is the next word, which therefore is not a command."""

@@ -1,7 +1,7 @@
-"""What a command shows: lines, tables, progress and JSON.
+"""Prints what commands show: lines, tables, progress bars, JSON and errors.
 
-One rule: standard output carries the result and nothing else when `--json` is given or a pipe reads it. Progress bars
-go to standard error, and only to a terminal.
+With `--json`, or into a pipe, standard output contains the result and nothing else. Progress bars are shown on standard error, and
+only on a terminal.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 Advance = Callable[[int, int], None]
-"""Tell a progress bar of `(bytes, records)` more."""
+"""Function that adds `(bytes, records)` to a progress bar."""
 
 
 class CommandError(Exception):
-    """Something a command needs is missing or failed; `hint` says what to do."""
+    """A command cannot continue; `hint` says what the user can do."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -32,27 +32,36 @@ class CommandError(Exception):
 
 @dataclass(frozen=True)
 class Output:
-    """Where one run of a command writes to."""
+    """Prints the output of one run of a command, as text or as JSON."""
 
     json: bool = False
 
     @property
     def text(self) -> TextIO:
-        """The stream for people: standard output, or standard error when JSON has that."""
+        """Return the stream for text: standard output, or standard error if JSON goes to standard output."""
         return sys.stderr if self.json else sys.stdout
 
     def say(self, line: str) -> None:
-        """Print one line for people."""
+        """Print one line of text."""
         print(line, file=self.text, flush=True)
 
     def result(self, value: object) -> None:
-        """Print the one JSON object of this run."""
+        """Print the JSON object of this run."""
         print(json.dumps(value, ensure_ascii=False), flush=True)
 
-    def done(self, what: str, names: Sequence[str], act: Callable[[str], None]) -> int:
-        """Do something to each of some names; say to which it was done, and what a broker has against the others.
+    def done(self, participle: str, names: Sequence[str], act: Callable[[str], None]) -> int:
+        """Apply a function to each name, and print the names that succeeded and the broker's errors for the others.
 
-        Gives the exit code. What concerns all of them, as a cluster that does not answer, is raised.
+        Args:
+            participle: Word for a success, such as "created".
+            names: Names of topics or groups.
+            act: Function that handles one name.
+
+        Returns:
+            The exit code.
+
+        Raises:
+            KafkaError: An error that concerns all names, such as a cluster that does not respond.
         """
         done = []
         for name in names:
@@ -63,13 +72,13 @@ class Output:
             else:
                 done.append(name)
                 if not self.json:
-                    self.say(f"{what} {name}")  # at once: what is raised later does not hide it
+                    self.say(f"{participle} {name}")  # at once, so that a later error does not hide it
         if self.json:
-            self.result({what: done})
+            self.result({participle: done})
         return int(len(done) < len(names))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Print a table: framed on a terminal, plain aligned columns in a pipe. Numbers stand to the right."""
+        """Print a table: framed on a terminal, plain aligned columns in a pipe. Numbers are aligned to the right."""
         cells = [tuple(row) for row in rows]
         values = [[row[at] for row in cells if row[at] is not None] for at in range(len(columns))]
         numeric = [bool(column) and all(isinstance(value, int | float) for value in column) for column in values]
@@ -96,7 +105,13 @@ class Output:
 
     @contextmanager
     def progress(self, description: str, total: int | None, *, show: bool = True) -> Iterator[Advance]:
-        """Show a bar of `total` bytes (`None`: not known) and the records so far, on a terminal only."""
+        """Show a progress bar of bytes, and the number of records, on a terminal only.
+
+        Args:
+            description: Text in front of the bar.
+            total: Total number of bytes, or None if it is unknown.
+            show: Show the bar. Default True.
+        """
         if not (show and sys.stderr.isatty()):
             yield lambda _bytes, _records: None
             return
@@ -111,7 +126,7 @@ class Output:
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,
-            # Lines for people keep their place above the bar, unless they go elsewhere.
+            # On a terminal, rich prints lines of text above the bar.
             redirect_stdout=sys.stdout.isatty(),
         )
         task = bar.add_task(description, total=total or None, records=0)
@@ -124,7 +139,7 @@ class Output:
 
 
 def show(cell: object) -> str:
-    """Write one table cell."""
+    """Return the text of a table cell."""
     if isinstance(cell, float):
         return f"{cell:,.2f}"
     if isinstance(cell, int):
@@ -133,14 +148,14 @@ def show(cell: object) -> str:
 
 
 def print_error(error: BaseException) -> None:
-    """Print an error in one line, its hint in a second. Of a group: the first, and how many more there are."""
+    """Print an error on one line and its hint on a second. For a group, print the first error and the number of others."""
     errors = list(leaves(error))
     first = errors[0]
     more = f" (and {len(errors) - 1:,} more)" if len(errors) > 1 else ""
     print(f"klamm: {one_line(describe(first))}{more}", file=sys.stderr)
     hint: Any = getattr(first, "hint", None)
     if hint:
-        print(f"  {one_line(str(hint))}", file=sys.stderr)
+        print(f"  hint: {one_line(str(hint))}", file=sys.stderr)
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
@@ -152,13 +167,13 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def describe(error: BaseException) -> str:
-    """Say an error in words; a file's error as `path: reason`."""
+    """Return the text of an error. A file's error is `path: reason`."""
     if isinstance(error, OSError) and error.strerror is not None and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    # The text of a KafkaError ends with its hint, which has a line of its own here.
+    # The text of a KafkaError ends with its hint, which is printed on its own line here.
     return str(getattr(error, "message", error)) or type(error).__name__
 
 
 def one_line(text: str) -> str:
-    """Fold white space, so that a message stays one line."""
+    """Return a text on one line, with white space folded."""
     return " ".join(text.split())

@@ -1,7 +1,7 @@
-"""Places in a topic as a user writes them: `earliest`, `latest`, `1500`, `-10`, `@2026-05-01T12:00`, `@1700000000000`.
+"""Parses positions in a topic, and turns them into offsets.
 
-One form serves `--from` and `--to`. A place is looked up for each partition by itself and then lies within what the
-partition holds: an offset that retention has deleted means the first one that is left.
+A position is `earliest`, `latest`, `1500`, `-10`, `@2026-05-01T12:00` or `@1700000000000`, for `--from` and `--to` alike. It is
+resolved for each partition separately, and then limited to existing offsets: a deleted offset means the first one that still exists.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RETRY_SECONDS = 0.2
 
 
 class Kind(Enum):
-    """What a position counts from."""
+    """Type of a position."""
 
     EARLIEST = auto()
     LATEST = auto()
@@ -38,14 +38,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Position:
-    """A place in every partition; `number` is an offset, a count of records or milliseconds since 1970."""
+    """A position in every partition. `number` is an offset, a number of records, or milliseconds since 1970."""
 
     kind: Kind
     number: int = 0
 
 
 def parse_position(text: str) -> Position:
-    """Parse a position; raises the error argparse reports."""
+    """Parse a position; raise the error that argparse reports."""
     names = {"earliest": Kind.EARLIEST, "latest": Kind.LATEST, "end": Kind.LATEST}
     if text in names:
         return Position(names[text])
@@ -55,27 +55,34 @@ def parse_position(text: str) -> Position:
     if digits.isascii() and digits.isdigit():
         return Position(kind, int(digits))
     raise argparse.ArgumentTypeError(
-        f"{text!r} is none of: earliest, latest, OFFSET, -N (the last N), @TIME (ISO 8601 or milliseconds)"
+        f"{text!r} must be one of: earliest, latest, OFFSET, -N (the last N records), @TIME (ISO 8601 or milliseconds)"
     )
 
 
 def parse_time(text: str) -> int:
-    """Parse milliseconds since 1970 or an ISO 8601 time; one without an offset is local time."""
+    """Parse a time into milliseconds since 1970: a number of milliseconds or ISO 8601, in local time unless it has an offset."""
     if text.isascii() and text.isdigit():
         return int(text)
-    # Python 3.10 does not know the Z of ISO 8601.
+    # Python 3.10 does not parse the Z of ISO 8601.
     iso = text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text
     try:
-        # No record is older than 1970, and brokers take negative times for ends.
+        # No record is older than 1970, and negative times have a special meaning for brokers.
         return max(round(datetime.fromisoformat(iso).timestamp() * 1000), 0)
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time: write 2026-05-01, 2026-05-01T12:30:00, 2026-05-01T12:30:00Z or milliseconds"
+            f"{text!r} must be a time, such as 2026-05-01, 2026-05-01T12:30:00, 2026-05-01T12:30:00Z or milliseconds"
         ) from None
 
 
-def place(position: Position, begin: int, end: int, at_time: int | None = None) -> int:
-    """Turn a position into an offset of a partition that holds `begin` to `end`; `at_time` answers a time."""
+def resolve(position: Position, begin: int, end: int, at_time: int | None = None) -> int:
+    """Return the offset of a position in one partition.
+
+    Args:
+        position: The position.
+        begin: First offset of the partition.
+        end: End offset of the partition.
+        at_time: Offset of the first record at or after the position's time, or None if there is none.
+    """
     offsets = {
         Kind.EARLIEST: begin,
         Kind.LATEST: end,
@@ -87,42 +94,42 @@ def place(position: Position, begin: int, end: int, at_time: int | None = None) 
 
 
 def beginnings(consumer: klamm.Consumer, partitions: Sequence[klamm.TopicPartition]) -> dict[klamm.TopicPartition, int]:
-    """Ask where partitions begin; a leader is waited for as long as an election takes, not as long as a broker is away."""
+    """Return the first offset of each partition. Wait for a leader during an election, but not for a broker to come back."""
     end = time.monotonic() + ELECTION_SECONDS
     while True:
-        asked = timed(dict.fromkeys(partitions, BEGINNING))
-        found = dict(zip(partitions, consumer._list_offsets(asked, None, of_led=True).result(), strict=True))  # noqa: SLF001
+        request = timed(dict.fromkeys(partitions, BEGINNING))
+        found = dict(zip(partitions, consumer._list_offsets(request, None, of_led=True).result(), strict=True))  # noqa: SLF001
         leaderless = [f"{each.topic}-{each.partition}" for each, at in found.items() if at is None]
         if not leaderless:
             return {each: at[0] for each, at in found.items() if at is not None}
         if time.monotonic() > end:
             verb = "has" if len(leaderless) == 1 else "have"
             raise CommandError(
-                f"{', '.join(leaderless)} {verb} no leader who could say what is there",
-                hint="bring the broker back that has the replica, or name the other partitions alone",
+                f"cannot look up offsets: {', '.join(leaderless)} {verb} no leader",
+                hint="start the broker that has the replica, or read other partitions with --partition",
             )
         time.sleep(RETRY_SECONDS)
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What partitions hold now: the first offset of each, and the one behind the last."""
+    """First offset and end offset of partitions."""
 
     begin: dict[klamm.TopicPartition, int]
     end: dict[klamm.TopicPartition, int]
 
     @classmethod
     def ask(cls, consumer: klamm.Consumer, partitions: Sequence[klamm.TopicPartition]) -> Bounds:
-        """Ask the brokers; an error if nobody leads a partition, and so nobody can say."""
+        """Look up the bounds of partitions; raise if one has no leader."""
         return cls(beginnings(consumer, partitions), consumer.end_offsets(partitions))
 
     def locate(self, consumer: klamm.Consumer, position: Position) -> dict[klamm.TopicPartition, int]:
-        """Turn a position into one offset a partition."""
+        """Return the offset of a position in each partition."""
         times: dict[klamm.TopicPartition, tuple[int, int] | None] = {}
         if position.kind is Kind.TIME:
             times = dict(consumer.offsets_for_times(dict.fromkeys(self.begin, position.number)))
         located = {}
         for partition, begin in self.begin.items():
             found = times.get(partition)
-            located[partition] = place(position, begin, self.end[partition], found[0] if found else None)
+            located[partition] = resolve(position, begin, self.end[partition], found[0] if found else None)
         return located

@@ -1,4 +1,4 @@
-"""`klamm produce`: each line of standard input or of files becomes one record, byte for byte."""
+"""`klamm produce`: sends each line of standard input, or of files, as one record. `lines` splits the input."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "produce",
         help="send lines to a topic",
-        description="Send each line of standard input, or of files, as one record. Lines are bytes and stay exact.",
+        description="Send each line of standard input, or of files, as one record. Bytes are sent unchanged.",
     )
-    parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("files", metavar="FILE", nargs="*", help="files to read; - or none: standard input")
+    parser.add_argument("topic", metavar="TOPIC", help="topic to send to")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="*", help="files to read; - is standard input (default: standard input)"
+    )
     add_connection(parser)
     parser.add_argument(
         "--key-separator",
         metavar="TEXT",
         type=separator,
-        help=r"what stands before its first occurrence in a line is the key (\t: a tab); without it the key is null",
+        help=r"split each line at the first TEXT into key and value; \t means a tab; a line without TEXT has a null key",
     )
     parser.add_argument(
         "--header",
@@ -43,23 +45,33 @@ def add(commands: Commands) -> None:
         type=header,
         action="append",
         default=[],
-        help="a header of every record; may be repeated",
+        help="add this header to each record; may be repeated",
     )
-    parser.add_argument("--partition", metavar="N", type=natural, help="send everything to this partition")
-    parser.add_argument("--acks", choices=("0", "1", "all"), help="which replicas must have a record (default: all)")
-    parser.add_argument("--compression", choices=("none", "gzip", "snappy", "lz4", "zstd"), help="codec of batches")
+    parser.add_argument(
+        "--partition", metavar="N", type=natural, help="send all records to this partition (default: by key)"
+    )
+    parser.add_argument(
+        "--acks",
+        choices=("0", "1", "all"),
+        help="wait until a record is stored by no replica (0), by the leader (1), or by all in-sync replicas (default: all)",
+    )
+    parser.add_argument(
+        "--compression",
+        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        help="compress record batches with this codec (default: none)",
+    )
     parser.add_argument(
         "--null-value",
         metavar="TEXT",
         type=encoded,
-        help="a line with this value is sent as a null value, which deletes its key from a compacted topic",
+        help="send a null value for lines with this value, which deletes the key from a compacted topic",
     )
-    add_json(parser, "print one object at the end: records, bytes (of values), seconds")
+    add_json(parser, "print one JSON object at the end, with topic, records, bytes (of values) and seconds")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace, output: Output) -> int:
-    """Send the lines; returns when every record is acknowledged."""
+    """Send the lines, and return when every record is acknowledged."""
     files: list[str] = args.files or ["-"]
     typed = "-" in files and sys.stdin.isatty()
     started = time.monotonic()
@@ -89,14 +101,14 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
 @dataclass(frozen=True)
 class Batch:
-    """Lines taken apart; `keys` is None when lines have no keys at all."""
+    """Values and keys of lines. `keys` is None if all keys are null."""
 
     values: Sequence[bytes]
     keys: Sequence[bytes | None] | None = None
 
 
 def split_keys(lines: Sequence[bytes], separator: bytes | None) -> Batch:
-    """Take the key off each line; a line without the separator is a value with a null key."""
+    """Split each line into key and value; a line without the separator gets a null key."""
     if separator is None:
         return Batch(lines)
     values: list[bytes] = []
@@ -109,7 +121,7 @@ def split_keys(lines: Sequence[bytes], separator: bytes | None) -> Batch:
 
 
 def send(producer: klamm.Producer, batch: Batch, args: argparse.Namespace) -> None:
-    """Hand a batch to the producer: in one call, unless records need headers or null values."""
+    """Send a batch: in one call, unless records need headers or null values."""
     if not args.headers and args.null_value is None:
         producer.send_many(args.topic, batch.values, keys=batch.keys, partition=args.partition)
         return
@@ -125,19 +137,19 @@ def send(producer: klamm.Producer, batch: Batch, args: argparse.Namespace) -> No
 
 
 def separator(text: str) -> bytes:
-    r"""Parse a key separator; `\t` and the like are written out."""
+    r"""Parse a key separator, with the escapes `\t` and `\0`."""
     parsed = encoded(text.replace(r"\t", "\t").replace(r"\0", "\0"))
     if not parsed:
-        raise argparse.ArgumentTypeError("must not be empty")
+        raise argparse.ArgumentTypeError("the separator must not be empty")
     return parsed
 
 
 def header(text: str) -> tuple[str, bytes]:
-    """Parse `key=value` of a header."""
+    """Parse a header, `key=value`."""
     key, value = pair(text)
     return key, encoded(value)
 
 
 def encoded(text: str) -> bytes:
-    """Return an argument's bytes as the shell gave them."""
+    """Return the original bytes of an argument, also if they are not UTF-8."""
     return text.encode("utf-8", "surrogateescape")

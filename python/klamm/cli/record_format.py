@@ -1,10 +1,10 @@
-r"""How `klamm consume` writes a record: the format string, and JSON.
+r"""Formats the records of `klamm consume`, by a format string or as JSON.
 
-| directive | written |
+| directive | output |
 |---|---|
-| %k %v | key and value, their bytes as they are; nothing for null |
+| %k %v | bytes of key and value; nothing for null |
 | %t %p %o | topic, partition, offset |
-| %T | timestamp, milliseconds since 1970; -1 when the record has none |
+| %T | timestamp in milliseconds since 1970; -1 if the record has none |
 | %h | headers as name=value, separated by commas |
 | %% | a percent sign |
 | \n \t \r \0 \\ \xHH | the byte |
@@ -22,18 +22,18 @@ from typing import Any
 import klamm
 
 Render = Callable[[klamm.Record], bytes]
-"""Write one record."""
+"""Function that returns the output for one record."""
 
 
 def parse_format(text: str) -> Render:
-    """Compile a format string; raises the error argparse reports."""
+    """Compile a format string; raise the error that argparse reports."""
     parts: list[bytes | Render] = []
     for match in TOKEN.finditer(text):
         directive, escape, literal = match["directive"], match["escape"], match["literal"]
         if directive is not None:
             if directive not in DIRECTIVES:
                 known = " ".join(f"%{name}" for name in DIRECTIVES)
-                raise argparse.ArgumentTypeError(f"%{directive} is not a directive; there are {known}")
+                raise argparse.ArgumentTypeError(f"unknown directive %{directive}; use {known}")
             parts.append(DIRECTIVES[directive])
         elif escape is not None:
             parts.append(parse_escape(escape))
@@ -47,26 +47,26 @@ def parse_format(text: str) -> Render:
 
 
 def parse_escape(escape: str) -> bytes:
-    """Turn what stands behind a backslash into a byte."""
+    """Return the byte of an escape; `escape` is the text after the backslash."""
     if len(escape) > 1:
         return bytes.fromhex(escape[1:])
     if escape not in ESCAPES:
-        raise argparse.ArgumentTypeError(rf"\{escape} is not an escape; there are \n \t \r \0 \\ \xHH")
+        raise argparse.ArgumentTypeError(rf"unknown escape \{escape}; use \n \t \r \0 \\ \xHH")
     return ESCAPES[escape]
 
 
 def render_value(record: klamm.Record) -> bytes:
-    """Write the value and a newline: the default."""
+    """Return the value and a newline, the default format."""
     return (record.value or b"") + b"\n"
 
 
 def render_json(record: klamm.Record) -> bytes:
-    """Write one JSON object on a line of its own."""
+    """Return a record as one JSON object and a newline."""
     return json.dumps(record_fields(record), ensure_ascii=False).encode() + b"\n"
 
 
 def record_fields(record: klamm.Record) -> dict[str, Any]:
-    """Describe a record in JSON's types; bytes that are not UTF-8 become base64 and say so in `*_encoding`."""
+    """Return a record in JSON's types. Bytes that are not UTF-8 become base64, with a field `*_encoding`."""
     return {
         "topic": record.topic,
         "partition": record.partition,
@@ -79,7 +79,7 @@ def record_fields(record: klamm.Record) -> dict[str, Any]:
 
 
 def text_field(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Write bytes under `name`."""
+    """Return bytes as a field `name`, and `{name}_encoding` if they are base64."""
     if data is None:
         return {name: None}
     try:
@@ -89,7 +89,7 @@ def text_field(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def render_headers(record: klamm.Record) -> bytes:
-    """Write the headers of `%h`."""
+    """Return the headers, as `%h` prints them."""
     return b",".join(name.encode() + b"=" + (value or b"") for name, value in record.headers)
 
 

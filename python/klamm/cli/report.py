@@ -1,7 +1,7 @@
-"""`klamm report`: throughput and lag of streams over time, as a page to look at.
+"""`klamm report`: draws throughput and lag of Spark streams over time, as an HTML page and as a PNG.
 
-It draws what `klamm.spark.progress.ProgressLog` (and `python -m klamm.pipeline --progress`) wrote: a line of JSON for each batch. The page
-is one file without scripts or anything to load. A PNG of the same is drawn by matplotlib, where that is installed.
+It reads a file with one line of JSON for each micro-batch, from `klamm.spark.progress.ProgressLog` or `python -m klamm.pipeline
+--progress`. The page is a single file without scripts or external resources. The PNG needs matplotlib.
 """
 
 from __future__ import annotations
@@ -31,14 +31,24 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "report",
         help="draw throughput and lag of Spark streams over time",
-        description="Draw throughput and lag of Spark streams over time, from what klamm.spark.progress.ProgressLog wrote.",
+        description="Draw throughput and lag of Spark streams over time, from a file that "
+        "klamm.spark.progress.ProgressLog wrote.",
     )
-    parser.add_argument("progress", metavar="PROGRESS", type=Path, help="a file with a line of JSON for each batch")
     parser.add_argument(
-        "-o", "--output", metavar="HTML", type=Path, default=Path("report.html"), help="(default: %(default)s)"
+        "progress", metavar="PROGRESS", type=Path, help="file to read, with one line of JSON for each batch"
     )
-    parser.add_argument("--png", metavar="PNG", type=Path, help="the same as a picture; needs klamm[report]")
-    add_json(parser, "print one object: queries and their sums, html, png")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="HTML",
+        type=Path,
+        default=Path("report.html"),
+        help="write the HTML page to this file (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--png", metavar="PNG", type=Path, help="also write the charts to this file; needs klamm[report]"
+    )
+    add_json(parser, "print one JSON object, with the totals of queries, html and png")
     parser.set_defaults(run=run)
 
 
@@ -46,22 +56,22 @@ def run(args: argparse.Namespace, output: Output) -> int:
     """Write the report, and print its table."""
     batches = read(args.progress)
     sums = [summary(query, [batch for batch in batches if batch.query == query]) for query in queries(batches)]
-    # First what may be missing, so that an error leaves nothing half done.
+    # The PNG first: if matplotlib is missing, nothing is written.
     if args.png is not None:
-        picture(batches, args.png)
+        write_png(batches, args.png)
     args.output.write_text(page(batches, sums), encoding="utf-8")
     if output.json:
         output.result({"queries": sums, "html": str(args.output), "png": args.png and str(args.png)})
     else:
         output.table(list(sums[0]), [list(row.values()) for row in sums])
         for path in filter(None, (args.output, args.png)):
-            output.say(f"written to {path}")
+            output.say(f"wrote {path}")
     return 0
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What one batch did."""
+    """One micro-batch."""
 
     query: str
     number: int
@@ -74,12 +84,15 @@ class Batch:
 
     @property
     def end(self) -> float:
-        """When it was done."""
+        """Return the time at which the batch ended."""
         return self.begin + self.seconds
 
 
 def read(path: Path) -> list[Batch]:
-    """Read a file of progress. A batch that was repeated counts as the last time; a program that was killed leaves half a line."""
+    """Read a progress file.
+
+    A repeated batch counts once, with its last values. An incomplete last line, of a program that was killed, is ignored.
+    """
     found: dict[tuple[str, int], Batch] = {}
     lines = path.read_text(encoding="utf-8").split("\n")
     for number, line in enumerate(lines, 1):
@@ -91,12 +104,12 @@ def read(path: Path) -> list[Batch]:
             if number == len(lines):
                 continue
             raise CommandError(
-                f"{path}, line {number}: no progress of a stream ({type(error).__name__}: {error})",
-                hint="klamm.spark.progress.ProgressLog writes such files",
+                f"line {number} of {path} is not the progress of a stream ({type(error).__name__}: {error})",
+                hint="pass a file that klamm.spark.progress.ProgressLog wrote",
             ) from None
         found[batch.query, batch.number] = batch
     if not found:
-        raise CommandError(f"{path}: nothing in it", hint="the first batch has not ended yet, or none had data")
+        raise CommandError(f"{path} contains no batch", hint="wait until the stream has finished a batch with data")
     return sorted(found.values(), key=lambda batch: batch.begin)
 
 
@@ -114,12 +127,12 @@ def _batch(row: dict[str, Any]) -> Batch:
 
 
 def queries(batches: Iterable[Batch]) -> list[str]:
-    """Name the queries, in a fixed order."""
+    """Return the names of the queries, sorted."""
     return sorted({batch.query for batch in batches})
 
 
 def summary(query: str, batches: list[Batch]) -> dict[str, Any]:
-    """Sum up one query."""
+    """Return the totals of one query."""
     rates = [batch.records / batch.seconds for batch in batches if batch.records and batch.seconds]
     sizes = [batch.bytes for batch in batches if batch.bytes is not None]
     lags = [batch.lag for batch in batches if batch.lag is not None]
@@ -140,14 +153,14 @@ Series = dict[str, list[tuple[float, float]]]
 
 
 def series(batches: list[Batch]) -> dict[str, Series]:
-    """Choose what is drawn: for each chart and query its points, at the seconds at which batches ended."""
+    """Return the points of each chart and query, by the seconds from the first batch to the end of each."""
     first = batches[0].begin
-    charts: dict[str, Series] = {"records a second": {}, "MB a second": {}, "lag in records": {}}
+    charts: dict[str, Series] = {"records per second": {}, "MB per second": {}, "lag in records": {}}
     for batch in sorted(batches, key=lambda batch: batch.end):
         values: dict[str, float | None] = {"lag in records": batch.lag}
         if batch.seconds:
-            values["records a second"] = batch.records / batch.seconds
-            values["MB a second"] = None if batch.bytes is None else batch.bytes / batch.seconds / 1e6
+            values["records per second"] = batch.records / batch.seconds
+            values["MB per second"] = None if batch.bytes is None else batch.bytes / batch.seconds / 1e6
         for chart, value in values.items():
             if value is not None:
                 charts[chart].setdefault(batch.query, []).append((batch.end - first, value))
@@ -155,7 +168,7 @@ def series(batches: list[Batch]) -> dict[str, Series]:
 
 
 def page(batches: list[Batch], sums: list[dict[str, Any]]) -> str:
-    """Write the page."""
+    """Return the HTML page."""
     names = queries(batches)
     legend = "".join(f'<span class="q{at % COLOURS}">● {escape(name)}</span> ' for at, name in enumerate(names))
     charts = "".join(f"<h2>{escape(title)}</h2>\n{drawing(lines, names)}\n" for title, lines in series(batches).items())
@@ -172,7 +185,7 @@ def page(batches: list[Batch], sums: list[dict[str, Any]]) -> str:
 
 
 def drawing(lines: Series, names: list[str]) -> str:
-    """Draw one chart as SVG: a line a query, and a dot a batch that says what it is when pointed at."""
+    """Return one chart as SVG: a line for each query, and a dot with a tooltip for each batch."""
     points = [point for line in lines.values() for point in line]
     x_step, y_step = (nice_step(max(point[axis] for point in points)) for axis in (0, 1))
     x_end, y_end = (
@@ -180,43 +193,43 @@ def drawing(lines: Series, names: list[str]) -> str:
         for axis, step in ((0, x_step), (1, y_step))
     )
 
-    def place(x: float, y: float) -> tuple[float, float]:
+    def to_pixels(x: float, y: float) -> tuple[float, float]:
         return LEFT + (WIDTH - LEFT) * x / x_end, HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * y / y_end
 
     parts = [f'<svg viewBox="0 0 {WIDTH + TOP} {HEIGHT}" role="img">']
     for tick in range(round(y_end / y_step) + 1):
-        x, y = place(0, tick * y_step)
+        x, y = to_pixels(0, tick * y_step)
         parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{WIDTH}" y2="{y:.1f}"/>')
         parts.append(f'<text x="{x - 6:.1f}" y="{y + 4:.1f}" class="left">{tick * y_step:,g}</text>')
     for tick in range(round(x_end / x_step) + 1):
-        x, y = place(tick * x_step, 0)
+        x, y = to_pixels(tick * x_step, 0)
         parts.append(f'<text x="{x:.1f}" y="{y + 18:.1f}">{tick * x_step:,g} s</text>')
     for name, line in lines.items():
         colour = f"q{names.index(name) % COLOURS}"
-        track = " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in line)
+        track = " ".join("{:.1f},{:.1f}".format(*to_pixels(*point)) for point in line)
         parts.append(f'<polyline class="{colour}" points="{track}"/>')
         for point in line:
-            x, y = place(*point)
-            said = escape(f"{name}: {show(round(point[1], 2))} at {point[0]:.1f} s")
-            parts.append(f'<circle class="{colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{said}</title></circle>')
+            x, y = to_pixels(*point)
+            tooltip = escape(f"{name}: {show(round(point[1], 2))} at {point[0]:.1f} s")
+            parts.append(f'<circle class="{colour}" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{tooltip}</title></circle>')
     return "\n".join([*parts, "</svg>"])
 
 
 def nice_step(largest: float) -> float:
-    """Choose a round number that goes into the largest value about five times."""
+    """Return a round step that divides the range up to `largest` into about five parts."""
     if largest <= 0:
         return 1.0
     magnitude: float = 10.0 ** math.floor(math.log10(largest / 5))
     return next(magnitude * factor for factor in (1, 2, 5, 10) if largest / (magnitude * factor) <= 5)  # noqa: PLR2004
 
 
-def picture(batches: list[Batch], path: Path) -> None:
-    """Draw the charts as a PNG."""
+def write_png(batches: list[Batch], path: Path) -> None:
+    """Draw the charts into a PNG file."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise CommandError(
-            "a PNG is drawn by matplotlib, which is not installed", hint="pip install 'klamm[report]'"
+            "--png needs matplotlib, which is not installed", hint="pip install 'klamm[report]'"
         ) from None
     charts = series(batches)
     figure = Figure(figsize=(9, 3 * len(charts)), layout="constrained")
@@ -231,7 +244,7 @@ def picture(batches: list[Batch], path: Path) -> None:
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 900, 240, 80, 30, 30
 
-# Colours that people with any kind of sight tell apart (Okabe and Ito).
+# Colours that colour-blind people can tell apart (Okabe and Ito).
 COLOURS = 6
 STYLE = """
 body { font: 15px system-ui, sans-serif; max-width: 960px; margin: 2em auto; padding: 0 1em; color-scheme: light dark; }

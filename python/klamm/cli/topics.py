@@ -1,4 +1,4 @@
-"""`klamm topics`: list, create, delete and describe topics."""
+"""`klamm topics`: lists, creates, deletes and describes topics. `klamm.Admin` does the work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import klamm
 from klamm.cli.clients import admin_config
-from klamm.cli.options import add_connection, add_json, pair, positive
+from klamm.cli.options import add_common, pair, positive
 
 if TYPE_CHECKING:
     import argparse
@@ -15,29 +15,37 @@ if TYPE_CHECKING:
     from klamm.cli.output import Output
 
 BROKER_DEFAULT = -1
-"""CreateTopics takes -1 for "as the broker is set up" (Kafka 2.4 and later)."""
+"""In CreateTopics, -1 means the broker's default (Kafka 2.4 and later)."""
 
 
 def add(commands: Commands) -> None:
-    """Declare the command and its four parts."""
-    parser = commands.add_parser("topics", help="list, create, delete and describe topics", description=__doc__)
-    parts = parser.add_subparsers(title="what to do", metavar="ACTION", required=True)
+    """Declare the command and its actions."""
+    parser = commands.add_parser(
+        "topics",
+        help="list, create, delete and describe topics",
+        description="List, create, delete and describe topics.",
+    )
+    parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     part = parts.add_parser("list", help="print the names of all topics", description="Print the names of all topics.")
-    part.add_argument("--internal", action="store_true", help="the brokers' own topics too")
-    finish(part, list_topics, "print one object: topics")
+    part.add_argument("--internal", action="store_true", help="include Kafka's internal topics")
+    add_common(part, list_topics, "print one JSON object, with the topics")
 
-    part = parts.add_parser("create", help="create topics", description="Create topics.")
-    part.add_argument("topics", metavar="TOPIC", nargs="+")
+    part = parts.add_parser("create", help="create topics", description="Create topics with the same settings.")
+    part.add_argument("topics", metavar="TOPIC", nargs="+", help="topics to create")
     part.add_argument(
-        "--partitions", metavar="N", type=positive, default=BROKER_DEFAULT, help="default: as the broker is set up"
+        "--partitions",
+        metavar="N",
+        type=positive,
+        default=BROKER_DEFAULT,
+        help="create N partitions (default: as configured on the broker)",
     )
     part.add_argument(
         "--replication-factor",
         metavar="N",
         type=positive,
         default=BROKER_DEFAULT,
-        help="default: as the broker is set up",
+        help="create N replicas of each partition (default: as configured on the broker)",
     )
     part.add_argument(
         "--config",
@@ -46,32 +54,25 @@ def add(commands: Commands) -> None:
         type=pair,
         action="append",
         default=[],
-        help="a topic setting, as retention.ms=3600000; may be repeated",
+        help="set a topic option, such as retention.ms=3600000; may be repeated",
     )
-    finish(part, create, "print one object: created")
+    add_common(part, create, "print one JSON object, with the created topics")
 
     part = parts.add_parser("delete", help="delete topics", description="Delete topics and all their records.")
-    part.add_argument("topics", metavar="TOPIC", nargs="+")
-    finish(part, delete, "print one object: deleted")
+    part.add_argument("topics", metavar="TOPIC", nargs="+", help="topics to delete")
+    add_common(part, delete, "print one JSON object, with the deleted topics")
 
     part = parts.add_parser(
         "describe",
         help="print partitions, replicas and offsets",
-        description="Print the partitions of topics: leader, replicas, replicas in sync, first and next offset.",
+        description="Print the leader, the replicas, the in-sync replicas, the first offset and the end offset of each partition.",
     )
-    part.add_argument("topics", metavar="TOPIC", nargs="*", help="default: all")
-    finish(part, describe, "print one object: topics with their partitions")
-
-
-def finish(parser: argparse.ArgumentParser, run: Any, json_text: str) -> None:
-    """Add what all four share."""
-    add_connection(parser)
-    add_json(parser, json_text)
-    parser.set_defaults(run=run)
+    part.add_argument("topics", metavar="TOPIC", nargs="*", help="topics to describe (default: all)")
+    add_common(part, describe, "print one JSON object, with the topics and their partitions")
 
 
 def list_topics(args: argparse.Namespace, output: Output) -> int:
-    """Print the names."""
+    """Print the names of all topics."""
     with klamm.Admin(admin_config(args)) as admin:
         names = sorted(admin.list_topics(internal=args.internal))
     if args.json:
@@ -83,7 +84,7 @@ def list_topics(args: argparse.Namespace, output: Output) -> int:
 
 
 def create(args: argparse.Namespace, output: Output) -> int:
-    """Create topics, all alike."""
+    """Create topics with the same settings."""
     new = klamm.NewTopic(
         partitions=args.partitions, replication_factor=args.replication_factor, configs=dict(args.settings)
     )
@@ -103,7 +104,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     with klamm.Admin(config) as admin:
         found = admin.describe_topics(args.topics or sorted(admin.list_topics()))
     topics = [found[name] for name in args.topics or sorted(found)]
-    # Who has no leader has nobody to ask for offsets.
+    # Only a leader can return the offsets of its partition.
     led = [
         klamm.TopicPartition(topic.name, part.partition)
         for topic in topics
@@ -137,7 +138,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
 def topic_fields(
     topic: klamm.TopicDescription, begin: dict[klamm.TopicPartition, int], end: dict[klamm.TopicPartition, int]
 ) -> dict[str, Any]:
-    """Describe a topic in JSON's types; a partition without a leader has no offsets."""
+    """Return a topic in JSON's types. A partition without a leader has no offsets."""
     parts = {klamm.TopicPartition(topic.name, part.partition): part for part in topic.partitions}
     return {
         "name": topic.name,

@@ -1,4 +1,4 @@
-"""`klamm demo`: real lines in, a PySpark pipeline over klamm, exact counts out. `flow.py` tells it from top to bottom."""
+"""`klamm demo`: produces real lines, runs a PySpark pipeline over them, and checks its counts. `flow` has the steps in order."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ def add(commands: Commands) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "demo",
-        help="the main job, end to end, with exact counts",
-        description="Produce real lines, run a PySpark streaming pipeline over them, read its result back and compare "
-        "with the disk: exact, or exit code 1.",
+        help="run a complete example with PySpark and check its counts",
+        description="Produce real lines, run a PySpark streaming pipeline over them, read its result back, and compare the "
+        "counts with the files on disk. If they differ, the exit code is 1.",
     )
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a running cluster (default: an embedded one)")
+    parser.add_argument(
+        "--bootstrap", metavar="HOST:PORT", help="use this running cluster (default: start a dev broker)"
+    )
     parser.add_argument(
         "--input",
         metavar="PATH",
-        help="a file, a folder, or - for standard input (default: the standard library of this Python)",
+        help="read lines from this file or folder, or - for standard input (default: the standard library of this Python)",
     )
-    parser.add_argument("--keep", action="store_true", help="with --bootstrap: leave the two topics there")
-    add_json(parser, "print the result as one object; everything else goes to standard error")
+    parser.add_argument("--keep", action="store_true", help="with --bootstrap, do not delete the two topics at the end")
+    add_json(parser, "print the result as one JSON object, and everything else on standard error")
     parser.set_defaults(run=run)
 
 

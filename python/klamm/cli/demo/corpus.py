@@ -1,8 +1,8 @@
-"""The lines the demo produces, and how many there are.
+"""Finds the lines that the demo produces, and counts them.
 
-Without an input these are the source lines of the running interpreter's standard library: real text, hundreds of
-thousands of lines, on every machine. Lines and bytes are counted on the chunks as they come from disk, not on the
-split lines, so that the comparison at the end covers the splitting too.
+By default these are the source lines of the interpreter's standard library: hundreds of thousands of lines of real text, on every
+machine. Lines and bytes are counted in the chunks from disk, not in the split lines, so that the final comparison also checks the
+splitting.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 NOT_STANDARD = {"site-packages", "dist-packages", "__pycache__"}
-"""Folders inside the standard library's that are not part of it."""
+"""Folders below the standard library that are not part of it."""
 
 STDIN = "-"
-"""The path that means standard input."""
+"""Path that means standard input."""
 
 
 @dataclass
 class Count:
-    """Records and the bytes of their values."""
+    """Number of records and of bytes in their values."""
 
     records: int = 0
     bytes: int = 0
@@ -39,7 +39,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Source:
-    """One file, and the key of its lines."""
+    """A file, and the key for its lines."""
 
     key: bytes
     path: str
@@ -47,23 +47,23 @@ class Source:
 
 @dataclass
 class Corpus:
-    """What to produce; `counts` grows, package by package, while `batches` is read."""
+    """The files to produce. `counts` grows package by package while `batches` is read."""
 
     sources: list[Source]
     counts: dict[str, Count] = field(default_factory=dict)
 
     @property
     def size(self) -> int | None:
-        """Bytes in all, or None where that is not known beforehand."""
+        """Return the total size in bytes, or None if it is not known in advance."""
         return total_size(source.path for source in self.sources)
 
     @property
     def total(self) -> Count:
-        """Everything read so far."""
+        """Return the counts of everything that was read so far."""
         return sum(self.counts.values(), Count())
 
     def batches(self) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Read everything: a key and some of its lines at a time."""
+        """Read all files, and yield a key and some of its lines at a time."""
         for source in self.sources:
             count = self.counts.setdefault(package_of(source.key), Count())
             for lines in split_lines(counted(read_chunks(source.path), count)):
@@ -71,7 +71,7 @@ class Corpus:
 
 
 def counted(chunks: Iterable[bytes], count: Count) -> Iterator[bytes]:
-    """Pass chunks on; count their lines and the bytes that are not newlines."""
+    """Pass chunks on, and count their lines and the bytes that are not newlines."""
     last = b"\n"
     for chunk in chunks:
         newlines = chunk.count(b"\n")
@@ -84,33 +84,33 @@ def counted(chunks: Iterable[bytes], count: Count) -> Iterator[bytes]:
 
 
 def package_of(key: bytes) -> str:
-    """Name the package a key belongs to: its first component, without `.py`."""
+    """Return the package of a key: its first component, without `.py`."""
     return key.decode("utf-8", "replace").split("/", 1)[0].removesuffix(".py")
 
 
 def find_corpus(source: str | None) -> Corpus:
-    """Find what to produce: the standard library, or a file, a folder, or `-`."""
+    """Return the files to produce: the standard library, a file, a folder, or standard input."""
     if source is None:
         return Corpus(standard_library(Path(sysconfig.get_paths()["stdlib"])))
     if source == STDIN:
         return Corpus([Source(b"stdin", STDIN)])
     path = Path(source)
-    path.stat()  # raises before a broker is started when there is nothing
+    path.stat()  # raises before a broker is started, if the path does not exist
     found = folder(path) if path.is_dir() else [Source(os.fsencode(path.name), source)]
     if not found:
-        raise CommandError(f"{source}: no files in it")
+        raise CommandError(f"{source} contains no files", "pass a file, or a folder with files")
     return Corpus(found)
 
 
 def standard_library(root: Path) -> list[Source]:
-    """List the modules of the standard library."""
+    """Return the modules of the standard library."""
     return [source for source in folder(root) if source.path.endswith(".py")]
 
 
 def folder(root: Path) -> list[Source]:
-    """List the regular files below a folder, sorted; links to folders are not followed."""
+    """Return the regular files below a folder, sorted, without following links to folders."""
     files = []
-    for place, names, leaves in os.walk(root):
-        names[:] = sorted(set(names) - NOT_STANDARD)
-        files += [path for leaf in leaves if (path := Path(place, leaf)).is_file()]
+    for parent, folders, names in os.walk(root):
+        folders[:] = sorted(set(folders) - NOT_STANDARD)
+        files += [path for name in names if (path := Path(parent, name)).is_file()]
     return [Source(os.fsencode(path.relative_to(root).as_posix()), str(path)) for path in sorted(files)]

@@ -1,8 +1,8 @@
-"""The process that runs the demo's Spark pipeline: `python -m klamm.cli.demo.driver` with four arguments.
+"""Runs the demo's Spark pipeline in a process of its own: `python -m klamm.cli.demo.driver` with four arguments.
 
-It leads a session of its own, so that the demo can end it, its JVM and Spark's Python workers by their ids at any
-moment, even while the JVM starts. Events go to standard output, one JSON object a line: `{"started": version}`,
-`{"rows": so far}`, then `{"result": …}` or `{"error": text}`. What Spark prints goes to standard error.
+The process leads its own session, so that the demo can kill it, its JVM and Spark's Python workers at any moment, even while the JVM
+starts. Events go to standard output, as one JSON object on each line: `{"started": version}`, `{"rows": number}`, and at the end
+`{"result": …}` or `{"error": text}`. Spark's own output goes to standard error.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REPORT_SECONDS = 0.5
-"""Pause between two looks at the running query's progress."""
+"""Pause between checks of the query's progress."""
 
 
 def main(bootstrap: str, source_topic: str, result_topic: str, folder: str) -> int:
-    """Run the pipeline; what it needs on disk lies in `folder`, which the demo removes."""
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    events = take_standard_output()
+    """Run the pipeline. All its files are in `folder`, which the demo deletes."""
+    threading.Thread(target=exit_with_parent, daemon=True).start()
+    events = redirect_standard_output()
     try:
         from klamm.examples.source_lines import run
 
@@ -42,14 +42,14 @@ def main(bootstrap: str, source_topic: str, result_topic: str, folder: str) -> i
         emit(events, result={"input_rows": result["input_rows"], "seconds": result["seconds"]})
         stop_spark(spark)
     except Exception as error:
-        # Every failure of the pipeline is a line of the demo; the whole trace goes into Spark's log.
+        # The demo prints the error on one line; the traceback goes into Spark's log.
         emit(events, error=f"{type(error).__name__}: {error}")
         raise
     return 0
 
 
 def start_spark(folder: Path) -> SparkSession:
-    """Start a JVM and a session that keeps to loopback and to `folder`."""
+    """Start a JVM and a session that only uses the loopback interface and `folder`."""
     from pyspark.sql import SparkSession
 
     temporary = folder / "tmp"
@@ -63,8 +63,8 @@ def start_spark(folder: Path) -> SparkSession:
         .config("spark.local.dir", str(temporary))
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.driver.extraJavaOptions", f"-Djava.io.tmpdir={temporary}")
-        # A small Python task costs about 44 ms over loopback TCP, and 4 to 9 over a Unix socket (Spark 4.3).
-        .config("spark.sql.shuffle.partitions", "2")  # 200 by default, each with its own state
+        .config("spark.sql.shuffle.partitions", "2")  # the default is 200, each with its own state
+        # A small Python task takes about 44 ms over loopback TCP, and 4 to 9 ms over a Unix socket (Spark 4.3).
         .config("spark.python.unix.domain.socket.enabled", "true")
         .getOrCreate()
     )
@@ -73,7 +73,7 @@ def start_spark(folder: Path) -> SparkSession:
 
 
 def stop_spark(spark: SparkSession) -> None:
-    """Stop the session and wait for the JVM to be gone; it ends when its standard input does."""
+    """Stop the session and wait until the JVM has ended. Closing its standard input ends it."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no public way to wait for its JVM
@@ -85,7 +85,7 @@ def stop_spark(spark: SparkSession) -> None:
 
 
 def report_rows(spark: SparkSession, events: TextIO, finished: threading.Event) -> None:
-    """Tell the demo how many rows the running query has read so far."""
+    """Emit the number of rows that the query has read so far, until `finished` is set."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -96,25 +96,25 @@ def report_rows(spark: SparkSession, events: TextIO, finished: threading.Event) 
                 for progress in query.recentProgress:
                     rows[str(query.id), progress["batchId"]] = progress["numInputRows"]
         except (Py4JError, PySparkException):
-            # A query may end between two questions about it; the next look, or the result, says what is true.
+            # The query may end between two calls. The next check, or the result, has the correct number.
             continue
         emit(events, rows=sum(rows.values()))
 
 
 def emit(events: TextIO, **event: object) -> None:
-    """Write one event."""
+    """Write one event to the demo."""
     print(json.dumps(event), file=events, flush=True)
 
 
-def take_standard_output() -> TextIO:
-    """Keep standard output for events alone; the JVM and whoever prints get standard error."""
+def redirect_standard_output() -> TextIO:
+    """Return standard output for events, and redirect all other output, the JVM's included, to standard error."""
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return events
 
 
-def end_with_parent() -> None:
-    """End this process group when the demo is gone, which closes our standard input, however it ended."""
+def exit_with_parent() -> None:
+    """Kill this process group when standard input is closed, which happens however the demo ends."""
     os.read(0, 1)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 

@@ -1,7 +1,7 @@
-"""The demo's four stages: a broker, producing, the pipeline, reading its result back.
+"""Runs the demo's four stages: start a broker, produce lines, run the pipeline, read its result back.
 
-At the end the counts must be those of the disk, or the exit code is 1. Whatever ends the demo, no process of it stays,
-and no topic unless it was asked for.
+At the end the counts must equal those of the files on disk. However the demo ends, it leaves no process behind, and no topic without
+`--keep`.
 """
 
 from __future__ import annotations
@@ -43,25 +43,28 @@ NODES = 3
 
 
 def run(args: argparse.Namespace, output: Output, corpus: Corpus | None = None) -> int:
-    """Run the demo; `corpus` may bring lines and counts that do not come from `--input`."""
+    """Run the demo. `corpus` replaces the lines and counts of `--input`."""
     if args.keep and not args.bootstrap:
-        raise CommandError("--keep needs --bootstrap", "the embedded broker and its topics end with the demo")
+        raise CommandError(
+            "--keep needs --bootstrap",
+            "pass both, or leave --keep out: the dev broker and its topics end with the demo",
+        )
     check_prerequisites()
     corpus = corpus or find_corpus(args.input)
-    with orderly_end(), ExitStack() as stack:
+    with sigterm_as_exit(), ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="klamm-demo-", ignore_cleanup_errors=True)))
         try:
             topics = prepare(args, output, stack)
             return stages(topics, corpus, folder, output)
         except KeyboardInterrupt:
-            # A second Ctrl+C must not cut the clean-up short.
+            # A second Ctrl+C must not interrupt the clean-up.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             raise
 
 
 @dataclass(frozen=True)
 class Topics:
-    """Where the demo works."""
+    """Topics of the demo, and the cluster that they are in."""
 
     bootstrap: str
     lines: str
@@ -69,7 +72,7 @@ class Topics:
 
 
 def prepare(args: argparse.Namespace, output: Output, stack: ExitStack) -> Topics:
-    """Stage 1: a cluster and two topics in it, which `stack` takes away again."""
+    """Stage 1: start or use a cluster and create two topics, which `stack` deletes at the end."""
     if args.bootstrap:
         bootstrap = str(args.bootstrap)
         output.say(f"1/4 broker: the cluster at {bootstrap}")
@@ -82,7 +85,7 @@ def prepare(args: argparse.Namespace, output: Output, stack: ExitStack) -> Topic
     topics = Topics(bootstrap, f"klamm-demo-lines-{run_id}", f"klamm-demo-result-{run_id}")
     names = [topics.lines, topics.result]
     if args.bootstrap and not args.keep:
-        # Before they are created: an interrupted request may have arrived.
+        # Registered before the request, which may create them even if it is interrupted.
         stack.push(lambda kind, *_: delete_topics(bootstrap, names, output, kind))
     with klamm.Admin(bootstrap) as admin:
         admin.create_topics(dict.fromkeys(names, klamm.NewTopic(partitions=PARTITIONS)))
@@ -91,22 +94,22 @@ def prepare(args: argparse.Namespace, output: Output, stack: ExitStack) -> Topic
 
 
 def delete_topics(bootstrap: str, names: list[str], output: Output, failure: type[BaseException] | None) -> None:
-    """Delete the demo's topics; quickly when the demo failed. Where that fails too, a line says so."""
+    """Delete the demo's topics, with a short timeout if the demo failed. An error is printed."""
     try:
         with klamm.Admin(bootstrap) as admin:
             admin.delete_topics(names, timeout=CLOSE_SECONDS if failure else None)
     except klamm.KafkaError as error:
-        # A cluster that failed the demo has been reported already.
+        # If the cluster made the demo fail, that error is reported already.
         if failure is None or not issubclass(failure, klamm.KafkaError):
-            output.say(f"topics {' and '.join(names)} were not deleted: {error}")
+            output.say(f"could not delete topics {' and '.join(names)}: {error}")
 
 
 def stages(topics: Topics, corpus: Corpus, folder: Path, output: Output) -> int:
-    """Stages 2 to 4, and the verdict."""
+    """Run stages 2 to 4 and compare the counts."""
     produced = produce(topics, corpus, output)
     piped = pipe(topics, corpus.total, folder, output)
 
-    output.say(f"4/4 read back: the result, from {topics.result}")
+    output.say(f"4/4 read back: reading the result from {topics.result}")
     started = time.monotonic()
     with closing(klamm.Consumer(topics.bootstrap)) as consumer:
         packages, read = read_packages(consumer, topics.result)
@@ -137,8 +140,8 @@ def stages(topics: Topics, corpus: Corpus, folder: Path, output: Output) -> int:
 
 
 def produce(topics: Topics, corpus: Corpus, output: Output) -> Stage:
-    """Stage 2: every line a record."""
-    output.say(f"2/4 produce: lines of {len(corpus.sources):,} files to {topics.lines}")
+    """Stage 2: produce each line as one record."""
+    output.say(f"2/4 produce: sending the lines of {len(corpus.sources):,} files to {topics.lines}")
     started = time.monotonic()
     producer = klamm.Producer(topics.bootstrap)
     with closing(producer), output.progress("produce", corpus.size) as advance:
@@ -152,7 +155,7 @@ def produce(topics: Topics, corpus: Corpus, output: Output) -> Stage:
 
 
 def pipe(topics: Topics, produced: Count, folder: Path, output: Output) -> Stage:
-    """Stage 3: the Spark pipeline, in a process of its own."""
+    """Stage 3: run the Spark pipeline in a process of its own."""
     output.say("3/4 pipeline: starting Spark's JVM, which takes some seconds")
     result: dict[str, float] = {}
     with (
@@ -162,7 +165,7 @@ def pipe(topics: Topics, produced: Count, folder: Path, output: Output) -> Stage
         shown = 0
         for event in job.events():
             if "started" in event:
-                output.say(f"    Spark {event['started']} is up; aggregating {topics.lines} into {topics.result}")
+                output.say(f"    Spark {event['started']} is running; aggregating {topics.lines} into {topics.result}")
             rows = event.get("rows", shown)
             advance(rows - shown, rows - shown)
             shown = rows
@@ -173,8 +176,8 @@ def pipe(topics: Topics, produced: Count, folder: Path, output: Output) -> Stage
 
 
 @contextmanager
-def orderly_end() -> Iterator[None]:
-    """Let SIGTERM unwind like an exit, so that the JVM ends with us, and put signals back afterwards."""
+def sigterm_as_exit() -> Iterator[None]:
+    """Turn SIGTERM into `SystemExit`, so that clean-up ends the JVM, and restore the signal handlers afterwards."""
 
     def terminate(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)

@@ -1,4 +1,4 @@
-"""The demo's result: read back from the result topic, compared with the disk, shown."""
+"""Reads the demo's result from the result topic, compares it with the files on disk, and prints it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN_DIFFERENCES = 10
 
 @dataclass(frozen=True)
 class Package:
-    """What the pipeline found in one package."""
+    """The pipeline's result for one package."""
 
     count: Count
     identifiers: list[str] = field(default_factory=list)
@@ -29,14 +29,14 @@ class Package:
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage did, and how fast."""
+    """Counts and duration of one stage."""
 
     name: str
     count: Count
     seconds: float
 
     def fields(self) -> dict[str, Any]:
-        """Describe the stage for JSON."""
+        """Return the stage in JSON's types."""
         rate = self.count.records / self.seconds if self.seconds else 0.0
         return {
             "stage": self.name,
@@ -48,7 +48,7 @@ class Stage:
 
 
 def read_packages(consumer: klamm.Consumer, topic: str) -> tuple[dict[str, Package], Count]:
-    """Read the result topic to its end: the last value of each key counts. Also returns what was read."""
+    """Read the result topic to its end; return the last value of each key, and the counts of all that was read."""
     partitions = [klamm.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
     begin, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     packages: dict[str, Package] = {}
@@ -75,7 +75,7 @@ def parse_package(value: bytes) -> Package:
 
 
 def differences(expected: Mapping[str, Count], found: Mapping[str, Package]) -> list[str]:
-    """Say where the pipeline's counts differ from the disk's; nothing means exact."""
+    """Return one line for each package whose counts differ from those on disk."""
     lines = []
     for package in sorted({*expected, *found}):
         want = expected.get(package, Count())
@@ -89,7 +89,7 @@ def differences(expected: Mapping[str, Count], found: Mapping[str, Package]) -> 
 
 
 def show_packages(output: Output, packages: Mapping[str, Package]) -> None:
-    """Print the largest packages and the sum of all."""
+    """Print the largest packages and the total."""
     ranked = sorted(packages.items(), key=lambda item: (-item[1].count.records, item[0]))
     rows = [
         (name, package.count.records, package.count.bytes, ", ".join(package.identifiers[:TOP_IDENTIFIERS]))
@@ -101,7 +101,7 @@ def show_packages(output: Output, packages: Mapping[str, Package]) -> None:
 
 
 def show_stages(output: Output, stages: list[Stage]) -> None:
-    """Print what each stage did and how fast."""
+    """Print the counts and the speed of each stage."""
     rows = [
         (each["stage"], each["records"], each["bytes"] / 1e6, each["seconds"], each["records_per_second"])
         for each in (stage.fields() for stage in stages)
@@ -110,7 +110,7 @@ def show_stages(output: Output, stages: list[Stage]) -> None:
 
 
 def show_verdict(output: Output, expected: Count, found: Count, wrong: list[str]) -> None:
-    """Say whether the counts are exact, and where not."""
+    """Print whether the counts are exact, and the differences."""
     if not wrong:
         output.say(f"exact: {found.records:,} records and {found.bytes:,} bytes, as on disk")
         return
@@ -121,9 +121,9 @@ def show_verdict(output: Output, expected: Count, found: Count, wrong: list[str]
     for line in wrong[:SHOWN_DIFFERENCES]:
         output.say(f"  {line}")
     if len(wrong) > SHOWN_DIFFERENCES:
-        output.say(f"  and {len(wrong) - SHOWN_DIFFERENCES} packages more")
+        output.say(f"  and {len(wrong) - SHOWN_DIFFERENCES} more packages")
 
 
 def total_of(packages: Mapping[str, Package]) -> Count:
-    """Sum all packages."""
+    """Return the sum of all packages."""
     return sum((package.count for package in packages.values()), Count())

@@ -1,4 +1,4 @@
-"""The demo's side of the Spark pipeline: start its process, hear what it says, and leave nothing of it behind."""
+"""Starts the process of the demo's Spark pipeline (`driver`), reads its events, and kills all its processes at the end."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 JAVA_NEEDED = 17
-"""Spark 4 runs on Java 17 and later."""
+"""Spark 4 needs Java 17 or later."""
 
 ERROR_LENGTH = 400
-"""Spark's messages go on for pages; the log has the rest."""
+"""Number of characters to print of Spark's error messages, which can be pages long. The log has all of it."""
 
 
 @contextmanager
 def spark_job(bootstrap: str, source_topic: str, result_topic: str, folder: Path) -> Iterator[SparkJob]:
-    """Run `klamm.cli.demo.driver`. Leaving the context ends all its processes, whatever they are doing."""
+    """Run `klamm.cli.demo.driver`. Leaving the context kills all its processes."""
     log = folder / "spark.log"
-    with signals_held() as release, log.open("wb") as log_file:
+    with signals_deferred() as release, log.open("wb") as log_file:
         process = subprocess.Popen(
             [sys.executable, "-m", "klamm.cli.demo.driver", bootstrap, source_topic, result_topic, str(folder)],
             stdin=subprocess.PIPE,
@@ -57,39 +57,39 @@ class SparkJob:
     log: Path
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Yield what the pipeline reports until it has ended; raises when it failed."""
+        """Yield the events of the pipeline until it has ended; raise if it failed."""
         for line in self.process.stdout or ():
             event = json.loads(line)
             if "error" in event:
-                raise CommandError(f"the pipeline failed: {event['error'][:ERROR_LENGTH]}", self._keep_log())
+                raise CommandError(f"the Spark pipeline failed: {event['error'][:ERROR_LENGTH]}", self._keep_log())
             yield event
         if code := self.process.wait():
-            raise CommandError(f"the pipeline's process ended with exit code {code}", self._keep_log())
+            raise CommandError(f"the Spark pipeline's process ended with exit code {code}", self._keep_log())
 
     def _keep_log(self) -> str:
-        """Save Spark's log from the folder that is removed, and say where it is."""
+        """Copy Spark's log out of the folder that will be deleted, and return a hint with its path."""
         with NamedTemporaryFile(prefix="klamm-demo-spark-", suffix=".log", delete=False) as kept:
             shutil.copyfile(self.log, kept.name)
-        return f"Spark's log: {kept.name}"
+        return f"see Spark's log: {kept.name}"
 
 
 @contextmanager
-def signals_held() -> Iterator[Callable[[], None]]:
-    """Hold SIGINT and SIGTERM back until the given function is called.
+def signals_deferred() -> Iterator[Callable[[], None]]:
+    """Defer SIGINT and SIGTERM until the yielded function is called.
 
-    One that raised while a process is being started would lose the id to end it by. They are held by handlers and not
-    by a mask, because a new process would inherit the mask, and Spark ends its workers with SIGTERM.
+    A signal that raised an exception while a process starts would lose the id to kill it by. This uses handlers and not a signal
+    mask, because a new process inherits the mask, and Spark ends its workers with SIGTERM.
     """
-    held: list[int] = []
+    deferred: list[int] = []
     before = {
-        each: signal.signal(each, lambda number, _: held.append(number)) for each in (signal.SIGINT, signal.SIGTERM)
+        each: signal.signal(each, lambda number, _: deferred.append(number)) for each in (signal.SIGINT, signal.SIGTERM)
     }
 
     def release() -> None:
         for each, handler in before.items():
             signal.signal(each, handler)
         before.clear()
-        for number in held:
+        for number in deferred:
             signal.raise_signal(number)
 
     try:
@@ -100,10 +100,10 @@ def signals_held() -> Iterator[Callable[[], None]]:
 
 
 def end_session(leader: int) -> None:
-    """Kill every process of the session that `leader` started, and wait until the last one is gone.
+    """Kill every process of the session that `leader` started, and wait until all have ended.
 
-    The JVM shares the leader's group; Spark's Python daemon makes a group of its own, but stays in the session. Each
-    would end by itself when its standard input closes, only later than we want to return.
+    The JVM is in the leader's process group. Spark's Python daemon creates a group of its own, but stays in the session. Each would
+    end by itself when its standard input closes, but too late.
     """
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
@@ -114,11 +114,11 @@ def end_session(leader: int) -> None:
 
 
 def session_members(session: int) -> list[int]:
-    """List the living processes of a session, from Linux's /proc; where there is none, nothing."""
+    """Return the live processes of a session, from Linux's /proc; on other systems, an empty list."""
     members = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            # pid (name) state parent group session …; the name may hold anything, also ")".
+            # pid (name) state parent group session …; the name may contain any character, including ")".
             state, _, _, member_of = path.read_text(errors="replace").rpartition(")")[2].split()[:4]
         except OSError:
             continue
@@ -128,18 +128,18 @@ def session_members(session: int) -> list[int]:
 
 
 def check_prerequisites() -> None:
-    """Raise when what Spark needs is missing, before anything has been produced."""
+    """Raise if PySpark or a suitable Java is missing, before anything is produced."""
     if find_spec("pyspark") is None:
         raise CommandError("the demo needs PySpark", "install it with: pip install 'klamm[spark]'")
     hint = f"install Java {JAVA_NEEDED} or later, or set JAVA_HOME to one"
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
-        raise CommandError(f"the demo needs Java {JAVA_NEEDED}, and there is no java on the PATH", hint)
+        raise CommandError(f"the demo needs Java {JAVA_NEEDED}, but there is no java on the PATH", hint)
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+        printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
     except (OSError, subprocess.CalledProcessError) as error:
-        raise CommandError(f"the demo needs Java {JAVA_NEEDED}, and {java} does not run: {error}", hint) from None
-    version = re.search(r'version "(?:1\.)?(\d+)', said)
+        raise CommandError(f"the demo needs Java {JAVA_NEEDED}, but {java} does not run: {error}", hint) from None
+    version = re.search(r'version "(?:1\.)?(\d+)', printed)
     if version is not None and int(version[1]) < JAVA_NEEDED:
-        raise CommandError(f"the demo needs Java {JAVA_NEEDED}, and {java} is Java {version[1]}", hint)
+        raise CommandError(f"the demo needs Java {JAVA_NEEDED}, but {java} is Java {version[1]}", hint)
