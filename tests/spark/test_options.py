@@ -121,7 +121,7 @@ def test_offsets_are_committed_for_the_group_that_is_named():
         (BOOTSTRAP | {"topic": " "}, "option 'topic' is empty"),
         (BOOTSTRAP | {"kafka.key.serializer": "x"}, "cast the column instead"),
         (BOOTSTRAP | {"kafka.value.serializer": "x"}, "cast the column instead"),
-        (BOOTSTRAP | {"kafka.transactional.id": "x"}, "use option 'delivery'"),
+        (BOOTSTRAP | {"kafka.transactional.id": "x"}, "set option 'delivery'"),
         (BOOTSTRAP | {"delivery": "once"}, "must be at-least-once or exactly-once, got 'once'"),
         (BOOTSTRAP | {"delivery": "exactly-once"}, "needs option 'topic'"),
     ],

@@ -19,6 +19,7 @@ from klamm.cli.clients import closing
 from klamm.cli.options import add_json, add_settings, positive
 from klamm.cli.output import CommandError
 from klamm.errors import TopicAlreadyExistsError
+from klamm.legacy.consumer import source_headers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,13 +151,7 @@ def copy_once(
         any_arrived = True
         with producer.transaction() as tx:
             for message in fetched.messages:
-                headers = [
-                    ("source.broker", old.broker.encode()),
-                    ("source.partition", b"%d" % number),
-                    ("source.offset", b"%d" % message.offset),
-                ]
-                if message.count > 1:
-                    headers.append(("source.index", b"%d" % message.index))
+                headers = source_headers(message, old.broker, number)
                 to = targets[number % len(targets)]
                 tx.send_nowait(new.topic, message.payload, partition=to, headers=headers)
                 copied.bytes += len(message.payload)

@@ -11,6 +11,9 @@ from klamm.errors import ClosedError, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from types import TracebackType
+
+    from typing_extensions import Self
 
     from klamm.legacy.messages import Part
 
@@ -41,6 +44,22 @@ def seconds(name: str, value: float | None) -> float | None:
     if value is not None and not value > 0:
         raise ConfigError(f"invalid {name} {value}", hint="use a number of seconds above 0, or None to wait forever")
     return value
+
+
+class Closing:
+    """Context manager that closes a client at the end."""
+
+    def close(self) -> None:
+        """Close the client."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 class Connection:

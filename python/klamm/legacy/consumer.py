@@ -20,13 +20,10 @@ from klamm.errors import (
     UnknownTopicOrPartitionError,
     by_code,
 )
-from klamm.legacy.connection import Connection, address, seconds
+from klamm.legacy.connection import Closing, Connection, address, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
-    from types import TracebackType
-
-    from typing_extensions import Self
 
     from klamm._klamm import Message07
 
@@ -36,6 +33,19 @@ _HINTS = {
     1: "the broker may have deleted these messages: continue at earliest() or latest()",
     3: "each broker has its own partitions, numbered from 0; for an unknown topic it uses its default number of partitions",
 }
+
+
+def source_headers(message: Message07, broker: str, partition: int) -> list[tuple[str, bytes]]:
+    """Return headers with the origin of a copied message: source.broker, source.partition and source.offset.
+
+    A message that was compressed with others also has source.index.
+    """
+    headers = [
+        ("source.broker", broker.encode()),
+        ("source.partition", b"%d" % partition),
+        ("source.offset", b"%d" % message.offset),
+    ]
+    return [*headers, ("source.index", b"%d" % message.index)] if message.count > 1 else headers
 
 
 class Fetched(NamedTuple):
@@ -57,7 +67,7 @@ class _LazyFetched(NamedTuple):
         return Fetched(list(self.messages), self.next_offset)
 
 
-class Consumer07:
+class Consumer07(Closing):
     """Reads one broker of Kafka 0.6 or 0.7.
 
     The broker does not store positions. A position is a byte offset; a message's `next_offset` is the position after it.
@@ -326,14 +336,6 @@ class Consumer07:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<klamm.legacy.Consumer07 of {self.broker}>"

@@ -28,15 +28,12 @@ from klamm.errors import (
     NetworkError,
     OffsetOutOfRangeError,
 )
-from klamm.legacy.connection import seconds
+from klamm.legacy.connection import Closing, seconds
 from klamm.legacy.consumer import EARLIEST, LATEST, Consumer07
 from klamm.legacy.zookeeper import SESSION_TIMEOUT, check_group, connect, create, parse_broker, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from types import TracebackType
-
-    from typing_extensions import Self
 
     from klamm._klamm import Message07
 
@@ -76,7 +73,7 @@ class _Reader:
     finished: int | None
 
 
-class GroupConsumer07:
+class GroupConsumer07(Closing):
     """A member of a Kafka 0.7 consumer group. Its fellow members may be Java consumers.
 
     A background thread maintains the membership: it registers the member, follows changes of the group, and releases and claims
@@ -510,14 +507,6 @@ class GroupConsumer07:
                 f"consumer {self.member_id} has left its group after an error: {self._failure!r}",
                 hint="create a new consumer",
             ) from self._failure
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<klamm.legacy.GroupConsumer07 {self.member_id}>"

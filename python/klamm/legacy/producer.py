@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from klamm._klamm import encode_messages, encode_request
 from klamm.errors import ClosedError, ConfigError, KafkaTimeoutError, NetworkError
-from klamm.legacy.connection import Connection, addresses, seconds
+from klamm.legacy.connection import Closing, Connection, addresses, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import TracebackType
 
-    from typing_extensions import Buffer, Self
+    from typing_extensions import Buffer
 
     from klamm.errors import KafkaError
 
@@ -49,7 +48,7 @@ def default_partitioner(key: Any, count: int) -> int:
     return random.randrange(count) if key is None else abs(java_hash(key)) % count
 
 
-class Producer07:
+class Producer07(Closing):
     """Writes to brokers of Kafka 0.6 or 0.7.
 
     **Delivery guarantee.** These brokers do not respond to producers. A message counts as sent once it is written to the socket:
@@ -266,11 +265,3 @@ class Producer07:
                     connection.close()
                 if self._registry is not None:
                     self._registry.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -16,12 +16,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from klamm.errors import ConfigError, DecodeError, NetworkError
+from klamm.legacy.connection import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import TracebackType
-
-    from typing_extensions import Self
 
     from klamm.record import TopicPartition
 
@@ -154,7 +152,7 @@ def _count(data: bytes | None) -> int:
     return int(data) if data is not None and data.isdigit() else 0
 
 
-class ZooKeeperOffsets:
+class ZooKeeperOffsets(Closing):
     """Reads and writes the offsets that a group of Kafka 0.8 keeps in ZooKeeper.
 
     Offsets of Kafka 0.7 are different: they are byte offsets, for each broker and partition.
@@ -211,11 +209,3 @@ class ZooKeeperOffsets:
         """Close the ZooKeeper session."""
         self._client.stop()
         self._client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -46,6 +46,11 @@ def client_config(given: Mapping[str, str], role: str, defaults: Mapping[str, st
     return config
 
 
+def keys_of(role: str) -> set[str]:
+    """Return the configuration keys, aliases included, that clients of a role accept."""
+    return {name for name, roles in ROLES.items() if role in roles}
+
+
 # Roles of each configuration key. Keys of the other role are skipped: one dict of options often serves a read and a write.
 ROLES = {name: set(roles) for key, aliases, *_, roles, _ in config_keys() for name in (key, *aliases)}
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark import TaskContext
 
 import klamm
-from klamm._klamm import config_keys
 from klamm.errors import ConfigError, KafkaError
+from klamm.spark.client_options import keys_of
 from klamm.transaction import GroupMetadata
 
 if TYPE_CHECKING:
@@ -115,8 +115,7 @@ class _Committed(NamedTuple):
 
 
 def _committed(options: WriteOptions, topic: str, task: Task) -> _Committed | None:
-    known = {name for key, aliases, *_, roles, _ in config_keys() if "consumer" in roles for name in (key, *aliases)}
-    config = options.config.only(known)
+    config = options.config.only(keys_of("consumer"))
     tp = klamm.TopicPartition(topic, 0)
     with klamm.Consumer(config | {"group.id": task.name, "enable.auto.commit": "false"}) as consumer:
         offset = consumer.committed([tp])[tp]

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from klamm.errors import ConfigError, OffsetOutOfRangeError
-from klamm.legacy import Consumer07
+from klamm.legacy.consumer import Consumer07, source_headers
 from klamm.spark.client_options import READ_DEFAULTS
 from klamm.spark.offsets import EARLIEST, LATEST, OffsetRange
 from klamm.spark.positions import Times
@@ -175,15 +175,6 @@ def _batches(messages: Iterable[Message07]) -> Iterator[list[Message07]]:
         yield batch
 
 
-def _headers(message: Message07, offsets: OffsetRange, broker: str) -> list[tuple[str, bytes]]:
-    headers = [
-        ("source.broker", broker.encode()),
-        ("source.partition", b"%d" % offsets.partition),
-        ("source.offset", b"%d" % message.offset),
-    ]
-    return [*headers, ("source.index", b"%d" % message.index)] if message.count > 1 else headers
-
-
 _columns: dict[str, Callable[[Sequence[Message07], OffsetRange, str], list[object]]] = {
     "key": lambda messages, _offsets, _broker: [None] * len(messages),
     "value": lambda messages, _offsets, _broker: [message.payload for message in messages],
@@ -193,7 +184,8 @@ _columns: dict[str, Callable[[Sequence[Message07], OffsetRange, str], list[objec
     "timestamp": lambda messages, _offsets, _broker: [None] * len(messages),
     "timestampType": lambda messages, _offsets, _broker: [-1] * len(messages),
     "headers": lambda messages, offsets, broker: [
-        [{"key": key, "value": value} for key, value in _headers(message, offsets, broker)] for message in messages
+        [{"key": key, "value": value} for key, value in source_headers(message, broker, offsets.partition)]
+        for message in messages
     ],
 }
 

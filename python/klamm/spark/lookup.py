@@ -15,7 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import klamm
-from klamm._klamm import config_keys
 from klamm.errors import (
     BrokerError,
     ConfigError,
@@ -24,6 +23,7 @@ from klamm.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
+from klamm.spark.client_options import keys_of
 from klamm.spark.offsets import EARLIEST, LATEST, format_partitions
 from klamm.spark.positions import Times
 
@@ -181,10 +181,7 @@ class Lookup:
     def _existing(self) -> list[Partition]:
         """Return the partitions of the topics that exist, without waiting for missing topics."""
         if self._admin is None:
-            known = {
-                name for key, aliases, *_, roles, _ in config_keys() if "admin" in roles for name in (key, *aliases)
-            }
-            self._admin = klamm.Admin(self._options.config.only(known))
+            self._admin = klamm.Admin(self._options.config.only(keys_of("admin")))
         topics, pattern = set(self._options.topics), self._options.pattern
         if pattern is not None:
             topics = {name for name in self._retried(self._admin.list_topics) if re.search(pattern, name)}
