@@ -107,13 +107,13 @@ def test_keys_arrive_from_many_files(filled, topic, tmp_path):
         (("--to", "@2100-01-01T00:00:00Z"), [0, 1, 2, 3, 4]),
     ],
 )
-def test_a_range_is_what_was_asked_for(filled, topic, arguments, offsets):
+def test_a_range_of_offsets_is_printed(filled, topic, arguments, offsets):
     result = filled("consume", topic, *arguments, "--format", r"%o\n")
     assert result.returncode == 0, result.stderr.decode()
     assert [int(line) for line in result.stdout.split()] == offsets
 
 
-def test_a_partition_that_is_not_there_is_an_error(filled, topic):
+def test_a_missing_partition_is_an_error(filled, topic):
     result = filled("consume", topic, "--partition", "4", "-e")
     assert (result.returncode, result.stderr) == (
         1,
@@ -195,7 +195,7 @@ def test_ctrl_c_ends_a_producer_that_waits_for_lines(broker, filled, topic):
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_consumer_ends_when_nobody_reads_it(broker, topic):
+def test_a_consumer_ends_when_its_output_is_closed(broker, topic):
     with started("consume", topic, "-b", broker.bootstrap_servers) as process:
         assert process.stdout.readline() == b"plain\n"
         process.stdout.close()
@@ -204,7 +204,7 @@ def test_a_consumer_ends_when_nobody_reads_it(broker, topic):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_dev_broker_serves_until_it_is_told_to_stop(number):
+def test_the_dev_broker_runs_until_a_signal_stops_it(number):
     with started("dev-broker", "--brokers", "2", "--racks", "a,b", "--partitions", "3", "--json") as process:
         announced = json.loads(process.stdout.readline())
         servers = announced["bootstrap_servers"]
@@ -269,7 +269,7 @@ def test_the_dev_broker_prints_its_address_alone():
         ("topics", "list", "-X", "default.api.timeout.ms=500"),
     ],
 )
-def test_nothing_listening_is_one_typed_line(arguments):
+def test_a_refused_connection_is_one_line(arguments):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"

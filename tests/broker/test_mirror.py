@@ -32,7 +32,7 @@ def copied(broker, topic):
         return [(r.partition, r.value, r.key, dict(r.headers)) for r in consumer]
 
 
-def test_a_topic_is_copied_once_and_goes_on_where_it_was(old, broker, topic):
+def test_a_topic_is_copied_once_and_a_second_run_continues(old, broker, topic):
     values = [b"v%d" % number for number in range(100)]
     for number, value in enumerate(values):
         old.fill([value], number % 2)
@@ -58,7 +58,7 @@ def test_a_topic_is_copied_once_and_goes_on_where_it_was(old, broker, topic):
         }
 
 
-def test_what_is_not_there_is_an_error_and_a_wrong_form_wrong_usage(old, broker, topic):
+def test_a_missing_topic_is_an_error_and_a_wrong_form_is_wrong_usage(old, broker, topic):
     result = mirror(old, broker, topic)
     assert result.returncode == 1
     assert b"has no messages in topic 'old'" in result.stderr

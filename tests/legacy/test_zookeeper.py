@@ -155,7 +155,7 @@ def test_brokers_and_members_write_what_those_of_0_7_2_write(zookeeper, broker, 
 
 
 @pytest.mark.usefixtures("broker")
-def test_members_share_what_there_is_and_take_over_where_others_left_off(zookeeper, tree, topic, group):
+def test_members_divide_the_partitions_and_continue_from_committed_offsets(zookeeper, tree, topic, group):
     sent = fill(zookeeper, topic)
     first = member(zookeeper, group, topic, consumer_id="a")
     eventually(lambda: len(first.assignment()) == 4)
@@ -195,7 +195,7 @@ input()
 
 
 @pytest.mark.usefixtures("broker")
-def test_a_member_without_its_session_gives_up_and_comes_back(zookeeper, tree, topic, group):
+def test_a_member_releases_its_partitions_when_its_session_expires_and_rejoins(zookeeper, tree, topic, group):
     sent = fill(zookeeper, topic)
     with member(zookeeper, group, topic, consumer_id="a") as consumer:
         assert len(read([consumer], 40)) == 40
@@ -210,7 +210,7 @@ def test_a_member_without_its_session_gives_up_and_comes_back(zookeeper, tree, t
     assert len(sent) == 40
 
 
-def test_a_thread_that_fails_frees_what_it_owned_and_tells_the_program(zookeeper, tree, group, monkeypatch):
+def test_a_failing_thread_releases_its_partitions_and_reports_its_error(zookeeper, tree, group, monkeypatch):
     consumer = member(zookeeper, group, "t", consumer_id="a")
     eventually(lambda: tree.exists(f"/consumers/{group}/ids/{group}_a"))
     monkeypatch.setattr(consumer, "_process_inputs", lambda: 1 / 0)
@@ -236,7 +236,7 @@ def test_a_member_does_not_live_in_a_forked_child(zookeeper, group):
 
 
 @pytest.mark.usefixtures("broker")
-def test_patterns_take_the_topics_that_match_and_those_that_come(zookeeper, tree, topic, group):
+def test_patterns_match_existing_and_new_topics(zookeeper, tree, topic, group):
     fill(zookeeper, f"{topic}-logs-a", 4)
     with (
         member(zookeeper, group, whitelist=f"{topic}-logs-[ab]", consumer_id="w") as white,
@@ -253,7 +253,7 @@ def test_patterns_take_the_topics_that_match_and_those_that_come(zookeeper, tree
 
 
 @pytest.mark.usefixtures("broker")
-def test_an_offset_that_is_gone_is_reset_and_written(zookeeper, tree, topic, group):
+def test_a_deleted_offset_is_reset_and_committed(zookeeper, tree, topic, group):
     fill(zookeeper, topic, 8)
     for place in ("1-0", "1-1", "2-0", "2-1"):
         tree.create(f"/consumers/{group}/offsets/{topic}/{place}", b"1000000", makepath=True)
@@ -263,7 +263,7 @@ def test_an_offset_that_is_gone_is_reset_and_written(zookeeper, tree, topic, gro
         eventually(lambda: int(tree.get(f"/consumers/{group}/offsets/{topic}/1-0")[0]) < 1000)
 
 
-def test_a_producer_hears_of_new_partitions_and_brokers_that_are_gone(zookeeper, topic, tree):
+def test_a_producer_follows_new_partitions_and_dead_brokers(zookeeper, topic, tree):
     hosts = f"{zookeeper.hosts}/{topic}"
     tree.ensure_path(f"/{topic}")
     with pytest.raises(NetworkError, match="no broker"), legacy.Producer07(zookeeper=hosts) as producer:
@@ -285,7 +285,7 @@ def test_a_producer_hears_of_new_partitions_and_brokers_that_are_gone(zookeeper,
         eventually(lambda: producer._registry.partitions("t") == [(1, 0), (1, 1), (1, 2)])
 
 
-def test_a_group_goes_on_when_zookeeper_restarts_in_the_middle_of_a_rebalance():
+def test_a_group_survives_a_restart_of_zookeeper_during_a_rebalance():
     try:
         zookeeper = RealZooKeeper().start()
     except KafkaUnavailable as why:

@@ -137,7 +137,7 @@ def test_a_schema_chooses_columns(kafka, topic):
     ("schema", "message"),
     [("value string", "asks for string"), ("values binary", "did you mean 'value'?")],
 )
-def test_a_schema_of_other_columns_is_refused(kafka, topic, schema, message):
+def test_a_schema_of_other_columns_is_rejected(kafka, topic, schema, message):
     kafka.create(topic)
     with pytest.raises(AnalysisException) as refusal:
         kafka.read(schema=schema, subscribe=topic).collect()
@@ -155,7 +155,7 @@ def test_the_option_columns_chooses_them_too(dev, topic):
         dev.read(subscribe=topic, columns="valeu")
 
 
-def test_filters_reach_the_source_if_spark_hands_them_over(dev, topic):
+def test_filters_reach_the_source_if_pushdown_is_enabled(dev, topic):
     dev.create(topic, partitions=2)
     dev.numbers(topic, range(3), partition=0)
     # Reading everything would fail: there are three records.
@@ -218,7 +218,7 @@ def test_a_start_after_the_end_is_refused(kafka, topic):
 
 
 @pytest.mark.parametrize(("first", "there"), [(1, [b"1", b"2"]), (5, [])])
-def test_records_that_are_not_there_fail_the_query_or_are_skipped(kafka, topic, first, there):
+def test_missing_records_fail_the_query_or_are_skipped(kafka, topic, first, there):
     kafka.create(topic)
     kafka.numbers(topic, range(3))
     options = {

@@ -169,7 +169,7 @@ def test_times_that_the_broker_gave_are_the_same(kafka, topic):
     assert [row["timestampType"] for row in ours] == [1] * 5
 
 
-def test_records_that_are_gone_fail_both_or_are_passed_over(kafka, topic):
+def test_deleted_records_fail_both_or_are_skipped(kafka, topic):
     kafka.create(topic)
     kafka.numbers(topic, range(10))
     with klamm.Admin(kafka.bootstrap) as admin:
@@ -313,7 +313,7 @@ def condition(error):
     ],
     ids=str,
 )
-def test_positions_that_cannot_be_have_the_same_name(real, topic, options):
+def test_impossible_positions_have_the_same_error_condition(real, topic, options):
     real.create(topic, partitions=2)
     real.numbers(topic, range(10), 0)
     options = {name: json.dumps({topic: offsets}) for name, offsets in options.items()}

@@ -49,7 +49,7 @@ UNKNOWN = {
 }
 
 
-def test_every_key_of_javas_clients_has_a_place():
+def test_every_key_of_javas_clients_is_classified():
     lines = java_source("ConfigNames.java").splitlines()
     assert len(lines) > 200
     placeless = []
@@ -61,7 +61,7 @@ def test_every_key_of_javas_clients_has_a_place():
 
 
 @pytest.mark.parametrize("role", CLIENTS)
-def test_what_only_tunes_javas_client_is_left_out_with_a_warning(role, caplog):
+def test_keys_that_only_tune_javas_client_are_ignored_with_a_warning(role, caplog):
     given = {f"kafka.{name}": "1" for name in (*IGNORED, *(f"{family}x" for family in IGNORED_PREFIXES))}
     with caplog.at_level(logging.WARNING, "klamm.spark"):
         assert client_config(given, role, {"linger.ms": "1"}) == {"linger.ms": "1"}
@@ -69,7 +69,7 @@ def test_what_only_tunes_javas_client_is_left_out_with_a_warning(role, caplog):
 
 
 @pytest.mark.parametrize("role", CLIENTS)
-def test_what_decides_on_trust_or_on_places_is_refused_with_what_there_is_instead(role):
+def test_keys_about_trust_or_partitions_are_rejected_with_a_hint(role):
     for name, hint in (REJECTED[role] | UNSUPPORTED).items():
         with pytest.raises(ConfigError, match=f"option 'kafka.{name}' is not supported") as refusal:
             client_config({f"kafka.{name}": "secret"}, role, {})
@@ -85,7 +85,7 @@ JAVA_PARTITIONERS = [
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("name", "places"), JAVA_PARTITIONERS)
-def test_the_partitioners_that_java_comes_with_are_taken_by_a_write(dev, topic, name, places):
+def test_a_write_accepts_javas_own_partitioners(dev, topic, name, places):
     """A key has one place by its hash, or it goes to each partition in turn."""
     dev.create(topic, partitions=PARTITIONS)
     rows = dev.spark.range(0, 3 * PARTITIONS, 1, 1).selectExpr(
@@ -99,7 +99,7 @@ def test_the_partitioners_that_java_comes_with_are_taken_by_a_write(dev, topic, 
 
 
 @pytest.mark.parametrize("name", sorted(ACCEPTED_VALUES["partitioner.class"]))
-def test_a_class_that_a_write_takes_is_one_that_the_producer_knows(name):
+def test_every_accepted_partitioner_class_is_known_to_the_producer(name):
     config = client_config({"kafka.bootstrap.servers": "localhost:1", "kafka.partitioner.class": name}, "producer", {})
     assert config["partitioner.class"] == name
     klamm.Producer(config).close(timeout=0)
@@ -109,14 +109,14 @@ def test_a_class_that_a_write_takes_is_one_that_the_producer_knows(name):
     "name",
     ["com.example.RoundRobinPartitioner", "RoundRobinPartitioner", "org.apache.kafka.clients.producer.Partitioner"],
 )
-def test_any_other_class_is_refused_with_the_option_that_klamm_has(name):
+def test_other_partitioner_classes_are_rejected_with_klamms_option(name):
     with pytest.raises(ConfigError, match=r"option 'kafka\.partitioner\.class' is not supported") as refusal:
         client_config({"kafka.partitioner.class": name}, "producer", {})
     assert "'kafka.partitioner'" in refusal.value.hint
 
 
 @pytest.mark.parametrize("role", CLIENTS)
-def test_what_belongs_to_the_other_client_is_left_out(role):
+def test_keys_of_the_other_role_are_ignored(role):
     """One dict of options serves a read and a write."""
     [other] = CLIENTS.keys() - {role}
     foreign = {name for name, roles in ROLES.items() if other in roles and role not in roles}
@@ -126,7 +126,7 @@ def test_what_belongs_to_the_other_client_is_left_out(role):
 
 
 @pytest.mark.parametrize("role", CLIENTS)
-def test_a_key_that_nobody_has_is_refused_by_the_client(role):
+def test_a_key_unknown_to_all_clients_is_rejected(role):
     config = client_config({"kafka.bootstrap.servers": "localhost:1", "kafka.ackz": "1"}, role, {})
     with pytest.raises(ConfigError, match='unknown configuration key "ackz"'):
         CLIENTS[role](config)

@@ -29,18 +29,18 @@ def test_the_next_task_gets_the_client_of_the_last_one():
     assert lent() is not lent(CONFIG | {"client.id": "other"})
 
 
-def test_two_tasks_at_a_time_share_nothing():
+def test_two_tasks_at_a_time_have_different_clients():
     with clients.consumer(CONFIG) as one, clients.consumer(CONFIG) as other:
         assert one is not other
 
 
-def test_a_child_of_a_fork_makes_its_own(monkeypatch):
+def test_a_forked_child_creates_its_own_client(monkeypatch):
     parents = lent()
     monkeypatch.setattr(os, "getpid", lambda: 1)
     assert lent() is not parents
 
 
-def test_a_failed_task_leaves_no_client_behind():
+def test_the_client_of_a_failed_task_is_not_reused():
     def fail():
         with clients.producer(CONFIG) as producer:
             failed.append(producer)
@@ -55,7 +55,7 @@ def test_a_failed_task_leaves_no_client_behind():
         failed[0].send("t", b"v")
 
 
-def test_a_worker_leaves_what_is_loaded_out_of_its_collections_once(monkeypatch):
+def test_a_worker_freezes_loaded_modules_once(monkeypatch):
     frozen = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
     clients._freeze.cache_clear()

@@ -41,7 +41,7 @@ def task(cluster, topic):
     return run
 
 
-def test_a_task_that_landed_is_skipped_when_it_is_repeated(cluster, topic, task):
+def test_a_committed_task_is_skipped_when_it_is_repeated(cluster, topic, task):
     assert task(0, 0, b"a", b"b") == 2
     assert task(1, 0, b"c") == 1
     assert task(0, 0, b"a", b"b") == 2
@@ -50,13 +50,13 @@ def test_a_task_that_landed_is_skipped_when_it_is_repeated(cluster, topic, task)
     assert written(cluster, topic) == [b"a", b"b", b"c", b"d"]
 
 
-def test_a_task_without_rows_has_nothing_to_land(cluster, topic, task):
+def test_a_task_without_rows_commits_nothing(cluster, topic, task):
     assert task(0, 0) == 0
     assert task(0, 2, b"a") == 1
     assert written(cluster, topic) == [b"a"]
 
 
-def test_batches_that_were_sent_are_let_go(cluster, topic):
+def test_sent_batches_are_released(cluster, topic):
     cluster.create(topic)
     options = write_options({"kafka.bootstrap.servers": cluster.bootstrap, "topic": topic, "delivery": "exactly-once"})
     given, alive = [], []
@@ -73,7 +73,7 @@ def test_batches_that_were_sent_are_let_go(cluster, topic):
     assert alive == [[], [0], [1], [2]]
 
 
-def test_a_task_that_landed_and_has_no_rows_any_more_is_refused(cluster, topic, task):
+def test_a_committed_task_that_is_repeated_without_rows_is_rejected(cluster, topic, task):
     """Its rows may be in another task now, which would land them a second time."""
     task(0, 3, b"a", b"b")
     with pytest.raises(ExactlyOnceError, match="has 0 rows, but 2 were committed"):
@@ -84,7 +84,7 @@ def test_a_task_that_landed_and_has_no_rows_any_more_is_refused(cluster, topic, 
     assert written(cluster, topic) == [b"a", b"b"]
 
 
-def test_what_a_task_wrote_before_it_failed_is_not_seen(cluster, topic, task):
+def test_rows_of_a_failed_task_are_not_visible(cluster, topic, task):
     def fail():
         raise RuntimeError("out of luck")
 
@@ -95,14 +95,14 @@ def test_what_a_task_wrote_before_it_failed_is_not_seen(cluster, topic, task):
     assert written(cluster, topic) == [b"a", b"b"]
 
 
-def test_a_repeated_task_stops_the_attempt_before_it(cluster, topic, task):
+def test_a_repeated_task_fences_the_earlier_attempt(cluster, topic, task):
     """The first attempt hangs between two rows while the second one runs from end to end."""
     with pytest.raises((FencedError, TransactionAbortedError)):
         task(0, 0, b"a", lambda: task(0, 0, b"a", b"b"), b"b")
     assert written(cluster, topic) == [b"a", b"b"]
 
 
-def test_a_task_that_died_in_its_transaction_is_cleared_away_by_its_repetition(cluster, topic, task):
+def test_a_repeated_task_aborts_the_transaction_of_a_killed_attempt(cluster, topic, task):
     dead = klamm.Producer(cluster.bootstrap, transactional_id=Task(topic, 0, 0).name)
     transaction = dead.transaction().__enter__()
     transaction.send(topic, b"half").result(timeout=30)
@@ -114,14 +114,14 @@ def test_a_task_that_died_in_its_transaction_is_cleared_away_by_its_repetition(c
     assert written(cluster, topic) == [b"a"]
 
 
-def test_a_batch_that_is_divided_differently_is_refused(cluster, topic, task):
+def test_a_batch_that_is_divided_differently_is_rejected(cluster, topic, task):
     task(0, 5, b"a", b"b")
     with pytest.raises(ExactlyOnceError, match="has 3 rows, but 2 were committed"):
         task(0, 5, b"a", b"b", b"c")
     assert written(cluster, topic) == [b"a", b"b"]
 
 
-def test_a_checkpoint_older_than_what_landed_is_refused(cluster, topic, task):
+def test_a_checkpoint_older_than_the_committed_batch_is_rejected(cluster, topic, task):
     task(0, 5, b"a")
     with pytest.raises(ExactlyOnceError, match="its batch 5 is already committed"):
         task(0, 4, b"a")
@@ -132,7 +132,7 @@ def test_a_checkpoint_older_than_what_landed_is_refused(cluster, topic, task):
     ("key", "value"),
     [("acks", "1"), ("enable.idempotence", "false"), ("max.in.flight.requests.per.connection", "10")],
 )
-def test_what_would_take_its_guarantee_away_is_refused_before_anything_runs(key, value):
+def test_options_that_break_exactly_once_are_rejected_before_anything_runs(key, value):
     options = {
         "kafka.bootstrap.servers": "localhost:1",
         "topic": "t",
@@ -143,7 +143,7 @@ def test_what_would_take_its_guarantee_away_is_refused_before_anything_runs(key,
         KlammDataSource(options).streamWriter(StructType([StructField("value", StringType())]), overwrite=False)
 
 
-def test_brokers_without_transactions_are_refused():
+def test_brokers_without_transactions_are_rejected():
     with DevBroker(as_version="0.10.2") as old:
         options = write_options(
             {"kafka.bootstrap.servers": old.bootstrap_servers, "topic": "t", "delivery": "exactly-once"}
@@ -153,7 +153,7 @@ def test_brokers_without_transactions_are_refused():
             write(options, ["value"], iter([rows]), Task("query", 0, 0))
 
 
-def test_outside_of_a_stream_it_has_no_meaning():
+def test_exactly_once_outside_a_stream_is_rejected():
     with pytest.raises(ConfigError, match="not a task of a streaming query"):
         current_task()
 

@@ -33,7 +33,7 @@ def deaths(seed):
 
 @pytest.mark.timeout(600)  # as many drivers as deaths
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_every_record_lands_once_wherever_the_driver_dies(real, topic, tmp_path, seed):
+def test_every_record_is_written_once_wherever_the_driver_dies(real, topic, tmp_path, seed):
     source, result = f"{topic}-in", f"{topic}-out"
     real.create(source, partitions=2)
     real.create(result, partitions=2)

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.limits]
 
 
 @pytest.mark.timeout(300)  # a driver, two executors, and another for the killed one
-def test_every_record_lands_once_whatever_dies_under_a_task(real_cluster, topic, tmp_path):
+def test_every_record_is_written_once_if_a_worker_or_executor_dies(real_cluster, topic, tmp_path):
     kafka = real_cluster
     source, result = f"{topic}-in", f"{topic}-out"
     kafka.create(source, partitions=2)
@@ -71,7 +71,7 @@ def two_hosts(tmp_path):
 
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(sys.platform != "linux", reason="a second address of this machine without asking for it: Linux")
-def test_a_second_attempt_beside_the_first_lands_every_record_once(real_cluster, topic, tmp_path, two_hosts):
+def test_two_attempts_at_the_same_time_write_every_record_once(real_cluster, topic, tmp_path, two_hosts):
     kafka = real_cluster
     source, result = f"{topic}-in", f"{topic}-out"
     kafka.create(source)

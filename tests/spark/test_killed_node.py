@@ -59,7 +59,7 @@ def coordinators(kafka, name):
 
 @pytest.mark.timeout(240)  # three nodes to begin with
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_every_record_lands_once_though_a_node_dies_under_a_task(kafka_at, nodes, topic, tmp_path, seed):
+def test_every_record_is_written_once_if_a_node_dies(kafka_at, nodes, topic, tmp_path, seed):
     kafka = kafka_at(nodes.bootstrap_servers)
     source, result = f"{topic}-in", f"{topic}-out"
     with klamm.Admin(kafka.bootstrap) as admin:

@@ -56,7 +56,7 @@ def test_rows_are_those_of_the_old_log(spark, old):
     }
 
 
-def test_messages_that_came_compressed_share_an_offset(spark):
+def test_messages_that_were_compressed_together_have_the_same_offset(spark):
     with old_broker("0.7.2") as old:
         old.fill([b"a", b"b", b"c"], 0, compression="gzip")
         rows = read(spark, old, subscribe="old", columns="offset,value,headers").collect()
@@ -95,7 +95,7 @@ def test_tasks_begin_where_segments_do(spark, old):
     assert sorted(bytes(row.value) for row in rows) == [b"%040d" % number for number in range(60)]
 
 
-def test_what_is_gone(spark, old):
+def test_deleted_messages_are_data_loss(spark, old):
     old.fill([b"v"], 0)
     behind = json.dumps({"old": {"0": 10_000_000}})
     options = {"assign": '{"old":[0]}', "endingOffsets": json.dumps({"old": {"0": 20_000_000}})}
@@ -119,7 +119,7 @@ def test_what_is_gone(spark, old):
         ({"assign": '{"old":[0,1]}', "startingOffsets": '{"old":{"0":0}}'}, "does not name old-1"),
     ],
 )
-def test_what_is_refused(options, message):
+def test_unsupported_options_are_rejected(options, message):
     with old_broker("0.7.2") as old, pytest.raises(ConfigError, match=message):
         plan(old, **options)
 

@@ -32,7 +32,7 @@ def test_json_comes_back_as_it_was():
         (5, [0, 10], [0, 5]),
     ],
 )
-def test_a_limit_is_shared_in_proportion(limit, sizes, expected):
+def test_a_limit_is_divided_in_proportion(limit, sizes, expected):
     start = {("t", number): 1000 for number in range(len(sizes))}
     end = {("t", number): 1000 + size for number, size in enumerate(sizes)}
     shared = limit_records(limit, start, end)
@@ -44,7 +44,7 @@ def test_a_partition_that_ends_before_its_start_keeps_its_end():
     assert limit_records(20, start, end) == {("t", 0): 10, ("t", 1): 20}
 
 
-def test_bytes_are_shared_by_the_sizes_of_records():
+def test_a_limit_in_bytes_uses_the_sizes_of_records():
     start, end = {("t", 0): 10, ("t", 1): 0}, {("t", 0): 110, ("t", 1): 100}
     sizes = {("t", 0): 10.0, ("t", 1): 90.0}
     assert limit_bytes(10_000, start, end, sizes) == end
@@ -77,7 +77,7 @@ def parts(ranges, **rules):
         ([7], 3, [2, 2, 3]),
     ],
 )
-def test_ranges_become_about_as_many_tasks_as_asked_for(sizes, least, expected):
+def test_ranges_become_about_as_many_tasks_as_requested(sizes, least, expected):
     assert parts(spans(*sizes), least=least) == expected
 
 
@@ -87,7 +87,7 @@ def test_no_task_has_more_records_than_allowed():
     assert parts(spans(100), records=60, least=4) == [25, 25, 25, 25]
 
 
-def test_no_task_has_more_bytes_than_allowed_as_far_as_is_known():
+def test_no_task_has_more_bytes_than_allowed_if_sizes_are_known():
     sizes = {("t", 0): 100.0}
     assert parts(spans(10, 10), bytes=500, sizes=sizes) == [5, 5, 10]
     assert parts(spans(3), bytes=1, sizes=sizes) == [1, 1, 1]

@@ -91,7 +91,7 @@ def test_a_timestamp_beats_timestamps_by_partition_and_these_beat_offsets():
     assert read_options(TOPIC | hidden, streaming=False).start.option == "startingTimestamp"
 
 
-def test_a_read_ends_at_the_latest_record_if_none_is_young_enough():
+def test_a_read_ends_at_the_latest_record_if_none_is_after_the_ending_time():
     options = TOPIC | {"startingTimestamp": "5", "endingTimestamp": "9"}
     assert read_options(options).end.at == Times(9, or_latest=True)
     latest = read_options(options | {"startingOffsetsByTimestampStrategy": "LATEST"})

@@ -116,7 +116,7 @@ def check(kafka, topics, lines, progress):
     return [sum(row["records"] for row in rows) for rows in done.values()]
 
 
-def test_a_run_goes_on_where_the_last_one_ended_and_counts_every_line_once(real, topics, tmp_path):
+def test_a_run_continues_where_the_last_one_ended_and_counts_every_line_once(real, topics, tmp_path):
     lines = list(log_lines.generated(5_000))
     progress = tmp_path / "progress.jsonl"
     for part in (lines[:3000], [*lines[3000:], log_lines.END]):
@@ -125,7 +125,7 @@ def test_a_run_goes_on_where_the_last_one_ended_and_counts_every_line_once(real,
     assert check(real, topics, lines, progress) == [5_001, 5_001]
 
 
-def test_a_pipeline_that_follows_counts_what_comes_while_it_runs(real, topics, tmp_path):
+def test_a_continuous_pipeline_counts_lines_that_arrive_while_it_runs(real, topics, tmp_path):
     lines = list(log_lines.generated(2_000))
     queries = pipeline.start(real.spark, real.bootstrap, pipeline.Topics(*topics), tmp_path / "checkpoint", follow=True)
     try:

@@ -83,7 +83,7 @@ def steps(reader, limit=None):
 # Where a read begins and ends
 
 
-def test_a_pattern_reads_the_topics_in_whose_names_it_is_found(cluster, topic):
+def test_a_pattern_reads_the_topics_whose_names_contain_a_match(cluster, topic):
     names = [f"{topic}-{rest}" for rest in ("a", "a-more", "b", "c")] + [f"x{topic}-a"]
     for name in names:
         cluster.create(name)
@@ -115,7 +115,7 @@ def timed(cluster, topic):
     return topic
 
 
-def test_a_timestamp_begins_and_ends_at_the_first_record_that_is_young_enough(cluster, timed):
+def test_timestamps_resolve_to_the_first_record_at_or_after_them(cluster, timed):
     reader = batch(cluster, subscribe=timed, startingTimestamp="1700000020500", endingTimestamp="1700000050000")
     assert plan(reader) == [(timed, 0, 3, 5), (timed, 1, 2, 5)]
 
@@ -134,7 +134,7 @@ def test_timestamps_must_name_every_partition(cluster, timed):
         plan(batch(cluster, subscribe=timed, startingOffsetsByTimestamp=json.dumps({timed: {"0": 0}})))
 
 
-def test_where_no_record_is_young_enough_a_read_fails_or_begins_at_the_end(cluster, timed):
+def test_without_a_record_after_the_timestamp_a_read_fails_or_begins_at_the_end(cluster, timed):
     late = {"subscribe": timed, "startingTimestamp": "1700000090500"}
     with pytest.raises(ConfigError, match=f"{timed}-0 has no record at or after 1700000090500"):
         plan(batch(cluster, **late))
@@ -206,7 +206,7 @@ def narrowed(cluster, topic, *filters):
     return [span[1:] for span in plan(reader)]
 
 
-def test_filters_leave_out_partitions_and_offsets(cluster, timed):
+def test_filters_skip_partitions_and_offsets(cluster, timed):
     whole = [(0, 0, 10), (1, 0, 10)]
     partition, offset, timestamp, name = ("partition",), ("offset",), ("timestamp",), ("topic",)
     moment = datetime.fromtimestamp(1_700_000_020, timezone.utc)
@@ -258,7 +258,7 @@ def test_rows_and_bytes_limit_a_batch_together(cluster, topic, rows, expected):
     assert list(map(len, steps(reader))) == expected
 
 
-def test_all_that_is_there_is_read_if_spark_asks_for_it_whatever_the_limits(cluster, topic):
+def test_trigger_once_ignores_the_limits(cluster, topic):
     cluster.create(topic)
     cluster.numbers(topic, range(20))
     reader = stream(cluster, subscribe=topic, maxOffsetsPerTrigger="3", minOffsetsPerTrigger="2")
@@ -266,7 +266,7 @@ def test_all_that_is_there_is_read_if_spark_asks_for_it_whatever_the_limits(clus
     assert reader.latestOffset(start, limits.ReadAllAvailable()) == {topic: {"0": 20}}
 
 
-def test_a_batch_waits_until_it_is_worth_it_but_no_longer_than_allowed(cluster, topic, monkeypatch):
+def test_a_batch_waits_for_the_minimum_but_no_longer_than_the_maximum_delay(cluster, topic, monkeypatch):
     now = 1000.0
     monkeypatch.setattr("klamm.spark.stream.time", SimpleNamespace(monotonic=lambda: now))
     cluster.create(topic)
@@ -288,7 +288,7 @@ def test_a_batch_waits_until_it_is_worth_it_but_no_longer_than_allowed(cluster, 
     assert reader.latestOffset(second, limit) == {topic: {"0": 7}}
 
 
-def test_a_run_that_ends_with_what_is_there_waits_for_nothing(cluster, topic):
+def test_available_now_does_not_wait_for_the_minimum(cluster, topic):
     cluster.create(topic)
     cluster.numbers(topic, range(7))
     reader = stream(cluster, subscribe=topic, minOffsetsPerTrigger="5", maxOffsetsPerTrigger="5")
@@ -296,7 +296,7 @@ def test_a_run_that_ends_with_what_is_there_waits_for_nothing(cluster, topic):
 
 
 @pytest.mark.parametrize("grows", ["records", "partitions"])
-def test_a_run_may_begin_behind_where_it_was_to_end(cluster, topic, grows):
+def test_a_run_may_begin_after_its_fixed_end(cluster, topic, grows):
     cluster.create(topic)
     cluster.numbers(topic, range(5))
     reader = stream(cluster, subscribe=topic, startingOffsets="latest")
@@ -312,7 +312,7 @@ def test_a_run_may_begin_behind_where_it_was_to_end(cluster, topic, grows):
     assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
 
 
-def test_a_run_is_not_ended_by_a_broker_that_lags_behind(cluster, topic, monkeypatch):
+def test_a_stale_broker_does_not_end_a_run(cluster, topic, monkeypatch):
     cluster.create(topic)
     cluster.numbers(topic, range(5))
     reader = stream(cluster, subscribe=topic)
@@ -335,7 +335,7 @@ def test_a_run_is_not_ended_by_a_broker_that_lags_behind(cluster, topic, monkeyp
         ({"startingTimestamp": "0"}, 0, True),
     ],
 )
-def test_a_stream_notes_where_it_begins_in_an_empty_first_batch(cluster, topic, begin, first, is_there_once):
+def test_an_empty_first_batch_stores_the_start_of_a_stream(cluster, topic, begin, first, is_there_once):
     cluster.create(topic)
     cluster.numbers(topic, range(5))
     reader = stream(cluster, subscribe=topic, **begin)
@@ -352,7 +352,7 @@ def test_a_stream_notes_where_it_begins_in_an_empty_first_batch(cluster, topic, 
     assert once.latestOffset(start, limits.ReadAllAvailable()) == ({topic: {"0": 9}} if is_there_once else start)
 
 
-def test_a_first_batch_that_was_not_finished_is_no_end_of_what_there_is(cluster, topic):
+def test_a_repeated_first_batch_may_end_before_the_current_end(cluster, topic):
     cluster.create(topic)
     cluster.numbers(topic, range(5))
     start = begun(stream(cluster, subscribe=topic))
@@ -399,7 +399,7 @@ def test_new_partitions_are_read_from_their_beginning(real_cluster, topic):
     assert values(reader, reader.partitions(start, end)) == [b"10", b"11"]
 
 
-def test_new_topics_that_have_lost_their_first_records_are_data_loss(cluster, topic):
+def test_new_topics_without_their_first_records_are_data_loss(cluster, topic):
     names = [f"{topic}-a", f"{topic}-b"]
     cluster.create(names[0])
     careful, careless = (
@@ -418,7 +418,7 @@ def test_new_topics_that_have_lost_their_first_records_are_data_loss(cluster, to
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_topic_that_is_deleted_fails_the_query_or_is_let_go(cluster, topic, again):
+def test_a_deleted_topic_fails_the_query_or_is_skipped(cluster, topic, again):
     kept, gone = f"{topic}-a", f"{topic}-b"
     for name in (kept, gone):
         cluster.create(name)
@@ -443,7 +443,7 @@ def test_a_topic_that_is_deleted_fails_the_query_or_is_let_go(cluster, topic, ag
     assert careless.latestOffset(end, limits.ReadAllAvailable()) == end
 
 
-def test_a_topic_that_came_and_went_fails_the_query_or_is_let_go(cluster, topic):
+def test_a_topic_that_was_added_and_deleted_fails_the_query_or_is_skipped(cluster, topic):
     kept, gone = f"{topic}-a", f"{topic}-b"
     cluster.create(kept)
     careful, careless = (
@@ -478,7 +478,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_data_loss(cluster, topic, m
     assert values(careless, tasks) == []
 
 
-def test_sizes_are_not_known_where_records_are_gone(cluster, topic):
+def test_sizes_of_deleted_records_are_unknown(cluster, topic):
     cluster.create(topic)
     cluster.numbers(topic, range(3))
     places = json.dumps({topic: {"0": 50}}), json.dumps({topic: {"0": 60}})
@@ -488,7 +488,7 @@ def test_sizes_are_not_known_where_records_are_gone(cluster, topic):
     assert plan(reader) == [(topic, 0, 50, 60)]
 
 
-def test_a_question_is_asked_again_as_often_as_allowed(cluster, topic, monkeypatch):
+def test_a_lookup_is_retried_as_often_as_allowed(cluster, topic, monkeypatch):
     cluster.create(topic)
     reader = stream(cluster, subscribe=topic, **{"fetchOffset.numRetries": "3"})
     answers = [KafkaTimeoutError("late"), KafkaTimeoutError("late"), {klamm.TopicPartition(topic, 0): 0}]
@@ -507,7 +507,7 @@ def test_a_question_is_asked_again_as_often_as_allowed(cluster, topic, monkeypat
     assert answers == []
 
 
-def test_an_end_before_what_was_read_is_not_believed_at_once(cluster, topic, monkeypatch):
+def test_an_end_before_the_position_is_looked_up_again(cluster, topic, monkeypatch):
     cluster.create(topic)
     cluster.numbers(topic, range(5))
     reader = stream(cluster, subscribe=topic)
@@ -522,7 +522,7 @@ def test_an_end_before_what_was_read_is_not_believed_at_once(cluster, topic, mon
     assert len(asked) == 2
 
 
-def test_a_stream_at_rest_asks_the_brokers_at_a_distance(cluster, topic):
+def test_an_idle_stream_limits_its_requests_to_brokers(cluster, topic):
     cluster.create(topic)
     reader = stream(cluster, subscribe=topic)
     start = reader.initialOffset()
@@ -550,7 +550,7 @@ def test_finished_batches_are_committed_for_the_group(cluster, topic):
 
 
 @pytest.mark.usefixtures("nobody_waits")
-def test_what_transactions_leave_behind_is_no_data_loss(cluster, topic):
+def test_transaction_markers_are_not_data_loss(cluster, topic):
     cluster.create(topic)
     with klamm.Producer(cluster.bootstrap, transactional_id=topic) as producer:
         for number in range(4):
@@ -575,7 +575,7 @@ def test_what_transactions_leave_behind_is_no_data_loss(cluster, topic):
 
 
 @pytest.mark.usefixtures("nobody_waits")
-def test_what_compaction_leaves_behind_is_no_data_loss(compacting, topic):
+def test_gaps_from_compaction_are_not_data_loss(compacting, topic):
     configs = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
     with klamm.Admin(compacting.bootstrap) as admin:
         admin.create_topics({topic: klamm.NewTopic(partitions=1, configs=configs)})
@@ -632,7 +632,7 @@ def test_records_that_expire_under_a_stream_fail_it_or_are_skipped(cluster, topi
 # How much a task holds
 
 
-def test_batches_have_an_end_in_bytes(cluster, topic, monkeypatch):
+def test_batches_have_a_limit_in_bytes(cluster, topic, monkeypatch):
     monkeypatch.setattr("klamm.spark.read.BATCH_BYTES", 50_000)
     cluster.create(topic)
     with klamm.Producer(cluster.bootstrap, compression_type="gzip") as producer:

@@ -45,7 +45,7 @@ def test_a_report_becomes_a_row():
     }
 
 
-def test_lag_is_that_of_the_sources_which_tell_it():
+def test_lag_comes_from_the_sources_that_report_it():
     assert measured(report(sources=[RATE, KLAMM, FILES]))["lag"] == 12
     assert measured(report(sources=[KLAMM, KLAMM]))["lag"] == 24
     assert measured(report(sources=[RATE, FILES]))["lag"] is None
@@ -61,7 +61,7 @@ def test_without_an_observation_bytes_are_unknown():
     assert measured(report(observedMetrics={}))["bytes"] is None
 
 
-def test_a_report_is_noted_once(tmp_path):
+def test_a_report_is_logged_once(tmp_path):
     log = ProgressLog(tmp_path / "progress.jsonl")
     for one in (report(), report(batchId=8), report()):
         log.note(one)

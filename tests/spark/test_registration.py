@@ -22,14 +22,14 @@ def imported(*lines):
     return done.stdout, done.stderr
 
 
-def test_it_names_the_source_and_says_nothing():
+def test_the_package_registers_the_source_silently():
     # Spark's workers talk over what would be printed.
     out, err = imported("import pyspark_klamm", "assert pyspark_klamm.DefaultSource.name() == 'klamm'")
     assert (out, err) == ("", "")
 
 
 @pytest.mark.parametrize("missing", ["pyarrow", "pyspark.sql.datasource"])
-def test_where_something_is_missing_it_says_so_and_names_no_source(missing):
+def test_a_missing_dependency_is_logged_and_registers_nothing(missing):
     out, err = imported(
         f"import sys; sys.modules['{missing}'] = None",
         "import pyspark_klamm",

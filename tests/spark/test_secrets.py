@@ -33,7 +33,7 @@ def test_options_of_tls_and_sasl_reach_the_client_as_they_are():
         assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301 - our own
 
 
-def test_what_is_shown_of_options_has_names_alone():
+def test_options_are_shown_by_name_only():
     for options in (read_options(SECURE | {"subscribe": "t"}), write_options(SECURE | {"topic": "t"})):
         for shown in (
             repr(options),
@@ -62,19 +62,19 @@ def said(call):
         {"failOnDataLoss": "perhaps"},
     ],
 )
-def test_no_refusal_of_other_options_shows_a_secret(wrong):
+def test_errors_about_options_show_no_secret(wrong):
     source = KlammDataSource(SECURE | {"subscribe": "t"} | wrong)
     text = said(lambda: source.schema())  # noqa: PLW0108 - one more frame
     assert "given = <Settings" in text or "options = <Settings" in text
     assert SECRET not in text
 
 
-def test_no_refusal_of_a_write_shows_a_secret():
+def test_errors_about_a_write_show_no_secret():
     source = KlammDataSource(SECURE | {"topic": "t", "delivery": "maybe"})
     assert SECRET not in said(lambda: source.streamWriter(ROWS, overwrite=False))
 
 
-def test_clients_that_are_kept_are_known_by_no_secret(monkeypatch):
+def test_keys_of_cached_clients_contain_no_secret(monkeypatch):
     monkeypatch.setattr(clients, "_idle", {})
     with clients.producer({"bootstrap.servers": "localhost:1", "client.id": SECRET}):
         pass
@@ -97,7 +97,7 @@ def test_no_plan_shows_a_secret(dev, topic, capsys):
 
 
 @pytest.mark.spark
-def test_what_spark_shows_of_a_stream_hides_what_is_named_like_a_secret(dev, topic, tmp_path, capsys):
+def test_spark_hides_options_whose_names_look_secret(dev, topic, tmp_path, capsys):
     """Spark shows the options of a stream that did not start; it hides those that match spark.redaction.regex."""
     dev.create(topic)
     dev.spark.conf.set("spark.sql.redaction.options.regex", "client[.]id")

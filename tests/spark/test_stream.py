@@ -35,7 +35,7 @@ def copy(kafka, source, result, checkpoint, **options):
 
 
 @pytest.mark.limits
-def test_available_now_reads_what_is_there_in_batches_and_ends(kafka, topics, tmp_path):
+def test_available_now_reads_existing_records_in_batches_and_ends(kafka, topics, tmp_path):
     source, result = topics
     for partition in range(3):
         kafka.numbers(source, range(partition * 100, partition * 100 + 100), partition)
@@ -45,7 +45,7 @@ def test_available_now_reads_what_is_there_in_batches_and_ends(kafka, topics, tm
 
 
 @pytest.mark.limits
-def test_a_restart_goes_on_where_the_checkpoint_ends(kafka, topics, tmp_path):
+def test_a_restart_continues_where_the_checkpoint_ends(kafka, topics, tmp_path):
     source, result = topics
     kafka.numbers(source, range(50))
     copy(kafka, source, result, tmp_path)
@@ -102,7 +102,7 @@ def test_a_query_that_dies_in_its_first_batch_skips_nothing(kafka, topics, tmp_p
 
 
 @pytest.mark.limits
-def test_a_query_that_may_have_one_batch_reads_all_there_is_in_it(kafka, topics, tmp_path):
+def test_trigger_once_reads_all_records_in_one_batch(kafka, topics, tmp_path):
     source, result = topics
     for begin in (0, 30):
         kafka.numbers(source, range(begin, begin + 30))
@@ -169,7 +169,7 @@ def test_a_running_query_reads_partitions_that_are_added_from_their_beginning(ka
 
 @pytest.mark.limits
 @pytest.mark.parametrize("careful", ["true", "false"])
-def test_records_that_expire_under_a_running_query_fail_it_or_are_passed_over(kafka, topic, tmp_path, careful):
+def test_records_that_expire_under_a_running_query_fail_it_or_are_skipped(kafka, topic, tmp_path, careful):
     kafka.create(topic)
     kafka.numbers(topic, range(30))
     seen = []
@@ -192,7 +192,7 @@ def test_records_that_expire_under_a_running_query_fail_it_or_are_passed_over(ka
 
 
 @pytest.mark.parametrize("careful", ["true", "false"])
-def test_a_topic_that_is_deleted_under_a_running_query_fails_it_or_is_passed_over(kafka, topic, tmp_path, careful):
+def test_a_topic_that_is_deleted_under_a_running_query_fails_it_or_is_skipped(kafka, topic, tmp_path, careful):
     kept, gone = f"{topic}-kept", f"{topic}-gone"
     for name in (kept, gone):
         kafka.create(name)
@@ -213,7 +213,7 @@ def test_a_topic_that_is_deleted_under_a_running_query_fails_it_or_is_passed_ove
 
 
 @pytest.mark.limits
-def test_progress_tells_where_the_topic_ends(kafka, topics, tmp_path):
+def test_progress_reports_the_end_of_the_topic(kafka, topics, tmp_path):
     source, result = topics
     kafka.numbers(source, range(30), partition=1)
     rows = kafka.stream(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="20").select("value")

@@ -71,7 +71,7 @@ FORKED = ["spark.python.daemon.module=early_daemon"]
 
 
 @pytest.mark.parametrize("settings", [ALONE, FORKED], ids=["alone", "forked"])
-def test_workers_of_other_settings_read_and_write_all_and_tell_no_secret(dev, topic, tmp_path, settings):
+def test_workers_with_other_settings_work_and_reveal_no_secret(dev, topic, tmp_path, settings):
     dev.create(topic, partitions=2)
     dev.create(f"{topic}-copy")
     (tmp_path / "early_daemon.py").write_text(DAEMON)

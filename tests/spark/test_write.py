@@ -68,7 +68,7 @@ def test_keys_choose_partitions_as_any_klamm_producer_does(kafka, topic):
     assert len(places) == 50
 
 
-def test_the_topic_column_says_where_each_row_goes(kafka, topic):
+def test_the_topic_column_sets_the_topic_of_each_row(kafka, topic):
     names = [f"{topic}-{number}" for number in range(3)]
     for name in names:
         kafka.create(name)

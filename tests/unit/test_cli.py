@@ -57,7 +57,7 @@ def test_a_position_has_five_forms(text, position):
 
 
 @pytest.mark.parametrize("text", ["", "-", "@", "first", "1.5", "+1", "--1", "@yesterday", "@12:00", "\u0663"])
-def test_anything_else_is_no_position(text):
+def test_other_text_is_not_a_position(text):
     with pytest.raises(argparse.ArgumentTypeError):
         parse_position(text)
 
@@ -74,7 +74,7 @@ def test_anything_else_is_no_position(text):
         (Position(Kind.LAST, 99), 10),
     ],
 )
-def test_a_place_lies_within_what_the_partition_holds(position, offset):
+def test_a_position_is_limited_to_existing_offsets(position, offset):
     assert resolve(position, begin=10, end=20) == offset
 
 
@@ -144,7 +144,7 @@ def test_json_has_other_bytes_as_base64_and_says_so():
         ([b"a", b"\n", b"\n", b"b"], [b"a", b"", b"b"]),
     ],
 )
-def test_lines_are_what_stands_between_newlines(chunks, lines):
+def test_lines_are_separated_by_newlines(chunks, lines):
     assert [line for batch in split_lines(chunks) for line in batch] == lines
 
 
@@ -186,7 +186,7 @@ def test_a_pair_needs_a_name_and_a_sign(text):
         pair(text)
 
 
-def test_files_may_stand_around_options():
+def test_files_may_come_before_and_after_options():
     args = parse(["produce", "t", "a", "-b", "h:1", "b", "-"])
     assert (args.topic, args.files) == ("t", ["a", "b", "-"])
 
@@ -204,18 +204,18 @@ def test_files_may_stand_around_options():
         ("-X topics=1 consume t -b h:1", "consume t -b h:1 -X topics=1"),
     ],
 )
-def test_options_may_stand_in_front_of_a_command_and_of_its_action(line, same):
+def test_options_may_come_before_a_command_and_its_action(line, same):
     assert parse(line.split()) == parse(same.split())
 
 
 @pytest.mark.parametrize("line", ["topics -b h:1", "topics -b h:1 descrbe t", "topics -b list"])
-def test_options_without_an_action_are_told_which_there_are(line, capsys):
+def test_options_without_an_action_list_the_actions(line, capsys):
     with pytest.raises(SystemExit):
         main(line.split())
     assert "error: one of these is required: list, create, delete, describe" in capsys.readouterr().err
 
 
-def test_any_setting_can_be_given_and_wins():
+def test_a_client_setting_overrides_the_commands_own():
     args = parse(["produce", "t", "-b", "h:1", "--acks", "1", "-X", "acks=all", "-X", "sasl.password=a=b"])
     config = client_config(args, acks=args.acks, compression_type=args.compression)
     assert config == {"bootstrap.servers": "h:1", "acks": "all", "sasl.password": "a=b"}
@@ -272,7 +272,7 @@ def test_a_table_in_a_pipe_is_plain_and_aligned(capsys):
     assert capsys.readouterr().out == "name   lines     mb\na     12,345   1.50\nlong       7  22.25\n"
 
 
-def test_with_json_what_is_for_people_goes_to_standard_error(capsys):
+def test_with_json_text_goes_to_standard_error(capsys):
     output = Output(json=True)
     output.say("working")
     output.result({"é": 1})
@@ -290,14 +290,14 @@ class Client:
         raise KafkaError("not all was sent")
 
 
-def test_a_failure_is_reported_before_what_closing_finds():
+def test_an_error_is_reported_before_errors_of_closing():
     client = Client()
     with pytest.raises(KeyboardInterrupt), closing(client):
         raise KeyboardInterrupt
     assert client.closed == [0.5]
 
 
-def test_after_success_closing_may_take_its_time_and_fail():
+def test_after_success_closing_waits_and_may_fail():
     client = Client()
     with pytest.raises(KafkaError, match="not all"), closing(client):
         pass

@@ -68,7 +68,7 @@ def test_both_directions_of_a_connection():
     )
 
 
-def test_a_request_that_looks_like_an_answer():
+def test_a_request_that_looks_like_a_response():
     # Produce v3 begins with the bytes of correlation id 3, which somebody is waiting for.
     waiting = request("Metadata", 12, 3)
     produce = request("Produce", 3, 4, {"acks": 1})
@@ -88,7 +88,7 @@ def test_a_broker_that_does_not_know_the_version_of_api_versions_answers_in_vers
     assert told["body"] == answered["body"]
 
 
-def test_a_version_that_klamm_does_not_know_ends_its_own_frame_alone():
+def test_an_unknown_version_affects_only_its_own_frame():
     # As a client that is newer than both klamm and the broker begins.
     newest = max(row.max for row in protocol.apis() if row.name == "ApiVersions")
     asked = bytearray(request("ApiVersions", 3, fields={"clientSoftwareName": "app"}))
@@ -124,7 +124,7 @@ def test_json_is_utf_8_whatever_the_terminal_is(monkeypatch):
     assert found["body"]["topics"][0]["name"] == "\u00e9"
 
 
-def test_what_is_neither_hex_nor_base64_is_found_out_in_linear_time():
+def test_text_that_is_neither_hex_nor_base64_is_detected_in_linear_time():
     # A pattern that tries every way to divide the blanks never ends here.
     (found,) = decode(stdin=b" " * 60_000 + b"!", code=1)
     assert "into a frame" in found["error"]
@@ -138,7 +138,7 @@ def test_frames_are_found_however_they_arrive():
         assert list(Decoder("frames", None, expand=True).frames(chunks)) == whole
 
 
-def test_floats_that_json_has_not_are_text():
+def test_floats_that_json_lacks_are_text():
     for value, shown in ((float("nan"), "NaN"), (float("-inf"), "-Infinity"), (float("inf"), "Infinity"), (1.5, 1.5)):
         entry = {"entity": [], "values": [{"key": "producer_byte_rate", "value": value}]}
         body = protocol.encode("DescribeClientQuotas", "response", 0, {"entries": [entry]})
@@ -177,7 +177,7 @@ def test_lines_that_look_like_a_wrapped_input_come_with_a_hint():
         assert (b"hint: each line was decoded separately" in result.stderr) == says
 
 
-def test_no_input_is_no_folder():
+def test_an_empty_input_is_an_error():
     result = klamm("decode", "")
     assert (result.returncode, b"INPUT is empty" in result.stderr) == (1, True)
 
@@ -186,7 +186,7 @@ def test_frames_written_as_text():
     assert decode(stdin=framed(request(), request()).hex().encode())[1]["api"] == "Metadata"
 
 
-def test_a_body_and_a_response_need_to_be_told():
+def test_a_body_and_a_response_need_their_api_and_version():
     assert decode("--as", "response", "--api", "Metadata", "--version", "12", response().hex())[0]["header"] == {
         "correlationId": 5
     }
@@ -229,7 +229,7 @@ def test_records_are_described_one_by_one_as_they_are_written():
     assert [record["offset"] for record in json.loads("".join(pieces))["records"]] == list(range(1000))
 
 
-def test_what_is_broken_is_an_error_and_the_rest_is_read():
+def test_a_broken_part_is_an_error_and_the_rest_is_decoded():
     first, second, third = decode(stdin=framed(request()[:-1], request()) + b"\0\0", code=1)
     assert "Metadata request v12" in first["error"]
     assert second["api"] == "Metadata"

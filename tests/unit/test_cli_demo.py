@@ -148,7 +148,7 @@ def test_ending_a_session_ends_its_process_groups_too():
         assert process.stdout.read() == b""
 
 
-def test_a_held_signal_arrives_when_it_is_released():
+def test_a_deferred_signal_arrives_when_it_is_released():
     with signals_deferred() as release:
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):

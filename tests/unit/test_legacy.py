@@ -156,7 +156,7 @@ def test_compressed_messages_are_in_one_wrapper_of_messages_of_magic_1():
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy"])
-def test_messages_come_back_with_their_places(compression):
+def test_messages_come_back_with_their_offsets(compression):
     first = legacy.encode_messages([b"a", b"bb", b"ccc"], compression=compression)
     data = first + legacy.encode_messages([b"end"], magic=0)
     found = legacy.decode_messages(data, offset=7_000_000_000)
@@ -287,7 +287,7 @@ def test_a_request_that_cannot_be_written_says_why(request_, error, says):
 
 
 @pytest.mark.parametrize("kind", ["produce", "multiproduce"])
-def test_what_is_never_answered_has_no_response(kind):
+def test_requests_without_a_response_have_no_codec_for_one(kind):
     with pytest.raises(ConfigError, match="never answered"):
         legacy.decode_response(kind, b"\0\0\0\2\0\0")
     with pytest.raises(ConfigError, match="never answered"):

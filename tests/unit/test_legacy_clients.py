@@ -58,7 +58,7 @@ def payloads(messages):
     return [message.payload for message in messages]
 
 
-def test_what_was_written_is_read_over_segments_and_beyond_the_fetch_size(old):
+def test_messages_are_read_across_segments_and_beyond_the_fetch_size(old):
     sent = [b"m%d" % i for i in range(200)] + [b"x" * 5000, b"end"]
     with producer_of(old) as producer:
         for payload in sent:
@@ -103,7 +103,7 @@ def test_a_message_that_is_too_large_to_fetch_is_an_error(newest):
 
 
 @pytest.mark.parametrize("compression", ["gzip", "snappy"])
-def test_reading_goes_on_in_the_middle_of_a_compressed_set(newest, compression):
+def test_reading_resumes_in_the_middle_of_a_compressed_set(newest, compression):
     first, second = [b"a%d" % i for i in range(5)], [b"b%d" % i for i in range(5)]
     fill(newest, first, compression=compression)
     fill(newest, second, compression=compression)
@@ -131,7 +131,7 @@ def test_a_multi_fetch_gives_each_part_or_its_error(newest):
     assert [r.api for r in newest.requests() if r.api == "MultiFetch"][-3:] == ["MultiFetch"] * 3
 
 
-def test_what_the_broker_refuses_is_counted_as_lost(newest):
+def test_rejected_messages_are_counted_as_lost(newest):
     with producer_of(newest) as producer:
         producer.send("t", b"good")
         producer.flush(confirm=True)
@@ -165,20 +165,20 @@ def test_bytes_that_are_not_flushed_are_not_there_yet():
             assert payloads(consumer.fetch("t", 0, 0).messages) == [b"late"]
 
 
-def test_a_message_of_another_magic_is_no_message_of_0_6(newest):
+def test_a_message_of_another_magic_is_rejected_for_0_6(newest):
     fill(newest, [b"v"])
     with legacy.Consumer07(newest.bootstrap_servers, magic=0) as consumer, pytest.raises(DecodeError, match="magic 0"):
         consumer.fetch("t", 0, 0)
 
 
-def test_a_broker_that_says_nothing_is_a_timeout():
+def test_a_silent_broker_is_a_timeout():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with legacy.Consumer07(address, timeout=0.3) as consumer, pytest.raises(KafkaTimeoutError):
             consumer.latest("t", 0)
 
 
-def test_an_answer_may_come_in_pieces_and_nonsense_is_an_error():
+def test_a_response_may_arrive_in_pieces_and_garbage_is_an_error():
     pieces = [b"\0\0\0\x0e", b"\0\0\0\0\0\1", (7).to_bytes(8, "big"), b"\xff\xff\xff\xff"]
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -242,7 +242,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("number", range(len(WRONG)))
-def test_what_cannot_work_is_refused_at_once(number):
+def test_invalid_arguments_are_rejected_at_once(number):
     with pytest.raises(ConfigError):
         WRONG[number]()
 

@@ -122,7 +122,7 @@ class Lookup:
         return {(tp.topic, tp.partition): None if at is None else at[0] for tp, at in found.items()}
 
     def resolve(self, position: Position) -> Offsets:
-        """Return the offsets that a position means now."""
+        """Return the current offsets of a position."""
         partitions = self.partitions()
         at = position.at
         if isinstance(at, str):
