@@ -17,7 +17,7 @@ LINES = b"plain\nkey:with key\n\xff\xfe:\x00binary\r\n\nlast without newline"
 
 @pytest.fixture
 def filled(broker, topic):
-    """A topic of one partition that holds `LINES`; a function that runs a command on its cluster."""
+    """Fill a topic of one partition with `LINES`, and return a function that runs a command on its cluster."""
 
     def run(*arguments, **options):
         return klamm(*arguments, "-b", broker.bootstrap_servers, **options)
@@ -279,7 +279,7 @@ def test_a_refused_connection_is_one_line(arguments):
 
 
 def assert_one_error(printed: bytes, *names: str) -> None:
-    """Hold an error against its form: one line that names what was tried, and perhaps a hint."""
+    """Check the form of an error: one line that contains the given names, and at most one hint."""
     message, *hint = printed.decode().splitlines()
     assert message.startswith("klamm: ")
     assert all(name in message for name in names), message

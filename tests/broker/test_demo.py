@@ -1,4 +1,4 @@
-"""`klamm demo` from end to end: exact counts, a wrong count that is noticed, and nothing left behind."""
+"""`klamm demo` from end to end: exact counts, detection of a wrong count, and clean-up."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_demo_is_exact(broker, source):
 
 
 class Miscounted(Corpus):
-    """Counts one record and five bytes that nobody produced."""
+    """Counts one record and five bytes that were not produced."""
 
     def batches(self):
         yield from super().batches()

@@ -1,4 +1,4 @@
-"""What a test can do to the dev broker, and what other clients make of it."""
+"""The controls of the dev broker, and how other clients react to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dev broker that keeps everything in a directory, and processes that end in the middle."""
+"""A dev broker with a data directory, and processes that are killed."""
 
 from __future__ import annotations
 

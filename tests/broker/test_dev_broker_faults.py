@@ -1,4 +1,4 @@
-"""Each kind of fault is noticed by a client, in a way that a broker without faults never shows."""
+"""Each kind of fault has an effect on a client that a broker without faults never shows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = {
 
 @pytest.fixture
 def broker():
-    """A node with a topic `t` that has one large record."""
+    """Start a node with a topic `t` that contains one large record."""
     with DevBroker() as running:
         with klamm.Producer(running.bootstrap_servers) as producer:
             producer.send("t", b"first" * 10_000, partition=0).result(PATIENCE)
@@ -35,7 +35,7 @@ def broker():
 
 
 def send(broker):
-    """What becomes of a record that is sent once, and whether it was written."""
+    """Send a record once; return the result, and whether the record was written."""
     config = {"retries": 0, "enable_idempotence": False}
     place = klamm.TopicPartition("t", 0)
     with klamm.Producer(broker.bootstrap_servers, **config) as producer:
@@ -45,7 +45,7 @@ def send(broker):
 
 
 def waits_for_the_clock(broker, patience):
-    """Whether the acknowledgement of a record does not come by itself, and comes when an hour has passed."""
+    """Return whether the acknowledgement of a record only arrives after the clock is advanced by an hour."""
     with klamm.Producer(broker.bootstrap_servers) as producer:
         before = len(broker.requests("Produce"))
         delivery = producer.send("t", b"second", partition=0)
@@ -61,7 +61,7 @@ def waits_for_the_clock(broker, patience):
 
 
 def notices(broker, kind, patience):
-    """Whether a client sees what this kind of fault does."""
+    """Return whether a client sees the effect of this kind of fault."""
     if kind in {"delay", "drip"}:
         return waits_for_the_clock(broker, patience)
     if kind == "throttle":

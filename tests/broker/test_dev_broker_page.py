@@ -1,4 +1,4 @@
-"""The recipes of docs/dev-broker.md run as they stand there."""
+"""Runs the recipes of docs/dev-broker.md unchanged."""
 
 from __future__ import annotations
 

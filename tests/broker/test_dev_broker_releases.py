@@ -1,4 +1,4 @@
-"""The dev broker as older releases, with clients of other people that are told how old it is."""
+"""The dev broker as older releases, with other clients that are configured for these releases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def codecs(release):
 
 
 def told(broker, release):
-    """What librdkafka has to be told, which cannot ask brokers before 0.10."""
+    """Return the release that librdkafka must be configured with, because it cannot ask brokers before 0.10."""
     config = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}
     if number(release) < (0, 10):
         fallback = "0.8.1" if release == "0.8.0" else release

@@ -1,4 +1,4 @@
-"""`klamm mirror`: from a dev broker of Kafka 0.6 or 0.7 into both brokers of today."""
+"""`klamm mirror`: copies from a dev broker that emulates Kafka 0.6 or 0.7 into both kinds of brokers."""
 
 from __future__ import annotations
 

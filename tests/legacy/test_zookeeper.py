@@ -1,4 +1,4 @@
-"""Groups and producers of Kafka 0.7 with a real ZooKeeper, and the dev broker in place of brokers of 0.7.2."""
+"""Groups and producers of Kafka 0.7, with a real ZooKeeper and with dev brokers that emulate 0.7.2."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def member(zookeeper, group, *topics, **options):
 
 
 def fill(zookeeper, topic, n=40):
-    """Produce to all four partitions: the first message goes to each broker's partition 0, the topic being new."""
+    """Produce to all four partitions. Because the topic is new, the first messages go to partition 0 of each broker."""
     with legacy.Producer07(zookeeper=zookeeper.hosts) as producer:
         for index in range(2):
             producer.send(topic, b"first%d" % index, partition=index)
@@ -110,7 +110,7 @@ def kind(tree, path):
 
 
 def expire(client):
-    """End a session as the server would: another connection takes it over and closes it."""
+    """Expire a session as the server would: another connection takes it over and closes it."""
     other = kazoo_client.KazooClient(
         client.hosts and ",".join(f"{h}:{p}" for h, p in client.hosts), client_id=client.client_id
     )

@@ -1,4 +1,4 @@
-"""One Spark session for the whole run, and what the tests say to Kafka around it."""
+"""Fixtures of the Spark tests: one Spark session for the whole run, and brokers with helpers to fill and read topics."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what PySpark 4.1 cannot do."""
+    """Skip tests that PySpark 4.1 does not support."""
     if not ADMISSION_CONTROL and item.get_closest_marker("limits"):
         pytest.skip("limits of micro-batches: PySpark 4.2")
 
 
 @pytest.fixture(scope="session")
 def connector() -> tuple[list[Path], str | None]:
-    """The jars of Spark's own Kafka connector, or none and why."""
+    """Return the jars of Spark's own Kafka connector, or none and the reason."""
     return connector_jars()
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, connector: tuple[list[Path], str | None]) -> Iterator[SparkSession]:
-    """The session of the whole run; Spark's own connector is there if it can be had."""
+    """Provide one session for the whole run, with Spark's own connector if it is available."""
     jars, _ = connector
     session = (
         builder(tmp_path_factory.mktemp("spark"), jars=jars)
@@ -52,7 +52,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, connector: tuple[list[Path],
 
 @dataclass(frozen=True)
 class Cluster:
-    """A broker, with what tests say to it around Spark."""
+    """A broker, with helpers to fill and read topics without Spark."""
 
     bootstrap: str
 
@@ -78,7 +78,7 @@ class Cluster:
         self.produce(topic, *({"value": str(number).encode(), "partition": partition} for number in numbers))
 
     def records(self, topic: str, **config: str) -> list[klamm.Record]:
-        """Everything a topic holds, read by klamm alone, in order of partition and offset."""
+        """Return all records of a topic, read by klamm without Spark, in order of partition and offset."""
         with klamm.Consumer(self.bootstrap) as consumer:
             partitions = [klamm.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
             first, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
@@ -93,7 +93,7 @@ class Cluster:
             return sorted(consumer, key=lambda record: (record.partition, record.offset))
 
     def committed(self, group: str, topic: str, partitions: int) -> list[int | None]:
-        """What a group has committed for each partition of a topic."""
+        """Return the committed offset of a group for each partition of a topic."""
         wanted = [klamm.TopicPartition(topic, number) for number in range(partitions)]
         with klamm.Consumer(self.bootstrap, group_id=group, enable_auto_commit=False) as consumer:
             return list(consumer.committed(wanted).values())
@@ -101,7 +101,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Kafka(Cluster):
-    """A broker and Spark, with the calls most tests make."""
+    """A broker and Spark, with the calls that most tests make."""
 
     spark: SparkSession
 
@@ -131,7 +131,7 @@ class Kafka(Cluster):
         sink: str = "klamm",
         **options: str,
     ) -> StreamingQuery:
-        """Write a stream, with what is available now, to its end."""
+        """Run a streaming write with Trigger.AvailableNow to its end."""
         query = (
             rows.writeStream.format(sink)
             .option("kafka.bootstrap.servers", self.bootstrap)
@@ -157,25 +157,25 @@ def cluster(broker: Broker) -> Cluster:
 
 @pytest.fixture
 def kafka_at(spark: SparkSession) -> Callable[[str], Kafka]:
-    """Spark and a broker of the test's own, by its address."""
+    """Return a `Kafka` for Spark and the test's own broker."""
     return lambda bootstrap: Kafka(bootstrap, spark)
 
 
 @pytest.fixture
 def real(spark: SparkSession, real_kafka: Broker) -> Kafka:
-    """Apache Kafka alone, for what costs much and says nothing of the dev broker."""
+    """Provide Apache Kafka only, for expensive tests that do not concern the dev broker."""
     return Kafka(real_kafka.bootstrap_servers, spark)
 
 
 @pytest.fixture
 def dev(spark: SparkSession, dev_broker: Broker) -> Kafka:
-    """The dev broker alone, for what says nothing of brokers."""
+    """Provide the dev broker only, for tests that do not depend on the broker."""
     return Kafka(dev_broker.bootstrap_servers, spark)
 
 
 @pytest.fixture
 def real_cluster(real_kafka: Broker) -> Cluster:
-    """Apache Kafka alone, without Spark."""
+    """Provide Apache Kafka only, without Spark."""
     return Cluster(real_kafka.bootstrap_servers)
 
 

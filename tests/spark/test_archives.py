@@ -1,4 +1,4 @@
-"""How klamm reaches executors that do not have it: as an archive, on a cluster of two executors."""
+"""Shipping klamm as an archive to executors that do not have it, on a cluster of two executors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same query through `format("kafka")`, Spark's own connector, and through `format("klamm")`: row by row the same."""
+"""Compares queries through `format("kafka")`, Spark's own connector, and through `format("klamm")`, row by row."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def real_log(real, topic):
 
 
 def filled(kafka, topic):
-    """A log with everything in it that a log may hold, on three partitions."""
+    """Fill a topic of three partitions with every kind of record that a log may contain."""
     kafka.create(topic, partitions=3)
     kafka.produce(
         topic,
@@ -200,7 +200,7 @@ def test_tasks_are_divided_alike(kafka, log):
 
 
 def of_every_kind(number):
-    """Columns of a sink: with and without key, value, partition and headers."""
+    """Return rows to write, with and without key, value, partition and headers."""
     return [
         F.when(number % 5 > 0, F.concat(F.lit("schlüssel "), number)).alias("key"),
         F.when(number % 7 > 0, number.cast("string").cast("binary")).alias("value"),
@@ -296,7 +296,7 @@ def test_both_refuse_what_cannot_be_read(real, topic):
 
 
 def condition(error):
-    """Spark's name for an error of the connector's."""
+    """Return Spark's error condition of the connector's error."""
     java = getattr(error, "java_exception", None)
     return error.getCondition() if java is None else java.getCondition()
 
@@ -338,7 +338,7 @@ def test_names_of_errors_are_those_of_the_connector(connector):
 
 
 def calls_of(name):
-    """Every call of a function in klamm's source."""
+    """Yield every call of a function in klamm's source."""
     for path in Path(klamm.spark.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:

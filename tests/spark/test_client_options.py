@@ -1,4 +1,4 @@
-"""Options that begin with `kafka.`: every one that Java's clients have is taken, left out, or refused with what to do instead."""
+"""Options that begin with `kafka.`: each option of Java's clients is accepted, ignored, or rejected with a hint."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ JAVA_PARTITIONERS = [
 @pytest.mark.spark
 @pytest.mark.parametrize(("name", "places"), JAVA_PARTITIONERS)
 def test_a_write_accepts_javas_own_partitioners(dev, topic, name, places):
-    """A key has one place by its hash, or it goes to each partition in turn."""
+    """Depending on the partitioner, a key goes to one partition by its hash, or to each partition in turn."""
     dev.create(topic, partitions=PARTITIONS)
     rows = dev.spark.range(0, 3 * PARTITIONS, 1, 1).selectExpr(
         "cast('the same' as binary) as key", "cast(id as string) as value"

@@ -1,4 +1,4 @@
-"""The clients of a Spark worker: kept for its next task, never across a fork, never after a failure. No broker, no Spark."""
+"""The client cache of a Spark worker: reused for the next task, but not after a fork or a failure. No broker, no Spark."""
 
 from __future__ import annotations
 

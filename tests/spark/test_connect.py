@@ -1,4 +1,4 @@
-"""Spark Connect: a client without a JVM, in a process of its own, finds `format("klamm")` by itself as well."""
+"""Spark Connect: a client without a JVM, in a process of its own, finds `format("klamm")` by itself too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`delivery` exactly-once: tasks that are repeated, cut short, or late. Most without Spark, as its workers call it; one with."""
+"""Delivery exactly-once: tasks that are repeated, interrupted, or late. Most tests run without Spark and call klamm as its workers do."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from klamm.testing import DevBroker
 
 
 def written(cluster, topic):
-    """What readers of committed records see."""
+    """Return the values that a read_committed consumer reads."""
     return [record.value for record in cluster.records(topic, isolation_level="read_committed")]
 
 
 @pytest.fixture
 def task(cluster, topic):
-    """Run a task: its number, the batch, and the values of its rows, an exception standing for what goes wrong there."""
+    """Run a task with a number, a batch, and the values of its rows. An exception among the values is raised at its place."""
     cluster.create(topic)
     options = write_options({"kafka.bootstrap.servers": cluster.bootstrap, "topic": topic, "delivery": "exactly-once"})
 
@@ -74,7 +74,7 @@ def test_sent_batches_are_released(cluster, topic):
 
 
 def test_a_committed_task_that_is_repeated_without_rows_is_rejected(cluster, topic, task):
-    """Its rows may be in another task now, which would land them a second time."""
+    """Its rows may be in another task now, which would write them a second time."""
     task(0, 3, b"a", b"b")
     with pytest.raises(ExactlyOnceError, match="has 0 rows, but 2 were committed"):
         task(0, 3)
@@ -96,7 +96,7 @@ def test_rows_of_a_failed_task_are_not_visible(cluster, topic, task):
 
 
 def test_a_repeated_task_fences_the_earlier_attempt(cluster, topic, task):
-    """The first attempt hangs between two rows while the second one runs from end to end."""
+    """The first attempt blocks between two rows while the second one runs to its end."""
     with pytest.raises((FencedError, TransactionAbortedError)):
         task(0, 0, b"a", lambda: task(0, 0, b"a", b"b"), b"b")
     assert written(cluster, topic) == [b"a", b"b"]

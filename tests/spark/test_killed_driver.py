@@ -1,7 +1,7 @@
-"""A driver is killed with SIGKILL between two steps of a micro-batch, also several times in a row; then nothing is lost, nothing twice.
+"""Kills the driver with SIGKILL between two steps of a micro-batch, once or repeatedly. No record may be lost or duplicated.
 
-The seeds that CI runs die once, each at another of the steps of `doomed_driver`, the first of them twice; those that only
-`make soak-spark` has die up to three times.
+The seeds of CI kill it once, each at another step of `doomed_driver`, and the first seed twice. The seeds of `make soak-spark` kill it
+up to three times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEEDS = int(os.environ.get("KLAMM_SPARK_SEEDS") or IN_CI)
 
 
 def deaths(seed):
-    """Choose the steps at which the driver dies, one after the other, and which pass of each."""
+    """Choose the steps at which the driver is killed, and at which execution of each step."""
     if seed == 0:
         return [("committed", 1), ("done", 1)]
     chance = random.Random(seed)

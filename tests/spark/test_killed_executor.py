@@ -1,4 +1,4 @@
-"""Tasks die with their worker or their executor in mid-write, and run again: nothing is lost, nothing comes twice."""
+"""Kills a task's worker or executor in the middle of a write. The task runs again, and no record may be lost or duplicated."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_record_is_written_once_if_a_worker_or_executor_dies(real_cluster,
 
 @pytest.fixture
 def two_hosts(tmp_path):
-    """A standalone cluster with two workers on addresses of their own: Spark starts no second attempt on the host of the first."""
+    """Provide a standalone cluster with two workers on different addresses: Spark starts a second attempt on another host than the first."""
     import pyspark
 
     port, *_ = free_ports(1)

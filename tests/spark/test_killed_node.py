@@ -1,7 +1,7 @@
-"""A node of Kafka dies in the middle of a task, in an open transaction: the stream goes on, counts are exact.
+"""Kills a node of Kafka during a task's open transaction. The stream must continue, and its counts must be exact.
 
-The nightly lane has one seed and `make soak-spark` more. They kill, in turn, the node that leads a partition being written, the
-coordinator of a task's transaction, and that of the group in which it notes what it wrote.
+The nightly lane has one seed and `make soak-spark` more. They kill the leader of a partition that is written, the coordinator of a
+task's transaction, or the coordinator of the group to which the transaction commits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def nodes():
 
 
 def paused(resumed):
-    """Make a function of a value that waits at a late row, so that those before it are written by then."""
+    """Return a function that blocks at a late row, so that earlier rows are already written."""
 
     def pause(value):
         import time
@@ -46,7 +46,7 @@ def paused(resumed):
 
 
 def coordinators(kafka, name):
-    """Those of a transaction and of a group of this name: who leads the partition of the log that keeps it."""
+    """Return the coordinators of a transaction and a group with this name: the leaders of their partitions in the internal topics."""
     logs = ("__transaction_state", "__consumer_offsets")
     with klamm.Admin(kafka.bootstrap) as admin:
         described = admin.describe_topics(logs)

@@ -1,4 +1,4 @@
-"""The memory of Python workers: below 256 MB, whatever the records are like and however many there are."""
+"""Memory of Python workers: below 256 MB for any size and number of records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MB = 1_000_000
 
 
 class Records(NamedTuple):
-    """What a topic is filled with."""
+    """Records of a topic."""
 
     count: int
     size: int
@@ -33,7 +33,7 @@ class Records(NamedTuple):
 
     @property
     def value(self) -> bytes:
-        """What compresses to next to nothing, or what does not compress."""
+        """Return a value that compresses to almost nothing, or one that does not compress."""
         return b"v" * self.size if self.compression == "zstd" else os.urandom(self.size)
 
 

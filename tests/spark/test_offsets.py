@@ -1,4 +1,4 @@
-"""Offsets: the form that checkpoints hold, how limits are shared out and ranges divided. No broker, no Spark."""
+"""Offsets: their form in checkpoints, limits, and the division of ranges into tasks. No broker, no Spark."""
 
 from __future__ import annotations
 

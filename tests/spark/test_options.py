@@ -1,4 +1,4 @@
-"""Options: what is refused, and that the message says what to do instead. No broker, no Spark."""
+"""Options: which are rejected, and the hints of the errors. No broker, no Spark."""
 
 from __future__ import annotations
 

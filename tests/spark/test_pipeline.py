@@ -1,4 +1,4 @@
-"""`klamm.pipeline`: counts are those of the lines, and progress reports say what was done; `make soak-spark` kills its driver."""
+"""`klamm.pipeline`: its counts and its progress reports. `make soak-spark` also kills its driver."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOGHUB = os.environ.get("KLAMM_LOGHUB")
 
 @pytest.fixture
 def topics(real, topic):
-    """Topics of lines, of counts, and of dead letters."""
+    """Create topics for lines, counts and dead letters."""
     names = [f"{topic[:60]}-{topic[-3:]}-{what}" for what in ("lines", "counts", "dead")]
     for name in names:
         real.create(name, partitions=2)
@@ -41,7 +41,7 @@ def topics(real, topic):
 
 
 def expected(lines):
-    """Count what can be counted, by the rules of the lines that are made up."""
+    """Count the valid lines, by the rules of the generated lines."""
     lines_of, bytes_of, dead = Counter(), Counter(), Counter()
     for system, line in lines:
         found = re.match(rb"(\S{16})\S+ ([A-Z]+) ", line)
@@ -57,7 +57,7 @@ def expected(lines):
 
 
 def found(kafka, counts, dead):
-    """Read what came out: every row of counts is there once, or this fails."""
+    """Read the results, and fail if a row of counts is missing or duplicated."""
     for topic in (counts, dead):
         wait_until_settled(kafka.bootstrap, topic)
     rows = [json.loads(record.value) for record in kafka.records(counts, isolation_level="read_committed")]
@@ -68,13 +68,13 @@ def found(kafka, counts, dead):
 
 
 def run(kafka, topics, checkpoint, progress=None, **options):
-    """Work through what is there."""
+    """Run the pipeline over the existing lines."""
     queries = pipeline.start(kafka.spark, kafka.bootstrap, pipeline.Topics(*topics), checkpoint, **options)
     pipeline.wait(queries, None if progress is None else ProgressLog(progress))
 
 
 def kill_in_mid_run(kafka, topics, tmp_path, seed):
-    """Run the pipeline in a process of its own, and kill it when a batch or some are done."""
+    """Run the pipeline in a process of its own, and kill it after one or more batches."""
     chance = random.Random(seed)
     names = [f"--{name}={topic}" for name, topic in zip(("source", "result", "dead-letters"), topics, strict=True)]
     progress = tmp_path / "progress.jsonl"
@@ -102,7 +102,7 @@ def kill_in_mid_run(kafka, topics, tmp_path, seed):
 
 
 def check(kafka, topics, lines, progress):
-    """Compare what came out with what went in."""
+    """Compare the results with the input."""
     windows, dead = found(kafka, *topics[1:])
     assert (windows, dead) == expected(lines)
     assert len(dead) > 10

@@ -1,4 +1,4 @@
-"""What readers plan and read, asked as Spark asks them, but without Spark: a broker is enough, and it is quick."""
+"""Plans and reads of the readers, called as Spark calls them. Without Spark, these tests only need a broker and are fast."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def values(reader, tasks):
 
 
 @pytest.fixture
-def nobody_waits(monkeypatch):
-    """A task that waits for records that will not come does so until the test is out of time."""
+def never_check_silence(monkeypatch):
+    """Disable the check for missing records, so that a task that waits for them makes the test time out."""
     monkeypatch.setattr("klamm.spark.read.CHECK_SECONDS", 3600.0)
 
 
 def begun(reader):
-    """Play Spark up to the end of the first batch, which is empty."""
+    """Call a reader as Spark does, up to the end of the first batch, which is empty."""
     start = reader.initialOffset()
     assert reader.latestOffset(start, reader.getDefaultReadLimit()) == start
     assert reader.partitions(start, start) == []
@@ -71,7 +71,7 @@ def begun(reader):
 
 
 def steps(reader, limit=None):
-    """Play Spark for one run that ends with what is there: the batches, as what they hold."""
+    """Call a reader as Spark does for one run with Trigger.AvailableNow; return the contents of its batches."""
     reader.prepareForTriggerAvailableNow()
     start, batches = begun(reader), []
     while (end := reader.latestOffset(start, limit or reader.getDefaultReadLimit())) != start:
@@ -98,7 +98,7 @@ def test_a_pattern_that_matches_nothing_reads_nothing(cluster, topic):
 
 @pytest.fixture
 def timed(cluster, topic):
-    """Ten records ten seconds apart, in each of two partitions, the second one a second later."""
+    """Fill two partitions with ten records each, ten seconds apart; the second partition's are one second later."""
     cluster.create(topic, partitions=2)
     for partition in range(2):
         cluster.produce(
@@ -549,7 +549,7 @@ def test_finished_batches_are_committed_for_the_group(cluster, topic):
 # What is not in the log
 
 
-@pytest.mark.usefixtures("nobody_waits")
+@pytest.mark.usefixtures("never_check_silence")
 def test_transaction_markers_are_not_data_loss(cluster, topic):
     cluster.create(topic)
     with klamm.Producer(cluster.bootstrap, transactional_id=topic) as producer:
@@ -574,7 +574,7 @@ def test_transaction_markers_are_not_data_loss(cluster, topic):
             assert values(reader, reader.partitions()) == [b"0", b"1", b"2", b"3", b"open"]
 
 
-@pytest.mark.usefixtures("nobody_waits")
+@pytest.mark.usefixtures("never_check_silence")
 def test_gaps_from_compaction_are_not_data_loss(compacting, topic):
     configs = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
     with klamm.Admin(compacting.bootstrap) as admin:
@@ -597,7 +597,7 @@ def test_gaps_from_compaction_are_not_data_loss(compacting, topic):
 
 
 def expired(cluster, topic, before):
-    """Let records go, as retention does."""
+    """Delete records, as retention does."""
     with klamm.Admin(cluster.bootstrap) as admin:
         admin.delete_records({klamm.TopicPartition(topic, 0): before})
 

@@ -1,4 +1,4 @@
-"""Rows of progress: what is taken from a report of Spark. No Spark runs here; `test_pipeline` has real reports."""
+"""Rows from Spark's progress reports. No Spark runs here; `test_pipeline` has real reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pyspark_klamm`, through which Spark finds the source: it never stands in the way of the sources of others. No Spark runs here."""
+"""`pyspark_klamm`, through which Spark finds the source. It must never break the sources of other packages. No Spark runs here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 def imported(*lines):
-    """What a new Python says to these lines after the import."""
+    """Import the package in a new Python process, run these lines, and return the output."""
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

@@ -1,4 +1,4 @@
-"""Secrets among the options reach the client, and nothing that is shown: no plan, no repr, no traceback with local variables."""
+"""Secrets among the options reach the client, but no output: no plan, no repr, no traceback with local variables."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_options_are_shown_by_name_only():
 
 
 def said(call):
-    """Everything that an exception says, with the local variables of every frame below this one."""
+    """Return the traceback of an exception, with the local variables of every frame below this one."""
     with pytest.raises(ConfigError) as caught:
         call()
     below = caught.value.__traceback__.tb_next.tb_next
@@ -98,7 +98,7 @@ def test_no_plan_shows_a_secret(dev, topic, capsys):
 
 @pytest.mark.spark
 def test_spark_hides_options_whose_names_look_secret(dev, topic, tmp_path, capsys):
-    """Spark shows the options of a stream that did not start; it hides those that match spark.redaction.regex."""
+    """Spark prints the options of a stream that failed to start, and hides those that match spark.redaction.regex."""
     dev.create(topic)
     dev.spark.conf.set("spark.sql.redaction.options.regex", "client[.]id")
     try:

@@ -1,4 +1,4 @@
-"""The example pipeline: counts and sums are those of the input, to the byte."""
+"""The example pipeline: its counts equal those of the input, to the byte."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def produce_lines(kafka, topic, files):
 
 
 def split(content):
-    r"""Split at b"\n" alone: a b"\r" belongs to its line, and what follows the last line end is a line if it is anything."""
+    r"""Split at b"\n" only: b"\r" belongs to its line. Text after the last line end is a line, unless it is empty."""
     lines = content.split(b"\n")
     return lines if lines[-1] else lines[:-1]
 
 
 @pytest.fixture
 def topics(kafka, topic):
-    """A topic of lines and one of results."""
+    """Create a topic for lines and one for results."""
     source, result = f"{topic}-lines", f"{topic}-packages"
     kafka.create(source, partitions=4)
     kafka.create(result, partitions=2)

@@ -21,7 +21,7 @@ def numbers(kafka, topic):
 
 @pytest.fixture
 def topics(kafka, topic):
-    """A topic to read from, with three partitions, and one to write to."""
+    """Create a topic to read from, with three partitions, and one to write to."""
     source, result = f"{topic}-in", f"{topic}-out"
     kafka.create(source, partitions=3)
     kafka.create(result, partitions=2)
@@ -56,7 +56,7 @@ def test_a_restart_continues_where_the_checkpoint_ends(kafka, topics, tmp_path):
 
 
 def newest(log):
-    """The last file of a checkpoint's log."""
+    """Return the last file of a checkpoint's log."""
     return max((file for file in log.iterdir() if file.name.isdecimal()), key=lambda file: int(file.name))
 
 
@@ -129,7 +129,7 @@ def test_kafkas_own_tool_shows_how_far_a_query_is(real, topic, tmp_path):
 
 @contextmanager
 def running(rows, checkpoint, look):
-    """A query that goes on until it is told to stop, and shows the numbers of each batch that has any."""
+    """Run a query until the block ends, and pass the numbers of each non-empty batch to the test."""
 
     def look_at(batch, _):
         if numbers := [int(row.value) for row in batch.select("value").collect()]:

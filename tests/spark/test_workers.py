@@ -1,4 +1,4 @@
-"""Python workers as clusters have them: not reused, over TCP, short of memory, or forked from a daemon that has used klamm before."""
+"""Python workers with the settings of clusters: not reused, over TCP, short of memory, or forked from a daemon that has used klamm."""
 
 from __future__ import annotations
 

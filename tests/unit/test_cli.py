@@ -24,7 +24,7 @@ from klamm.errors import KafkaError
 
 @dataclass
 class Row:
-    """The fields of a record, without a broker to get one from."""
+    """The fields of a record, for tests without a broker."""
 
     key: bytes | None = b"k"
     value: bytes | None = b"v"
@@ -280,7 +280,7 @@ def test_with_json_text_goes_to_standard_error(capsys):
 
 
 class Client:
-    """A client whose close fails, to see what is reported."""
+    """A client whose close fails."""
 
     def __init__(self):
         self.closed = []

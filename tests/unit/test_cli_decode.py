@@ -1,4 +1,4 @@
-"""`klamm decode`: what it reads, how it is written, and what it says about bytes that make no sense."""
+"""`klamm decode`: its input forms, its output, and its errors for invalid bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from klamm.cli.decode import Decoder, json_parts
 
 
 def request(api="Metadata", version=12, correlation_id=5, fields=None):
-    """A request with its header; header and body as `klamm.protocol` writes them."""
+    """Encode a request with its header, with `klamm.protocol`."""
     row = next(row for row in protocol.apis() if row.name == api)
     flexible = row.flexible is not None and version >= row.flexible
     header = {
@@ -37,7 +37,7 @@ def framed(*frames):
 
 
 def decode(*arguments, stdin=b"", code=0):
-    """Run the command and return what it printed, one object a line."""
+    """Run the command and return the objects that it printed."""
     result = klamm("decode", *arguments, stdin=stdin)
     assert result.returncode == code, result.stderr.decode()
     return [json.loads(line) for line in result.stdout.splitlines()]
@@ -220,7 +220,7 @@ def test_record_batches_and_records_within_messages():
 
 
 def test_records_are_described_one_by_one_as_they_are_written():
-    """A few KB that were compressed may be millions of records."""
+    """A few KB of compressed data may contain millions of records."""
     batch = protocol.encode_batch([protocol.BatchRecord(value=b"v")] * 1000, compression="zstd")
     decoder = Decoder("records", None, expand=True)
     (found,) = decoder.objects(io.BytesIO(batch), "raw")

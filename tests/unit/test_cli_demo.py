@@ -1,4 +1,4 @@
-"""The demo's parts that need no broker and no Spark: what is counted, what is compared, what is ended."""
+"""The parts of the demo that need no broker and no Spark: counting, comparing, and ending processes."""
 
 from __future__ import annotations
 

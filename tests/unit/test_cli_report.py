@@ -1,4 +1,4 @@
-"""`klamm report`: the sums and the page, from a file of progress as a stream writes it."""
+"""`klamm report`: the totals and the page, from a progress file of a stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka 0.6 and 0.7 through `klamm.legacy`, against what was captured on their brokers, in both directions."""
+"""The codec of `klamm.legacy` against traffic that was captured from brokers of Kafka 0.6 and 0.7, in both directions."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def type_of(capture):
 
 
 def shortened(payload):
-    """A payload as the captures write it."""
+    """Return a payload in the captures' notation."""
     return payload.decode() if len(payload) <= 80 else f"({len(payload)} bytes) {payload[:16].decode()}"
 
 
 def described(data, offset):
-    """Every message as the captures say it, with its place among those of one offset."""
+    """Return every message in the captures' notation, with its index among those of the same offset."""
     numbers = {"none": 0, "gzip": 1, "snappy": 2}
     return [
         (m.offset, m.next_offset, m.magic, numbers[m.compression], shortened(m.payload), m.index, m.count)
@@ -51,7 +51,7 @@ def described(data, offset):
 
 
 def leaves(message):
-    """The messages inside of a captured one; None for each of those that are left out."""
+    """Return the messages inside a captured one; None for each that the capture omits."""
     if "..." in message:
         return [None] * message["..."]
     return [leaf for inner in message["inner"] for leaf in leaves(inner)] if "inner" in message else [message]

@@ -1,4 +1,4 @@
-"""`Producer07` and `Consumer07` with the dev broker in place of brokers 0.6.1 and 0.7.0 to 0.7.2."""
+"""`Producer07` and `Consumer07` with dev brokers that emulate 0.6.1 and 0.7.0 to 0.7.2."""
 
 from __future__ import annotations
 
