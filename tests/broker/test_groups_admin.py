@@ -353,7 +353,7 @@ def test_the_command_resets_what_is_named(run, filled):
     assert offsets(twice) == [(3, 10), (None, 10)]
     every = run("reset-offsets", filled, "--to-latest", "--topic", filled, "--json")
     assert offsets(every) == [(3, 10), (None, 10), (3, 10)]
-    assert "nothing is committed" in run("reset-offsets", filled, "--shift-by", "1", "--topic", filled, code=1)[0]
+    assert "no committed offset" in run("reset-offsets", filled, "--shift-by", "1", "--topic", filled, code=1)[0]
     assert "no partition 7" in run("reset-offsets", filled, "--to-latest", "--topic", f"{filled}:7", code=1)[0]
     assert run("delete", filled) == [f"deleted {filled}"]
     assert run("delete", filled, code=1)[0].endswith("GROUP_ID_NOT_FOUND (69)")

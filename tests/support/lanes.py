@@ -37,7 +37,7 @@ NIGHTLY = {
     # The first seed dies twice, the fifth once.
     r"spark/test_killed_driver\.py::.*\[(?!0\]|5\])\d+\]": "eight of ten seeds of killed drivers",
     r"spark/test_killed_node\.py::": "Spark beside nodes of Kafka that die",
-    r"spark/test_killed_executor\.py::test_a_second_attempt": "speculative execution on a cluster with two addresses",
+    r"spark/test_killed_executor\.py::test_two_attempts": "speculative execution on a cluster with two addresses",
     r"spark/test_pipeline\.py::.*\[\d+\]": "the log pipeline with its driver killed",
     r"spark/test_archives\.py::": "klamm shipped to a cluster as an archive",
     r"broker/test_cluster\.py::test_a_million_records": "a million records through nodes that die",

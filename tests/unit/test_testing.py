@@ -21,7 +21,7 @@ def test_the_fixture_is_a_running_broker(klamm_broker):
 def test_a_broker_runs_from_start_to_stop():
     broker = DevBroker(brokers=2)
     assert broker.bootstrap_servers == ""
-    assert repr(broker) == "<klamm.testing.DevBroker at rest>"
+    assert repr(broker) == "<klamm.testing.DevBroker (not running)>"
     assert broker.start() is broker
     broker.start()
     addresses = broker.bootstrap_servers.split(",")
