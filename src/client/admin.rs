@@ -1,71 +1,62 @@
-//! The administrative client as callers see it.
+//! The admin client's calls: topics, configurations, groups and records.
 
-use super::config::Config;
-use super::driver::{Serve, Shared};
-use super::handing::Waiting;
-use super::keys::Role as ClientRole;
-use super::producer::{OpTicket, op_ticket};
+use super::config::{ClientType, Config};
+use super::core::{Client, RunsOps};
+use super::shared::{ClientRole, Shared, State};
 use super::{
     Cluster, CommittedOffset, ConfigEntry, ConfigResource, Error, GroupDescription, GroupListing, NewTopic, Pending,
-    Tokens,
 };
-use crate::engine::TopicPartition;
 use crate::engine::ops::{
-    AlterConfigs, AlterOffsets, CreatePartitions, CreateTopics, DeleteRecords, DeleteTopics, Describe, DescribeConfigs,
-    GroupLag, ListGroups, OfGroup, Op, Ops, Output, SegmentOffsets,
+    AlterConfigs, AlterOffsets, Completion, CreatePartitions, CreateTopics, DeleteRecords, DeleteTopics, Describe,
+    DescribeConfigs, GroupLag, ListGroups, OfGroup, Op, Ops, Output, SegmentOffsets,
 };
+use crate::engine::{Time, TopicPartition};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-impl Serve for Ops<OpTicket> {
-    type Done = (OpTicket, Result<Output, Error>);
+/// The admin client's state machine. An operation is known by its completion.
+pub type Machine = Ops<Completion>;
 
-    fn poll_done(&mut self) -> Option<Self::Done> {
-        Self::poll_done(self)
+/// Manages topics, configurations and groups.
+pub type Admin = Client<Machine>;
+
+impl ClientRole for Machine {
+    type Locked = ();
+    type Unlocked = ();
+    type Done = (Completion, Result<Output, Error>);
+
+    fn poll_done(state: &mut State<Self>, _unlocked: &()) -> Option<Self::Done> {
+        state.role.poll_done()
     }
 
-    fn deliver((ticket, result): Self::Done, _shared: &Shared<Self>) {
-        ticket(result);
+    fn deliver((completion, result): Self::Done, _shared: &Shared<Self>) {
+        completion(result);
     }
 
-    fn fail_all(&mut self, error: &Error) {
-        Self::fail_all(self, error);
+    fn fail_all(state: &mut State<Self>, error: &Error) {
+        state.role.fail_all(error);
     }
 }
 
-/// Looks after topics and groups.
-pub struct Admin {
-    shared: Arc<Shared<Ops<OpTicket>>>,
-    api_timeout: Duration,
+impl RunsOps for Machine {
+    fn start_op(&mut self, now: Time, op: Box<dyn Op>, timeout: Duration, completion: Completion) {
+        self.start(now, op, timeout, completion);
+    }
 }
 
 fn done(output: Output) -> Option<()> {
     matches!(output, Output::Done).then_some(())
 }
 
-impl Admin {
-    /// A client; nothing is connected before the first use.
+impl Client<Machine> {
+    /// Creates an admin client. It connects at its first use.
     pub fn new(config: &Config) -> Result<Self, Error> {
-        config.expect(ClientRole::Admin)?;
-        let shared = Shared::new(Ops::new(config.retry_backoff()), config.connecting()?);
-        Ok(Self { shared, api_timeout: config.api_timeout()? })
+        config.expect(ClientType::Admin)?;
+        Ok(Self::start(Ops::new(config.retry_backoff()), (), config.connecting()?, config.api_timeout()))
     }
 
-    fn op<T: Send + 'static>(
-        &self,
-        op: impl Op + 'static,
-        timeout: Option<Duration>,
-        convert: fn(Output) -> Option<T>,
-    ) -> Result<Pending<T>, Error> {
-        let (ticket, pending) = op_ticket(convert);
-        let timeout = timeout.unwrap_or(self.api_timeout);
-        self.shared.open()?.start(self.shared.now(), Box::new(op), timeout, ticket);
-        self.shared.wake()?;
-        Ok(pending)
-    }
-
-    /// Creates topics, or only checks that they could be.
+    /// Creates topics, or only checks that they can be created.
     pub fn create_topics(
         &self,
         topics: Vec<NewTopic>,
@@ -75,7 +66,7 @@ impl Admin {
         self.op(CreateTopics::new(topics, validate_only), timeout, done)
     }
 
-    /// Gives topics so many partitions, old and new, or only checks that it could be done.
+    /// Increases the number of partitions of topics to the given totals, or only checks that this is possible.
     pub fn create_partitions(
         &self,
         counts: Vec<(String, i32)>,
@@ -85,7 +76,7 @@ impl Admin {
         self.op(CreatePartitions::new(counts, validate_only), timeout, done)
     }
 
-    /// All settings of a resource.
+    /// Returns all configuration entries of a resource.
     pub fn describe_configs(
         &self,
         resource: ConfigResource,
@@ -97,7 +88,7 @@ impl Admin {
         })
     }
 
-    /// Gives settings of a resource values, or with `None` their defaults; or only checks that it could be done.
+    /// Sets configuration entries of a resource, or resets them with `None`, or only checks that this is possible.
     pub fn alter_configs(
         &self,
         resource: ConfigResource,
@@ -113,8 +104,8 @@ impl Admin {
         self.op(DeleteTopics::new(topics), timeout, done)
     }
 
-    /// Where the segments of partitions begin that have something from before a time, and where their logs end, the newest
-    /// first and at most `limit` of each: what brokers before 0.10.1 know of times.
+    /// Returns, for each partition, the end of its log and the first offsets of the segments that were written before a
+    /// timestamp: the newest first, at most `limit` per partition. This is how brokers before 0.10.1 look up timestamps.
     pub fn offsets_before(
         &self,
         wanted: Vec<(Arc<str>, i32, i64)>,
@@ -127,7 +118,7 @@ impl Admin {
         })
     }
 
-    /// Deletes the records of partitions before an offset, -1 for all, and gives where they start then.
+    /// Deletes the records of partitions below an offset, or all with -1. Returns the new first offsets.
     pub fn delete_records(
         &self,
         wanted: Vec<(Arc<str>, i32, i64)>,
@@ -139,13 +130,13 @@ impl Admin {
         })
     }
 
-    /// Brokers, controller and topics; `None` for all topics.
+    /// Returns brokers, controller and topics. `None` means all topics.
     pub fn describe(
         &self,
         topics: Option<Vec<String>>,
         timeout: Option<Duration>,
     ) -> Result<Pending<Arc<Cluster>>, Error> {
-        // Brokers take a name that is there twice for one that is not there.
+        // Brokers treat a duplicate name as an unknown topic.
         let topics = topics.map(|topics| topics.into_iter().collect::<BTreeSet<_>>().into_iter().collect());
         self.op(Describe::new(topics), timeout, |output| match output {
             Output::Cluster(cluster) => Some(cluster),
@@ -153,7 +144,7 @@ impl Admin {
         })
     }
 
-    /// All groups, or those in one of some states or of one of some types.
+    /// Returns all groups, or only those in one of the given states or of one of the given types.
     pub fn list_groups(
         &self,
         states: Vec<String>,
@@ -166,7 +157,7 @@ impl Admin {
         })
     }
 
-    /// State and members of a group.
+    /// Returns the state and the members of a group.
     pub fn describe_group(
         &self,
         group: String,
@@ -178,12 +169,12 @@ impl Admin {
         })
     }
 
-    /// Forgets a group without members, and its offsets.
+    /// Deletes a group without members, and its offsets.
     pub fn delete_group(&self, group: String, timeout: Option<Duration>) -> Result<Pending<()>, Error> {
         self.op(OfGroup::delete(group), timeout, done)
     }
 
-    /// All that a group committed.
+    /// Returns all committed offsets of a group.
     pub fn group_offsets(
         &self,
         group: String,
@@ -195,7 +186,7 @@ impl Admin {
         })
     }
 
-    /// Sets the next offset to read of each partition, of a group without members.
+    /// Sets the committed offsets of a group without members.
     pub fn alter_group_offsets(
         &self,
         group: String,
@@ -205,7 +196,7 @@ impl Admin {
         self.op(AlterOffsets::new(group, offsets), timeout, done)
     }
 
-    /// Forgets what a group committed of partitions that no member subscribes to.
+    /// Deletes the committed offsets of partitions that no member of the group subscribes to.
     pub fn delete_group_offsets(
         &self,
         group: String,
@@ -215,8 +206,8 @@ impl Admin {
         self.op(OfGroup::delete_offsets(group, partitions), timeout, done)
     }
 
-    /// How many records a group has yet to read of each partition that it committed something of; `None` for a partition
-    /// that is gone.
+    /// Returns the lag of a group, in records, for each partition with a committed offset; `None` if the partition no longer
+    /// exists.
     pub fn group_lag(
         &self,
         group: String,
@@ -226,36 +217,5 @@ impl Admin {
             Output::Lags(lags) => Some(lags),
             _ => None,
         })
-    }
-
-    /// Where tokens to log in with are left, if the client needs some.
-    pub fn tokens(&self) -> Option<&Tokens> {
-        self.shared.tokens()
-    }
-
-    /// Why no broker was reachable when one was last tried, if that was so.
-    pub fn last_network_error(&self) -> Option<Error> {
-        self.shared.unreachable()
-    }
-
-    /// Lets whoever is about to wait for this client do so; an error for a callback that would do it for ever.
-    pub fn may_wait(&self) -> Result<Waiting, Error> {
-        self.shared.may_wait()
-    }
-
-    /// An error if the client is closed or was made before a fork.
-    pub fn check(&self) -> Result<(), Error> {
-        self.shared.check()
-    }
-
-    /// Ends the client.
-    pub fn close(&self) {
-        self.shared.close();
-    }
-}
-
-impl Drop for Admin {
-    fn drop(&mut self) {
-        self.shared.close();
     }
 }

@@ -1,340 +1,42 @@
-//! The I/O thread: moves bytes between a [`Network`] and its sockets, and requests and answers between the network and
-//! the client's [`Role`]. While it sleeps, a caller may do a turn of its work: a lone request then leaves a thread switch
-//! earlier, and its answer comes a thread switch earlier to a caller that [waits in its place](super::lead), or to an
-//! event loop that [watches the sockets](super::watch).
+//! The sockets of a client: moves bytes between a [`Network`] and its streams, and requests and answers between the network
+//! and the client's state machine.
 //!
-//! Locks are taken in the order driver, role; outcomes are handed out under neither. Only a caller that has the I/O thread's
-//! place ever waits for the driver.
+//! The driver knows no thread. The [core](super::core) locks it for the I/O thread, or for the caller that does a turn of
+//! its work.
 
-use super::config::Connecting;
-use super::fork::Birth;
-use super::lead::Lead;
-use super::pending::closed;
-use super::watch::Watchers;
-use super::{Error, ErrorKind, Tokens};
-use crate::engine::{Action, ConnectionId, Network, NetworkConfig, RequestsInFlight, Role, Time};
-use crate::net::{Event, Poller, Received, Stream, Wake, resolve, tls};
+use super::shared::{ClientRole, Shared};
+use super::{Error, ErrorKind};
+use crate::engine::{Action, ConnectionId, Network, NetworkConfig, RequestsInFlight, Time, earliest};
+use crate::net::{Event, Poller, Received, Stream, resolve, tls};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{Builder, JoinHandle};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A role as a client uses it: with outcomes that are handed out outside of the lock.
-pub trait Serve: Role + Sized + 'static {
-    /// An outcome.
-    type Done: Send;
-    /// The next outcome.
-    fn poll_done(&mut self) -> Option<Self::Done>;
-    /// Hands it to whoever waits.
-    fn deliver(done: Self::Done, shared: &Shared<Self>);
-    /// Called with the lock held after anything may have changed.
-    fn settle(&mut self, _shared: &Shared<Self>) {}
-    /// For how long the I/O thread may leave its work to callers, so little is under way; `came`: one was there since that
-    /// thread looked last.
-    fn may_stand_by(&self, _came: bool) -> Option<Duration> {
-        None
-    }
-    /// Ends everything with an error.
-    fn fail_all(&mut self, error: &Error);
-}
-
-/// What callers and the I/O thread share.
-pub struct Shared<R: Serve> {
-    role: Mutex<R>,
-    changed: Condvar,
-    waiting: AtomicUsize,
-    /// Others do so in the I/O thread's place.
-    reading: AtomicUsize,
-    start: Instant,
-    birth: Birth,
-    closed: AtomicBool,
-    unreachable: Mutex<Option<Error>>,
-    thread: Mutex<Option<(Wake, Option<JoinHandle<()>>)>>,
-    pub(super) driver: Mutex<Option<Driver<R>>>,
-    poller: OnceLock<Arc<Poller>>,
-    pub(super) lead: Lead,
-    pub(super) watchers: Watchers,
-    /// Until when the I/O thread sleeps, microseconds of the client's clock.
-    sleeps_until: AtomicU64,
-    config: NetworkConfig,
-    tls: Option<Arc<tls::Client>>,
-    tokens: Option<Tokens>,
-}
-
-impl<R: Serve> Shared<R> {
-    pub fn new(mut role: R, Connecting { network: config, tls }: Connecting) -> Arc<Self> {
-        let nobody = config.no_response_yet();
-        role.handle_unreachable(Time(0), &nobody);
-        Arc::new(Self {
-            role: Mutex::new(role),
-            changed: Condvar::new(),
-            waiting: AtomicUsize::new(0),
-            reading: AtomicUsize::new(0),
-            start: Instant::now(),
-            birth: Birth::now(),
-            closed: AtomicBool::new(false),
-            unreachable: Mutex::new(Some(nobody)),
-            thread: Mutex::new(None),
-            driver: Mutex::new(None),
-            poller: OnceLock::new(),
-            lead: Lead::default(),
-            watchers: Watchers::default(),
-            sleeps_until: AtomicU64::new(0),
-            tokens: config.credentials.as_ref().is_some_and(|c| c.needs_help()).then(Tokens::default),
-            config,
-            tls,
-        })
-    }
-
-    pub fn now(&self) -> Time {
-        Time(u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX))
-    }
-
-    pub fn role(&self) -> MutexGuard<'_, R> {
-        self.role.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// An error if the client cannot be used any more.
-    pub fn check(&self) -> Result<(), Error> {
-        self.birth.check()?;
-        if self.closed.load(SeqCst) { Err(closed()) } else { Ok(()) }
-    }
-
-    /// The role of a client that can be used. Whoever closes it waits for the lock and ends all that was begun under it.
-    pub fn open(&self) -> Result<MutexGuard<'_, R>, Error> {
-        self.check()?;
-        let role = self.role();
-        self.check()?;
-        Ok(role)
-    }
-
-    /// An error in the child of a fork, where the lock of the role may be held for ever.
-    pub fn check_birth(&self) -> Result<(), Error> {
-        self.birth.check()
-    }
-
-    /// Why no broker was reachable when one was last tried, if that was so; from the start until one was.
-    pub fn unreachable(&self) -> Option<Error> {
-        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Where tokens to log in with are left, if the client needs some.
-    pub fn tokens(&self) -> Option<&Tokens> {
-        self.tokens.as_ref()
-    }
-
-    /// Waits until `ready` holds for the role, or the timeout; says whether it does.
-    pub fn wait_until(&self, timeout: Duration, ready: impl Fn(&R) -> bool) -> bool {
-        self.wait_with_deadline(Instant::now() + timeout.min(Duration::from_secs(1 << 30)), ready)
-    }
-
-    fn wait_with_deadline(&self, deadline: Instant, ready: impl Fn(&R) -> bool) -> bool {
-        self.waiting.fetch_add(1, SeqCst);
-        let mut role = self.role();
-        let mut is_ready = ready(&role);
-        while !is_ready && !self.closed.load(SeqCst) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            role = self.changed.wait_timeout(role, left).unwrap_or_else(PoisonError::into_inner).0;
-            is_ready = ready(&role);
-        }
-        drop(role);
-        self.waiting.fetch_sub(1, SeqCst);
-        is_ready
-    }
-
-    /// The same, [in the I/O thread's place](super::lead) if there is one: for who waits often and for little.
-    pub fn wait_in_place_until(self: &Arc<Self>, timeout: Duration, ready: impl Fn(&R) -> bool) -> bool {
-        let deadline = Instant::now() + timeout.min(Duration::from_secs(1 << 30));
-        if Poller::HAS_ROOM {
-            self.reading.fetch_add(1, SeqCst);
-            self.watchers.come_to_read();
-            self.wait_in_place(deadline, || ready(&self.role()));
-            self.watchers.come_to_read();
-            self.reading.fetch_sub(1, SeqCst);
-        }
-        self.wait_with_deadline(deadline, ready)
-    }
-
-    fn notify(&self) {
-        if self.waiting.load(SeqCst) > 0 {
-            // A waiter between its check and its wait holds the lock; taking it once orders the two.
-            drop(self.role());
-            self.changed.notify_all();
-        }
-        if self.reading.load(SeqCst) > 0 {
-            self.call_leader();
-        }
-    }
-
-    /// Makes the I/O thread look for work; starts it at the first use.
-    pub fn wake(self: &Arc<Self>) -> Result<(), Error> {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((wake, _)) = &*thread {
-            wake.wake();
-            self.watchers.call_back();
-            return Ok(());
-        }
-        let start = || -> io::Result<(Wake, JoinHandle<()>)> {
-            let poller = Arc::new(Poller::new()?);
-            let (wake, _) = (poller.wake(), self.poller.set(poller.clone()));
-            if let Some(tokens) = &self.tokens {
-                tokens.attach(wake.clone());
-            }
-            *self.driver() = Some(Driver::new(self.config.clone(), poller.clone()));
-            let shared = self.clone();
-            Ok((wake, Builder::new().name("klamm-io".to_owned()).spawn(move || run(&shared, &poller))?))
-        };
-        let (wake, handle) =
-            start().map_err(|e| Error::new(ErrorKind::Network, format!("cannot start the I/O thread: {e}")))?;
-        *thread = Some((wake, Some(handle)));
-        Ok(())
-    }
-
-    /// Makes the I/O thread look again, if there is one.
-    pub fn nudge(&self) {
-        if let Some((wake, _)) = &*self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
-            wake.wake();
-            self.watchers.call_back();
-        }
-    }
-
-    pub(super) fn driver(&self) -> MutexGuard<'_, Option<Driver<R>>> {
-        self.driver.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn poller(&self) -> Option<&Arc<Poller>> {
-        self.poller.get()
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.closed.load(SeqCst)
-    }
-
-    /// Does the I/O thread's work once, if that thread sleeps; wakes it otherwise.
-    pub fn push(self: &Arc<Self>) -> Result<(), Error> {
-        let Ok(guard) = self.driver.try_lock() else {
-            return self.wake();
-        };
-        if guard.is_none() {
-            drop(guard);
-            return self.wake();
-        }
-        if self.work(guard, &mut Vec::new()) {
-            self.call_leader();
-        }
-        Ok(())
-    }
-
-    /// Does the I/O thread's work, with what happened to the sockets, for a caller; says whether outcomes were handed
-    /// out. The I/O thread is woken only if it would sleep longer than it now may.
-    pub(super) fn work(
-        self: &Arc<Self>,
-        mut guard: MutexGuard<'_, Option<Driver<R>>>,
-        events: &mut Vec<Event>,
-    ) -> bool {
-        let Some(driver) = guard.as_mut() else { return false };
-        let mut done = Vec::new();
-        driver.handle(self, events);
-        while driver.turn(self, &mut done) {}
-        let until = driver.sleeps_until(self);
-        drop(guard);
-        let has_outcomes = !done.is_empty();
-        self.hand_out(done);
-        if until.0 < self.sleeps_until.load(SeqCst) {
-            self.nudge();
-        }
-        has_outcomes
-    }
-
-    /// Has a caller that waits in the I/O thread's place look whether what it waits for is there.
-    pub(super) fn call_leader(&self) {
-        if let (true, Some(poller)) = (self.lead.is_taken(), self.poller.get()) {
-            poller.wake().insist();
-        }
-    }
-
-    /// Ends the I/O thread. What has no outcome by now gets an error.
-    pub fn close(&self) {
-        if self.birth.check().is_err() {
-            // The thread did not survive the fork, and its locks may be held for ever.
-            return;
-        }
-        self.closed.store(true, SeqCst);
-        if let Some(tokens) = &self.tokens {
-            tokens.close();
-        }
-        let handle = match &mut *self.thread.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some((wake, handle)) => {
-                wake.wake();
-                self.watchers.call_back();
-                handle.take()
-            }
-            None => None,
-        };
-        match handle {
-            // A callback that closes its own client: the thread ends when it has returned.
-            Some(handle) if handle.thread().id() == std::thread::current().id() => {}
-            // An I/O thread that panicked has nothing left to say.
-            Some(handle) => drop(handle.join()),
-            None => self.end(),
-        }
-    }
-
-    fn end(&self) {
-        let mut role = self.role();
-        role.fail_all(&closed());
-        role.settle(self);
-        drop(role);
-        loop {
-            // Some outcomes are there only when others were handed out.
-            let mut role = self.role();
-            let done: Vec<R::Done> = std::iter::from_fn(|| role.poll_done()).collect();
-            drop(role);
-            if done.is_empty() {
-                break;
-            }
-            self.hand_out(done);
-        }
-        self.notify();
-    }
-}
-
-/// How long the end of a client waits at most for brokers to have read what they do not answer.
+/// How long a client that closes waits for brokers to read requests without an answer.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long the I/O thread sleeps at most after something happened, and for how long after: callers that do its work make
-/// deadlines it does not know of, and need not wake it for those that are later.
-pub(super) const NAP: Duration = Duration::from_secs(1);
-const NAPS_AFTER: Duration = Duration::from_secs(5);
+/// The longest sleep of the I/O thread while the client is active. Callers that do its work create deadlines that the
+/// thread does not know. They need not wake it for deadlines after the end of its sleep.
+pub(super) const MAX_ACTIVE_SLEEP: Duration = Duration::from_secs(1);
+/// A client is active for so long after it last sent something.
+const ACTIVE_FOR: Duration = Duration::from_secs(5);
 
-/// A connection attempt whose host was looked up.
+/// The addresses of a host to connect to.
 type Resolved = (ConnectionId, io::Result<Vec<SocketAddr>>);
 
 struct Socket {
     stream: Stream,
     connected: bool,
     host: String,
-    /// Addresses to try if this one fails.
+    /// The addresses to try if this one fails.
     others: Vec<SocketAddr>,
 }
 
-/// Ends the client with its I/O thread, however that ends: nobody waits for a thread that is gone.
-struct End<R: Serve>(Arc<Shared<R>>);
-
-impl<R: Serve> Drop for End<R> {
-    fn drop(&mut self) {
-        self.0.closed.store(true, SeqCst);
-        self.0.end();
-    }
-}
-
-pub(super) struct Driver<R: Serve> {
+/// The sockets and the network state of a client.
+pub(super) struct Driver<R: ClientRole> {
     poller: Arc<Poller>,
+    tls: Option<Arc<tls::Client>>,
     network: Network,
     in_flight: RequestsInFlight<R::Token>,
     sockets: BTreeMap<ConnectionId, Socket>,
@@ -342,59 +44,16 @@ pub(super) struct Driver<R: Serve> {
     resolving: Vec<(ConnectionId, String)>,
     unread: Vec<ConnectionId>,
     scratch: Box<[u8]>,
-    /// When something happened last.
+    /// When the client last sent something.
     active: Time,
 }
 
-/// The I/O thread.
-fn run<R: Serve>(shared: &Arc<Shared<R>>, poller: &Poller) {
-    let _end = End(shared.clone());
-    let (mut events, mut done) = (Vec::new(), Vec::new());
-    loop {
-        poller.arm();
-        shared.watchers.arm();
-        if shared.closed.load(SeqCst) {
-            let driver = shared.driver().take();
-            return driver.into_iter().for_each(Driver::linger);
-        }
-        let mut guard = shared.driver();
-        let Some(driver) = guard.as_mut() else { return };
-        driver.handle(shared, &mut events);
-        while driver.turn(shared, &mut done) {}
-        let until = driver.sleeps_until(shared);
-        shared.sleeps_until.store(until.0, SeqCst);
-        let stand_by = shared.watchers.look().and_then(|came| driver.may_stand_by(shared, came));
-        drop(guard);
-        let has_outcomes = !done.is_empty();
-        shared.hand_out(done.drain(..));
-        if has_outcomes {
-            shared.call_leader();
-        }
-        let mut timeout = (until < Time::NEVER).then(|| until.since(shared.now()));
-        match stand_by {
-            Some(most) => {
-                shared.watchers.stand_by(timeout.map_or(most, |t| t.min(most)));
-                // What happened meanwhile comes before any deadline.
-                timeout = Some(Duration::ZERO);
-            }
-            None if shared.lead.is_taken() => {
-                shared.lead.stand_aside(timeout);
-                continue;
-            }
-            None => {}
-        }
-        if let Err(e) = poller.wait(timeout, &mut events) {
-            let error = Error::new(ErrorKind::Network, format!("waiting for sockets failed: {e}"));
-            *shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            return;
-        }
-    }
-}
-
-impl<R: Serve> Driver<R> {
-    fn new(config: NetworkConfig, poller: Arc<Poller>) -> Self {
+impl<R: ClientRole> Driver<R> {
+    /// Creates a driver without connections.
+    pub fn new(config: NetworkConfig, tls: Option<Arc<tls::Client>>, poller: Arc<Poller>) -> Self {
         Self {
             poller,
+            tls,
             network: Network::new(config),
             in_flight: RequestsInFlight::default(),
             sockets: BTreeMap::new(),
@@ -406,30 +65,31 @@ impl<R: Serve> Driver<R> {
         }
     }
 
-    /// When there is something to do again.
-    fn sleeps_until(&self, shared: &Shared<R>) -> Time {
+    /// Returns when there is something to do again.
+    pub fn sleeps_until(&self, shared: &Shared<R>) -> Time {
         let now = shared.now();
         if !self.unread.is_empty() {
             return now;
         }
-        let next = crate::engine::earliest(self.network.next_timeout(now), shared.role().next_timeout(now));
+        let next = earliest(self.network.next_timeout(now), shared.state().role.next_timeout(now));
         let next = next.unwrap_or(Time::NEVER);
-        if self.is_active(now) { next.min(now + NAP) } else { next }
+        if self.is_active(now) { next.min(now + MAX_ACTIVE_SLEEP) } else { next }
     }
 
-    /// For how long the work may be left to callers: it is little, and nothing in it takes long, as a login may.
-    pub(super) fn may_stand_by(&self, shared: &Shared<R>, came: bool) -> Option<Duration> {
+    /// Returns for how long the I/O thread may leave its work to callers: the work is little, and no step of it takes
+    /// long, as a login may.
+    pub fn may_stand_by(&self, shared: &Shared<R>, has_visited: bool) -> Option<Duration> {
         let is_settled = self.is_active(shared.now()) && self.network.is_settled();
-        is_settled.then(|| shared.role().may_stand_by(came)).flatten()
+        is_settled.then(|| R::stand_by(&shared.state(), &shared.unlocked, has_visited)).flatten()
     }
 
-    /// Whether something happened a short while ago.
+    /// Returns whether the client sent something a short while ago.
     fn is_active(&self, now: Time) -> bool {
-        now.since(self.active) < NAPS_AFTER
+        now.since(self.active) < ACTIVE_FOR
     }
 
-    /// What happened to the sockets.
-    fn handle(&mut self, shared: &Shared<R>, events: &mut Vec<Event>) {
+    /// Handles what happened to the sockets.
+    pub fn handle(&mut self, shared: &Shared<R>, events: &mut Vec<Event>) {
         self.take_resolved(shared);
         for connection in std::mem::take(&mut self.unread) {
             self.receive(shared, connection, true);
@@ -439,10 +99,12 @@ impl<R: Serve> Driver<R> {
         }
     }
 
-    /// Closing a socket with something unread in it makes the kernel reset the connection, and the broker forget what it
-    /// had not read yet; saying only that nothing more will come lost a record once on 0.9. So where nothing else would
-    /// tell a loss, the broker is asked for an answer to what comes behind it.
-    fn linger(mut self) {
+    /// Closes the sockets, after brokers have read the requests that they do not answer.
+    ///
+    /// If a socket is closed with unread bytes, the kernel resets the connection, and the broker drops what it has not read
+    /// yet. Closing only the sending side lost a record once on 0.9. So this sends one more request, which the broker
+    /// answers after it has read the earlier ones.
+    pub fn linger(mut self) {
         let network = &mut self.network;
         self.sockets.retain(|connection, _| network.is_unheard(*connection));
         for (connection, socket) in &mut self.sockets {
@@ -475,18 +137,19 @@ impl<R: Serve> Driver<R> {
         }
     }
 
-    /// One exchange between network and role, with the outcomes to hand out; says whether there is more to do.
-    fn turn(&mut self, shared: &Shared<R>, done: &mut Vec<R::Done>) -> bool {
+    /// Exchanges requests and answers once between the network and the state machine, and appends the results to
+    /// dispatch. Returns whether there is more to do.
+    pub fn turn(&mut self, shared: &Shared<R>, done: &mut Vec<R::Done>) -> bool {
         let now = shared.now();
-        if let Some(tokens) = &shared.tokens {
-            if let Some(token) = tokens.take() {
+        if let Some(mailbox) = &shared.login_mailbox {
+            if let Some(token) = mailbox.take_token() {
                 self.network.handle_token(now, token);
             }
-            for (connection, answer) in tokens.take_answers() {
+            for (connection, answer) in mailbox.take_answers() {
                 self.network.handle_gssapi_answer(now, connection, answer);
             }
             while let Some(question) = self.network.poll_question() {
-                tokens.ask(question);
+                mailbox.ask(question);
             }
         }
         self.network.handle_timeout(now);
@@ -496,26 +159,31 @@ impl<R: Serve> Driver<R> {
 
         let known = done.len();
         let mut changed = !prepared.is_empty() || cluster.is_some() || unreachable.is_some();
-        let mut role = shared.role();
-        // What is over is over, whatever came at the same moment; and what came may be due at once.
-        role.handle_timeout(now);
+        let mut guard = shared.state();
+        let state = &mut *guard;
+        // What has timed out stays so, even if its answer came at the same moment.
+        state.handle_timeout(&shared.unlocked, now);
         if let Some(cluster) = &cluster {
-            role.handle_cluster(now, cluster);
-            *shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            state.role.handle_cluster(now, cluster);
+            shared.set_network_error(None);
         }
         if let Some(error) = unreachable {
-            role.handle_unreachable(now, &error);
-            *shared.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            state.role.handle_unreachable(now, &error);
+            shared.set_network_error(Some(error));
         }
-        prepared.into_iter().for_each(|p| role.handle_response(now, p));
+        for answer in prepared {
+            R::before_response(state, &answer);
+            state.role.handle_response(now, answer);
+        }
         if changed {
-            role.handle_timeout(now);
+            // What an answer started may be due at once.
+            state.handle_timeout(&shared.unlocked, now);
         }
-        let demand = role.next_demand();
-        let packets: Vec<R::Packet> = std::iter::from_fn(|| role.poll_send(now)).collect();
-        done.extend(std::iter::from_fn(|| role.poll_done()));
-        role.settle(shared);
-        drop(role);
+        let demand = state.role.next_demand();
+        let packets: Vec<R::Packet> = std::iter::from_fn(|| state.poll_send(now)).collect();
+        done.extend(std::iter::from_fn(|| R::poll_done(state, &shared.unlocked)));
+        shared.after_change(state);
+        drop(guard);
         changed |= done.len() > known;
         if changed {
             shared.notify();
@@ -534,7 +202,7 @@ impl<R: Serve> Driver<R> {
         self.network.has_news()
     }
 
-    /// Does what the network wants done to its sockets.
+    /// Does what the network asks for: connects, sends and closes.
     fn act(&mut self, shared: &Shared<R>) {
         let mut written = Vec::new();
         while let Some(action) = self.network.poll_action() {
@@ -575,7 +243,9 @@ impl<R: Serve> Driver<R> {
             };
             let (_, host) = self.resolving.swap_remove(at);
             match result {
-                Ok(addresses) => self.connect(shared, connection, host, addresses, "host has no address".to_owned()),
+                Ok(addresses) => {
+                    self.connect(shared, connection, host, addresses, "host name has no address".to_owned())
+                }
                 Err(e) => self.lost(shared, connection, Some(format!("host name cannot be resolved: {e}"))),
             }
         }
@@ -593,7 +263,7 @@ impl<R: Serve> Driver<R> {
             let address = addresses.remove(0);
             match Stream::connect(&self.poller, connection.0, address) {
                 Ok(mut stream) => {
-                    if let Some(tls) = &shared.tls {
+                    if let Some(tls) = &self.tls {
                         match tls.session(&host) {
                             Ok(session) => stream.secure(session),
                             Err(failure) => return self.fail(shared, connection, &failure),
@@ -645,7 +315,7 @@ impl<R: Serve> Driver<R> {
             Ok(()) if socket.stream.is_flushed() => self.network.handle_written(shared.now(), connection),
             Ok(()) => {}
             Err(e) => {
-                // What the broker said before it hung up explains more than a failed write.
+                // What the broker sent before it closed the connection explains more than the failed write.
                 self.receive(shared, connection, true);
                 self.lost_to(shared, connection, &e);
             }

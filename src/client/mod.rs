@@ -1,28 +1,39 @@
-//! The client: machines from `engine` driven over sockets from `net`, one I/O thread for each client.
+//! The client: state machines from `engine`, driven over sockets from `net` by one I/O thread per client.
 //!
-//! Callers share a client with its I/O thread through one lock, which is held for microseconds; compression,
-//! checksums and decoding happen outside of it. A caller gets a [`Pending`] and waits for it as it likes: blocking, or
-//! through a [`std::task::Waker`]. The thread starts at the first use, not at import and not before a fork.
+//! Callers and the I/O thread share a client through one lock, which is held for microseconds. Compression, checksums and
+//! decoding happen without it. A call returns a [`Pending`]. The caller waits for it by blocking or through a
+//! [`std::task::Waker`].
+//!
+//! ```text
+//! producer, consumer, share_consumer, admin   the typed calls of each client
+//! core            the I/O thread, waiting, closing: the same for every client
+//! driver          sockets and the network's state machine
+//! shared          the state machine's lock, and how threads wait and wake each other
+//! inline_polling, event_loop                  callers that poll in place of the I/O thread
+//! dispatch, completion                        results on their way to callers
+//! config                                      configuration keys, their values and what they come to
+//! legacy                                      the connection to brokers of Kafka 0.6 and 0.7
+//! ```
 
 #![allow(clippy::disallowed_methods, reason = "clocks, locks and threads belong here")]
 
 mod admin;
-pub mod config;
+mod completion;
+mod config;
 mod consumer;
+mod core;
+mod dispatch;
 mod driver;
-mod foreign;
+mod event_loop;
 pub mod fork;
-mod handing;
-mod keys;
-mod lead;
+mod inline_polling;
 mod legacy;
-mod pending;
+mod login_mailbox;
 mod producer;
-mod security;
 mod share_consumer;
-mod tokens;
-mod watch;
+mod shared;
 
+pub use self::core::{AnyClient, Client};
 pub use crate::engine::ConnectionId;
 pub use crate::engine::consumer::{Assigned, Slice};
 pub use crate::engine::group::{CustomAssignor, assignor};
@@ -33,17 +44,17 @@ pub use crate::engine::sasl::{BearerToken, gssapi, scram};
 pub use crate::engine::share::{Acknowledgement, Outcomes};
 pub use crate::engine::{Cluster, Error, ErrorKind, Time, TopicPartition};
 pub use admin::Admin;
-pub use config::{Config, Value};
+pub use completion::{Pending, Promise};
+pub use config::{
+    COMPATIBILITY_ALIASES, ClientType, CompatibilityAlias, Config, KEYS, Key, Kind, SAME_VALUES, Value, suggestion,
+};
 pub use consumer::{Change, CommittedOffset, Consumer, LastCommit};
-pub use foreign::{FOREIGN, Foreign, SAME_VALUES, meant};
-pub use handing::Waiting;
-pub use keys::{KEYS, Key, Kind, Role};
+pub use dispatch::Waiting;
+pub use event_loop::Sockets;
 pub use legacy::LegacyConnection;
-pub use pending::{Pending, Promise};
+pub use login_mailbox::LoginMailbox;
 pub use producer::{
     Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, PAUSE, Producer, RecordMetadata,
     TopicIndex, TopicMetrics,
 };
 pub use share_consumer::ShareConsumer;
-pub use tokens::Tokens;
-pub use watch::{Sockets, Watched};

@@ -1,194 +1,130 @@
-//! The producer as callers see it.
+//! The producer's calls, and what the client adds to the producer's state machine: promises for record deliveries, failures
+//! of records without a promise, and the clock for timestamps.
 
-use super::config::Config;
-use super::driver::{NAP, Serve, Shared};
-use super::handing::Waiting;
-use super::keys::Role as ClientRole;
-use super::watch::{Sockets, Watched};
-use super::{Error, ErrorKind, Pending, Promise, Tokens};
+use super::config::{ClientType, Config};
+use super::core::{Client, completion};
+use super::driver::MAX_ACTIVE_SLEEP;
+use super::shared::{ClientRole, Shared, State};
+use super::{Error, ErrorKind, Pending, Promise};
+use crate::engine::Time;
 pub use crate::engine::group::GroupMetadata;
-use crate::engine::ops::{CommittedOffset, OpToken, Ops, Output, Partitions};
-use crate::engine::producer::{self, Event, Packet};
+use crate::engine::ops::{CommittedOffset, Completion, Output, Partitions};
+use crate::engine::producer::{self, Event};
 pub use crate::engine::producer::{BrokerMetrics, Metrics, NewRecord, TopicIndex, TopicMetrics};
-use crate::engine::{ClientResponse, Cluster, MetadataDemand, Outgoing, Role, Time, earliest};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
 use std::sync::{Arc, MutexGuard};
-use std::task::Waker;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Kinds of failures that are kept apart until somebody asks; more are counted with the last.
+/// How long a call that appends many records waits for the network to catch up, before it continues to fill the buffer.
+pub const PAUSE: Duration = Duration::from_millis(100);
+
+/// The timestamp of a record for which the caller gave none.
+pub const NOW: i64 = i64::MIN;
+
+/// The number of different errors that are kept until the application takes them. Later ones count with the last.
 const MAX_FAILURES: usize = 100;
 
-/// Where a record ended up.
+/// Where a record was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordMetadata {
     /// The topic.
     pub topic: Arc<str>,
     /// The partition.
     pub partition: i32,
-    /// The offset; -1 if the broker did not say.
+    /// The offset; -1 if the broker did not return it.
     pub offset: i64,
-    /// The timestamp in the log, milliseconds since 1970.
+    /// The timestamp in the log, in milliseconds since 1970.
     pub timestamp: i64,
 }
 
-/// Records that nobody waits for and that were not acknowledged.
+/// Records without a promise that were not acknowledged.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Why.
+    /// Why the delivery failed.
     pub error: Error,
-    /// How many records.
+    /// The number of records.
     pub count: u64,
 }
 
-type Ticket = Promise<RecordMetadata>;
-pub(super) type OpTicket = Box<dyn FnOnce(Result<Output, Error>) + Send>;
+/// The producer's state machine. A record is known by the promise of its delivery.
+pub type Machine = producer::Producer<Promise<RecordMetadata>>;
 
-/// Makes a pending value of an operation's output.
-pub(super) fn op_ticket<T: Send + 'static>(convert: fn(Output) -> Option<T>) -> (OpTicket, Pending<T>) {
-    let (promise, pending) = Pending::new();
-    let ticket = move |result: Result<Output, Error>| match result.map(convert) {
-        Ok(Some(value)) => promise.complete(Ok(value)),
-        // An operation gives one kind of output; another is dropped and reads as closed.
-        Ok(None) => drop(promise),
-        Err(e) => promise.complete(Err(e)),
-    };
-    (Box::new(ticket), pending)
-}
+/// Sends records.
+pub type Producer = Client<Machine>;
 
-/// Outcomes on their way from the machine to whoever waits. What a flush or the end of a transaction promises includes them,
-/// so those wait for each that was taken out before.
+/// What callers wait for besides records, and failures that the application has not taken yet.
 #[derive(Default)]
-pub struct InHand {
-    events: AtomicU64,
-    /// Whether somebody waits for there to be none.
-    is_awaited: AtomicBool,
-}
-
-/// The producer's machine and operations.
-pub struct Machine {
-    producer: producer::Producer<Ticket>,
-    ops: Ops<OpTicket>,
+pub struct Locked {
     flushes: Vec<(u64, Promise<()>)>,
-    /// Who waits for what became of the transaction.
+    /// Calls about transactions.
     calls: HashMap<u64, Promise<()>>,
     failures: Vec<Failure>,
-    failed: Arc<AtomicBool>,
-    room: Vec<Waker>,
-    in_hand: Arc<InHand>,
 }
 
-pub enum Token {
-    Producer(producer::ProducerToken<Ticket>),
-    Op(OpToken),
+/// Settings and counters that are read without the lock.
+pub struct Unlocked {
+    has_failures: AtomicBool,
+    /// The number of batches whose results were taken from the state machine and not delivered to callers yet. A flush and
+    /// the end of a transaction promise that these are delivered, so both wait for them.
+    undelivered: AtomicU64,
+    /// Whether a flush or the end of a transaction waits for `undelivered` to become 0.
+    is_awaited: AtomicBool,
+    wall: WallClock,
+    max_block: Duration,
+    drop_when_full: bool,
+    create_topics: bool,
 }
 
-pub enum ToSend {
-    Producer(Packet<Ticket>),
-    Op(Outgoing<OpToken>),
-}
-
+/// A result on its way to the caller that waits for it.
 pub enum Done {
-    Event(Event<Ticket>, Arc<InHand>),
-    Op(OpTicket, Result<Output, Error>),
-    Called(Promise<()>, Result<(), Error>),
+    /// The delivery of a batch.
+    Batch(Event<Promise<RecordMetadata>>),
+    /// The result of an operation.
+    Op(Completion, Result<Output, Error>),
+    /// The result of a flush or of a call about a transaction.
+    Call(Promise<()>, Result<(), Error>),
 }
 
-impl Role for Machine {
-    type Token = Token;
-    type Packet = ToSend;
-    type Prepared = ClientResponse<Token>;
-
-    fn pack(packet: ToSend) -> Outgoing<Token> {
-        match packet {
-            ToSend::Op(o) => o.map(Token::Op),
-            ToSend::Producer(packet) => producer::Producer::pack(packet).map(Token::Producer),
-        }
-    }
-
-    fn prepare(answer: ClientResponse<Token>) -> ClientResponse<Token> {
-        answer
-    }
-
-    fn handle_response(&mut self, now: Time, answer: ClientResponse<Token>) {
-        let ClientResponse { token, node, result } = answer;
-        match token {
-            Token::Producer(token) => self.producer.handle_response(now, ClientResponse { token, node, result }),
-            Token::Op(token) => self.ops.handle_response(now, ClientResponse { token, node, result }),
-        }
-    }
-
-    fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
-        self.producer.handle_cluster(now, cluster);
-        self.ops.handle_cluster(now, cluster);
-    }
-
-    fn handle_unreachable(&mut self, now: Time, error: &Error) {
-        self.producer.handle_unreachable(now, error);
-        self.ops.handle_unreachable(now, error);
-    }
-
-    fn poll_send(&mut self, now: Time) -> Option<ToSend> {
-        let packet = self.producer.poll_send(now).map(ToSend::Producer);
-        packet.or_else(|| self.ops.poll_send(now).map(ToSend::Op))
-    }
-
-    fn poll_demand(&mut self) -> Option<MetadataDemand> {
-        MetadataDemand::merge([self.producer.poll_demand(), self.ops.poll_demand()])
-    }
-
-    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
-        let mut wanted = self.producer.wanted_topics();
-        wanted.append(&mut self.ops.wanted_topics());
-        wanted
-    }
-
-    fn next_timeout(&self, now: Time) -> Option<Time> {
-        earliest(self.producer.next_timeout(now), self.ops.next_timeout(now))
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.producer.handle_timeout(now);
-        self.ops.handle_timeout(now);
-    }
-}
-
-impl Serve for Machine {
+impl ClientRole for Machine {
+    type Locked = Locked;
+    type Unlocked = Unlocked;
     type Done = Done;
 
-    fn poll_done(&mut self) -> Option<Done> {
-        if let Some(event) = self.producer.poll_event() {
+    fn poll_done(state: &mut State<Self>, unlocked: &Unlocked) -> Option<Done> {
+        let State { role, local, .. } = state;
+        if let Some(event) = role.poll_event() {
             if let (Err(error), 1..) = (&event.result, event.untracked) {
-                self.note_failure(error, event.untracked);
+                unlocked.has_failures.store(true, Relaxed);
+                local.note_failure(error, event.untracked);
             }
-            self.in_hand.events.fetch_add(1, SeqCst);
-            return Some(Done::Event(event, self.in_hand.clone()));
+            unlocked.undelivered.fetch_add(1, SeqCst);
+            return Some(Done::Batch(event));
         }
-        if let Some((ticket, result)) = self.ops.poll_done() {
-            return Some(Done::Op(ticket, result));
+        if let Some((completion, result)) = role.poll_done() {
+            return Some(Done::Op(completion, result));
         }
-        if self.in_hand.events.load(SeqCst) > 0 {
+        if unlocked.undelivered.load(SeqCst) > 0 {
             return None;
         }
-        while let Some((call, result)) = self.producer.poll_call() {
-            if let Some(promise) = self.calls.remove(&call) {
-                return Some(Done::Called(promise, result));
+        while let Some((call, result)) = role.poll_call() {
+            if let Some(promise) = local.calls.remove(&call) {
+                return Some(Done::Call(promise, result));
             }
         }
-        self.in_hand.is_awaited.store(!(self.flushes.is_empty() && self.calls.is_empty()), SeqCst);
-        let at = self.flushes.iter().position(|(flush, _)| self.producer.is_flushed(*flush))?;
-        Some(Done::Called(self.flushes.swap_remove(at).1, Ok(())))
+        unlocked.is_awaited.store(!(local.flushes.is_empty() && local.calls.is_empty()), SeqCst);
+        let at = local.flushes.iter().position(|(flush, _)| role.is_flushed(*flush))?;
+        Some(Done::Call(local.flushes.swap_remove(at).1, Ok(())))
     }
 
     fn deliver(done: Done, shared: &Shared<Self>) {
         match done {
-            Done::Op(ticket, result) => ticket(result),
-            Done::Called(promise, result) => promise.complete(result),
-            Done::Event(event, in_hand) => {
+            Done::Op(completion, result) => completion(result),
+            Done::Call(promise, result) => promise.complete(result),
+            Done::Batch(event) => {
                 for d in event.deliveries {
                     d.ticket.complete(event.result.clone().map(|(base_offset, append_time)| RecordMetadata {
                         topic: event.topic.clone(),
@@ -197,42 +133,44 @@ impl Serve for Machine {
                         timestamp: if append_time < 0 { d.timestamp } else { append_time },
                     }));
                 }
-                if in_hand.events.fetch_sub(1, SeqCst) == 1 && in_hand.is_awaited.load(SeqCst) {
+                let unlocked = &shared.unlocked;
+                if unlocked.undelivered.fetch_sub(1, SeqCst) == 1 && unlocked.is_awaited.load(SeqCst) {
                     shared.nudge();
                 }
             }
         }
     }
 
-    fn settle(&mut self, shared: &Shared<Self>) {
-        if !self.room.is_empty() && (self.has_room() || shared.check().is_err()) {
-            self.room.drain(..).for_each(Waker::wake);
+    fn fail_all(state: &mut State<Self>, error: &Error) {
+        state.role.fail_all(error);
+        for (flush, promise) in std::mem::take(&mut state.local.flushes) {
+            // No caller will learn the result of a batch that is still in flight.
+            promise.complete(if state.role.is_flushed(flush) { Ok(()) } else { Err(error.clone()) });
         }
+        state.role.abandon_all(error);
     }
 
-    fn may_stand_by(&self, _came: bool) -> Option<Duration> {
-        (self.producer.outstanding() <= 1).then_some(NAP)
+    /// Returns whether calls that wait for room may continue.
+    fn ends_wait(state: &State<Self>) -> bool {
+        state.role.has_room() && !state.role.is_paced()
     }
 
-    fn fail_all(&mut self, error: &Error) {
-        self.producer.fail_all(error);
-        self.ops.fail_all(error);
-        for (flush, promise) in std::mem::take(&mut self.flushes) {
-            // What is in flight has no outcome that anybody will hear of.
-            promise.complete(if self.producer.is_flushed(flush) { Ok(()) } else { Err(error.clone()) });
-        }
-        self.producer.abandon_all(error);
+    fn stand_by(state: &State<Self>, _unlocked: &Unlocked, _has_visited: bool) -> Option<Duration> {
+        (state.role.outstanding() <= 1).then_some(MAX_ACTIVE_SLEEP)
+    }
+
+    /// Returns whether a single record has no result yet, and nothing holds it back.
+    fn is_light(state: &State<Self>) -> bool {
+        state.role.is_lone()
+    }
+
+    fn refusal(state: &State<Self>) -> Option<Error> {
+        state.role.last_refusal().cloned()
     }
 }
 
-impl Machine {
-    /// Whether calls that wait for room are to go on.
-    fn has_room(&self) -> bool {
-        self.producer.has_room() && !self.producer.is_paced()
-    }
-
+impl Locked {
     fn note_failure(&mut self, error: &Error, count: u64) {
-        self.failed.store(true, Relaxed);
         let same = |f: &&mut Failure| f.error.to_string() == error.to_string();
         if let Some(known) = self.failures.iter_mut().find(same) {
             known.count += count;
@@ -244,13 +182,13 @@ impl Machine {
     }
 }
 
-/// The time of day for records, from the clock that every call reads anyway; the other one is read once a second, so that
-/// a clock that is set is followed.
+/// The time of day for records. It derives from the client's clock, which every call reads anyway. The system's clock is
+/// read once a second, to follow its adjustments.
 #[derive(Default)]
 struct WallClock {
     /// Milliseconds from the start of the client's clock to 1970, negated.
     start: AtomicI64,
-    /// When the time of day was read last, microseconds of the client's clock; 0 is never.
+    /// When the time of day was read last, in microseconds of the client's clock; 0 is never.
     read: AtomicU64,
 }
 
@@ -267,54 +205,25 @@ impl WallClock {
     }
 }
 
-/// How long a call that brings many records waits at most for the network to catch up, before it goes on filling the buffer.
-pub const PAUSE: Duration = Duration::from_millis(100);
-
-/// A record's timestamp if the caller gave none.
-pub const NOW: i64 = i64::MIN;
-
-/// Sends records; shared by any number of threads.
-pub struct Producer {
-    shared: Arc<Shared<Machine>>,
-    failed: Arc<AtomicBool>,
-    wall: WallClock,
-    max_block: Duration,
-    drop_when_full: bool,
-    api_timeout: Duration,
-    create_topics: bool,
-}
-
-impl Producer {
-    /// A producer; nothing is connected before the first use.
+impl Client<Machine> {
+    /// Creates a producer. It connects at its first use.
     pub fn new(config: &Config) -> Result<Self, Error> {
-        config.expect(ClientRole::Producer)?;
-        let failed = Arc::new(AtomicBool::new(false));
+        config.expect(ClientType::Producer)?;
         let role = config.producer()?;
         let connecting = config.connecting()?;
-        let machine = Machine {
-            ops: Ops::new(role.retry_backoff),
-            flushes: Vec::new(),
-            calls: HashMap::new(),
-            failures: Vec::new(),
-            failed: failed.clone(),
-            room: Vec::new(),
-            in_hand: Arc::default(),
-            producer: producer::Producer::new(role.clone()),
-        };
-        let create_topics = connecting.network.allow_auto_topic_creation;
-        let shared = Shared::new(machine, connecting);
-        Ok(Self {
-            shared,
-            failed,
+        let unlocked = Unlocked {
+            has_failures: AtomicBool::new(false),
+            undelivered: AtomicU64::new(0),
+            is_awaited: AtomicBool::new(false),
             wall: WallClock::default(),
             max_block: role.max_block,
             drop_when_full: config.drop_when_full(),
-            api_timeout: config.api_timeout()?,
-            create_topics,
-        })
+            create_topics: connecting.network.allow_auto_topic_creation,
+        };
+        Ok(Self::start(Machine::new(role), unlocked, connecting, config.api_timeout()))
     }
 
-    /// Sends a record and gives its outcome. Never blocks: a full buffer is an error of kind `BufferFull`.
+    /// Sends a record and returns its delivery. Never blocks: a full buffer is an error of kind `BufferFull`.
     pub fn send(&self, topic: &str, record: NewRecord<'_>) -> Result<Pending<RecordMetadata>, Error> {
         let (promise, pending) = Pending::new();
         let mut appender = self.batch()?;
@@ -323,235 +232,185 @@ impl Producer {
         Ok(pending)
     }
 
-    /// Sends a record whose failure is reported by [`Producer::take_failures`]. Never blocks.
+    /// Sends a record whose failure [`Producer::take_failures`] returns. Never blocks.
     pub fn send_nowait(&self, topic: &str, record: NewRecord<'_>) -> Result<(), Error> {
         let mut appender = self.batch()?;
         let topic = appender.topic(topic)?;
         appender.send_nowait(topic, record)
     }
 
-    /// Sends many records under one lock.
+    /// Locks the producer for a call that sends many records.
     pub fn batch(&self) -> Result<Appender<'_>, Error> {
-        let role = self.shared.open()?;
-        let now = self.shared.now();
-        let waking = Waking { shared: &self.shared, is_needed: false, is_lone: false };
-        Ok(Appender { role, waking, now, wall: self.wall.at(now), drop_when_full: self.drop_when_full })
+        let state = self.open()?;
+        let now = self.now();
+        let waking = Waking { producer: self, is_needed: false, is_single: false };
+        let unlocked = self.unlocked();
+        Ok(Appender { state, waking, now, wall: unlocked.wall.at(now), drop_when_full: unlocked.drop_when_full })
     }
 
-    /// Waits for a record's outcome as [`Pending::wait`] does, a thread switch less.
-    pub fn wait(&self, delivery: &Pending<RecordMetadata>, timeout: Duration) -> bool {
-        let end = Instant::now() + timeout.min(Duration::from_secs(1 << 30));
-        if !timeout.is_zero() {
-            self.shared.wait_in_place(end, || delivery.is_done());
-        }
-        delivery.wait(end.saturating_duration_since(Instant::now()))
-    }
-
-    /// Whether callers want a full buffer to be an error at once.
+    /// Returns whether a full buffer is an error at once.
     pub fn drop_when_full(&self) -> bool {
-        self.drop_when_full
+        self.unlocked().drop_when_full
     }
 
-    /// How long a call may wait for room in the buffer.
+    /// Returns how long a call may wait for room in the buffer.
     pub fn max_block(&self) -> Duration {
-        self.max_block
+        self.unlocked().max_block
     }
 
-    /// Whether a call that brings many records paused ([`Appender::is_ahead`]) and is to wait still.
+    /// Returns whether a call that sends many records paused ([`Appender::is_ahead`]) and still has to wait.
     pub fn is_paced(&self) -> bool {
-        self.shared.role().producer.is_paced()
+        self.state().role.is_paced()
     }
 
-    /// Waits for the network to catch up with such a call, at most [`PAUSE`].
+    /// Waits for the network to catch up with calls that send many records, for [`PAUSE`] at most.
     pub fn pause(&self) {
-        if !self.shared.wait_until(PAUSE, |m| !m.producer.is_paced()) {
+        if !self.wait_until(PAUSE, |state| !state.role.is_paced()) {
             self.run_ahead();
         }
     }
 
-    /// Ends the pauses of such calls.
+    /// Ends the pauses of calls that send many records.
     pub fn run_ahead(&self) {
-        let mut role = self.shared.role();
-        role.producer.run_ahead();
-        if role.has_room() {
-            role.room.drain(..).for_each(Waker::wake);
+        let mut state = self.state();
+        state.role.run_ahead();
+        if Machine::ends_wait(&state) {
+            state.wakers.drain(..).for_each(std::task::Waker::wake);
         }
     }
 
-    /// Waits until a full buffer has room again; says whether it has.
+    /// Waits until a full buffer has room again. Returns whether it has.
     pub fn wait_for_room(&self, timeout: Duration) -> bool {
-        self.shared.wait_until(timeout, |m| m.producer.has_room())
+        self.wait_until(timeout, |state| state.role.has_room())
     }
 
-    /// Whether the buffer has room.
+    /// Returns whether the buffer has room.
     pub fn has_room(&self) -> bool {
-        self.shared.role().producer.has_room()
+        self.state().role.has_room()
     }
 
-    /// Wakes the waker when [`Producer::wait_for_room`] and [`Producer::pause`] would return.
-    pub fn on_room(&self, waker: Waker) {
-        let mut role = self.shared.role();
-        if role.has_room() || self.shared.check().is_err() {
-            drop(role);
-            waker.wake();
-        } else {
-            role.room.push(waker);
-        }
-    }
-
-    /// Nobody waits for room with this waker any more.
-    pub fn forget(&self, waker: &Waker) {
-        // In the child of a fork the lock may be held for ever, and a client that is closed has none left.
-        if self.shared.check().is_ok() {
-            self.shared.role().room.retain(|w| !w.will_wake(waker));
-        }
-    }
-
-    /// Done when everything sent before has its outcome.
+    /// Completes when every record sent before has its result.
     pub fn flush(&self) -> Result<Pending<()>, Error> {
-        let mut role = self.shared.open()?;
-        let flush = role.producer.flush();
-        if role.producer.is_flushed(flush) && role.in_hand.events.load(SeqCst) == 0 {
+        let mut state = self.open()?;
+        let flush = state.role.flush();
+        let unlocked = self.unlocked();
+        if state.role.is_flushed(flush) && unlocked.undelivered.load(SeqCst) == 0 {
             return Ok(Pending::ready(Ok(())));
         }
         let (promise, pending) = Pending::new();
-        role.flushes.push((flush, promise));
-        role.in_hand.is_awaited.store(true, SeqCst);
-        drop(role);
-        self.shared.wake()?;
+        state.local.flushes.push((flush, promise));
+        unlocked.is_awaited.store(true, SeqCst);
+        drop(state);
+        self.wake()?;
         Ok(pending)
     }
 
-    /// Gets ready for transactions: settles what an earlier producer of the same transactional id left open, and fences
-    /// it.
+    /// Prepares transactions: fences earlier producers with the same transactional ID, and ends the transaction that such a
+    /// producer left open.
     pub fn init_transactions(&self) -> Result<Pending<()>, Error> {
-        self.call(producer::Producer::init_transactions)
+        self.call(Machine::init_transactions)
     }
 
-    /// Opens a transaction; everything sent until its end is part of it.
+    /// Begins a transaction. It includes every record sent until its end.
     pub fn begin_transaction(&self) -> Result<(), Error> {
-        self.shared.open()?.producer.begin_transaction()
+        self.open()?.role.begin_transaction()
     }
 
-    /// Commits or aborts the transaction, once everything sent in it has its outcome. A commit of a transaction in which
-    /// something failed aborts it, with an error of kind `Aborted`.
+    /// Commits or aborts the transaction, after every record in it has its result. If something in it failed, a commit
+    /// aborts it and fails with an error of kind `Aborted`.
     pub fn end_transaction(&self, commit: bool) -> Result<Pending<()>, Error> {
         self.call(|p, now| p.end_transaction(now, commit))
     }
 
     /// Aborts the transaction, if one is open.
     pub fn abort_transaction(&self) -> Option<Pending<()>> {
-        if self.shared.check().is_err() || !self.shared.role().producer.is_in_transaction() {
+        if self.check().is_err() || !self.state().role.is_in_transaction() {
             return None;
         }
         self.end_transaction(false).ok()
     }
 
-    /// Has the transaction, if one is open, end in an abort: a record of it could not be sent.
+    /// Makes the open transaction end in an abort, because a record of it could not be sent.
     pub fn fail_transaction(&self, error: &Error) {
-        if self.shared.check().is_ok() {
-            self.shared.role().producer.fail_transaction(error);
-            // Whoever cannot be woken hears of it at the end.
-            let _ = self.shared.wake();
+        if self.check().is_ok() {
+            self.state().role.fail_transaction(error);
+            // If the I/O thread cannot be started, the end of the transaction reports it.
+            let _ = self.wake();
         }
     }
 
-    /// Commits a consumer's offsets as part of the transaction.
+    /// Commits the offsets of a consumer as part of the transaction.
     pub fn commit_offsets(&self, group: GroupMetadata, offsets: Vec<CommittedOffset>) -> Result<Pending<()>, Error> {
         self.call(|p, now| p.commit_offsets(now, group, offsets))
     }
 
-    fn call(
-        &self,
-        f: impl FnOnce(&mut producer::Producer<Ticket>, Time) -> Result<u64, Error>,
-    ) -> Result<Pending<()>, Error> {
-        let mut role = self.shared.open()?;
-        let call = f(&mut role.producer, self.shared.now())?;
-        let (promise, pending) = Pending::new();
-        role.calls.insert(call, promise);
-        role.in_hand.is_awaited.store(true, SeqCst);
-        drop(role);
-        self.shared.wake()?;
-        Ok(pending)
+    fn call(&self, f: impl FnOnce(&mut Machine, Time) -> Result<u64, Error>) -> Result<Pending<()>, Error> {
+        self.change(|now, state| {
+            let call = f(&mut state.role, now)?;
+            let (promise, pending) = Pending::new();
+            state.local.calls.insert(call, promise);
+            self.unlocked().is_awaited.store(true, SeqCst);
+            Ok(pending)
+        })
     }
 
-    /// What was counted so far, also after the end of the client; an error only in the child of a fork.
+    /// Returns the counters, also those of a closed client. Fails only in the child of a fork.
     pub fn metrics(&self) -> Result<Metrics, Error> {
-        self.shared.check_birth()?;
-        Ok(self.shared.role().producer.metrics())
+        self.check_birth()?;
+        Ok(self.state().role.metrics())
     }
 
-    /// Records without an outcome.
+    /// Returns the number of records without a result.
     pub fn outstanding(&self) -> u64 {
-        self.shared.role().producer.outstanding()
+        self.state().role.outstanding()
     }
 
-    /// Whether [`Producer::take_failures`] gives something; costs next to nothing.
+    /// Returns whether [`Producer::take_failures`] returns something. Costs one atomic load.
     pub fn has_failures(&self) -> bool {
-        self.failed.load(Relaxed)
+        self.unlocked().has_failures.load(Relaxed)
     }
 
-    /// What failed of the records that nobody waits for, since the last call.
+    /// Returns the failures of records without a promise since the last call.
     pub fn take_failures(&self) -> Vec<Failure> {
-        self.failed.store(false, Relaxed);
-        std::mem::take(&mut self.shared.role().failures)
+        self.unlocked().has_failures.store(false, Relaxed);
+        std::mem::take(&mut self.state().local.failures)
     }
 
-    /// The partitions of a topic, and the number to ask [`Producer::why`] with while there is no answer.
+    /// Asks for the partitions of a topic. The number is for [`Producer::why`] while there is no answer.
     pub fn partitions_for(&self, topic: &str) -> Result<(u64, Pending<Vec<i32>>), Error> {
-        let (ticket, pending) = op_ticket(|output| match output {
+        let (completion, pending) = completion(|output| match output {
             Output::Partitions(p) => Some(p),
             _ => None,
         });
-        let op = Box::new(Partitions::new(topic.to_owned(), self.create_topics));
-        let asked = self.shared.open()?.ops.start(self.shared.now(), op, self.api_timeout, ticket);
-        self.shared.wake()?;
-        Ok((asked, pending))
+        let op = Box::new(Partitions::new(topic.to_owned(), self.unlocked().create_topics));
+        let op = self.change(|now, state| Ok(state.role.start(now, op, self.api_timeout(), completion)))?;
+        Ok((op, pending))
     }
 
-    /// Why what was asked under a number has no answer yet, as far as that is known.
-    pub fn why(&self, asked: u64) -> Option<Error> {
-        self.shared.role().ops.why(self.shared.now(), asked)
+    /// Returns why an operation has no result yet, as far as the client knows.
+    pub fn why(&self, op: u64) -> Option<Error> {
+        self.state().role.why(self.now(), op)
     }
 
-    /// Where tokens to log in with are left, if the client needs some.
-    pub fn tokens(&self) -> Option<&Tokens> {
-        self.shared.tokens()
-    }
-
-    /// Why no broker was reachable when one was last tried, if that was so.
-    pub fn last_network_error(&self) -> Option<Error> {
-        self.shared.unreachable()
-    }
-
-    /// Why records that are to be sent again were not taken, if there are any.
+    /// Returns why a broker rejected records that will be sent again, if there are any.
     pub fn last_refusal(&self) -> Option<Error> {
-        self.shared.role().producer.last_refusal().cloned()
+        Machine::refusal(&self.state())
     }
 
-    /// Lets whoever is about to wait for this client do so; an error for a callback that would do it for ever.
-    pub fn may_wait(&self) -> Result<Waiting, Error> {
-        self.shared.may_wait()
-    }
-
-    /// An error if the client is closed or was made before a fork.
-    pub fn check(&self) -> Result<(), Error> {
-        self.shared.check()
-    }
-
-    /// Waits for what is outstanding, at most for the timeout, and ends the client. What has no outcome by then fails.
+    /// Waits for the results of all records, for `timeout` at most, and closes the client. Records without a result by then
+    /// fail.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         let mut left = 0;
         if let Some(abort) = self.abort_transaction() {
             abort.wait(timeout);
         }
-        if self.shared.check().is_ok()
+        if self.check().is_ok()
             && let Ok(flush) = self.flush()
             && !flush.wait(timeout)
         {
             left = self.outstanding();
         }
-        self.shared.close();
+        self.end();
         if left == 0 {
             return Ok(());
         }
@@ -560,35 +419,10 @@ impl Producer {
     }
 }
 
-impl Watched for Producer {
-    fn check(&self) -> Result<(), Error> {
-        self.shared.check()
-    }
-
-    /// Whether there is one record without an outcome, and nothing keeps it back.
-    fn is_lone(&self) -> bool {
-        self.shared.role().producer.is_lone()
-    }
-
-    fn watch(&self) -> std::io::Result<Sockets> {
-        self.shared.watch()
-    }
-
-    fn work(&self) -> bool {
-        self.shared.work_for_watcher()
-    }
-}
-
-impl Drop for Producer {
-    fn drop(&mut self) {
-        self.shared.close();
-    }
-}
-
-/// Appends records to a producer while it holds the producer's lock; the I/O thread is woken at the end.
+/// Appends records to a producer while it holds the producer's lock. Wakes the I/O thread when it is dropped.
 pub struct Appender<'a> {
-    // Fields are dropped in order: the lock is free when the I/O thread wakes.
-    role: MutexGuard<'a, Machine>,
+    // Fields are dropped in order: the lock is free when the I/O thread wakes up.
+    state: MutexGuard<'a, State<Machine>>,
     waking: Waking<'a>,
     now: Time,
     wall: i64,
@@ -597,39 +431,39 @@ pub struct Appender<'a> {
 
 /// Wakes the I/O thread when it is dropped, if there is something for it to do.
 struct Waking<'a> {
-    shared: &'a Arc<Shared<Machine>>,
+    producer: &'a Producer,
     is_needed: bool,
-    /// Whether somebody is about to wait for this record alone.
-    is_lone: bool,
+    /// Whether this is the only record without a result, and its caller is about to wait for it.
+    is_single: bool,
 }
 
 impl Appender<'_> {
-    /// A topic to send records to.
+    /// Returns the index of a topic.
     pub fn topic(&mut self, name: &str) -> Result<TopicIndex, Error> {
-        self.role.producer.topic(name).inspect_err(|_| self.waking.is_needed = true)
+        self.state.role.topic(name).inspect_err(|_| self.waking.is_needed = true)
     }
 
-    /// Sends a record whose failure is reported by [`Producer::take_failures`]. Never blocks.
+    /// Sends a record whose failure [`Producer::take_failures`] returns. Never blocks.
     #[inline]
     pub fn send_nowait(&mut self, topic: TopicIndex, record: NewRecord<'_>) -> Result<(), Error> {
         self.append(topic, record, None)
     }
 
-    /// Whether so much waits for the network that a call which brings many records pauses. Callers that do not wait for a full
-    /// buffer do not pause either.
+    /// Returns whether so many bytes wait for the network that a call which sends many records has to pause. Producers that
+    /// fail on a full buffer do not pause.
     pub fn is_ahead(&mut self) -> bool {
-        !self.drop_when_full && self.role.producer.is_ahead()
+        !self.drop_when_full && self.state.role.is_ahead()
     }
 
-    /// Sends many records as [`Appender::send_nowait`] sends each; says how many were taken, and why the next one was not.
+    /// Sends records like [`Appender::send_nowait`]. Returns the number of records it appended, and why it stopped.
     pub fn send_many(&mut self, topic: TopicIndex, records: &mut [NewRecord<'_>]) -> (usize, Result<(), Error>) {
         for record in records.iter_mut() {
             self.set_time(record);
         }
-        let (taken, result) = self.role.producer.append_many(self.now, topic, records);
-        self.waking.is_lone = false;
+        let (appended, result) = self.state.role.append_many(self.now, topic, records);
+        self.waking.is_single = false;
         self.waking.is_needed |= *result.as_ref().unwrap_or(&true);
-        (taken, result.map(drop))
+        (appended, result.map(drop))
     }
 
     #[inline]
@@ -641,12 +475,17 @@ impl Appender<'_> {
     }
 
     #[inline]
-    fn append(&mut self, topic: TopicIndex, mut record: NewRecord<'_>, ticket: Option<Ticket>) -> Result<(), Error> {
+    fn append(
+        &mut self,
+        topic: TopicIndex,
+        mut record: NewRecord<'_>,
+        promise: Option<Promise<RecordMetadata>>,
+    ) -> Result<(), Error> {
         self.set_time(&mut record);
-        let is_awaited = ticket.is_some();
-        match self.role.producer.append(self.now, topic, &record, ticket) {
+        let is_awaited = promise.is_some();
+        match self.state.role.append(self.now, topic, &record, promise) {
             Ok(wake) => {
-                self.waking.is_lone = is_awaited && self.role.producer.is_lone();
+                self.waking.is_single = is_awaited && self.state.role.is_lone();
                 self.waking.is_needed |= wake;
                 Ok(())
             }
@@ -661,8 +500,8 @@ impl Appender<'_> {
 impl Drop for Waking<'_> {
     fn drop(&mut self) {
         if self.is_needed {
-            // The error of a thread that cannot be started comes with the next call that waits.
-            let _ = if self.is_lone { self.shared.push() } else { self.shared.wake() };
+            // If the I/O thread cannot be started, the next call that waits reports it.
+            let _ = if self.is_single { self.producer.push() } else { self.producer.wake() };
         }
     }
 }

@@ -1,169 +1,92 @@
-//! The share consumer as callers see it.
+//! The share consumer's calls (KIP-932).
 
-use super::config::Config;
-use super::driver::{Serve, Shared};
-use super::handing::Waiting;
-use super::keys::Role as ClientRole;
-use super::{Error, Pending, Promise, Slice, Tokens};
-use crate::engine::share::{self, Acknowledgement, Outcomes, Prepared, ShareToken};
-use crate::engine::{ClientResponse, Cluster, MetadataDemand, Outgoing, Role, Time};
-use std::collections::BTreeSet;
+use super::config::{ClientType, Config};
+use super::core::{Client, deadline};
+use super::shared::{ClientRole, Shared, State};
+use super::{Error, Pending, Promise, Slice};
+use crate::engine::share::{self, Acknowledgement, Outcomes};
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// The machine and who waits for records.
-pub struct Machine {
-    consumer: share::ShareConsumer<Promise<Outcomes>>,
-    wakers: Vec<Waker>,
+/// The share consumer's state machine. A commit is known by the promise of its result.
+pub type Machine = share::ShareConsumer<Promise<Outcomes>>;
+
+/// Reads records that a share group delivers one by one.
+pub type ShareConsumer = Client<Machine>;
+
+/// Settings that are read without the lock.
+pub struct Unlocked {
+    group: String,
 }
 
-impl Role for Machine {
-    type Token = ShareToken;
-    type Packet = Outgoing<ShareToken>;
-    type Prepared = Prepared;
-
-    fn pack(packet: Outgoing<ShareToken>) -> Outgoing<ShareToken> {
-        packet
-    }
-
-    fn prepare(answer: ClientResponse<ShareToken>) -> Prepared {
-        share::ShareConsumer::<Promise<Outcomes>>::prepare(answer)
-    }
-
-    fn handle_response(&mut self, now: Time, answer: Prepared) {
-        self.consumer.handle_response(now, answer);
-    }
-
-    fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>) {
-        self.consumer.handle_cluster(now, cluster);
-    }
-
-    fn handle_unreachable(&mut self, now: Time, error: &Error) {
-        self.consumer.handle_unreachable(now, error);
-    }
-
-    fn poll_send(&mut self, now: Time) -> Option<Outgoing<ShareToken>> {
-        self.consumer.poll_send(now)
-    }
-
-    fn poll_demand(&mut self) -> Option<MetadataDemand> {
-        self.consumer.poll_demand()
-    }
-
-    fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
-        self.consumer.wanted_topics()
-    }
-
-    fn next_timeout(&self, now: Time) -> Option<Time> {
-        self.consumer.next_timeout(now)
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        self.consumer.handle_timeout(now);
-    }
-}
-
-impl Serve for Machine {
+impl ClientRole for Machine {
+    type Locked = ();
+    type Unlocked = Unlocked;
     type Done = (Promise<Outcomes>, Outcomes);
 
-    fn poll_done(&mut self) -> Option<Self::Done> {
-        self.consumer.poll_done()
+    fn poll_done(state: &mut State<Self>, _unlocked: &Unlocked) -> Option<Self::Done> {
+        state.role.poll_done()
     }
 
     fn deliver((promise, outcomes): Self::Done, _shared: &Shared<Self>) {
         promise.complete(Ok(outcomes));
     }
 
-    fn settle(&mut self, shared: &Shared<Self>) {
-        if !self.wakers.is_empty() && (self.consumer.is_ready() || shared.check().is_err()) {
-            self.wakers.drain(..).for_each(Waker::wake);
-        }
+    fn fail_all(state: &mut State<Self>, error: &Error) {
+        state.role.fail_all(error);
     }
 
-    fn fail_all(&mut self, error: &Error) {
-        self.consumer.fail_all(error);
+    fn ends_wait(state: &State<Self>) -> bool {
+        state.role.is_ready()
     }
 }
 
-/// Reads records that a share group hands out one by one (KIP-932).
-pub struct ShareConsumer {
-    shared: Arc<Shared<Machine>>,
-    group: String,
-}
-
-impl ShareConsumer {
-    /// A consumer of nothing; nothing is connected before the first use.
+impl Client<Machine> {
+    /// Creates a share consumer without topics. It connects at its first use.
     pub fn new(config: &Config) -> Result<Self, Error> {
-        config.expect(ClientRole::ShareConsumer)?;
+        config.expect(ClientType::ShareConsumer)?;
         let role = config.share_consumer()?;
-        let group = role.member.group.clone();
-        let machine = Machine { consumer: share::ShareConsumer::new(role), wakers: Vec::new() };
-        Ok(Self { shared: Shared::new(machine, config.connecting()?), group })
+        let unlocked = Unlocked { group: role.member.group.clone() };
+        Ok(Self::start(Machine::new(role), unlocked, config.connecting()?, config.api_timeout()))
     }
 
-    fn change<R>(&self, f: impl FnOnce(Time, &mut share::ShareConsumer<Promise<Outcomes>>) -> R) -> Result<R, Error> {
-        let result = f(self.shared.now(), &mut self.shared.open()?.consumer);
-        self.shared.wake()?;
-        Ok(result)
-    }
-
-    /// The group.
+    /// Returns the name of the group.
     pub fn group(&self) -> &str {
-        &self.group
+        &self.unlocked().group
     }
 
-    /// The member's name.
+    /// Returns the member ID.
     pub fn member_id(&self) -> Result<String, Error> {
-        Ok(self.shared.open()?.consumer.member_id().to_owned())
+        Ok(self.open()?.role.member_id().to_owned())
     }
 
-    /// Reads these topics with the other members of the group.
+    /// Subscribes to these topics, together with the other members of the group.
     pub fn subscribe(&self, topics: Vec<String>) -> Result<(), Error> {
-        self.change(|now, c| c.subscribe(now, topics.into_iter().map(Into::into).collect()))
+        self.change(|now, s| Ok(s.role.subscribe(now, topics.into_iter().map(Into::into).collect())))
     }
 
-    /// Reads nothing any more.
+    /// Unsubscribes from all topics.
     pub fn unsubscribe(&self) -> Result<(), Error> {
-        self.change(|now, c| c.unsubscribe(now))
+        self.change(|now, s| Ok(s.role.unsubscribe(now)))
     }
 
-    /// The topics that are read.
+    /// Returns the topics of the subscription.
     pub fn subscription(&self) -> Result<Vec<Arc<str>>, Error> {
-        Ok(self.shared.open()?.consumer.subscription().cloned().collect())
+        Ok(self.open()?.role.subscription().cloned().collect())
     }
 
-    /// What is there, up to `max_records`; never blocks. If that is nothing, brokers are asked for more. An error is given
-    /// once, after the records before it.
+    /// Returns up to `max_records` buffered records, and asks the brokers for more if there are none. Never blocks. An error
+    /// is returned once, after the records that arrived before it.
     pub fn try_poll(&self, max_records: usize) -> Result<Vec<Slice>, Error> {
-        self.change(|now, c| c.poll_records(now, max_records))?
+        self.change(|now, s| Ok(s.role.poll_records(now, max_records)))?
     }
 
-    /// Waits until [`ShareConsumer::try_poll`] has something.
+    /// Waits until [`ShareConsumer::try_poll`] returns something.
     pub fn wait_for_records(&self, timeout: Duration) -> bool {
-        self.shared.wait_until(timeout, |machine| machine.consumer.is_ready())
+        self.wait_until(timeout, Machine::ends_wait)
     }
 
-    /// Wakes the waker when [`ShareConsumer::wait_for_records`] would return.
-    pub fn on_records(&self, waker: Waker) {
-        let mut role = self.shared.role();
-        if role.consumer.is_ready() || self.shared.check().is_err() {
-            drop(role);
-            waker.wake();
-        } else {
-            role.wakers.push(waker);
-        }
-    }
-
-    /// Nobody waits with this waker any more.
-    pub fn forget(&self, waker: &Waker) {
-        // In the child of a fork the lock may be held for ever, and a client that is closed has none left.
-        if self.shared.check().is_ok() {
-            self.shared.role().wakers.retain(|w| !w.will_wake(waker));
-        }
-    }
-
-    /// Says what became of records of a partition; how many of them were in the reader's hands.
+    /// Acknowledges records of a partition. Returns how many of them the application had.
     pub fn acknowledge(
         &self,
         topic: &Arc<str>,
@@ -171,84 +94,53 @@ impl ShareConsumer {
         offsets: impl Iterator<Item = i64>,
         what: Acknowledgement,
     ) -> Result<usize, Error> {
-        let mut role = self.shared.open()?;
-        let known = offsets.filter(|offset| role.consumer.acknowledge(topic, partition, *offset, what)).count();
-        drop(role);
+        let mut state = self.open()?;
+        let known = offsets.filter(|offset| state.role.acknowledge(topic, partition, *offset, what)).count();
+        drop(state);
         if what == Acknowledgement::Renew {
-            self.shared.wake()?;
+            self.wake()?;
         }
         Ok(known)
     }
 
-    /// Records in the reader's hands of which it said nothing.
+    /// Returns the number of delivered records without an acknowledgement.
     pub fn unacknowledged(&self) -> Result<usize, Error> {
-        Ok(self.shared.open()?.consumer.unacknowledged())
+        Ok(self.open()?.role.unacknowledged())
     }
 
-    /// Sends acknowledgements; the outcome is what brokers said to them.
+    /// Sends the acknowledgements. The result is what the brokers answered.
     pub fn commit(&self) -> Result<Pending<Outcomes>, Error> {
         let (promise, pending) = Pending::new();
-        self.change(|_, c| c.commit(promise))?;
+        self.change(|_, s| Ok(s.role.commit(promise)))?;
         Ok(pending)
     }
 
-    /// What became of acknowledgements that no commit waited for.
+    /// Returns the results of acknowledgements that no commit waited for.
     pub fn take_outcomes(&self) -> Result<Outcomes, Error> {
-        Ok(self.shared.open()?.consumer.take_outcomes())
+        Ok(self.open()?.role.take_outcomes())
     }
 
-    /// How long records are the member's, once a broker said so.
+    /// Returns for how long the member holds the locks of its records, once a broker said so.
     pub fn lock(&self) -> Result<Option<Duration>, Error> {
-        Ok(self.shared.open()?.consumer.lock())
+        Ok(self.open()?.role.lock())
     }
 
-    /// Where tokens to log in with are left, if the client needs some.
-    pub fn tokens(&self) -> Option<&Tokens> {
-        self.shared.tokens()
-    }
-
-    /// Why no broker was reachable when one was last tried, if that was so.
-    pub fn last_network_error(&self) -> Option<Error> {
-        self.shared.unreachable()
-    }
-
-    /// Lets whoever is about to wait for this client do so; an error for a callback that would do it for ever.
-    pub fn may_wait(&self) -> Result<Waiting, Error> {
-        self.shared.may_wait()
-    }
-
-    /// An error if the client is closed or was made before a fork.
-    pub fn check(&self) -> Result<(), Error> {
-        self.shared.check()
-    }
-
-    /// Begins to leave the group; what is in the reader's hands is given back.
+    /// Begins to leave the group, and releases the records that the application still has.
     pub fn leave(&self) -> Result<(), Error> {
-        self.change(|now, c| c.leave(now))
+        self.change(|now, s| Ok(s.role.leave(now)))
     }
 
-    /// Waits until the brokers know that the consumer left.
+    /// Waits until the brokers have confirmed that the consumer left.
     pub fn wait_until_left(&self, timeout: Duration) -> bool {
-        self.shared.wait_until(timeout, |machine| machine.consumer.has_left())
+        self.wait_until(timeout, |state| state.role.has_left())
     }
 
-    /// Sends acknowledgements, leaves the group, and ends the client, all of it within the timeout.
+    /// Sends the acknowledgements, leaves the group, and closes the client, all within `timeout`.
     pub fn close(&self, timeout: Duration) {
-        let end = Instant::now() + timeout.min(Duration::from_secs(1 << 30));
+        let end = deadline(timeout);
         if self.leave().is_ok() {
             self.wait_until_left(end.saturating_duration_since(Instant::now()));
         }
         self.end();
-    }
-
-    /// Ends the client without another word.
-    pub fn end(&self) {
-        self.shared.close();
-    }
-}
-
-impl Drop for ShareConsumer {
-    fn drop(&mut self) {
-        self.shared.close();
     }
 }

@@ -1,9 +1,9 @@
-//! Sockets, TLS, readiness and wake-ups: moves bytes, knows no Kafka.
+//! Sockets, TLS, readiness and wake-ups. Moves bytes and knows nothing about Kafka.
 //!
-//! One thread waits in a [`Poller`]; others may use the sockets registered with it meanwhile, and reach that thread
-//! through a [`Wake`], which costs a system call only when the thread sleeps or is about to. On Linux a second thread may
-//! wait there, too, and is the one that the kernel wakes, and other pollers may watch it. Names are looked up on a thread of
-//! their own, because the system's resolver blocks.
+//! One thread waits in a [`Poller`]. Meanwhile other threads may use its sockets, and wake that thread through a [`Wake`].
+//! A wake-up costs a system call only if the thread sleeps or is about to. On Linux, a second thread may wait in the same
+//! poller, and the kernel then wakes the second one. Other pollers may also poll it. Host names are resolved on separate
+//! threads, because the system's resolver blocks.
 
 mod resolve;
 mod stream;
@@ -23,14 +23,14 @@ const WAKE: Token = Token(usize::MAX);
 /// What happened to a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// The number the socket was registered under.
+    /// The token that the socket was registered with.
     pub token: usize,
-    /// There is something to read, or the end of it.
+    /// Whether there is something to read, or the end of the stream.
     pub readable: bool,
-    /// There is room to write, or a connection attempt is over.
+    /// Whether there is room to write, or a connection attempt ended.
     pub writable: bool,
-    /// The peer closed its side or the connection broke. There will be no other event, so what is read after this one
-    /// has to be read to its end even if a read comes short.
+    /// Whether the peer closed its side or the connection broke. No other event follows, so the socket must be read to its
+    /// end, even if a read returns less than asked for.
     pub ended: bool,
 }
 
@@ -45,21 +45,21 @@ struct Shared {
 }
 
 impl Wake {
-    /// Ends the current or next wait; cheap if the thread is awake anyway.
+    /// Ends the current or the next wait. Costs no system call if the thread is awake.
     pub fn wake(&self) {
         if self.0.armed.swap(false, SeqCst) {
-            // The only errors are those of a descriptor that is gone together with its poller.
+            // It fails only after the poller was dropped.
             let _ = self.0.waker.wake();
         }
     }
 
-    /// Ends a wait even if the thread that usually waits is awake.
+    /// Ends a wait even if the thread that usually waits is awake: for a second thread in the poller.
     pub fn insist(&self) {
         let _ = self.0.waker.wake();
     }
 }
 
-/// Waits for sockets.
+/// Waits for events of sockets.
 #[derive(Debug)]
 pub struct Poller {
     poll: Mutex<(Poll, Events)>,
@@ -68,11 +68,11 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Whether two threads can wait in one poller.
-    pub const HAS_ROOM: bool = cfg!(target_os = "linux");
+    /// Whether two threads can wait in the same poller.
+    pub const TAKES_TWO_THREADS: bool = cfg!(target_os = "linux");
 
-    /// A poller without sockets.
-    #[allow(clippy::disallowed_methods, reason = "others register sockets while one thread waits")]
+    /// Creates a poller without sockets.
+    #[allow(clippy::disallowed_methods, reason = "one thread waits while others register sockets")]
     pub fn new() -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKE)?;
@@ -81,19 +81,19 @@ impl Poller {
         Ok(Self { poll: Mutex::new((poll, Events::with_capacity(256))), registry, wake })
     }
 
-    /// The handle for other threads.
+    /// Returns the handle for other threads.
     pub fn wake(&self) -> Wake {
         self.wake.clone()
     }
 
-    /// To be called before looking for work that other threads left: a [`Wake::wake`] from here on ends the wait.
+    /// Prepares the next wait: a [`Wake::wake`] from here on ends it. Call it before looking for work of other threads.
     pub fn arm(&self) {
         self.wake.0.armed.store(true, SeqCst);
     }
 
-    /// Waits for events, a wake-up or the timeout, whichever comes first, and appends the events to `out`.
+    /// Waits for events, a wake-up or the timeout, and appends the events to `out`.
     pub fn wait(&self, timeout: Option<Duration>, out: &mut Vec<Event>) -> io::Result<()> {
-        // The kernel counts milliseconds; a shorter wait would spin.
+        // The kernel counts milliseconds. A shorter wait would spin.
         let timeout = timeout.map(|t| if t.is_zero() { t } else { t.max(Duration::from_millis(1)) });
         let (poll, ready) = &mut *self.poll.lock().unwrap_or_else(PoisonError::into_inner);
         match poll.poll(ready, timeout) {
@@ -110,8 +110,9 @@ impl Poller {
         Ok(())
     }
 
-    /// Waits while another thread waits already: what happens comes here, since the kernel wakes the thread that came last,
-    /// and no other. Says whether it was woken; who takes a wake-up from the other thread has to look for its work.
+    /// Waits while another thread already waits. The kernel wakes only the thread that came last, so this one gets the
+    /// events. Returns whether it was woken: the wake-up may have been for the other thread, so the caller must do that
+    /// thread's work.
     #[cfg(target_os = "linux")]
     pub fn wait_first(&self, timeout: Duration, out: &mut Vec<Event>) -> io::Result<bool> {
         use rustix::event::{Timespec, epoll};
@@ -141,19 +142,19 @@ impl Poller {
         Ok(was_woken)
     }
 
-    /// What another poller can watch this one by: readable when there are events.
+    /// Returns a descriptor for another poller. It is readable when there are events.
     #[cfg(target_os = "linux")]
     pub fn descriptor(&self) -> io::Result<std::os::fd::OwnedFd> {
         std::os::fd::AsFd::as_fd(&self.registry).try_clone_to_owned()
     }
 
-    /// Other systems' pollers are not tried.
+    /// Fails: nesting pollers is untested on this system.
     #[cfg(all(unix, not(target_os = "linux")))]
     pub fn descriptor(&self) -> io::Result<std::os::fd::OwnedFd> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Other systems' pollers have room for one thread.
+    /// Fails: pollers of this system take a single thread.
     #[cfg(not(target_os = "linux"))]
     pub fn wait_first(&self, _timeout: Duration, _out: &mut Vec<Event>) -> io::Result<bool> {
         Err(io::ErrorKind::Unsupported.into())

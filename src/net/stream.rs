@@ -1,4 +1,4 @@
-//! A non-blocking TCP stream with its queue of bytes to send, encrypted if it is secured; and a listener.
+//! A non-blocking TCP stream with a queue of bytes to send, optionally encrypted with TLS, and a listener.
 
 use super::Poller;
 use super::tls::{Failure, Session};
@@ -9,22 +9,22 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
 
-/// Read from the kernel at once, bytes, if nobody knows how much there is. More would be copied for nothing: what is sure
-/// to come is read to where it stays.
+/// The size of one read, in bytes, while the frame's length is unknown. Larger reads would copy more: once the length of a
+/// frame is known, the stream reads into the frame's own memory.
 const READ_SIZE: usize = 64 << 10;
-/// The same, of what is sure to come.
+/// The largest read into a frame's own memory, in bytes.
 const MAX_DIRECT: usize = 256 << 10;
-/// Room made at once for what is sure to come; more follows as it arrives.
+/// The memory reserved at once for the rest of a frame. More is reserved as bytes arrive.
 const MAX_RESERVED: usize = 4 << 20;
-/// Pieces handed to the kernel in one vectored write.
+/// The number of pieces in one vectored write.
 const MAX_PIECES: usize = 64;
 
 /// How a read ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// Everything there was.
+    /// Everything that had arrived was read.
     Drained,
-    /// There may be more; read again after others had their turn.
+    /// There may be more. Read again after other streams had their turn.
     More,
     /// The peer closed its side.
     End,
@@ -38,33 +38,33 @@ pub struct Stream {
     queue: VecDeque<Bytes>,
     writing: bool,
     session: Option<Box<Session>>,
-    /// How much of what is sure to come is there at a time, as far as is known.
+    /// How many bytes of a frame usually arrive at a time.
     usual: usize,
 }
 
 impl Stream {
-    /// Starts to connect; [`Stream::connected`] says how it ended once the stream is writable.
+    /// Starts to connect. Once the stream is writable, [`Stream::connected`] returns how that ended.
     pub fn connect(poller: &Poller, token: usize, address: SocketAddr) -> io::Result<Self> {
         Self::register(poller, token, TcpStream::connect(address)?)
     }
 
     fn register(poller: &Poller, token: usize, mut tcp: TcpStream) -> io::Result<Self> {
-        // A connection attempt that failed at once reports it on the first use.
+        // If the connection attempt failed at once, the first use of the stream reports it.
         let _ = tcp.set_nodelay(true);
         poller.registry.register(&mut tcp, Token(token), Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self { tcp, token, queue: VecDeque::new(), writing: true, session: None, usual: READ_SIZE })
     }
 
-    /// Has everything from now on be encrypted.
+    /// Encrypts everything from now on.
     pub fn secure(&mut self, session: Session) {
         self.session = Some(Box::new(session));
     }
 
-    /// Whether the connection stands, after the handshake if it is secured; `false` while it is being made. A failure of
-    /// the handshake is a [`Failure`].
+    /// Returns whether the connection is established, including the TLS handshake. A failure of the handshake is a
+    /// [`Failure`].
     pub fn connected(&mut self, scratch: &mut [u8]) -> io::Result<bool> {
         if let Some(e) = self.tcp.take_error()? {
-            // No attempt to connect ends so: the peer closed what had stood.
+            // A connection attempt does not end with these errors: the peer closed an established connection.
             let is_cut = matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
             return Err(match self.session.as_ref().filter(|s| is_cut && s.is_handshaking()) {
                 Some(session) => failed(session.cut_short()),
@@ -82,7 +82,7 @@ impl Stream {
         if let (Err(_), Some(session)) = (self.write_handshake(), &self.session) {
             return Err(failed(session.cut_short()));
         }
-        // A server says nothing after the handshake before it is asked.
+        // A server sends nothing after the handshake before the first request.
         let result = self.receive(scratch, &mut BytesMut::new(), true, |_| 0);
         match (result, self.session.as_ref().filter(|s| s.is_handshaking())) {
             (Ok(Received::End), Some(session)) => Err(failed(session.cut_short())),
@@ -92,7 +92,7 @@ impl Stream {
         }
     }
 
-    /// The certificate that the peer showed, if it did.
+    /// Returns the peer's certificate, if it sent one.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         self.session.as_ref()?.peer_certificate()
     }
@@ -101,7 +101,7 @@ impl Stream {
         self.session.as_ref().is_some_and(|s| s.is_handshaking())
     }
 
-    /// Writes what TLS has to say of its own accord, as far as the kernel takes it; the rest goes with what is sent next.
+    /// Writes the messages of the TLS handshake, as far as the kernel takes them. The rest is sent with the next flush.
     fn write_handshake(&mut self) -> io::Result<()> {
         match &mut self.session {
             Some(session) => match session.write_to(&mut self.tcp) {
@@ -112,9 +112,11 @@ impl Stream {
         }
     }
 
-    /// Appends what has arrived to `buf`, in which so many bytes are `missing`; `scratch` is the poller thread's buffer, see
-    /// [`Stream::scratch`]. `to_end`: no [`Event`](super::Event) will tell that the peer closed its side, so a read that comes
-    /// short is not enough. What TLS makes impossible is a [`Failure`].
+    /// Appends what has arrived to `buf`.
+    ///
+    /// `missing` returns how many bytes of the frame in `buf` are missing. `scratch` is the buffer of the polling thread, see
+    /// [`Stream::scratch`]. With `to_end`, the stream is read to its end, because no [`Event`](super::Event) will report that
+    /// the peer closed its side. An error of TLS is a [`Failure`].
     pub fn receive(
         &mut self,
         scratch: &mut [u8],
@@ -131,7 +133,7 @@ impl Stream {
             let is_direct = is_large && self.session.is_none();
             let mut asked = scratch.len();
             let result = if is_direct {
-                // The zeros are not worth unsafe code, as long as they are few more than the bytes that take their place.
+                // Writing the zeros is cheap enough, as long as they are few more than the bytes that replace them.
                 let room = missing.min(self.usual);
                 buf.resize(start + room, 0);
                 let result = self.tcp.read(buf.get_mut(start..).unwrap_or_default());
@@ -150,7 +152,7 @@ impl Stream {
                     match (arrived, &mut self.session) {
                         (Some(arrived), Some(session)) => {
                             let result = session.receive(arrived, buf);
-                            // The peer learns what went wrong, if it still listens.
+                            // This sends the alert that tells the peer what went wrong.
                             let written = self.write_handshake();
                             result.map_err(failed)?;
                             written?;
@@ -170,19 +172,19 @@ impl Stream {
         Ok(Received::More)
     }
 
-    /// A buffer for [`Stream::receive`], one a thread.
+    /// Creates a buffer for [`Stream::receive`]. Each polling thread needs one.
     pub fn scratch() -> Box<[u8]> {
         vec![0; READ_SIZE].into_boxed_slice()
     }
 
-    /// Queues bytes; [`Stream::flush`] sends them.
+    /// Queues bytes for [`Stream::flush`].
     pub fn queue(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.queue.push_back(bytes);
         }
     }
 
-    /// Sends what is queued as far as the kernel takes it, and asks for a writable event if something is left.
+    /// Sends queued bytes as far as the kernel takes them, and asks for a writable event if some are left.
     pub fn flush(&mut self, poller: &Poller) -> io::Result<()> {
         match self.session.take() {
             Some(mut session) => {
@@ -201,7 +203,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Encrypts and writes as far as the kernel takes it.
+    /// Encrypts and writes queued bytes as far as the kernel takes them.
     fn seal(&mut self, session: &mut Session) -> io::Result<()> {
         loop {
             if !session.is_handshaking() {
@@ -239,19 +241,19 @@ impl Stream {
         Ok(())
     }
 
-    /// Whether everything queued was sent.
+    /// Returns whether everything queued was sent.
     pub fn is_flushed(&self) -> bool {
         self.queue.is_empty() && self.session.as_ref().is_none_or(|s| !s.wants_write())
     }
 
-    /// Ends the registration and closes the stream.
+    /// Deregisters and closes the stream.
     pub fn close(mut self, poller: &Poller) {
-        self.say_goodbye();
+        self.send_close_notify();
         let _ = poller.registry.deregister(&mut self.tcp);
     }
 
-    /// A session ends with a word, so that the peer knows that nothing was cut off. It fails only if the connection is gone.
-    fn say_goodbye(&mut self) {
+    /// Sends the TLS close notification, which shows the peer that nothing was cut off. Fails only if the connection is gone.
+    fn send_close_notify(&mut self) {
         if let Some(session) = &mut self.session
             && !session.is_handshaking()
         {
@@ -272,19 +274,19 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on an address; port 0 takes a free one.
+    /// Listens on an address. Port 0 picks a free port.
     pub fn bind(poller: &Poller, token: usize, address: SocketAddr) -> io::Result<Self> {
         let mut tcp = TcpListener::bind(address)?;
         poller.registry.register(&mut tcp, Token(token), Interest::READABLE)?;
         Ok(Self { tcp })
     }
 
-    /// The address it listens on.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.tcp.local_addr()
     }
 
-    /// The next stream that waits, registered under `token`.
+    /// Accepts the next waiting stream and registers it with `token`.
     pub fn accept(&self, poller: &Poller, token: usize) -> io::Result<Option<Stream>> {
         match self.tcp.accept() {
             Ok((tcp, _)) => Stream::register(poller, token, tcp).map(Some),
@@ -293,7 +295,7 @@ impl Listener {
         }
     }
 
-    /// Ends the registration and closes the socket.
+    /// Deregisters and closes the socket.
     pub fn close(mut self, poller: &Poller) {
         let _ = poller.registry.deregister(&mut self.tcp);
     }

@@ -4,7 +4,7 @@ use super::error::{no_pickle, raise};
 use super::pending::{Origin, Pending};
 use super::tokens;
 use super::{arguments, commits, config};
-use crate::client::{self, ConfigResource, Error, GroupMember, NewTopic, Role, TopicPartition};
+use crate::client::{self, ClientType, ConfigResource, Error, GroupMember, NewTopic, TopicPartition};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::sync::Arc;
@@ -26,9 +26,9 @@ impl AdminCore {
         bootstrap_servers: Option<&Bound<'_, PyAny>>,
         config: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
-        let (config, servers, login) = config::parse(py, Role::Admin, bootstrap_servers, config)?;
+        let (config, servers, login) = config::parse(py, ClientType::Admin, bootstrap_servers, config)?;
         let client = client::Admin::new(&config).map_err(|e| raise(py, &e))?;
-        tokens::start(py, client.tokens(), login)?;
+        tokens::start(py, client.login_mailbox(), login)?;
         Ok(Self { client: Arc::new(client), servers })
     }
 
@@ -282,7 +282,7 @@ impl AdminCore {
     /// Ends the client.
     #[pyo3(name = "_close")]
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.client.close());
+        py.detach(|| self.client.end());
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {

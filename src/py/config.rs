@@ -4,7 +4,10 @@
 //! keyword is looked up here, so that the answer is spelt as the question was.
 
 use super::error::{exception, raise};
-use crate::client::{Config, CustomAssignor, FOREIGN, Foreign, KEYS, Key, Kind, Role, SAME_VALUES, Value, meant};
+use crate::client::{
+    COMPATIBILITY_ALIASES, ClientType, CompatibilityAlias, Config, CustomAssignor, KEYS, Key, Kind, SAME_VALUES, Value,
+    suggestion,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
 use std::sync::Arc;
@@ -23,17 +26,17 @@ pub(super) type Parsed = (Config, String, Login);
 /// Reads the configuration of a client.
 pub(super) fn parse(
     py: Python<'_>,
-    role: Role,
+    client: ClientType,
     bootstrap: Option<&Bound<'_, PyAny>>,
     keywords: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Parsed> {
-    parse_with(py, role, bootstrap, keywords, Vec::new())
+    parse_with(py, client, bootstrap, keywords, Vec::new())
 }
 
 /// The same with assignors of Python's.
 pub(super) fn parse_with(
     py: Python<'_>,
-    role: Role,
+    client: ClientType,
     bootstrap: Option<&Bound<'_, PyAny>>,
     keywords: Option<&Bound<'_, PyDict>>,
     assignors: Vec<Arc<dyn CustomAssignor>>,
@@ -64,7 +67,7 @@ pub(super) fn parse_with(
         let keyword: String = keyword.extract()?;
         let key = keyword.replace('_', ".");
         if !KEYS.iter().any(|k| k.name == key || k.aliases.contains(&key.as_str())) {
-            return Err(unknown(py, role, &keyword));
+            return Err(unknown(py, client, &keyword));
         }
         if is_function(&key) && value.is_callable() {
             provider = Some((value.unbind(), false));
@@ -75,7 +78,7 @@ pub(super) fn parse_with(
         pairs.push((key, value));
     }
     let servers = pairs.iter().find(|(key, _)| key == BOOTSTRAP).map_or_else(String::new, |(_, v)| shown(v));
-    let config = Config::parse_with(role, pairs, assignors).map_err(|e| raise(py, &e))?;
+    let config = Config::parse_with(client, pairs, assignors).map_err(|e| raise(py, &e))?;
     if config.trusts_any_host() {
         let category = py.import("klamm.errors")?.getattr("InsecureWarning")?;
         PyErr::warn(py, &category, UNCHECKED, 2)?;
@@ -128,8 +131,8 @@ fn key_type(key: &Bound<'_, PyAny>) -> PyErr {
     exception(key.py(), "ConfigError", &format!("a configuration key has to be text, not {key}"), None)
 }
 
-fn unknown(py: Python<'_>, role: Role, keyword: &str) -> PyErr {
-    let hint = meant(role, keyword, |key| key.replace('.', "_"));
+fn unknown(py: Python<'_>, client: ClientType, keyword: &str) -> PyErr {
+    let hint = suggestion(client, keyword, |key| key.replace('.', "_"));
     exception(py, "ConfigError", &format!("there is no option {keyword}"), hint.as_deref())
 }
 
@@ -148,7 +151,15 @@ pub(super) fn config_keys() -> Vec<KeyFields> {
         Kind::Reset => "reset",
     };
     let fields = |k: &Key| {
-        (k.name, k.aliases.to_vec(), kind(k), k.default, k.allowed(), k.roles.iter().map(|r| r.name()).collect(), k.doc)
+        (
+            k.name,
+            k.aliases.to_vec(),
+            kind(k),
+            k.default,
+            k.allowed(),
+            k.clients.iter().map(|r| r.name()).collect(),
+            k.doc,
+        )
     };
     KEYS.iter().map(fields).collect()
 }
@@ -156,8 +167,8 @@ pub(super) fn config_keys() -> Vec<KeyFields> {
 /// `(names, clients, hint)` of the options of other clients that klamm has not.
 #[pyfunction]
 pub(super) fn foreign_keys() -> Vec<(Vec<&'static str>, Vec<&'static str>, String)> {
-    let fields = |f: &Foreign| (f.names.to_vec(), f.roles.iter().map(|r| r.name()).collect(), f.hint());
-    FOREIGN.iter().map(fields).collect()
+    let fields = |f: &CompatibilityAlias| (f.names.to_vec(), f.clients.iter().map(|r| r.name()).collect(), f.hint());
+    COMPATIBILITY_ALIASES.iter().map(fields).collect()
 }
 
 /// `(key, value, klamm's value)` of the values of other clients that klamm takes.

@@ -15,7 +15,7 @@ use super::record::{Record, Records};
 use super::taken::{Chunk, Handled, Taken};
 use super::tokens;
 use super::{arguments, assignors, config};
-use crate::client::{self, Assigned, CommittedOffset, Error, Role, Slice, TopicPartition};
+use crate::client::{self, Assigned, ClientType, CommittedOffset, Error, Slice, TopicPartition};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -222,10 +222,10 @@ impl ConsumerCore {
         let assignors = assignors::take_assignors(bootstrap_servers, &keywords)?;
         let calls_python = !assignors.is_empty();
         let (config, servers, login) =
-            config::parse_with(py, Role::Consumer, bootstrap_servers, Some(&keywords), assignors)?;
+            config::parse_with(py, ClientType::Consumer, bootstrap_servers, Some(&keywords), assignors)?;
         let most = config.max_poll_records();
         let client = client::Consumer::new(&config).map_err(|e| raise(py, &e))?;
-        tokens::start(py, client.tokens(), login)?;
+        tokens::start(py, client.login_mailbox(), login)?;
         let this = Self {
             client: Arc::new(client),
             servers,

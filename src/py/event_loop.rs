@@ -9,7 +9,7 @@
 //! well, and needs no bridge for what comes there.
 
 use super::parked::{News, Parked};
-use crate::client::{Sockets, Watched};
+use crate::client::{AnyClient, Sockets};
 use pyo3::exceptions::{PyException, PyNotImplementedError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -85,7 +85,7 @@ pub(super) struct Bridge {
 const PATIENCE: u32 = 8;
 
 struct Watch {
-    client: Weak<dyn Watched>,
+    client: Weak<dyn AnyClient>,
     sockets: Option<Sockets>,
     /// What was so in a row: lone records without sockets, turns in vain with them.
     count: u32,
@@ -127,7 +127,7 @@ impl Bridge {
     }
 
     /// The loop awaits a record.
-    fn note_wait(slf: &Bound<'_, Self>, running: &Bound<'_, PyAny>, client: &Arc<dyn Watched>) -> PyResult<()> {
+    fn note_wait(slf: &Bound<'_, Self>, running: &Bound<'_, PyAny>, client: &Arc<dyn AnyClient>) -> PyResult<()> {
         let this = slf.get();
         if this.queue.call.get().is_some() {
             return Ok(());
@@ -140,14 +140,14 @@ impl Bridge {
             if watch.sockets.is_some() {
                 return Ok(());
             }
-            watch.count = if client.is_lone() { watch.count + 1 } else { 0 };
+            watch.count = if client.is_light() { watch.count + 1 } else { 0 };
             if watch.count < PATIENCE {
                 return Ok(());
             }
             watch.count = 0;
         }
         this.forget_dead(running)?;
-        let Ok(sockets) = client.watch() else { return Ok(()) };
+        let Ok(sockets) = client.sockets() else { return Ok(()) };
         match running.call_method1("add_reader", (sockets.as_raw_fd(), slf.getattr("turn")?, key)) {
             // A loop that cannot watch pollers does without, as with several records under way.
             Err(e) if e.is_instance_of::<PyException>(slf.py()) => return Ok(()),
@@ -190,13 +190,13 @@ impl Bridge {
     }
 }
 
-fn key_of(client: &Arc<dyn Watched>) -> usize {
+fn key_of(client: &Arc<dyn AnyClient>) -> usize {
     // As long as a `Weak` is kept, nothing else gets the place.
     Arc::as_ptr(client).addr()
 }
 
 /// The running loop, if there is one, watches a client's sockets no more.
-pub(super) fn forget(py: Python<'_>, client: &Arc<dyn Watched>) -> PyResult<()> {
+pub(super) fn forget(py: Python<'_>, client: &Arc<dyn AnyClient>) -> PyResult<()> {
     let Ok(running) = running_loop(py) else { return Ok(()) };
     known_bridge_of(&running).map_or(Ok(()), |bridge| bridge.get().unwatch(&running, key_of(client), true))
 }

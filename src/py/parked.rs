@@ -5,7 +5,7 @@
 
 use super::event_loop::Bridge;
 use super::pending::Pending;
-use crate::client::{Consumer, Producer, ShareConsumer, Watched};
+use crate::client::{AnyClient, Consumer, Producer, ShareConsumer};
 use pyo3::exceptions::PyStopIteration;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -29,7 +29,7 @@ pub(super) enum News {
 
 impl News {
     /// Whose sockets bring them, if a loop may watch those.
-    pub(super) fn client(&self) -> Option<Arc<dyn Watched>> {
+    pub(super) fn client(&self) -> Option<Arc<dyn AnyClient>> {
         match self {
             Self::Of(pending) => pending.get().producer().map(|p| p.clone() as _),
             Self::Records(consumer) => Some(consumer.clone()),
@@ -42,8 +42,8 @@ impl News {
         match self {
             Self::Of(pending) => pending.get().on_done(waker),
             Self::Records(consumer) => consumer.on_records(waker),
-            Self::Shared(consumer) => consumer.on_records(waker),
-            Self::Room(producer) => producer.on_room(waker),
+            Self::Shared(consumer) => consumer.on_ready(waker),
+            Self::Room(producer) => producer.on_ready(waker),
         }
     }
 

@@ -15,7 +15,7 @@ use super::tokens;
 use super::{arguments, commits, config};
 use crate::arrow::Row;
 use crate::client::{
-    self, Appender, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, PAUSE, Role, TopicIndex,
+    self, Appender, ClientType, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, PAUSE, TopicIndex,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
@@ -121,9 +121,9 @@ impl ProducerCore {
         if let Some(on_error) = &on_error {
             arguments::function("on_error", on_error.bind(py))?;
         }
-        let (config, servers, login) = config::parse(py, Role::Producer, bootstrap_servers, config)?;
+        let (config, servers, login) = config::parse(py, ClientType::Producer, bootstrap_servers, config)?;
         let client = client::Producer::new(&config).map_err(|e| raise(py, &e))?;
-        tokens::start(py, client.tokens(), login)?;
+        tokens::start(py, client.login_mailbox(), login)?;
         Ok(Self { client: Arc::new(client), servers, on_error, failures: Mutex::default() })
     }
 

@@ -11,7 +11,7 @@ use super::record::{Part, Record, Records};
 use super::tokens;
 use super::{arguments, config};
 use crate::api::ErrorCode;
-use crate::client::{self, Acknowledgement, Error, Outcomes, Role, TopicPartition};
+use crate::client::{self, Acknowledgement, ClientType, Error, Outcomes, TopicPartition};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::collections::VecDeque;
@@ -206,9 +206,10 @@ impl ShareConsumerCore {
         if let Some(group_id) = group_id {
             keywords.set_item("group_id", group_id)?;
         }
-        let (config, servers, login) = config::parse(py, Role::ShareConsumer, bootstrap_servers, Some(&keywords))?;
+        let (config, servers, login) =
+            config::parse(py, ClientType::ShareConsumer, bootstrap_servers, Some(&keywords))?;
         let client = client::ShareConsumer::new(&config).map_err(|e| raise(py, &e))?;
-        tokens::start(py, client.tokens(), login)?;
+        tokens::start(py, client.login_mailbox(), login)?;
         let this = Self {
             client: Arc::new(client),
             servers,

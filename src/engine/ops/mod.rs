@@ -67,6 +67,9 @@ pub enum Output {
     Lags(Vec<(TopicPartition, Option<i64>)>),
 }
 
+/// Called once with the result of an operation.
+pub type Completion = Box<dyn FnOnce(Result<Output, Error>) + Send>;
+
 /// What an operation may use while it runs.
 pub struct Cx<'a> {
     /// The time.

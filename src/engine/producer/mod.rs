@@ -33,7 +33,7 @@ pub use metrics::{BrokerMetrics, Metrics, TopicMetrics};
 pub use partitioner::{Partitioner, crc32_partition_of, fnv1a_partition_of, murmur2, partition_of};
 pub use send::Packet;
 
-use super::ops::UNKNOWN_TOPIC_GRACE;
+use super::ops::{Completion, Op, OpToken, Ops, Output, UNKNOWN_TOPIC_GRACE};
 use super::{Backoff, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, earliest};
 use crate::compress::Codec;
 use crate::record::Producer as ProducedAs;
@@ -146,6 +146,8 @@ pub enum ProducerToken<D> {
     Identity,
     /// A step of a transaction.
     Transaction(Step),
+    /// A request of an operation.
+    Op(OpToken),
 }
 
 /// The machine. `D` is what a record's outcome is matched with.
@@ -179,6 +181,7 @@ pub struct Producer<D> {
     cluster: Arc<Cluster>,
     demand: MetadataDemand,
     events: VecDeque<Event<D>>,
+    ops: Ops<Completion>,
     unreachable: Option<Error>,
 }
 
@@ -219,6 +222,7 @@ impl<D> Producer<D> {
             cluster: Arc::default(),
             demand: MetadataDemand::default(),
             events: VecDeque::new(),
+            ops: Ops::new(config.retry_backoff),
             unreachable: None,
             config,
         }
@@ -276,6 +280,21 @@ impl<D> Producer<D> {
     /// The next outcome.
     pub fn poll_event(&mut self) -> Option<Event<D>> {
         self.events.pop_front()
+    }
+
+    /// Starts an operation that ends within `timeout`, and returns its number for [`Producer::why`].
+    pub fn start(&mut self, now: Time, op: Box<dyn Op>, timeout: Duration, completion: Completion) -> u64 {
+        self.ops.start(now, op, timeout, completion)
+    }
+
+    /// Returns why an operation has no result yet, as far as the client knows.
+    pub fn why(&self, now: Time, op: u64) -> Option<Error> {
+        self.ops.why(now, op)
+    }
+
+    /// Returns the next operation that ended.
+    pub fn poll_done(&mut self) -> Option<(Completion, Result<Output, Error>)> {
+        self.ops.poll_done()
     }
 
     /// Gets ready for transactions; [`Producer::poll_call`] says when that is done.
@@ -345,6 +364,7 @@ impl<D> Producer<D> {
             transactions.die(error);
         }
         self.fail_unsent(error);
+        self.ops.fail_all(error);
     }
 
     /// Ends what is in flight, too: nobody hears any more what becomes of it.
@@ -446,6 +466,9 @@ impl<D: Send> Role for Producer<D> {
             ProducerToken::Identity => self.handle_identity(now, answer.result),
             ProducerToken::Produce(sent) => self.handle_produced(now, answer.node, sent, answer.result),
             ProducerToken::Transaction(step) => self.handle_transaction(now, step, answer.result),
+            ProducerToken::Op(token) => {
+                self.ops.handle_response(now, ClientResponse { token, node: answer.node, result: answer.result })
+            }
         }
     }
 
@@ -457,31 +480,34 @@ impl<D: Send> Role for Producer<D> {
         }
         self.expire_waiting(now);
         self.let_go(now);
+        self.ops.handle_cluster(now, cluster);
     }
 
-    fn handle_unreachable(&mut self, _now: Time, error: &Error) {
+    fn handle_unreachable(&mut self, now: Time, error: &Error) {
         if error.kind() == ErrorKind::Authentication {
             self.be_refused(error);
         }
         self.unreachable = Some(error.clone());
+        self.ops.handle_unreachable(now, error);
     }
 
     fn poll_send(&mut self, now: Time) -> Option<Packet<D>> {
-        self.next_packet(now)
+        let packet = self.next_packet(now);
+        packet.or_else(|| self.ops.poll_send(now).map(|outgoing| Packet::Ready(outgoing.map(ProducerToken::Op))))
     }
 
     fn poll_demand(&mut self) -> Option<MetadataDemand> {
-        self.demand.take()
+        MetadataDemand::merge([self.demand.take(), self.ops.poll_demand()])
     }
 
     fn wanted_topics(&self) -> BTreeSet<Arc<str>> {
         let wanted = self.topics.iter().filter(|t| t.state != TopicState::Forgotten);
-        wanted.map(|t| t.name.clone()).collect()
+        wanted.map(|t| t.name.clone()).chain(self.ops.wanted_topics()).collect()
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {
         let limit = self.config.delivery_timeout;
-        let mut next = None;
+        let mut next = self.ops.next_timeout(now);
         let mut at = |time: Time| next = earliest(next, Some(time).filter(|t| *t > now));
         self.flying.first_key_value().into_iter().for_each(|((until, ..), _)| at(*until));
         if !self.active.is_empty() {
@@ -519,5 +545,6 @@ impl<D: Send> Role for Producer<D> {
         }
         self.expire(now);
         self.expire_waiting(now);
+        self.ops.handle_timeout(now);
     }
 }

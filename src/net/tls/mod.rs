@@ -1,7 +1,7 @@
-//! TLS: what a client or a server is set up with, and what went wrong in words that say what to check.
+//! TLS settings of clients and servers, and errors with hints about what to check.
 //!
-//! The session itself is rustls's. There is no ALPN; SNI names the host. Without the feature `tls` there are settings
-//! but no sessions, so that what uses them builds either way.
+//! rustls implements the sessions. SNI names the host; ALPN is not used. Without the feature `tls`, settings exist but
+//! sessions do not, so that the code that uses them builds either way.
 
 #[cfg(feature = "tls")]
 mod pem;
@@ -21,13 +21,13 @@ use std::path::PathBuf;
 /// PEM text, or a file with it.
 #[derive(Clone)]
 pub enum Pem {
-    /// Read when needed, and again when it has changed.
+    /// A file that is read when needed, and again when it has changed.
     File(PathBuf),
-    /// As it is.
+    /// PEM text.
     Text(String),
 }
 
-/// A file's path, and nothing of a text: it may be a key.
+/// Shows the path of a file, but not the PEM text, which may be a key.
 impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -37,12 +37,12 @@ impl fmt::Debug for Pem {
     }
 }
 
-/// What proves who the client is.
+/// The certificate and the private key of a client.
 #[derive(Clone)]
 pub struct Identity {
-    /// The certificate, and then those that vouch for it.
+    /// The certificate, followed by its chain.
     pub certificates: Pem,
-    /// Its private key; where the certificates are if left out.
+    /// The private key; by default, it is next to the certificates.
     pub key: Option<Pem>,
     /// The key's password, if it is encrypted.
     pub password: Option<String>,
@@ -51,17 +51,17 @@ pub struct Identity {
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// 1.2.
+    /// TLS 1.2.
     Tls12,
-    /// 1.3.
+    /// TLS 1.3.
     Tls13,
 }
 
 impl Version {
-    /// Both.
+    /// Both versions.
     pub const ALL: [Self; 2] = [Self::Tls12, Self::Tls13];
 
-    /// The name that Java and OpenSSL give it.
+    /// Returns the name of the version in Java and OpenSSL.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tls12 => "TLSv1.2",
@@ -70,27 +70,27 @@ impl Version {
     }
 }
 
-/// What a client needs to know.
+/// The TLS settings of a client.
 #[derive(Clone)]
 pub struct Settings {
-    /// Who may vouch for servers; the system's authorities if left out.
+    /// The authorities that the client trusts; by default, those of the system.
     pub authorities: Option<Pem>,
-    /// What proves who the client is, if servers ask.
+    /// The client's certificate, for servers that ask for one.
     pub identity: Option<Identity>,
-    /// Whether a certificate has to be for the host that was connected to.
+    /// Whether a server's certificate has to be for the host that the client connects to.
     pub check_host: bool,
-    /// The versions to use.
+    /// The accepted versions.
     pub versions: Vec<Version>,
 }
 
-/// Why there is no TLS.
+/// A failure of TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// What was tried and why it failed.
     pub message: String,
     /// What to check.
     pub hint: String,
-    /// Whether another attempt would end the same way.
+    /// Whether another attempt would fail the same way.
     pub is_final: bool,
 }
 
@@ -100,7 +100,7 @@ impl Failure {
         Self { message: message.into(), hint: hint.into(), is_final: true }
     }
 
-    /// The failure behind an error of a stream, if it is TLS's.
+    /// Returns the failure behind an error of a stream, if TLS caused it.
     pub fn of(error: &std::io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }

@@ -1,4 +1,4 @@
-//! What stands in for sessions in a build without TLS: types that nobody can make.
+//! Stands in for the sessions in a build without TLS: types without values.
 
 use super::{Failure, Settings};
 use bytes::{Bytes, BytesMut};
@@ -6,47 +6,47 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 
 fn no_tls() -> Failure {
-    let (message, hint) = ("this build has no TLS", "build klamm with the feature tls");
+    let (message, hint) = ("this build of klamm does not support TLS", "build klamm with the feature tls");
     Failure { message: message.to_owned(), hint: hint.to_owned(), is_final: true }
 }
 
-/// Makes no sessions.
+/// A client, which does not exist without TLS.
 #[derive(Debug)]
 pub enum Client {}
 
 impl Client {
-    /// Refuses.
+    /// Fails: there is no TLS.
     pub fn new(_: Settings) -> Result<Self, Failure> {
         Err(no_tls())
     }
 
-    /// No session.
+    /// Never runs.
     pub fn session(&self, _: &str) -> Result<Session, Failure> {
         match *self {}
     }
 }
 
-/// Makes no sessions.
+/// A server, which does not exist without TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Server {}
 
 impl Server {
-    /// Refuses.
+    /// Fails: there is no TLS.
     pub fn new(_: &str, _: &str, _: Option<&str>) -> Result<Self, Failure> {
         Err(no_tls())
     }
 
-    /// No session.
+    /// Never runs.
     pub fn session(&self) -> Result<Session, Failure> {
         match *self {}
     }
 }
 
-/// No session.
+/// A session, which does not exist without TLS.
 #[derive(Debug)]
 pub enum Session {}
 
-#[allow(missing_docs, reason = "as of the sessions there are")]
+#[allow(missing_docs, reason = "documented in session.rs")]
 impl Session {
     pub fn is_handshaking(&self) -> bool {
         match *self {}

@@ -1,7 +1,7 @@
-//! Certificates and keys out of PEM text, as files and as properties have it.
+//! Reads certificates and keys from PEM text, in files or in configuration values.
 //!
-//! Java takes PEM in a property with spaces or `\n` where lines end; it is read here in the same way. A key may be PKCS #8,
-//! PKCS #1 or SEC 1, and PKCS #8 may be encrypted. What is wrong is said without the text: it may be a key.
+//! As in Java, PEM in a configuration value may have spaces or `\n` in place of line ends. A key may be PKCS #8, PKCS #1 or
+//! SEC 1, and PKCS #8 may be encrypted. Errors do not show the text, which may be a key.
 
 use super::{Failure, Pem};
 use base64::Engine;
@@ -10,7 +10,7 @@ use pkcs8::EncryptedPrivateKeyInfoRef;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
 use std::fs;
 
-/// A file larger than this is not what somebody meant, bytes; the authorities of a whole system are 250 KB.
+/// The largest accepted file, in bytes. The authorities of a whole system are 250 KB, so a larger file is a mistake.
 const MAX_FILE: u64 = 16 << 20;
 
 /// A block of PEM text.
@@ -20,7 +20,7 @@ struct Block {
 }
 
 impl Pem {
-    /// The text; `what` names it in errors.
+    /// Returns the text. `what` names it in errors.
     pub(super) fn read(&self, what: &str) -> Result<String, Failure> {
         let path = match self {
             Self::Text(text) => return Ok(text.clone()),
@@ -30,7 +30,7 @@ impl Pem {
             |why: &str, hint: &str| Failure::new(format!("cannot read {what} from {}: {why}", path.display()), hint);
         let unreadable = |e: std::io::Error| cannot(&e.to_string(), "check the path and its permissions");
         if fs::metadata(path).map_err(unreadable)?.len() > MAX_FILE {
-            return Err(cannot("it is too large", "it has to be a PEM file"));
+            return Err(cannot("it is too large", "set a PEM file"));
         }
         let bytes = fs::read(path).map_err(unreadable)?;
         let java = "convert it: keytool -importkeystore -deststoretype PKCS12, then openssl pkcs12 -nodes";
@@ -42,7 +42,7 @@ impl Pem {
             }
             _ => {}
         }
-        String::from_utf8(bytes).map_err(|_| cannot("it is not text", "it has to be a PEM file"))
+        String::from_utf8(bytes).map_err(|_| cannot("it is not text", "set a PEM file"))
     }
 }
 
@@ -50,7 +50,7 @@ fn blocks(text: &str, what: &str) -> Result<Vec<Block>, Failure> {
     let damaged = || Failure::new(format!("{what} is damaged PEM"), "export it again");
     let mut parts = text.split("-----");
     let mut found = Vec::new();
-    // What is before a block and between two is comment.
+    // Text before and between blocks is a comment.
     while let (Some(_), Some(begin)) = (parts.next(), parts.next()) {
         let label = begin.strip_prefix("BEGIN ").ok_or_else(damaged)?;
         let body = parts.next().ok_or_else(damaged)?;
@@ -59,7 +59,7 @@ fn blocks(text: &str, what: &str) -> Result<Vec<Block>, Failure> {
         }
         if body.contains("Proc-Type") {
             let hint = "convert it: openssl pkcs8 -topk8 -in key.pem -out pkcs8.pem";
-            return Err(Failure::new(format!("{what} is encrypted in the way of old OpenSSL"), hint));
+            return Err(Failure::new(format!("{what} is encrypted in the old format of OpenSSL"), hint));
         }
         let digits: String = body.replace("\\n", "").split_whitespace().collect();
         let der = BASE64_STANDARD.decode(digits).map_err(|_| damaged())?;
@@ -68,20 +68,20 @@ fn blocks(text: &str, what: &str) -> Result<Vec<Block>, Failure> {
     Ok(found)
 }
 
-/// Every certificate of a text; at least one.
+/// Returns the certificates of a text. Fails if there are none.
 pub(super) fn certificates(text: &str, what: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
     let certificate = |b: Block| (b.label == "CERTIFICATE").then(|| CertificateDer::from(b.der));
     let found: Vec<_> = blocks(text, what)?.into_iter().filter_map(certificate).collect();
     if found.is_empty() {
         return Err(Failure::new(
-            format!("there is no certificate in {what}"),
-            "it is PEM: -----BEGIN CERTIFICATE-----",
+            format!("no certificate found in {what}"),
+            "set PEM text with -----BEGIN CERTIFICATE-----",
         ));
     }
     Ok(found)
 }
 
-/// The private key of a text.
+/// Returns the private key of a text.
 pub(super) fn key(text: &str, password: Option<&str>) -> Result<PrivateKeyDer<'static>, Failure> {
     let what = "the private key";
     for Block { label, der } in blocks(text, what)? {
@@ -96,7 +96,7 @@ pub(super) fn key(text: &str, password: Option<&str>) -> Result<PrivateKeyDer<'s
                 let cannot = |_| Failure::new(format!("{what} cannot be decrypted"), "check ssl.key.password");
                 let sealed = EncryptedPrivateKeyInfoRef::try_from(der.as_slice()).map_err(|_| {
                     Failure::new(
-                        format!("{what} is damaged, or encrypted in a way that is not known"),
+                        format!("{what} is damaged, or encrypted with an unsupported algorithm"),
                         "export it again with AES",
                     )
                 })?;
@@ -105,5 +105,5 @@ pub(super) fn key(text: &str, password: Option<&str>) -> Result<PrivateKeyDer<'s
             _ => continue,
         });
     }
-    Err(Failure::new("there is no private key beside the client's certificate", "set ssl.key.location or ssl.key.pem"))
+    Err(Failure::new("no private key found next to the client's certificate", "set ssl.key.location or ssl.key.pem"))
 }

@@ -1,4 +1,4 @@
-//! Sessions over rustls: bytes of the wire in, plaintext out, and the other way round. No socket is touched here.
+//! TLS sessions over rustls: encrypts and decrypts bytes. Touches no socket.
 
 use super::{Failure, Settings, Version, pem, trust};
 use bytes::{Buf, Bytes, BytesMut};
@@ -17,19 +17,19 @@ use std::io::{self, BufRead, IoSlice, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Encrypted bytes that may wait for the kernel.
+/// The largest amount of encrypted bytes that waits for the kernel.
 const MAX_SEALED: usize = 256 << 10;
-/// Pieces that are encrypted together.
+/// The number of pieces that are encrypted together.
 const MAX_PIECES: usize = 64;
-/// Servers whose sessions are remembered, to be resumed with a shorter handshake.
+/// The number of servers whose sessions are kept for resumption with a shorter handshake.
 const REMEMBERED: usize = 256;
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// Makes sessions with servers. Files are looked at for every session, and read again when they have changed; as long as
-/// what is there then makes no sense, what was there before goes on.
+/// Creates sessions with servers. Each session checks whether the certificate and key files have changed, and reads them
+/// again if so. If the new files cannot be read, the earlier content stays in use.
 pub struct Client {
     settings: Settings,
     loaded: Mutex<Loaded>,
@@ -40,7 +40,7 @@ struct Loaded {
     stamps: Vec<Stamp>,
 }
 
-/// When a file was written and how long it is.
+/// The modification time and the size of a file.
 type Stamp = Option<(SystemTime, u64)>;
 
 impl std::fmt::Debug for Client {
@@ -58,11 +58,11 @@ impl Client {
         Ok(Self { settings, loaded: Mutex::new(Loaded { config, stamps }) })
     }
 
-    /// A session with a host, about to begin.
+    /// Creates a session with a host, before its handshake.
     pub fn session(&self, host: &str) -> Result<Session, Failure> {
         let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host).trim_end_matches('.');
         let name = ServerName::try_from(bare.to_owned());
-        let name = name.map_err(|_| Failure::new(format!("{host:?} is no host name"), "check the address"))?;
+        let name = name.map_err(|_| Failure::new(format!("{host:?} is not a valid host name"), "check the address"))?;
         let connection = ClientConnection::new(self.config(), name);
         let connection = connection.map_err(|e| explain(&e))?;
         Ok(Session::new(connection.into()))
@@ -120,7 +120,7 @@ fn load(settings: &Settings) -> Result<ClientConfig, Failure> {
     Ok(config)
 }
 
-/// Makes sessions with clients.
+/// Creates sessions with clients.
 #[derive(Clone)]
 pub struct Server(Arc<ServerConfig>);
 
@@ -139,7 +139,8 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// A server with a certificate, its key, and the authority that has to vouch for clients, if they are asked: PEM texts.
+    /// Creates a server from PEM texts: its certificate, its key, and the authority of client certificates, if clients must
+    /// have one.
     pub fn new(certificates: &str, key: &str, clients: Option<&str>) -> Result<Self, Failure> {
         let provider = provider();
         let failed = |e: &dyn std::fmt::Display| Failure::new(format!("no TLS server: {e}"), "check the certificates");
@@ -158,7 +159,7 @@ impl Server {
         Ok(Self(Arc::new(config.map_err(|e| failed(&e))?)))
     }
 
-    /// A session with a client, about to begin.
+    /// Creates a session with a client, before its handshake.
     pub fn session(&self) -> Result<Session, Failure> {
         ServerConnection::new(self.0.clone()).map(|c| Session::new(c.into())).map_err(|e| explain(&e))
     }
@@ -176,15 +177,15 @@ impl Session {
         Self { connection }
     }
 
-    /// Whether the handshake is not over yet.
+    /// Returns whether the handshake is not complete yet.
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
 
-    /// Takes in bytes of the wire and appends what they decrypt to. After a failure there is an alert to write.
+    /// Decrypts received bytes and appends the plaintext. After a failure, there is an alert to write.
     pub fn receive(&mut self, mut sealed: &[u8], out: &mut BytesMut) -> Result<(), Failure> {
         while !sealed.is_empty() {
-            // It fails only for a buffer that is full, which is emptied below.
+            // It fails only if the buffer is full, and the code below empties the buffer.
             if self.connection.read_tls(&mut sealed).is_err() {
                 return Err(Failure::new("the peer's TLS records are too large", "check host and port"));
             }
@@ -199,18 +200,18 @@ impl Session {
         Ok(())
     }
 
-    /// What the end of the stream means in the middle of the handshake.
+    /// Returns the failure of a stream that ended during the handshake.
     pub fn cut_short(&self) -> Failure {
         Failure {
             is_final: false,
             ..Failure::new(
                 "TLS handshake failed: the peer closed the connection",
-                "is this a plaintext port (security.protocol=PLAINTEXT or SASL_PLAINTEXT)? the broker's log says why",
+                "check whether this is a plaintext port (security.protocol=PLAINTEXT or SASL_PLAINTEXT), and see the broker's log",
             )
         }
     }
 
-    /// Encrypts what is queued, as far as there is room.
+    /// Encrypts queued bytes, as far as there is room.
     pub fn take(&mut self, queue: &mut VecDeque<Bytes>) -> io::Result<()> {
         while !queue.is_empty() {
             let pieces: Vec<IoSlice<'_>> = queue.iter().take(MAX_PIECES).map(|b| IoSlice::new(b)).collect();
@@ -230,17 +231,17 @@ impl Session {
         Ok(())
     }
 
-    /// The certificate that the peer showed, if it did, once the handshake is over.
+    /// Returns the peer's certificate, if it sent one, after the handshake.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         self.connection.peer_certificates()?.first().map(AsRef::as_ref)
     }
 
-    /// Whether there is something for the wire.
+    /// Returns whether there are encrypted bytes to write.
     pub fn wants_write(&self) -> bool {
         self.connection.wants_write()
     }
 
-    /// Writes what there is for the wire.
+    /// Writes the encrypted bytes.
     pub fn write_to(&mut self, wire: &mut impl Write) -> io::Result<()> {
         while self.connection.wants_write() {
             match self.connection.write_tls(wire) {
@@ -252,13 +253,13 @@ impl Session {
         Ok(())
     }
 
-    /// Says to the peer that nothing more will come.
+    /// Tells the peer that no more data follows.
     pub fn finish(&mut self) {
         self.connection.send_close_notify();
     }
 }
 
-/// What went wrong, and what to check.
+/// Returns what went wrong, and what to check.
 fn explain(error: &Error) -> Failure {
     use CertificateError as C;
     let failed = |hint: &str| Failure::new(format!("TLS handshake failed: {}", words(error)), hint);
@@ -271,14 +272,14 @@ fn explain(error: &Error) -> Failure {
                  certificate is its own"
             }
             C::NotValidForName | C::NotValidForNameContext { .. } => {
-                "connect by a name that the certificate has, or have the brokers advertise one; \
-                 ssl.endpoint.identification.algorithm=none gives up this check and most of the protection with it"
+                "connect to a name in the certificate, or make the brokers advertise one; \
+                 ssl.endpoint.identification.algorithm=none disables this check and most of the protection"
             }
-            _ => "have a certificate made that is for a server and signed by an authority",
+            _ => "use a server certificate that is signed by an authority",
         }),
         Error::AlertReceived(alert) => {
             use AlertDescription as A;
-            let certificates = "the broker asks for a client certificate that its authority vouches for: check \
+            let certificates = "the broker asks for a client certificate of an authority that it trusts: check \
                                 ssl.certificate.location and ssl.key.location";
             let hint = match alert {
                 A::CertificateRequired
@@ -290,17 +291,19 @@ fn explain(error: &Error) -> Failure {
                 | A::UnknownCA
                 | A::AccessDenied
                 | A::DecryptError => certificates,
-                A::HandshakeFailure => "the two have no cipher in common, or the broker asks for a client certificate",
-                A::ProtocolVersion => "the two have no version of TLS in common: check ssl.enabled.protocols",
-                _ => "the broker's log says more",
+                A::HandshakeFailure => {
+                    "client and broker have no cipher in common, or the broker asks for a client certificate"
+                }
+                A::ProtocolVersion => "client and broker have no TLS version in common: check ssl.enabled.protocols",
+                _ => "see the broker's log",
             };
             let is_final = !matches!(alert, A::InternalError | A::UserCanceled | A::CloseNotify);
             Failure { is_final, ..Failure::new(format!("the broker refused TLS: {}", name(*alert)), hint) }
         }
         Error::InvalidMessage(_) => failed("the peer does not speak TLS: check the port and security.protocol"),
-        Error::PeerIncompatible(_) => failed("the two have no version or cipher of TLS in common"),
-        Error::DecryptError => Failure { is_final: false, ..failed("what arrived was damaged on the way") },
-        _ => failed("the broker's log says more"),
+        Error::PeerIncompatible(_) => failed("client and broker have no TLS version or cipher in common"),
+        Error::DecryptError => Failure { is_final: false, ..failed("the received bytes were damaged in transit") },
+        _ => failed("see the broker's log"),
     }
 }
 
@@ -313,12 +316,12 @@ fn words(error: &Error) -> String {
         Error::InvalidCertificate(C::NotValidYet | C::NotValidYetContext { .. }) => {
             "the broker's certificate is not valid yet".into()
         }
-        // A bad signature is mostly that of another authority of the same name.
+        // The usual cause of a bad signature is another authority with the same name.
         Error::InvalidCertificate(C::UnknownIssuer | C::BadSignature) => {
-            "no trusted authority vouches for the broker's certificate".into()
+            "the broker's certificate is not signed by a trusted authority".into()
         }
         Error::InvalidCertificate(C::NotValidForNameContext { expected, presented }) => {
-            // `DnsName("host")`, as webpki prints them.
+            // webpki prints names as `DnsName("host")`.
             let names = presented.iter().map(|name| name.split('"').nth(1).unwrap_or(name)).collect::<Vec<_>>();
             format!("the broker's certificate is not for {}, but for {}", expected.to_str(), names.join(", "))
         }
@@ -326,7 +329,7 @@ fn words(error: &Error) -> String {
     }
 }
 
-/// An alert as OpenSSL spells it: `certificate required`.
+/// Returns the name of an alert as OpenSSL spells it, such as `certificate required`.
 fn name(alert: AlertDescription) -> String {
     let mut name = String::new();
     for letter in format!("{alert:?}").chars() {

@@ -1,4 +1,4 @@
-//! Whom a client trusts: the authorities of a file or of the system, for the host that was connected to.
+//! Checks server certificates: against the authorities of a file or of the system, and against the host name.
 
 use super::{Failure, Pem, pem};
 use rustls::client::WebPkiServerVerifier;
@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::{Arc, OnceLock};
 
-/// What checks a server's certificate.
+/// Returns the check of server certificates.
 pub(super) fn verifier(
     authorities: Option<&Pem>,
     check_host: bool,
@@ -24,7 +24,7 @@ pub(super) fn verifier(
     Ok(if check_host { strict } else { Arc::new(AnyHost(strict)) })
 }
 
-/// The authorities of a PEM text.
+/// Returns the authorities of a PEM text.
 pub(super) fn roots(text: &str) -> Result<RootCertStore, Failure> {
     let what = "the authorities' certificates";
     let mut roots = RootCertStore::empty();
@@ -35,23 +35,23 @@ pub(super) fn roots(text: &str) -> Result<RootCertStore, Failure> {
     Ok(roots)
 }
 
-/// The authorities that the system trusts, read once: it takes some milliseconds.
+/// Returns the authorities that the system trusts. They are read once, since that takes some milliseconds.
 fn system() -> Result<Arc<RootCertStore>, Failure> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let roots = ROOTS.get_or_init(|| {
         let mut roots = RootCertStore::empty();
-        // Systems have the odd certificate that nothing reads any more.
+        // Systems have a few certificates that no library can parse.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         Arc::new(roots)
     });
     if roots.is_empty() {
         let hint = "install the package ca-certificates, or set ssl.ca.location";
-        return Err(Failure::new("this system has no certificates of authorities", hint));
+        return Err(Failure::new("this system has no certificates of trusted authorities", hint));
     }
     Ok(roots.clone())
 }
 
-/// Checks everything but whom a certificate is for.
+/// Checks everything except the host name.
 #[derive(Debug)]
 struct AnyHost(Arc<WebPkiServerVerifier>);
 
@@ -64,7 +64,7 @@ impl ServerCertVerifier for AnyHost {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        // The name is what the strict check looks at last.
+        // The strict check looks at the name last.
         match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },

@@ -1,11 +1,11 @@
-//! A connection to a broker of Kafka 0.6 or 0.7: frames out, and answers in the order they were asked for.
+//! A connection to a broker of Kafka 0.6 or 0.7: sends frames, and returns the answers in the order of their requests.
 //!
-//! Nothing in an answer says what it is the answer to, and most requests have none. So whoever uses a connection moves its
-//! bytes himself, in slices of time between which he may look after other things, and has to drop it whenever he gives
-//! up in the middle of an exchange. No thread is involved but for looking up names.
+//! These answers do not name their request, and most requests have no answer. So there is no I/O thread: the caller moves the
+//! bytes itself, in short slices of time. If it gives up in the middle of an exchange, it must close the connection. Only
+//! host names are resolved on another thread.
 
-use super::fork::Birth;
-use super::{Error, ErrorKind};
+use crate::client::fork::Birth;
+use crate::client::{Error, ErrorKind};
 use crate::frame::Frames;
 use crate::net::{Poller, Received, Stream, resolve};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
-/// See the top of this file.
+/// A connection to one broker of Kafka 0.6 or 0.7.
 #[derive(Debug)]
 pub struct LegacyConnection {
     host: String,
@@ -24,7 +24,7 @@ pub struct LegacyConnection {
     birth: Birth,
     poller: Option<Poller>,
     state: State,
-    /// Frames that have to be written once there is a connection.
+    /// Frames to write once the connection is established.
     waiting: VecDeque<Bytes>,
     scratch: Box<[u8]>,
 }
@@ -38,7 +38,7 @@ enum State {
 }
 
 impl LegacyConnection {
-    /// A connection that is made when it is first used; answers may have `max_frame` bytes.
+    /// Creates a connection, which connects at its first use. Answers may have up to `max_frame` bytes.
     pub fn new(host: &str, port: u16, max_frame: usize) -> Self {
         Self {
             host: host.to_owned(),
@@ -52,7 +52,7 @@ impl LegacyConnection {
         }
     }
 
-    /// Queues a frame, with its length, and starts to connect if need be.
+    /// Queues a frame, including its length prefix, and starts to connect if necessary.
     pub fn queue(&mut self, frame: Bytes) -> Result<(), Error> {
         self.birth.check()?;
         if matches!(self.state, State::Closed) {
@@ -67,23 +67,23 @@ impl LegacyConnection {
         Ok(())
     }
 
-    /// Writes what is queued for at most so long. `true` once the system has taken all of it.
+    /// Writes queued frames, for `slice` at most. Returns whether the kernel has taken all of them.
     pub fn write(&mut self, slice: Duration) -> Result<bool, Error> {
         self.birth.check()?;
         let done = self.turn(slice, |stream, _, ended| Ok((stream.is_flushed() && !ended).then_some(())));
         done.map(|done| done.is_some()).map_err(|e| self.broken(&e, "send to"))
     }
 
-    /// Waits for the next answer for at most so long; without its length.
+    /// Waits for the next answer, for `slice` at most. Returns it without its length prefix.
     pub fn read(&mut self, slice: Duration) -> Result<Option<Bytes>, Error> {
         self.birth.check()?;
         let next = |_: &mut Stream, frames: &mut Frames, _| {
             frames.next_frame().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.to_string()))
         };
-        self.turn(slice, next).map_err(|e| self.broken(&e, "hear from"))
+        self.turn(slice, next).map_err(|e| self.broken(&e, "receive from"))
     }
 
-    /// Whether there is a connection and the broker has not closed it, as far as this side has heard.
+    /// Returns whether there is a connection that the broker has not closed yet.
     pub fn is_open(&mut self) -> bool {
         if matches!(self.state, State::Closed) || self.birth.check().is_err() {
             return false;
@@ -97,7 +97,7 @@ impl LegacyConnection {
         }
     }
 
-    /// Ends the connection; using it again makes a new one.
+    /// Closes the connection. Its next use opens a new one.
     pub fn close(&mut self) {
         self.waiting.clear();
         let state = std::mem::replace(&mut self.state, State::Closed);
@@ -110,17 +110,17 @@ impl LegacyConnection {
         self.close();
         let address = format!("{}:{}", self.host, self.port);
         let (kind, hint) = match why.kind() {
-            io::ErrorKind::InvalidData => (ErrorKind::Decode, "is this a broker of Kafka 0.6 or 0.7?"),
+            io::ErrorKind::InvalidData => (ErrorKind::Decode, "check that the broker runs Kafka 0.6 or 0.7"),
             io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => (
                 ErrorKind::Network,
-                "brokers of Kafka 0.7 refuse a request by closing the connection: their log says why",
+                "brokers of Kafka 0.7 reject a request by closing the connection; see the broker's log",
             ),
-            _ => (ErrorKind::Network, "is the address right, and does the broker run?"),
+            _ => (ErrorKind::Network, "check the address, and that the broker runs"),
         };
         Error::new(kind, format!("could not {tried} {address}: {why}")).with_hint(hint).from_broker(address)
     }
 
-    /// Moves bytes until `done` has something, the connection ends, or the time is over.
+    /// Moves bytes until `done` returns something, the connection ends, or the time is over.
     fn turn<T>(
         &mut self,
         slice: Duration,
@@ -144,7 +144,7 @@ impl LegacyConnection {
                         }
                     }
                 }
-                // What came before the end still counts.
+                // Bytes that arrived before the end still count.
                 if let Some(found) = done(stream, frames, has_ended)? {
                     return Ok(Some(found));
                 }
@@ -156,12 +156,12 @@ impl LegacyConnection {
                 return Ok(None);
             }
             poller.wait(Some(slice), &mut Vec::new())?;
-            // Whatever came is looked at once more; a caller that wants to go on calls again.
+            // The loop looks at the new bytes once more. A caller that wants to continue calls again.
             is_over = true;
         }
     }
 
-    /// Gets on with connecting.
+    /// Takes the next step of connecting.
     fn connect(&mut self, slice: Duration) -> io::Result<()> {
         if self.poller.is_none() {
             self.poller = Some(Poller::new()?);
@@ -177,10 +177,10 @@ impl LegacyConnection {
                 match found {
                     Ok(found) => VecDeque::from(found?),
                     Err(true) => return Ok(()),
-                    Err(false) => return Err(io::Error::other("the name could not be looked up")),
+                    Err(false) => return Err(io::Error::other("the host name could not be resolved")),
                 }
             }
-            // Without TLS nothing is read before the connection stands.
+            // Without TLS, nothing is read before the connection is established.
             State::Connecting { stream, others } => match stream.connected(&mut []) {
                 Ok(false) => return Ok(()),
                 Ok(true) => {
@@ -194,11 +194,11 @@ impl LegacyConnection {
                 Err(e) if others.is_empty() => return Err(e),
                 Err(_) => std::mem::take(others),
             },
-            State::Closed => return Err(io::Error::new(io::ErrorKind::NotConnected, "there is no connection")),
+            State::Closed => return Err(io::Error::new(io::ErrorKind::NotConnected, "not connected")),
             State::Open { .. } => return Ok(()),
         };
         let Some(next) = addresses.pop_front() else {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the host name has no address"));
         };
         self.state = State::Connecting { stream: Stream::connect(poller, 0, next)?, others: addresses };
         Ok(())

@@ -1,0 +1,517 @@
+//! The configuration of a client: from keys and values to the settings of the state machines and of the sockets.
+
+pub(super) mod aliases;
+pub(super) mod keys;
+mod security;
+mod values;
+
+pub use aliases::{COMPATIBILITY_ALIASES, CompatibilityAlias, SAME_VALUES, suggestion};
+pub use keys::{ClientType, KEYS, Key, Kind};
+pub use values::Value;
+
+use super::{Error, ErrorKind};
+use crate::api::Release;
+use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
+use crate::engine::NetworkConfig;
+use crate::engine::consumer::{ConsumerConfig, Reset};
+use crate::engine::group::{CustomAssignor, GroupConfig, Protocol, ShareMemberConfig, Strategy, assignor};
+use crate::engine::producer::{Partitioner, ProducerConfig};
+use crate::engine::sasl::Nonces;
+use crate::engine::share::ShareConfig;
+use crate::engine::version_probe::SAYS_VERSIONS;
+use crate::frame::DEFAULT_MAX_FRAME;
+use crate::net::tls;
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use values::{BY_DURATION, Values, age};
+
+/// The brokers that a client connects to, and how.
+pub(super) struct Connecting {
+    pub network: NetworkConfig,
+    pub tls: Option<Arc<tls::Client>>,
+}
+
+/// A checked configuration.
+#[derive(Clone)]
+pub struct Config {
+    values: Values,
+    assignors: Vec<Arc<dyn CustomAssignor>>,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.values.fmt(f)
+    }
+}
+
+/// Returns an error about the configuration.
+fn bad(message: String, hint: String) -> Error {
+    Error::new(ErrorKind::Config, message).with_hint(hint)
+}
+
+impl Config {
+    /// Checks keys and values. The error names the key, the value, and what is allowed.
+    pub fn parse(client: ClientType, pairs: impl IntoIterator<Item = (String, Value)>) -> Result<Self, Error> {
+        Self::parse_with(client, pairs, Vec::new())
+    }
+
+    /// Checks keys and values, where `partition.assignment.strategy` may also name the given assignors.
+    pub fn parse_with(
+        client: ClientType,
+        pairs: impl IntoIterator<Item = (String, Value)>,
+        assignors: Vec<Arc<dyn CustomAssignor>>,
+    ) -> Result<Self, Error> {
+        let this = Self { values: Values::parse(client, pairs)?, assignors };
+        this.connecting()?;
+        match client {
+            ClientType::Producer => this.producer().map(|_| ())?,
+            ClientType::Consumer => this.consumer().map(|_| ())?,
+            ClientType::ShareConsumer => this.share_consumer().map(|_| ())?,
+            ClientType::Admin => {}
+        }
+        Ok(this)
+    }
+
+    /// Fails if the configuration is for another type of client.
+    pub(super) fn expect(&self, client: ClientType) -> Result<(), Error> {
+        let own = self.values.client();
+        if own == client {
+            return Ok(());
+        }
+        Err(bad(format!("this is the configuration of a {}", own.name()), format!("parse it for a {}", client.name())))
+    }
+
+    /// Returns whether a full buffer is an error at once.
+    pub(super) fn drop_when_full(&self) -> bool {
+        self.values.bool("drop.when.full")
+    }
+
+    /// Returns the timeout of calls that name none.
+    pub fn api_timeout(&self) -> Duration {
+        self.values.ms("default.api.timeout.ms")
+    }
+
+    /// Returns the largest number of records of one poll.
+    pub fn max_poll_records(&self) -> usize {
+        self.values.size("max.poll.records")
+    }
+
+    fn bootstrap(&self) -> Result<Vec<(String, u16)>, Error> {
+        let Some(Value::List(servers)) = self.values.get("bootstrap.servers") else {
+            return Err(bad(
+                "bootstrap.servers is missing".to_owned(),
+                "set at least one broker as host:port".to_owned(),
+            ));
+        };
+        let parse = |server: &String| {
+            let wrong = || bad(format!("bootstrap.servers has {server:?}"), "write addresses as host:port".to_owned());
+            let address = server.rsplit_once("://").map_or(server.as_str(), |(_, address)| address);
+            let (host, port) = match address.rsplit_once(':') {
+                // The last colon of a bare IPv6 address does not separate a port.
+                Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+                    (host, port.parse().ok().filter(|p| *p > 0).ok_or_else(wrong)?)
+                }
+                _ => (address, 9092),
+            };
+            if host.is_empty() || host.contains(char::is_whitespace) {
+                Err(wrong())
+            } else {
+                Ok((host.to_owned(), port))
+            }
+        };
+        let addresses = servers.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+        if addresses.is_empty() {
+            return Err(bad(
+                "bootstrap.servers is empty".to_owned(),
+                "set at least one broker as host:port".to_owned(),
+            ));
+        }
+        Ok(addresses)
+    }
+
+    /// Returns whether a broker may show a certificate for another host name.
+    pub fn trusts_any_host(&self) -> bool {
+        security::trusts_any_host(&self.values)
+    }
+
+    /// Returns the keys about tokens or Kerberos tickets that are set, with those of `sasl.jaas.config`.
+    pub fn token_settings(&self) -> Result<Vec<(&'static str, String)>, Error> {
+        security::token_settings(&self.values)
+    }
+
+    /// Returns the brokers to connect to, and how.
+    pub(super) fn connecting(&self) -> Result<Connecting, Error> {
+        Ok(Connecting { network: self.network()?, tls: security::tls(&self.values)? })
+    }
+
+    pub(super) fn network(&self) -> Result<NetworkConfig, Error> {
+        Ok(NetworkConfig {
+            bootstrap: self.bootstrap()?,
+            client_id: self.values.text("client.id"),
+            request_timeout: self.values.ms("request.timeout.ms"),
+            setup_timeout: self.values.ms("socket.connection.setup.timeout.ms"),
+            reconnect_backoff: (self.values.ms("reconnect.backoff.ms"), self.values.ms("reconnect.backoff.max.ms")),
+            retry_backoff: self.retry_backoff(),
+            metadata_max_age: self.values.ms("metadata.max.age.ms"),
+            allow_auto_topic_creation: self.values.client() != ClientType::Admin
+                && self.values.bool("allow.auto.create.topics"),
+            // A fetch response may exceed fetch.max.bytes by one batch.
+            max_frame: DEFAULT_MAX_FRAME.max(2 * self.values.size("fetch.max.bytes")),
+            seed: seed(),
+            versions_timeout: self.values.ms("api.version.request.timeout.ms"),
+            version_fallback: self.version_fallback()?,
+            credentials: security::credentials(&self.values)?.map(Arc::new),
+            // The hash keys behind a seed come from the system's random numbers, so four seeds are random enough for a nonce.
+            nonces: Nonces::new(std::array::from_fn(|i| seed().to_le_bytes()[i % 8])),
+        })
+    }
+
+    /// Returns the release that a broker is treated as if it does not support ApiVersions. Brokers do from 0.10 on.
+    fn version_fallback(&self) -> Result<Option<Release>, Error> {
+        let text = self.values.text("broker.version.fallback");
+        if text == "auto" {
+            return Ok(None);
+        }
+        let release = Release::parse(&text).ok_or_else(|| {
+            let hint = "set auto, or a release from 0.8.0 on; use klamm.legacy for earlier releases".to_owned();
+            bad(format!("broker.version.fallback is {text:?}"), hint)
+        })?;
+        Ok(Some(release).filter(|release| *release < SAYS_VERSIONS))
+    }
+
+    pub(super) fn retry_backoff(&self) -> (Duration, Duration) {
+        (self.values.ms("retry.backoff.ms"), self.values.ms("retry.backoff.max.ms"))
+    }
+
+    pub(super) fn producer(&self) -> Result<ProducerConfig, Error> {
+        let acks = match self.values.get("acks") {
+            Some(Value::Int(acks)) => i16::try_from(*acks).unwrap_or(-1),
+            _ => -1,
+        };
+        let transactions = self.values.id("transactional.id", "for a producer without transactions")?;
+        let transactions = transactions.map(|id| (id.into(), self.values.ms("transaction.timeout.ms")));
+        let asked = self.values.is_set("enable.idempotence") || transactions.is_some();
+        let idempotent = self.values.bool("enable.idempotence") && (asked || acks == -1);
+        if transactions.is_some() && !idempotent {
+            let hint = "leave enable.idempotence=true, or transactional.id out".to_owned();
+            return Err(bad("transactional.id needs enable.idempotence".to_owned(), hint));
+        }
+        if idempotent && acks != -1 {
+            let hint = "set acks=all, or enable.idempotence=false".to_owned();
+            return Err(bad(format!("enable.idempotence needs acks=all, acks is {acks}"), hint));
+        }
+        let max_in_flight = self.values.size("max.in.flight.requests.per.connection");
+        if idempotent && max_in_flight > 5 {
+            let hint = "set it to 5 or less, or enable.idempotence=false".to_owned();
+            let message = format!(
+                "enable.idempotence needs max.in.flight.requests.per.connection of 5 or less, not {max_in_flight}"
+            );
+            return Err(bad(message, hint));
+        }
+        Ok(ProducerConfig {
+            acks,
+            linger: self.values.ms("linger.ms"),
+            batch_size: self.values.size("batch.size"),
+            buffer_memory: self.values.size("buffer.memory"),
+            max_request_size: self.values.size("max.request.size"),
+            compression: self.codec()?,
+            delivery_timeout: self.values.ms("delivery.timeout.ms"),
+            request_timeout: self.values.ms("request.timeout.ms"),
+            max_block: self.values.ms("max.block.ms"),
+            retry_backoff: self.retry_backoff(),
+            retries: u32::try_from(self.values.int("retries")).unwrap_or(u32::MAX),
+            idempotent,
+            idempotence_required: asked && idempotent,
+            transactions,
+            partitioner: Partitioner::from_name(&self.values.text("partitioner")),
+            adaptive: self.values.bool("partitioner.adaptive.partitioning.enable"),
+            max_in_flight,
+            metadata_max_idle: self.values.ms("metadata.max.idle.ms"),
+            seed: seed(),
+        })
+    }
+
+    fn codec(&self) -> Result<Codec, Error> {
+        let compression = Compression::from_name(&self.values.text("compression.type")).unwrap_or_default();
+        let key = match compression {
+            Compression::Gzip => "compression.gzip.level",
+            Compression::Zstd => "compression.zstd.level",
+            _ => return Ok(compression.into()),
+        };
+        let level = i32::try_from(self.values.int(key)).unwrap_or(-1);
+        Codec::with_level(compression, level).map_err(|why| bad(format!("{key} cannot be {level}"), why))
+    }
+
+    pub(super) fn consumer(&self) -> Result<ConsumerConfig, Error> {
+        let group = self.values.id("group.id", "to read without a group")?;
+        self.values.id("group.instance.id", "for a member that is not static")?;
+        let auto = self.values.bool("enable.auto.commit") && group.is_some();
+        let strategies = self.strategies()?;
+        let group = group.map(|group| self.group(group, strategies)).transpose()?;
+        Ok(ConsumerConfig {
+            group,
+            reset: match self.values.text("auto.offset.reset").as_str() {
+                "earliest" => Reset::Earliest,
+                "latest" => Reset::Latest,
+                other => other.strip_prefix(BY_DURATION).and_then(age).map_or(Reset::None, Reset::ByDuration),
+            },
+            started_ms: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64),
+            auto_commit: auto.then(|| self.values.ms("auto.commit.interval.ms")),
+            offsets_retention: self.offsets_retention()?,
+            min_bytes: self.values.i32("fetch.min.bytes"),
+            max_wait: self.values.ms("fetch.max.wait.ms"),
+            max_bytes: self.values.i32("fetch.max.bytes"),
+            max_partition_bytes: self.values.i32("max.partition.fetch.bytes"),
+            prefetch_bytes: self.values.size("queued.max.bytes"),
+            check_crcs: self.values.bool("check.crcs"),
+            read_committed: self.values.text("isolation.level") == "read_committed",
+            rack: self.values.text("client.rack"),
+            replica_max_age: self.values.ms("metadata.max.age.ms"),
+            retry_backoff: self.retry_backoff(),
+            request_timeout: self.values.ms("request.timeout.ms"),
+            api_timeout: self.values.ms("default.api.timeout.ms"),
+            decompress_limit: DEFAULT_LIMIT,
+        })
+    }
+}
+
+impl Config {
+    fn offsets_retention(&self) -> Result<Option<Duration>, Error> {
+        let key = "offsets.retention.ms";
+        let refused = |with: &str| {
+            let hint = "leave it out, and set offsets.retention.minutes of the brokers".to_owned();
+            Err(bad(format!("{key} does not go with {with}: requests have one or the other"), hint))
+        };
+        match u64::try_from(self.values.int(key)) {
+            Err(_) => Ok(None),
+            Ok(_) if self.values.text("group.protocol") == "consumer" => refused("group.protocol=consumer"),
+            Ok(_) if !self.values.text("group.instance.id").is_empty() => refused("group.instance.id"),
+            Ok(ms) => Ok(Some(Duration::from_millis(ms))),
+        }
+    }
+
+    pub(super) fn share_consumer(&self) -> Result<ShareConfig, Error> {
+        let group = self.values.text("group.id");
+        if group.is_empty() {
+            let hint = "set group_id, or use a consumer to read without a group".to_owned();
+            return Err(bad("a share consumer needs a group.id".to_owned(), hint));
+        }
+        Ok(ShareConfig {
+            member: ShareMemberConfig {
+                group,
+                rack: self.values.text("client.rack"),
+                request_timeout: self.values.ms("request.timeout.ms"),
+                api_timeout: self.values.ms("default.api.timeout.ms"),
+                retry_backoff: self.retry_backoff(),
+                seed: seed(),
+            },
+            record_limit: self.values.text("share.acquire.mode") == "record_limit",
+            max_records: self.values.i32("max.poll.records"),
+            min_bytes: self.values.i32("fetch.min.bytes"),
+            max_wait: self.values.ms("fetch.max.wait.ms"),
+            max_bytes: self.values.i32("fetch.max.bytes"),
+            check_crcs: self.values.bool("check.crcs"),
+            decompress_limit: DEFAULT_LIMIT,
+        })
+    }
+
+    /// Returns whether the application has to acknowledge each record.
+    pub fn acknowledges_explicitly(&self) -> bool {
+        self.values.text("share.acknowledgement.mode") == "explicit"
+    }
+
+    /// Returns the assignors of a classic group. They are checked even without a group, so that a typing error does not show up
+    /// only when a group is added later.
+    fn strategies(&self) -> Result<Vec<Strategy>, Error> {
+        let given = OF_CLASSIC_GROUPS.iter().find(|(key, ..)| self.values.is_set(key));
+        if let Some((key, why, instead)) = given.filter(|_| self.values.text("group.protocol") == "consumer") {
+            let message = format!("{key} does not go with group.protocol=consumer: {why}");
+            return Err(bad(message, format!("leave it out; {instead}")));
+        }
+        let key = "partition.assignment.strategy";
+        let names = match self.values.get(key) {
+            Some(Value::List(names)) => names.clone(),
+            _ => vec!["range".to_owned(), "cooperative-sticky".to_owned()],
+        };
+        let wrong = |what: String| {
+            let known: Vec<&str> = assignor::ALL.iter().map(|a| a.name()).collect();
+            bad(format!("{key} {what}"), format!("allowed are {}", known.join(", ")))
+        };
+        if names.is_empty() {
+            return Err(wrong("names no assignor".to_owned()));
+        }
+        if let Some(name) = names.iter().enumerate().find_map(|(i, name)| names[..i].contains(name).then_some(name)) {
+            return Err(wrong(format!("has {name:?} twice")));
+        }
+        let assignor = |name: &String| {
+            if let Some(custom) = self.assignors.iter().find(|a| a.name() == name) {
+                return Ok(Strategy::Custom(custom.clone()));
+            }
+            assignor::by_name(name).map(Strategy::Known).ok_or_else(|| wrong(format!("has {name:?}")))
+        };
+        names.iter().map(assignor).collect()
+    }
+
+    fn group(&self, group: String, strategies: Vec<Strategy>) -> Result<GroupConfig, Error> {
+        let protocol = match self.values.text("group.protocol").as_str() {
+            "consumer" => Protocol::Consumer(Some(self.values.text("group.remote.assignor")).filter(|a| !a.is_empty())),
+            _ => Protocol::Classic(strategies),
+        };
+        let (session_timeout, heartbeat_interval) =
+            (self.values.ms("session.timeout.ms"), self.values.ms("heartbeat.interval.ms"));
+        if heartbeat_interval >= session_timeout {
+            let message =
+                format!("heartbeat.interval.ms is {heartbeat_interval:?} and session.timeout.ms {session_timeout:?}");
+            return Err(bad(message, "the interval should be at most a third of the timeout".to_owned()));
+        }
+        Ok(GroupConfig {
+            group,
+            instance: Some(self.values.text("group.instance.id")).filter(|i| !i.is_empty()),
+            rack: self.values.text("client.rack"),
+            protocol,
+            session_timeout,
+            heartbeat_interval,
+            max_poll_interval: self.values.ms("max.poll.interval.ms"),
+            request_timeout: self.values.ms("request.timeout.ms"),
+            api_timeout: self.values.ms("default.api.timeout.ms"),
+            retry_backoff: self.retry_backoff(),
+            seed: seed(),
+        })
+    }
+}
+
+/// Keys that group.protocol=consumer (KIP-848) rejects, as the Java client does: the key, why, and what to do instead.
+const OF_CLASSIC_GROUPS: [(&str, &str, &str); 3] = [
+    (
+        "partition.assignment.strategy",
+        "the coordinator assigns",
+        "group.remote.assignor names one of the coordinator's",
+    ),
+    (
+        "session.timeout.ms",
+        "the brokers decide how long a session is",
+        "set consumer.session.timeout.ms of the group, as with admin.alter_configs(\"group\", ...)",
+    ),
+    (
+        "heartbeat.interval.ms",
+        "the brokers say when the next heartbeat is due",
+        "set consumer.heartbeat.interval.ms of the group, as with admin.alter_configs(\"group\", ...)",
+    ),
+];
+
+/// Returns a seed that differs between clients. The standard library's hash keys are random per process and count up.
+fn seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::values::check;
+    use super::*;
+
+    fn parse(client: ClientType, name: &str, value: &str) -> Result<Config, Error> {
+        let pair = |k: &str, v: &str| (k.to_owned(), Value::String(v.to_owned()));
+        Config::parse(client, [pair("bootstrap.servers", "localhost:1"), pair(name, value)])
+    }
+
+    #[test]
+    fn every_default_is_a_value_its_key_allows() {
+        for key in KEYS.iter().filter(|k| !k.default.is_empty()) {
+            check(key, Value::String(key.default.to_owned())).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest_one() {
+        let error = parse(ClientType::Producer, "linger.mss", "1").unwrap_err();
+        assert_eq!(error.hint(), Some("did you mean linger.ms?"));
+        let error = parse(ClientType::Consumer, "linger.ms", "1").unwrap_err();
+        assert_eq!(error.hint(), Some("it is a key of the producer"));
+    }
+
+    #[test]
+    fn a_bad_value_names_itself_and_what_is_allowed() {
+        let error = parse(ClientType::Producer, "acks", "al").unwrap_err();
+        assert_eq!(error.message(), "acks cannot be \"al\"");
+        assert_eq!(error.hint(), Some("allowed: all, -1, 0, 1; brokers before 0.9 take any number of replicas"));
+        assert!(parse(ClientType::Producer, "linger.ms", "-1").is_err());
+        assert!(parse(ClientType::Producer, "queue.buffering.max.ms", "7").is_ok());
+    }
+
+    #[test]
+    fn idempotence_wants_all_acks_unless_it_is_not_asked_for() {
+        assert!(!parse(ClientType::Producer, "acks", "1").unwrap().producer().unwrap().idempotent);
+        assert!(parse(ClientType::Producer, "max.in.flight", "6").is_err());
+    }
+
+    #[test]
+    fn a_name_that_says_nothing_is_refused() {
+        let producer = |id: &str| parse(ClientType::Producer, "transactional.id", id).and_then(|c| c.producer());
+        let consumer = |key: &str, id: &str| parse(ClientType::Consumer, key, id).and_then(|c| c.consumer());
+        for blank in ["", " "] {
+            assert_eq!(producer(blank).unwrap_err().hint(), Some("leave it out for a producer without transactions"));
+            assert_eq!(consumer("group.id", blank).unwrap_err().hint(), Some("leave it out to read without a group"));
+            assert!(consumer("group.instance.id", blank).is_err());
+        }
+        assert!(producer("a").is_ok() && consumer("group.id", "a").is_ok() && consumer("client.id", "").is_ok());
+    }
+
+    #[test]
+    fn reading_may_start_some_time_ago() {
+        let of = |value: &str| {
+            parse(ClientType::Consumer, "auto.offset.reset", value).and_then(|c| c.consumer()).map(|c| c.reset)
+        };
+        for earliest in ["Earliest", "smallest", "beginning"] {
+            assert_eq!(of(earliest).unwrap(), Reset::Earliest);
+        }
+        for latest in ["latest", "largest", "End"] {
+            assert_eq!(of(latest).unwrap(), Reset::Latest);
+        }
+        assert_eq!(of("error").unwrap(), of("none").unwrap());
+        assert_eq!(of("by_duration:P1DT2H3M4S").unwrap(), Reset::ByDuration(Duration::from_secs(93_784)));
+        assert_eq!(of("by_duration:PT90M").unwrap(), Reset::ByDuration(Duration::from_secs(5_400)));
+        for wrong in
+            ["by_duration:", "by_duration:P", "by_duration:PT", "by_duration:1H", "by_duration:PT1H2", "sooner"]
+        {
+            assert!(of(wrong).unwrap_err().to_string().contains("by_duration:PnDTnHnMnS"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_level_goes_to_its_codec() {
+        let of = |codec: &str, key: &str, level: &str| {
+            let pair = |k: &str, v: &str| (k.to_owned(), Value::String(v.to_owned()));
+            let pairs = [pair("bootstrap.servers", "h:1"), pair("compression.type", codec), pair(key, level)];
+            Config::parse(ClientType::Producer, pairs).and_then(|c| c.producer()).map(|p| p.compression)
+        };
+        let level = |compression, level| Codec::with_level(compression, level).unwrap();
+        assert_eq!(of("gzip", "compression.gzip.level", "9").unwrap(), level(Compression::Gzip, 9));
+        assert_eq!(of("zstd", "compression.zstd.level", "-5").unwrap(), level(Compression::Zstd, -5));
+        assert_eq!(of("lz4", "compression.gzip.level", "9").unwrap(), Compression::Lz4.into());
+        assert!(of("gzip", "compression.gzip.level", "0").unwrap_err().message().contains("cannot be 0"));
+    }
+
+    #[test]
+    fn partitioners_of_the_java_client_are_those_of_klamm() {
+        let of = |name: &str| parse(ClientType::Producer, "partitioner.class", name).and_then(|c| c.producer());
+        let java = |class: &str| of(&format!("org.apache.kafka.clients.producer.{class}")).unwrap().partitioner;
+        assert_eq!(java("internals.DefaultPartitioner"), Partitioner::Murmur2);
+        assert_eq!(java("RoundRobinPartitioner"), Partitioner::RoundRobin);
+        assert_eq!(java("UniformStickyPartitioner"), Partitioner::Uniform);
+        assert!(of("murmur2").unwrap_err().hint().unwrap().contains("murmur2_random"));
+    }
+
+    #[test]
+    fn addresses_come_with_and_without_port() {
+        let of = |s: &str| {
+            Config::parse(ClientType::Admin, [("bootstrap.servers".to_owned(), Value::String(s.to_owned()))])
+                .and_then(|c| c.bootstrap())
+        };
+        let expected = [("a".to_owned(), 1), ("b".to_owned(), 9092), ("[::1]".to_owned(), 2)];
+        assert_eq!(of("a:1, b,PLAINTEXT://[::1]:2").unwrap(), expected);
+        assert!(of("a:x").is_err() && of(":1").is_err() && of("").is_err() && of("a:0").is_err());
+    }
+}

@@ -1,0 +1,489 @@
+//! The core of every client: the I/O thread, calls that wait, and closing. [`Producer`](super::Producer),
+//! [`Consumer`](super::Consumer), [`ShareConsumer`](super::ShareConsumer) and [`Admin`](super::Admin) are this [`Client`]
+//! with their own state machine and add only their typed calls.
+//!
+//! The I/O thread starts at the first use, so not at import and not before a fork. While it sleeps, a caller may do a turn
+//! of its work: a single request then leaves one thread switch earlier. The answer comes one thread switch earlier to a
+//! caller that [polls inline](super::inline_polling), or to an [event loop](super::event_loop) that polls the sockets.
+
+use super::config::Connecting;
+use super::driver::Driver;
+use super::event_loop::Sockets;
+use super::shared::{ClientRole, Shared, State};
+use super::{Error, ErrorKind, LoginMailbox, Pending, Waiting, dispatch};
+use crate::engine::ops::{Completion, Op, Output};
+use crate::engine::{NetworkConfig, Time};
+use crate::net::{Event, Poller, tls};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// A client. Any number of threads may share it; dropping it closes it.
+pub struct Client<R: ClientRole> {
+    core: Arc<Core<R>>,
+}
+
+/// A client of any type, for code that treats all clients alike.
+pub trait AnyClient: Send + Sync {
+    /// Fails if the client is closed or was created before a fork.
+    fn check(&self) -> Result<(), Error>;
+    /// Allows the caller to wait for this client. Fails in a callback that would wait for ever.
+    fn may_wait(&self) -> Result<Waiting, Error>;
+    /// Returns the last error of what the client tries again: no reachable broker, or a request that was refused.
+    fn last_error(&self) -> Option<Error>;
+    /// Returns whether what callers wait for now is so little that an event loop may poll for it.
+    fn is_light(&self) -> bool;
+    /// Returns the sockets for an event loop, which calls [`AnyClient::work`] when something happened to them.
+    fn sockets(&self) -> io::Result<Sockets>;
+    /// Does the work for sockets that an event loop polls. Returns whether the I/O thread left it to the loop.
+    fn work(&self) -> bool;
+}
+
+/// A state machine that runs operations.
+pub(super) trait RunsOps: ClientRole {
+    /// Starts an operation that ends within `timeout`.
+    fn start_op(&mut self, now: Time, op: Box<dyn Op>, timeout: Duration, completion: Completion);
+}
+
+/// The state of a client with its I/O thread.
+struct Core<R: ClientRole> {
+    shared: Shared<R>,
+    /// `None` before the start and after the end of the I/O thread.
+    driver: Mutex<Option<Driver<R>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    is_started: AtomicBool,
+    /// Until when the I/O thread sleeps, in microseconds of the client's clock.
+    sleeps_until: AtomicU64,
+    network: NetworkConfig,
+    tls: Option<Arc<tls::Client>>,
+    /// The timeout of operations without one of their own.
+    api_timeout: Duration,
+}
+
+/// Returns the end of a timeout, which is limited to what no system's clock overflows at.
+pub(super) fn deadline(timeout: Duration) -> Instant {
+    Instant::now() + timeout.min(Duration::from_secs(1 << 30))
+}
+
+/// Returns the two ends of an operation's result: the completion for the state machine, and what the caller waits for.
+pub(super) fn completion<T: Send + 'static>(convert: fn(Output) -> Option<T>) -> (Completion, Pending<T>) {
+    let (promise, pending) = Pending::new();
+    let completion = move |result: Result<Output, Error>| match result.map(convert) {
+        Ok(Some(value)) => promise.complete(Ok(value)),
+        // An operation has one type of output. Another one is dropped and reads as a closed client.
+        Ok(None) => drop(promise),
+        Err(e) => promise.complete(Err(e)),
+    };
+    (Box::new(completion), pending)
+}
+
+impl<R: ClientRole> Client<R> {
+    pub(super) fn start(role: R, unlocked: R::Unlocked, connecting: Connecting, api_timeout: Duration) -> Self {
+        let Connecting { network, tls } = connecting;
+        let needs_login_mailbox = network.credentials.as_ref().is_some_and(|c| c.needs_help());
+        let core = Core {
+            shared: Shared::new(role, unlocked, network.no_response_yet(), needs_login_mailbox),
+            driver: Mutex::new(None),
+            thread: Mutex::new(None),
+            is_started: AtomicBool::new(false),
+            sleeps_until: AtomicU64::new(0),
+            network,
+            tls,
+            api_timeout,
+        };
+        Self { core: Arc::new(core) }
+    }
+
+    /// Returns the timeout of calls that name none.
+    pub(super) fn api_timeout(&self) -> Duration {
+        self.core.api_timeout
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.core.shared.now()
+    }
+
+    pub(super) fn unlocked(&self) -> &R::Unlocked {
+        &self.core.shared.unlocked
+    }
+
+    /// Locks the state, also that of a closed client.
+    pub(super) fn state(&self) -> MutexGuard<'_, State<R>> {
+        self.core.shared.state()
+    }
+
+    /// Locks the state of an open client.
+    pub(super) fn open(&self) -> Result<MutexGuard<'_, State<R>>, Error> {
+        self.core.shared.open()
+    }
+
+    /// Changes the state machine, and wakes the I/O thread for what follows from that.
+    pub(super) fn change<T>(&self, f: impl FnOnce(Time, &mut State<R>) -> Result<T, Error>) -> Result<T, Error> {
+        let result = f(self.now(), &mut *self.open()?)?;
+        R::on_call(self.unlocked());
+        self.wake()?;
+        Ok(result)
+    }
+
+    /// Starts an operation.
+    pub(super) fn op<T: Send + 'static>(
+        &self,
+        op: impl Op + 'static,
+        timeout: Option<Duration>,
+        convert: fn(Output) -> Option<T>,
+    ) -> Result<Pending<T>, Error>
+    where
+        R: RunsOps,
+    {
+        let (completion, pending) = completion(convert);
+        let timeout = timeout.unwrap_or(self.core.api_timeout);
+        self.change(|now, state| {
+            state.role.start_op(now, Box::new(op), timeout, completion);
+            Ok(())
+        })?;
+        Ok(pending)
+    }
+
+    /// Makes the I/O thread look for work, and starts it at the first use.
+    pub(super) fn wake(&self) -> Result<(), Error> {
+        self.core.wake()
+    }
+
+    /// Makes the I/O thread look for work, if there is such a thread.
+    pub(super) fn nudge(&self) {
+        self.core.shared.nudge();
+    }
+
+    /// Does the I/O thread's work once if that thread sleeps, and wakes it otherwise.
+    pub(super) fn push(&self) -> Result<(), Error> {
+        self.core.push()
+    }
+
+    /// Waits until `ready` holds or the timeout is over. Returns whether it holds.
+    pub(super) fn wait_until(&self, timeout: Duration, ready: impl Fn(&State<R>) -> bool) -> bool {
+        self.core.shared.wait_until(deadline(timeout), ready)
+    }
+
+    /// Waits like [`Client::wait_until`], but polls inline if it can: for callers that wait often and for little.
+    pub(super) fn wait_inline_until(&self, timeout: Duration, ready: impl Fn(&State<R>) -> bool) -> bool {
+        let shared = &self.core.shared;
+        let end = deadline(timeout);
+        if Poller::TAKES_TWO_THREADS {
+            shared.begin_inline_polling();
+            self.core.poll_inline(end, || ready(&shared.state()));
+            shared.end_inline_polling();
+        }
+        shared.wait_until(end, ready)
+    }
+
+    /// Waits for a result like [`Pending::wait`], but polls inline if it can, which saves a thread switch.
+    pub fn wait<T>(&self, pending: &Pending<T>, timeout: Duration) -> bool {
+        let end = deadline(timeout);
+        if !timeout.is_zero() {
+            self.core.poll_inline(end, || pending.is_done());
+        }
+        pending.wait(end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Calls the waker once the client is ready or closed: a producer has room again, a consumer has records.
+    pub fn on_ready(&self, waker: Waker) {
+        let mut state = self.state();
+        if R::ends_wait(&state) || self.check().is_err() {
+            drop(state);
+            waker.wake();
+        } else {
+            state.wakers.push(waker);
+        }
+    }
+
+    /// Forgets a waker of [`Client::on_ready`].
+    pub fn forget(&self, waker: &Waker) {
+        // In the child of a fork the state may stay locked for ever, and a closed client has no wakers.
+        if self.check().is_ok() {
+            self.state().wakers.retain(|w| !w.will_wake(waker));
+        }
+    }
+
+    /// Fails if the client is closed or was created before a fork.
+    pub fn check(&self) -> Result<(), Error> {
+        self.core.shared.check()
+    }
+
+    /// Fails in the child of a fork, where the state may stay locked for ever.
+    pub(super) fn check_birth(&self) -> Result<(), Error> {
+        self.core.shared.check_birth()
+    }
+
+    /// Returns why no broker could be reached at the last attempt, if that is so.
+    pub fn last_network_error(&self) -> Option<Error> {
+        self.core.shared.last_network_error()
+    }
+
+    /// Returns the mailbox for tokens and questions of logins, if the login needs help from the application.
+    pub fn login_mailbox(&self) -> Option<&LoginMailbox> {
+        self.core.shared.login_mailbox.as_ref()
+    }
+
+    /// Allows the caller to wait for this client. Fails in a callback that would wait for ever.
+    pub fn may_wait(&self) -> Result<Waiting, Error> {
+        dispatch::may_wait(self.core.shared.address())
+    }
+
+    /// Stops the I/O thread at once. What has no result by then fails.
+    pub fn end(&self) {
+        self.core.close();
+    }
+}
+
+impl<R: ClientRole> AnyClient for Client<R> {
+    fn check(&self) -> Result<(), Error> {
+        Client::check(self)
+    }
+
+    fn may_wait(&self) -> Result<Waiting, Error> {
+        Client::may_wait(self)
+    }
+
+    fn last_error(&self) -> Option<Error> {
+        self.last_network_error().or_else(|| R::refusal(&self.state()))
+    }
+
+    fn is_light(&self) -> bool {
+        R::is_light(&self.state())
+    }
+
+    fn sockets(&self) -> io::Result<Sockets> {
+        self.core.sockets()
+    }
+
+    fn work(&self) -> bool {
+        self.core.work_for_event_loop()
+    }
+}
+
+impl<R: ClientRole> Drop for Client<R> {
+    fn drop(&mut self) {
+        self.core.close();
+    }
+}
+
+/// Removes an event loop from the external pollers when it is dropped.
+struct Membership<R: ClientRole>(Weak<Core<R>>);
+
+impl<R: ClientRole> Drop for Membership<R> {
+    fn drop(&mut self) {
+        if let Some(core) = self.0.upgrade() {
+            core.shared.external.leave(core.shared.check().is_ok());
+        }
+    }
+}
+
+impl<R: ClientRole> Core<R> {
+    fn driver(&self) -> MutexGuard<'_, Option<Driver<R>>> {
+        self.driver.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(self: &Arc<Self>) -> Result<(), Error> {
+        if !self.is_started.load(SeqCst) {
+            self.start().map_err(|e| Error::new(ErrorKind::Network, format!("cannot start the I/O thread: {e}")))?;
+        }
+        self.shared.nudge();
+        Ok(())
+    }
+
+    fn start(self: &Arc<Self>) -> io::Result<()> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_started.load(SeqCst) {
+            return Ok(());
+        }
+        let poller = self.shared.make_poller()?;
+        if let Some(mailbox) = &self.shared.login_mailbox {
+            mailbox.attach(poller.wake());
+        }
+        *self.driver() = Some(Driver::new(self.network.clone(), self.tls.clone(), poller.clone()));
+        let core = self.clone();
+        *thread = Some(Builder::new().name("klamm-io".to_owned()).spawn(move || run(&core, &poller))?);
+        self.is_started.store(true, SeqCst);
+        Ok(())
+    }
+
+    fn push(self: &Arc<Self>) -> Result<(), Error> {
+        let Ok(guard) = self.driver.try_lock() else {
+            return self.wake();
+        };
+        if guard.is_none() {
+            drop(guard);
+            return self.wake();
+        }
+        if self.work(guard, &mut Vec::new()) {
+            self.shared.wake_inline_poller();
+        }
+        Ok(())
+    }
+
+    /// Does the I/O thread's work in the thread of a caller, and handles what happened to the sockets. Returns whether
+    /// results were dispatched. Wakes the I/O thread only if it would sleep too long.
+    fn work(&self, mut guard: MutexGuard<'_, Option<Driver<R>>>, events: &mut Vec<Event>) -> bool {
+        let Some(driver) = guard.as_mut() else { return false };
+        let mut done = Vec::new();
+        driver.handle(&self.shared, events);
+        while driver.turn(&self.shared, &mut done) {}
+        let until = driver.sleeps_until(&self.shared);
+        drop(guard);
+        let has_results = !done.is_empty();
+        self.shared.dispatch(done);
+        if until.0 < self.sleeps_until.load(SeqCst) {
+            self.shared.nudge();
+        }
+        has_results
+    }
+
+    /// Polls inline until `is_done` or `end`. Returns early if there is no I/O thread yet, or if another caller polls inline.
+    fn poll_inline(&self, end: Instant, is_done: impl Fn() -> bool) {
+        let Some(poller) = self.shared.poller() else { return };
+        let mut events = Vec::new();
+        loop {
+            let Some(polling) = self.shared.inline.take() else { return };
+            // A thread that makes `is_done` true from here on wakes this thread. An earlier change is seen here.
+            if is_done() || self.shared.is_closed() {
+                return;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            let result = poller.wait_first(left, &mut events);
+            // The work below may call back into Python. No thread may have to wait for that.
+            drop(polling);
+            match result {
+                Ok(false) if events.is_empty() && left.is_zero() => return,
+                Ok(false) => {}
+                // The wake-up may have been for the I/O thread, whose work is done below.
+                Ok(true) => poller.arm(),
+                Err(_) => return,
+            }
+            self.work(self.driver(), &mut events);
+            if self.shared.is_closed() {
+                // The I/O thread has to see it, too.
+                poller.wake().insist();
+                return;
+            }
+        }
+    }
+
+    /// Adds an event loop to the external pollers. Fails before the first use of the client, and on systems whose pollers
+    /// cannot be polled.
+    fn sockets(self: &Arc<Self>) -> io::Result<Sockets> {
+        let poller = self.shared.poller().ok_or(io::ErrorKind::NotConnected)?;
+        #[cfg(unix)]
+        let descriptor = poller.descriptor()?;
+        self.shared.external.join();
+        let membership = Box::new(Membership(Arc::downgrade(self)));
+        #[cfg(unix)]
+        let sockets = Sockets::new(descriptor, membership);
+        #[cfg(not(unix))]
+        let sockets = Sockets::new(membership);
+        poller.wake().insist();
+        Ok(sockets)
+    }
+
+    fn work_for_event_loop(&self) -> bool {
+        let external = &self.shared.external;
+        external.note_visit();
+        let Some(poller) = self.shared.poller().filter(|_| external.is_standing_by()) else {
+            return false;
+        };
+        // The thread that takes events from the poller has to handle them, so the driver is locked first.
+        let Ok(guard) = self.driver.try_lock() else { return false };
+        let mut events = Vec::new();
+        match poller.wait_first(Duration::ZERO, &mut events) {
+            Ok(false) => {}
+            // The wake-up may have been for the I/O thread, whose work is done below.
+            Ok(true) => poller.arm(),
+            Err(_) => return false,
+        }
+        if self.work(guard, &mut events) {
+            self.shared.wake_inline_poller();
+        }
+        let is_too_much = |driver: &Driver<R>| driver.may_stand_by(&self.shared, true).is_none();
+        if self.driver.try_lock().is_ok_and(|driver| driver.as_ref().is_some_and(is_too_much)) {
+            external.recall_io_thread();
+        }
+        true
+    }
+
+    fn close(&self) {
+        if self.shared.check_birth().is_err() {
+            // The I/O thread did not survive the fork, and its locks may be held for ever.
+            return;
+        }
+        self.shared.set_closed();
+        if let Some(mailbox) = &self.shared.login_mailbox {
+            mailbox.close();
+        }
+        let handle = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.nudge();
+        match handle {
+            // A callback closes its own client: the thread ends after the callback returns.
+            Some(handle) if handle.thread().id() == std::thread::current().id() => {}
+            // The result of an I/O thread that panicked holds nothing of use.
+            Some(handle) => drop(handle.join()),
+            None => self.shared.fail_all(),
+        }
+    }
+}
+
+/// Ends the client with its I/O thread, even if that thread panics: no caller may wait for a thread that is gone.
+struct EndOnDrop<R: ClientRole>(Arc<Core<R>>);
+
+impl<R: ClientRole> Drop for EndOnDrop<R> {
+    fn drop(&mut self) {
+        self.0.shared.set_closed();
+        self.0.shared.fail_all();
+    }
+}
+
+/// Runs the I/O thread.
+fn run<R: ClientRole>(core: &Arc<Core<R>>, poller: &Poller) {
+    let _end = EndOnDrop(core.clone());
+    let shared = &core.shared;
+    let (mut events, mut done) = (Vec::new(), Vec::new());
+    loop {
+        poller.arm();
+        shared.external.arm();
+        if shared.is_closed() {
+            let driver = core.driver().take();
+            return driver.into_iter().for_each(Driver::linger);
+        }
+        let mut guard = core.driver();
+        let Some(driver) = guard.as_mut() else { return };
+        driver.handle(shared, &mut events);
+        while driver.turn(shared, &mut done) {}
+        let until = driver.sleeps_until(shared);
+        core.sleeps_until.store(until.0, SeqCst);
+        let stand_by = shared.external.take_visit().and_then(|visited| driver.may_stand_by(shared, visited));
+        drop(guard);
+        let has_results = !done.is_empty();
+        shared.dispatch(done.drain(..));
+        if has_results {
+            shared.wake_inline_poller();
+        }
+        let mut timeout = (until < Time::NEVER).then(|| until.since(shared.now()));
+        match stand_by {
+            Some(longest) => {
+                shared.external.stand_by(timeout.map_or(longest, |t| t.min(longest)));
+                // What happened meanwhile comes before any deadline.
+                timeout = Some(Duration::ZERO);
+            }
+            None if shared.inline.is_taken() => {
+                shared.inline.stand_aside(timeout);
+                continue;
+            }
+            None => {}
+        }
+        if let Err(e) = poller.wait(timeout, &mut events) {
+            let error = Error::new(ErrorKind::Network, format!("waiting for sockets failed: {e}"));
+            return shared.set_network_error(Some(error));
+        }
+    }
+}

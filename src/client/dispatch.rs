@@ -1,0 +1,89 @@
+//! Dispatches results to callbacks, and rejects callbacks that would wait for ever.
+//!
+//! A callback of the application runs in the thread that dispatches the result: the I/O thread, or a caller that polls in
+//! its place. Until the callback returns, this client dispatches nothing else in that thread. So a callback must not wait
+//! for its own client: [`may_wait`] rejects that wait. Other clients have I/O threads of their own.
+
+use super::{Error, ErrorKind};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+thread_local! {
+    /// The clients whose results this thread dispatches.
+    static DISPATCHING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Pairs of clients: a callback of the first one waits for the second one, in any thread. Only callbacks lock it, for
+/// moments.
+static WAITS: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+
+/// Marks this thread as one that dispatches the results of a client, until it is dropped.
+pub(super) struct Dispatching;
+
+impl Dispatching {
+    /// Marks the thread for the client at this address.
+    pub fn of(client: usize) -> Self {
+        DISPATCHING.with_borrow_mut(|clients| clients.push(client));
+        Self
+    }
+}
+
+impl Drop for Dispatching {
+    fn drop(&mut self) {
+        DISPATCHING.with_borrow_mut(|clients| clients.pop());
+    }
+}
+
+/// Allows the caller to wait for a client until the returned guard is dropped.
+///
+/// Fails in a callback of that client, and in a callback of a client that a callback of the awaited client waits for.
+/// Either wait would never end.
+pub(super) fn may_wait(awaited: usize) -> Result<Waiting, Error> {
+    let mut waiting = DISPATCHING.with_borrow(Clone::clone);
+    if waiting.is_empty() {
+        return Ok(Waiting { clients: waiting, awaited });
+    }
+    waiting.sort_unstable();
+    waiting.dedup();
+    let mut waits = WAITS.lock().unwrap_or_else(PoisonError::into_inner);
+    // The awaited client goes on only after its callbacks return, so after the clients that these callbacks wait for go
+    // on, and so forth.
+    let mut needed = BTreeSet::from([awaited]);
+    let mut found = 0;
+    while found < needed.len() {
+        found = needed.len();
+        let next: Vec<usize> = waits.iter().filter(|(from, _)| needed.contains(from)).map(|(_, to)| *to).collect();
+        needed.extend(next);
+    }
+    if waiting.iter().any(|client| needed.contains(client)) {
+        let message = "a callback would wait for ever: its client continues only after the callback returns";
+        return Err(Error::new(ErrorKind::Config, message)
+            .with_hint("wait in another thread or task, or continue in add_done_callback"));
+    }
+    waits.extend(waiting.iter().map(|client| (*client, awaited)));
+    Ok(Waiting { clients: waiting, awaited })
+}
+
+/// Permission to wait for a client.
+#[derive(Debug)]
+#[must_use = "other callbacks learn from it that this thread waits"]
+pub struct Waiting {
+    /// The clients whose results the waiting thread dispatches.
+    clients: Vec<usize>,
+    awaited: usize,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.clients.is_empty() {
+            return;
+        }
+        let mut waits = WAITS.lock().unwrap_or_else(PoisonError::into_inner);
+        for client in &self.clients {
+            if let Some(at) = waits.iter().position(|wait| *wait == (*client, self.awaited)) {
+                waits.swap_remove(at);
+            }
+        }
+    }
+}

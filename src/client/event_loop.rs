@@ -1,0 +1,133 @@
+//! External event loops: an asyncio loop polls the sockets of a client in place of the I/O thread.
+//!
+//! A loop that awaits one record after the other adds the client's poller to the descriptors that it watches. The I/O
+//! thread then stands by: it sleeps and leaves the sockets to the loop, which saves two thread switches per answer. The
+//! I/O thread also stands by for readers that [poll inline](super::inline_polling) again and again.
+//!
+//! The I/O thread resumes as soon as there is more than a little to do. It also looks for work now and then, since the loop
+//! or the reader may be busy or gone. If nothing happens for a while, it sleeps over the sockets again.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The event loops and readers that poll for a client, and whether the I/O thread stands by for them.
+#[derive(Default)]
+pub(super) struct ExternalPollers {
+    count: AtomicUsize,
+    /// Whether one of them polled since the I/O thread looked last.
+    has_visited: AtomicBool,
+    /// Whether one of them is a reader that polls inline.
+    has_reader: AtomicBool,
+    is_standing_by: AtomicBool,
+    /// Whether the I/O thread was recalled since it last looked for work.
+    is_recalled: Mutex<bool>,
+    recalled: Condvar,
+}
+
+impl ExternalPollers {
+    fn any(&self) -> bool {
+        self.count.load(SeqCst) > 0
+    }
+
+    /// Adds an event loop.
+    pub fn join(&self) {
+        self.count.fetch_add(1, SeqCst);
+    }
+
+    /// Notes that an event loop or a reader polls.
+    pub fn note_visit(&self) {
+        self.has_visited.store(true, SeqCst);
+    }
+
+    /// Notes that a reader polls inline. It counts as an external poller until the client ends.
+    pub fn note_reader(&self) {
+        if !self.has_reader.swap(true, SeqCst) {
+            self.join();
+        }
+        self.note_visit();
+    }
+
+    /// Returns whether one of them polled since the last call; `None` without external pollers.
+    pub fn take_visit(&self) -> Option<bool> {
+        self.any().then(|| self.has_visited.swap(false, SeqCst))
+    }
+
+    /// Returns whether the I/O thread stands by.
+    pub fn is_standing_by(&self) -> bool {
+        self.is_standing_by.load(SeqCst)
+    }
+
+    fn set_recalled(&self, is_recalled: bool) {
+        if self.any() {
+            *self.is_recalled.lock().unwrap_or_else(PoisonError::into_inner) = is_recalled;
+            self.recalled.notify_all();
+        }
+    }
+
+    /// Prepares the next [`ExternalPollers::stand_by`]. The I/O thread calls it before it looks for work: a recall from
+    /// then on ends the wait.
+    pub fn arm(&self) {
+        self.set_recalled(false);
+    }
+
+    /// Ends the wait of an I/O thread that stands by.
+    pub fn recall_io_thread(&self) {
+        self.set_recalled(true);
+    }
+
+    /// Removes an event loop and recalls the I/O thread. There is none in the child of a fork, where locks may be held for
+    /// ever.
+    pub fn leave(&self, has_thread: bool) {
+        let is_recalled = has_thread.then(|| self.is_recalled.lock().unwrap_or_else(PoisonError::into_inner));
+        self.count.fetch_sub(1, SeqCst);
+        if let Some(mut is_recalled) = is_recalled {
+            *is_recalled = true;
+            self.recalled.notify_all();
+        }
+    }
+
+    /// Blocks the I/O thread while it leaves the sockets to external pollers.
+    pub fn stand_by(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
+        let mut is_recalled = self.is_recalled.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_standing_by.store(true, SeqCst);
+        while !*is_recalled {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            is_recalled = self.recalled.wait_timeout(is_recalled, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        self.is_standing_by.store(false, SeqCst);
+    }
+}
+
+/// A descriptor of a client's sockets for an event loop, which polls them until this is dropped.
+pub struct Sockets {
+    #[cfg(unix)]
+    descriptor: std::os::fd::OwnedFd,
+    _membership: Box<dyn Send + Sync>,
+}
+
+impl Sockets {
+    /// Wraps the poller's descriptor. Dropping `membership` removes the loop from the [`ExternalPollers`].
+    #[cfg(unix)]
+    pub(super) fn new(descriptor: std::os::fd::OwnedFd, membership: Box<dyn Send + Sync>) -> Self {
+        Self { descriptor, _membership: membership }
+    }
+
+    /// Wraps nothing: there is no descriptor on this system.
+    #[cfg(not(unix))]
+    pub(super) fn new(membership: Box<dyn Send + Sync>) -> Self {
+        Self { _membership: membership }
+    }
+}
+
+#[cfg(unix)]
+impl std::os::fd::AsRawFd for Sockets {
+    /// Returns a descriptor that is readable when something happened to a socket.
+    fn as_raw_fd(&self) -> std::os::fd::RawFd {
+        self.descriptor.as_raw_fd()
+    }
+}

@@ -1,0 +1,60 @@
+//! Inline polling (leader/follower): a blocked caller polls the sockets itself, which saves a thread switch.
+//!
+//! The caller and the I/O thread may sleep over the same sockets. The kernel wakes the thread that came last, so the
+//! caller reads the answer itself. When the caller leaves, the I/O thread still sleeps where it always does. If the I/O
+//! thread wakes up for another reason meanwhile, it stands aside until the caller has left.
+//!
+//! Consumers whose records come one by one do the same. Answers to fetches come in pieces, and the second piece may wake
+//! the I/O thread. It then [stands by](super::event_loop), as it does for an event loop.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Whether a caller polls inline, and whether the I/O thread stands aside for it.
+#[derive(Default)]
+pub(super) struct InlinePolling {
+    is_taken: AtomicBool,
+    is_aside: Mutex<bool>,
+    left: Condvar,
+}
+
+impl InlinePolling {
+    /// Returns whether a caller polls inline now.
+    pub fn is_taken(&self) -> bool {
+        self.is_taken.load(SeqCst)
+    }
+
+    /// Makes this thread the one that polls inline, unless another thread does.
+    pub fn take(&self) -> Option<InlinePoller<'_>> {
+        let was_taken = self.is_taken.swap(true, SeqCst);
+        (!was_taken).then_some(InlinePoller(self))
+    }
+
+    /// Blocks the I/O thread while a caller polls inline. `None` waits as long as that takes.
+    pub fn stand_aside(&self, timeout: Option<Duration>) {
+        let deadline = timeout.and_then(|t| Instant::now().checked_add(t));
+        let mut is_aside = self.is_aside.lock().unwrap_or_else(PoisonError::into_inner);
+        *is_aside = true;
+        while self.is_taken() {
+            let left = deadline.map_or(Duration::MAX, |d| d.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                break;
+            }
+            is_aside = self.left.wait_timeout(is_aside, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *is_aside = false;
+    }
+}
+
+/// Held while a caller sleeps over the sockets.
+pub(super) struct InlinePoller<'a>(&'a InlinePolling);
+
+impl Drop for InlinePoller<'_> {
+    fn drop(&mut self) {
+        self.0.is_taken.store(false, SeqCst);
+        if *self.0.is_aside.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.0.left.notify_all();
+        }
+    }
+}

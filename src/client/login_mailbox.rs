@@ -1,0 +1,101 @@
+//! The mailbox between a client's I/O thread and the code that helps it to log in. The helper puts OAUTHBEARER tokens there
+//! ahead of time, and answers the questions of GSSAPI logins. It may run in any thread.
+
+use super::Error;
+use crate::engine::ConnectionId;
+use crate::engine::sasl::{BearerToken, gssapi};
+use crate::net::Wake;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A question of a login, with its connection and the broker's host name.
+pub type Asked = (ConnectionId, String, gssapi::Question);
+
+/// The mailbox of one client. Clones share it.
+#[derive(Clone, Default)]
+pub struct LoginMailbox(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    mail: Mutex<Mail>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Mail {
+    token: Option<Result<BearerToken, Error>>,
+    questions: VecDeque<Asked>,
+    answers: Vec<(ConnectionId, Result<gssapi::Answer, Error>)>,
+    wake: Option<Wake>,
+    is_closed: bool,
+}
+
+impl LoginMailbox {
+    fn mail(&self) -> MutexGuard<'_, Mail> {
+        self.0.mail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the token for logins from now on, or why there is none. Connections that wait for a token continue at once.
+    pub fn put(&self, token: Result<BearerToken, Error>) {
+        let mut mail = self.mail();
+        mail.token = Some(token);
+        if let Some(wake) = &mail.wake {
+            wake.wake();
+        }
+    }
+
+    /// Waits until the client is closed, for `timeout` at most. Returns whether it is still open.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        !self.wait_until(timeout, |_| false).is_closed
+    }
+
+    /// Waits for a question, for `timeout` at most or until the client is closed.
+    pub fn question(&self, timeout: Duration) -> Option<Asked> {
+        self.wait_until(timeout, |mail| !mail.questions.is_empty()).questions.pop_front()
+    }
+
+    fn wait_until(&self, timeout: Duration, done: impl Fn(&Mail) -> bool) -> MutexGuard<'_, Mail> {
+        let deadline = Instant::now().checked_add(timeout);
+        let mut mail = self.mail();
+        while !mail.is_closed && !done(&mail) {
+            let left = deadline.map_or(Duration::from_secs(1 << 30), |d| d.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                break;
+            }
+            mail = self.0.changed.wait_timeout(mail, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        mail
+    }
+
+    /// Answers a question.
+    pub fn answer(&self, connection: ConnectionId, answer: Result<gssapi::Answer, Error>) {
+        let mut mail = self.mail();
+        mail.answers.push((connection, answer));
+        if let Some(wake) = &mail.wake {
+            wake.wake();
+        }
+    }
+
+    pub(super) fn ask(&self, question: Asked) {
+        self.mail().questions.push_back(question);
+        self.0.changed.notify_all();
+    }
+
+    pub(super) fn take_answers(&self) -> Vec<(ConnectionId, Result<gssapi::Answer, Error>)> {
+        std::mem::take(&mut self.mail().answers)
+    }
+
+    pub(super) fn take_token(&self) -> Option<Result<BearerToken, Error>> {
+        self.mail().token.take()
+    }
+
+    pub(super) fn attach(&self, wake: Wake) {
+        self.mail().wake = Some(wake);
+    }
+
+    pub(super) fn close(&self) {
+        self.mail().is_closed = true;
+        self.0.changed.notify_all();
+    }
+}

@@ -1,0 +1,289 @@
+//! The state machine of a client behind its lock, and the ways in which threads wait for it and wake each other.
+//!
+//! [`ClientRole`] is what a producer, consumer, share consumer or admin client adds to its state machine. [`Shared`] knows
+//! no socket: the [driver](super::driver) moves bytes, and the [core](super::core) owns the I/O thread.
+//!
+//! Locks are taken in the order driver, state. Results are dispatched while neither lock is held.
+
+use super::completion::closed;
+use super::event_loop::ExternalPollers;
+use super::fork::Birth;
+use super::inline_polling::InlinePolling;
+use super::{Error, LoginMailbox, dispatch};
+use crate::engine::{Role, Time};
+use crate::net::Poller;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+/// A state machine as a client runs it. The hooks with a default are for clients that need more than the machine itself.
+pub trait ClientRole: Role + Sized + 'static {
+    /// What the client keeps under the same lock as the state machine.
+    type Locked: Default + Send;
+    /// What the client's calls read without the lock: settings and atomic counters.
+    type Unlocked: Send + Sync;
+    /// The result of a call or of an operation, on its way to the caller that waits for it.
+    type Done: Send;
+
+    /// Returns the next result.
+    fn poll_done(state: &mut State<Self>, unlocked: &Self::Unlocked) -> Option<Self::Done>;
+    /// Passes a result to the caller that waits for it. Runs without the lock.
+    fn deliver(done: Self::Done, shared: &Shared<Self>);
+    /// Ends everything with an error.
+    fn fail_all(state: &mut State<Self>, error: &Error);
+
+    /// Returns whether the wakers of [`super::Client::on_ready`] are to be called.
+    fn ends_wait(_state: &State<Self>) -> bool {
+        false
+    }
+    /// Runs before [`Role::handle_timeout`].
+    fn before_timeout(_state: &mut State<Self>, _unlocked: &Self::Unlocked, _now: Time) {}
+    /// Runs before [`Role::handle_response`].
+    fn before_response(_state: &mut State<Self>, _answer: &Self::Prepared) {}
+    /// Runs for each request that leaves.
+    fn on_request(_state: &mut State<Self>, _packet: &Self::Packet) {}
+    /// Runs after a call changed the state machine.
+    fn on_call(_unlocked: &Self::Unlocked) {}
+    /// Copies state into `unlocked` after any change.
+    fn publish(_state: &State<Self>, _unlocked: &Self::Unlocked) {}
+    /// Returns for how long the I/O thread may leave its work to callers because little is in flight. `has_visited` is
+    /// whether an event loop or an inline poller came since the I/O thread looked last.
+    fn stand_by(_state: &State<Self>, _unlocked: &Self::Unlocked, _has_visited: bool) -> Option<Duration> {
+        None
+    }
+    /// Returns whether what callers wait for is so little that an event loop may poll for it.
+    fn is_light(_state: &State<Self>) -> bool {
+        false
+    }
+    /// Returns the error of a request that will be sent again, if there is one.
+    fn refusal(_state: &State<Self>) -> Option<Error> {
+        None
+    }
+}
+
+/// What the lock of a client guards.
+pub struct State<R: ClientRole> {
+    /// The state machine.
+    pub role: R,
+    /// What the client keeps beside it.
+    pub local: R::Locked,
+    /// Called once [`ClientRole::ends_wait`] holds.
+    pub wakers: Vec<Waker>,
+}
+
+impl<R: ClientRole> State<R> {
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, unlocked: &R::Unlocked, now: Time) {
+        R::before_timeout(self, unlocked, now);
+        self.role.handle_timeout(now);
+    }
+
+    /// Returns the next request to send.
+    pub fn poll_send(&mut self, now: Time) -> Option<R::Packet> {
+        let packet = self.role.poll_send(now)?;
+        R::on_request(self, &packet);
+        Some(packet)
+    }
+}
+
+/// What the callers of a client and its I/O thread share.
+pub struct Shared<R: ClientRole> {
+    state: Mutex<State<R>>,
+    pub unlocked: R::Unlocked,
+    changed: Condvar,
+    /// The number of threads that wait for `changed`.
+    waiting: AtomicUsize,
+    /// The number of threads that wait by polling inline.
+    polling: AtomicUsize,
+    start: Instant,
+    birth: Birth,
+    is_closed: AtomicBool,
+    last_network_error: Mutex<Option<Error>>,
+    /// There from the start of the I/O thread.
+    poller: OnceLock<Arc<Poller>>,
+    pub(super) inline: InlinePolling,
+    pub(super) external: ExternalPollers,
+    pub login_mailbox: Option<LoginMailbox>,
+}
+
+impl<R: ClientRole> Shared<R> {
+    /// Creates the shared part of a client that has not reached any broker yet, for the given reason.
+    pub fn new(mut role: R, unlocked: R::Unlocked, not_connected: Error, needs_login_mailbox: bool) -> Self {
+        role.handle_unreachable(Time(0), &not_connected);
+        Self {
+            state: Mutex::new(State { role, local: R::Locked::default(), wakers: Vec::new() }),
+            unlocked,
+            changed: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            polling: AtomicUsize::new(0),
+            start: Instant::now(),
+            birth: Birth::now(),
+            is_closed: AtomicBool::new(false),
+            last_network_error: Mutex::new(Some(not_connected)),
+            poller: OnceLock::new(),
+            inline: InlinePolling::default(),
+            external: ExternalPollers::default(),
+            login_mailbox: needs_login_mailbox.then(LoginMailbox::default),
+        }
+    }
+
+    /// Returns the time on the client's clock.
+    pub fn now(&self) -> Time {
+        Time(u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// Locks the state.
+    pub fn state(&self) -> MutexGuard<'_, State<R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the state of a client that is open. A thread that closes the client waits for this lock and then fails
+    /// everything that was begun under it.
+    pub fn open(&self) -> Result<MutexGuard<'_, State<R>>, Error> {
+        self.check()?;
+        let state = self.state();
+        self.check()?;
+        Ok(state)
+    }
+
+    /// Fails if the client is closed or was created before a fork.
+    pub fn check(&self) -> Result<(), Error> {
+        self.check_birth()?;
+        if self.is_closed() { Err(closed()) } else { Ok(()) }
+    }
+
+    /// Fails in the child of a fork, where the state may stay locked for ever.
+    pub fn check_birth(&self) -> Result<(), Error> {
+        self.birth.check()
+    }
+
+    /// Returns whether the client is closed.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(SeqCst)
+    }
+
+    /// Marks the client as closed.
+    pub fn set_closed(&self) {
+        self.is_closed.store(true, SeqCst);
+    }
+
+    /// Returns why no broker could be reached, from the start or from the failure until a broker is reached.
+    pub fn last_network_error(&self) -> Option<Error> {
+        self.last_network_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes why no broker can be reached, or that one was reached.
+    pub fn set_network_error(&self, error: Option<Error>) {
+        *self.last_network_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    /// Returns the poller, once the I/O thread has started.
+    pub fn poller(&self) -> Option<&Arc<Poller>> {
+        self.poller.get()
+    }
+
+    /// Returns the poller, and creates it for the I/O thread that is about to start.
+    pub fn make_poller(&self) -> std::io::Result<Arc<Poller>> {
+        if self.poller.get().is_none() {
+            // Only the thread that starts the I/O thread gets here, so the cell is still empty.
+            let _ = self.poller.set(Arc::new(Poller::new()?));
+        }
+        self.poller.get().cloned().ok_or_else(|| std::io::ErrorKind::NotConnected.into())
+    }
+
+    /// Makes the I/O thread look for work, if there is such a thread.
+    pub fn nudge(&self) {
+        if let Some(poller) = self.poller.get() {
+            poller.wake().wake();
+            self.external.recall_io_thread();
+        }
+    }
+
+    /// Makes the caller that polls inline look whether its wait is over.
+    pub fn wake_inline_poller(&self) {
+        if let (true, Some(poller)) = (self.inline.is_taken(), self.poller.get()) {
+            poller.wake().insist();
+        }
+    }
+
+    /// Waits until `ready` holds or the time is over. Returns whether it holds.
+    pub fn wait_until(&self, deadline: Instant, ready: impl Fn(&State<R>) -> bool) -> bool {
+        self.waiting.fetch_add(1, SeqCst);
+        let mut state = self.state();
+        let mut is_ready = ready(&state);
+        while !is_ready && !self.is_closed() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            is_ready = ready(&state);
+        }
+        drop(state);
+        self.waiting.fetch_sub(1, SeqCst);
+        is_ready
+    }
+
+    /// Counts a caller that starts to poll inline.
+    pub fn begin_inline_polling(&self) {
+        self.polling.fetch_add(1, SeqCst);
+        self.external.note_reader();
+    }
+
+    /// Ends what [`Shared::begin_inline_polling`] began.
+    pub fn end_inline_polling(&self) {
+        self.external.note_reader();
+        self.polling.fetch_sub(1, SeqCst);
+    }
+
+    /// Wakes the threads that wait for a change of the state.
+    pub fn notify(&self) {
+        if self.waiting.load(SeqCst) > 0 {
+            // A waiter between its check and its wait holds the lock. Locking it once here orders the two.
+            drop(self.state());
+            self.changed.notify_all();
+        }
+        if self.polling.load(SeqCst) > 0 {
+            self.wake_inline_poller();
+        }
+    }
+
+    /// Calls the wakers if their wait is over, and updates what is read without the lock.
+    pub fn after_change(&self, state: &mut State<R>) {
+        R::publish(state, &self.unlocked);
+        if !state.wakers.is_empty() && (R::ends_wait(state) || self.check().is_err()) {
+            state.wakers.drain(..).for_each(Waker::wake);
+        }
+    }
+
+    /// Returns the number that [`dispatch`] knows this client by.
+    pub fn address(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    /// Passes results to the callers that wait for them.
+    pub fn dispatch(&self, done: impl IntoIterator<Item = R::Done>) {
+        let _dispatching = dispatch::Dispatching::of(self.address());
+        done.into_iter().for_each(|d| R::deliver(d, self));
+    }
+
+    /// Fails everything that has no result yet, because the client is closed.
+    pub fn fail_all(&self) {
+        let mut state = self.state();
+        R::fail_all(&mut state, &closed());
+        self.after_change(&mut state);
+        drop(state);
+        loop {
+            // Some results become available only after others were dispatched.
+            let mut state = self.state();
+            let done: Vec<R::Done> = std::iter::from_fn(|| R::poll_done(&mut state, &self.unlocked)).collect();
+            drop(state);
+            if done.is_empty() {
+                break;
+            }
+            self.dispatch(done);
+        }
+        self.notify();
+    }
+}
