@@ -19,23 +19,23 @@ The names are those of the Java client. An unknown key or a bad value raises `Co
 valid key or the allowed values. `python scripts/write_configuration.py` writes this page.
 """
 
-FOREIGN_HEAD = """
+ALIASES_HEAD = """
 ## Options of other clients
 
-klamm accepts librdkafka's names for the same options; they are below klamm's names in the tables above. These options
-are rejected, and the error says what to use instead:
+klamm accepts librdkafka's names for the same options as aliases. These options are rejected, and the error says what to
+use instead:
 
 | option | clients | instead |
 | --- | --- | --- |
 """
 
 
-def row(option: Option) -> str:
-    """Return one line of the table."""
-    aliases = "".join(f"<br>`{alias}`" for alias in option.aliases)
-    default = f"`{option.default}`" if option.default else ""
-    allowed = option.allowed.replace("|", "\\|")
-    return f"| `{option.name}`{aliases} | {default} | {allowed} | {option.doc} |"
+def section(option: Option) -> str:
+    """Return the description of one key."""
+    facts = [f"default `{option.default}`" if option.default else "no default", f"allowed: {option.allowed}"]
+    if option.aliases:
+        facts.append("aliases: " + ", ".join(f"`{alias}`" for alias in option.aliases))
+    return f"\n### `{option.name}`\n\n{option.doc}\n\n" + "".join(f"* {fact}\n" for fact in facts)
 
 
 def page() -> str:
@@ -47,12 +47,11 @@ def page() -> str:
             sections.append((title, own))
     text = HEAD
     for title, of_section in sections:
-        text += f"\n## {title}\n\n| key | default | allowed | what it does |\n| --- | --- | --- | --- |\n"
-        text += "".join(row(option) + "\n" for option in of_section)
-    text += FOREIGN_HEAD
+        text += f"\n## {title}\n" + "".join(map(section, of_section))
+    text += ALIASES_HEAD
     for names, clients, hint in foreign():
-        who = "all" if len(clients) == len(CLIENTS) else ", ".join(CLIENTS[client] for client in clients)
-        text += f"| {'<br>'.join(f'`{name}`' for name in names)} | {who} | {hint} |\n"
+        of_clients = "all" if len(clients) == len(CLIENTS) else ", ".join(CLIENTS[client] for client in clients)
+        text += f"| {'<br>'.join(f'`{name}`' for name in names)} | {of_clients} | {hint} |\n"
     return text
 
 

@@ -260,5 +260,5 @@ def test_commits_with_a_time_reach_brokers_that_take_one():
 
 @pytest.mark.parametrize("other", [{"group_protocol": "consumer"}, {"group_instance_id": "one"}])
 def test_a_retention_is_refused_beside_what_newer_versions_alone_can_say(dev, other):
-    with pytest.raises(ConfigError, match=r"offsets\.retention\.ms does not go with group\."):
+    with pytest.raises(ConfigError, match=r"offsets\.retention\.ms cannot be combined with group\."):
         klamm.Consumer(dev.bootstrap_servers, topics="t", group_id="g", offsets_retention_ms=1000, **other)

@@ -91,7 +91,7 @@ def test_a_consumer_without_assignors_is_not_made(names, says):
 )
 def test_what_the_coordinator_decides_is_not_set_by_its_members(client, option, instead):
     for group in {"group_id": "g"}, {}:
-        with pytest.raises(ConfigError, match=rf"does not go with group.protocol=consumer.*; hint: .*{instead}"):
+        with pytest.raises(ConfigError, match=rf"cannot be combined with group.protocol=consumer.*; hint: .*{instead}"):
             client(NOWHERE, group_protocol="consumer", **option, **group)
 
 

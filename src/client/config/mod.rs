@@ -9,7 +9,7 @@ pub use aliases::{COMPATIBILITY_ALIASES, CompatibilityAlias, SAME_VALUES, sugges
 pub use keys::{ClientType, KEYS, Key, Kind};
 pub use values::Value;
 
-use super::{Error, ErrorKind};
+use super::Error;
 use crate::api::Release;
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::engine::NetworkConfig;
@@ -26,7 +26,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use values::{BY_DURATION, Values, age};
+use values::{BY_DURATION, Values, age, invalid};
 
 /// The brokers that a client connects to, and how.
 pub(super) struct Connecting {
@@ -45,11 +45,6 @@ impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.values.fmt(f)
     }
-}
-
-/// Returns an error about the configuration.
-fn bad(message: String, hint: String) -> Error {
-    Error::new(ErrorKind::Config, message).with_hint(hint)
 }
 
 impl Config {
@@ -81,7 +76,10 @@ impl Config {
         if own == client {
             return Ok(());
         }
-        Err(bad(format!("this is the configuration of a {}", own.name()), format!("parse it for a {}", client.name())))
+        Err(invalid(
+            format!("this is the configuration of a {}", own.name()),
+            format!("parse it for a {}", client.name()),
+        ))
     }
 
     /// Returns whether a full buffer is an error at once.
@@ -101,13 +99,14 @@ impl Config {
 
     fn bootstrap(&self) -> Result<Vec<(String, u16)>, Error> {
         let Some(Value::List(servers)) = self.values.get("bootstrap.servers") else {
-            return Err(bad(
+            return Err(invalid(
                 "bootstrap.servers is missing".to_owned(),
                 "set at least one broker as host:port".to_owned(),
             ));
         };
         let parse = |server: &String| {
-            let wrong = || bad(format!("bootstrap.servers has {server:?}"), "write addresses as host:port".to_owned());
+            let wrong =
+                || invalid(format!("bootstrap.servers has {server:?}"), "write addresses as host:port".to_owned());
             let address = server.rsplit_once("://").map_or(server.as_str(), |(_, address)| address);
             let (host, port) = match address.rsplit_once(':') {
                 // The last colon of a bare IPv6 address does not separate a port.
@@ -124,7 +123,7 @@ impl Config {
         };
         let addresses = servers.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
         if addresses.is_empty() {
-            return Err(bad(
+            return Err(invalid(
                 "bootstrap.servers is empty".to_owned(),
                 "set at least one broker as host:port".to_owned(),
             ));
@@ -177,7 +176,7 @@ impl Config {
         }
         let release = Release::parse(&text).ok_or_else(|| {
             let hint = "set auto, or a release from 0.8.0 on; use klamm.legacy for earlier releases".to_owned();
-            bad(format!("broker.version.fallback is {text:?}"), hint)
+            invalid(format!("broker.version.fallback cannot be {text:?}"), hint)
         })?;
         Ok(Some(release).filter(|release| *release < SAYS_VERSIONS))
     }
@@ -197,11 +196,11 @@ impl Config {
         let idempotent = self.values.bool("enable.idempotence") && (asked || acks == -1);
         if transactions.is_some() && !idempotent {
             let hint = "leave enable.idempotence=true, or transactional.id out".to_owned();
-            return Err(bad("transactional.id needs enable.idempotence".to_owned(), hint));
+            return Err(invalid("transactional.id needs enable.idempotence".to_owned(), hint));
         }
         if idempotent && acks != -1 {
             let hint = "set acks=all, or enable.idempotence=false".to_owned();
-            return Err(bad(format!("enable.idempotence needs acks=all, acks is {acks}"), hint));
+            return Err(invalid(format!("enable.idempotence needs acks=all, acks is {acks}"), hint));
         }
         let max_in_flight = self.values.size("max.in.flight.requests.per.connection");
         if idempotent && max_in_flight > 5 {
@@ -209,7 +208,7 @@ impl Config {
             let message = format!(
                 "enable.idempotence needs max.in.flight.requests.per.connection of 5 or less, not {max_in_flight}"
             );
-            return Err(bad(message, hint));
+            return Err(invalid(message, hint));
         }
         Ok(ProducerConfig {
             acks,
@@ -242,7 +241,7 @@ impl Config {
             _ => return Ok(compression.into()),
         };
         let level = i32::try_from(self.values.int(key)).unwrap_or(-1);
-        Codec::with_level(compression, level).map_err(|why| bad(format!("{key} cannot be {level}"), why))
+        Codec::with_level(compression, level).map_err(|why| invalid(format!("{key} cannot be {level}"), why))
     }
 
     pub(super) fn consumer(&self) -> Result<ConsumerConfig, Error> {
@@ -283,7 +282,7 @@ impl Config {
         let key = "offsets.retention.ms";
         let refused = |with: &str| {
             let hint = "leave it out, and set offsets.retention.minutes of the brokers".to_owned();
-            Err(bad(format!("{key} does not go with {with}: requests have one or the other"), hint))
+            Err(invalid(format!("{key} cannot be combined with {with}: a request has only one of them"), hint))
         };
         match u64::try_from(self.values.int(key)) {
             Err(_) => Ok(None),
@@ -297,7 +296,7 @@ impl Config {
         let group = self.values.text("group.id");
         if group.is_empty() {
             let hint = "set group_id, or use a consumer to read without a group".to_owned();
-            return Err(bad("a share consumer needs a group.id".to_owned(), hint));
+            return Err(invalid("a share consumer needs a group.id".to_owned(), hint));
         }
         Ok(ShareConfig {
             member: ShareMemberConfig {
@@ -328,8 +327,8 @@ impl Config {
     fn strategies(&self) -> Result<Vec<Strategy>, Error> {
         let given = OF_CLASSIC_GROUPS.iter().find(|(key, ..)| self.values.is_set(key));
         if let Some((key, why, instead)) = given.filter(|_| self.values.text("group.protocol") == "consumer") {
-            let message = format!("{key} does not go with group.protocol=consumer: {why}");
-            return Err(bad(message, format!("leave it out; {instead}")));
+            let message = format!("{key} cannot be combined with group.protocol=consumer: {why}");
+            return Err(invalid(message, format!("leave it out; {instead}")));
         }
         let key = "partition.assignment.strategy";
         let names = match self.values.get(key) {
@@ -338,7 +337,7 @@ impl Config {
         };
         let wrong = |what: String| {
             let known: Vec<&str> = assignor::ALL.iter().map(|a| a.name()).collect();
-            bad(format!("{key} {what}"), format!("allowed are {}", known.join(", ")))
+            invalid(format!("{key} {what}"), format!("allowed are {}", known.join(", ")))
         };
         if names.is_empty() {
             return Err(wrong("names no assignor".to_owned()));
@@ -365,7 +364,7 @@ impl Config {
         if heartbeat_interval >= session_timeout {
             let message =
                 format!("heartbeat.interval.ms is {heartbeat_interval:?} and session.timeout.ms {session_timeout:?}");
-            return Err(bad(message, "the interval should be at most a third of the timeout".to_owned()));
+            return Err(invalid(message, "the interval should be at most a third of the timeout".to_owned()));
         }
         Ok(GroupConfig {
             group,
@@ -387,18 +386,18 @@ impl Config {
 const OF_CLASSIC_GROUPS: [(&str, &str, &str); 3] = [
     (
         "partition.assignment.strategy",
-        "the coordinator assigns",
-        "group.remote.assignor names one of the coordinator's",
+        "the coordinator assigns the partitions",
+        "use group.remote.assignor to pick an assignor of the coordinator",
     ),
     (
         "session.timeout.ms",
-        "the brokers decide how long a session is",
-        "set consumer.session.timeout.ms of the group, as with admin.alter_configs(\"group\", ...)",
+        "the brokers set the session timeout",
+        "set consumer.session.timeout.ms of the group, with admin.alter_configs(\"group\", ...)",
     ),
     (
         "heartbeat.interval.ms",
-        "the brokers say when the next heartbeat is due",
-        "set consumer.heartbeat.interval.ms of the group, as with admin.alter_configs(\"group\", ...)",
+        "the brokers set the heartbeat interval",
+        "set consumer.heartbeat.interval.ms of the group, with admin.alter_configs(\"group\", ...)",
     ),
 ];
 
@@ -418,14 +417,14 @@ mod tests {
     }
 
     #[test]
-    fn every_default_is_a_value_its_key_allows() {
+    fn every_default_is_allowed() {
         for key in KEYS.iter().filter(|k| !k.default.is_empty()) {
             check(key, Value::String(key.default.to_owned())).unwrap();
         }
     }
 
     #[test]
-    fn an_unknown_key_names_the_nearest_one() {
+    fn the_error_of_an_unknown_key_suggests_a_similar_one() {
         let error = parse(ClientType::Producer, "linger.mss", "1").unwrap_err();
         assert_eq!(error.hint(), Some("did you mean linger.ms?"));
         let error = parse(ClientType::Consumer, "linger.ms", "1").unwrap_err();
@@ -433,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_value_names_itself_and_what_is_allowed() {
+    fn the_error_of_an_invalid_value_shows_it_and_what_is_allowed() {
         let error = parse(ClientType::Producer, "acks", "al").unwrap_err();
         assert_eq!(error.message(), "acks cannot be \"al\"");
         assert_eq!(error.hint(), Some("allowed: all, -1, 0, 1; brokers before 0.9 take any number of replicas"));
@@ -442,13 +441,13 @@ mod tests {
     }
 
     #[test]
-    fn idempotence_wants_all_acks_unless_it_is_not_asked_for() {
+    fn idempotence_needs_all_acks_unless_only_acks_is_set() {
         assert!(!parse(ClientType::Producer, "acks", "1").unwrap().producer().unwrap().idempotent);
         assert!(parse(ClientType::Producer, "max.in.flight", "6").is_err());
     }
 
     #[test]
-    fn a_name_that_says_nothing_is_refused() {
+    fn a_blank_id_is_rejected() {
         let producer = |id: &str| parse(ClientType::Producer, "transactional.id", id).and_then(|c| c.producer());
         let consumer = |key: &str, id: &str| parse(ClientType::Consumer, key, id).and_then(|c| c.consumer());
         for blank in ["", " "] {
@@ -460,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_may_start_some_time_ago() {
+    fn auto_offset_reset_accepts_names_and_ages() {
         let of = |value: &str| {
             parse(ClientType::Consumer, "auto.offset.reset", value).and_then(|c| c.consumer()).map(|c| c.reset)
         };
@@ -481,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_goes_to_its_codec() {
+    fn a_compression_level_applies_to_its_codec() {
         let of = |codec: &str, key: &str, level: &str| {
             let pair = |k: &str, v: &str| (k.to_owned(), Value::String(v.to_owned()));
             let pairs = [pair("bootstrap.servers", "h:1"), pair("compression.type", codec), pair(key, level)];
@@ -495,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn partitioners_of_the_java_client_are_those_of_klamm() {
+    fn class_names_of_java_partitioners_are_accepted() {
         let of = |name: &str| parse(ClientType::Producer, "partitioner.class", name).and_then(|c| c.producer());
         let java = |class: &str| of(&format!("org.apache.kafka.clients.producer.{class}")).unwrap().partitioner;
         assert_eq!(java("internals.DefaultPartitioner"), Partitioner::Murmur2);
@@ -505,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_come_with_and_without_port() {
+    fn addresses_may_have_a_port() {
         let of = |s: &str| {
             Config::parse(ClientType::Admin, [("bootstrap.servers".to_owned(), Value::String(s.to_owned()))])
                 .and_then(|c| c.bootstrap())

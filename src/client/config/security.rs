@@ -1,9 +1,8 @@
 //! The keys `security.*`, `sasl.*` and `ssl.*`: credentials and TLS settings. Every error that shows without a broker is
 //! raised here, when the configuration is parsed.
 
-use super::bad;
 use super::keys::KEYS;
-use super::values::{HOST_CHECK, Value, Values};
+use super::values::{HOST_CHECK, Value, Values, invalid};
 use crate::client::Error;
 use crate::engine::sasl::{Credentials, scram};
 use crate::net::tls;
@@ -30,7 +29,7 @@ pub(super) fn credentials(values: &Values) -> Result<Option<Credentials>, Error>
     let Some(mechanism) = values.optional("sasl.mechanism") else {
         let hint = "set the mechanism that the brokers use: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI"
             .to_owned();
-        return Err(bad(format!("security.protocol={} needs sasl.mechanism", protocol(values)), hint));
+        return Err(invalid(format!("security.protocol={} needs sasl.mechanism", protocol(values)), hint));
     };
     if mechanism == "OAUTHBEARER" {
         return Ok(Some(Credentials::Bearer(None)));
@@ -44,7 +43,7 @@ pub(super) fn credentials(values: &Values) -> Result<Option<Credentials>, Error>
     let password = values.optional("sasl.password").or_else(|| of_jaas("password"));
     let (Some(username), Some(password)) = (username, password) else {
         let hint = "set both, or a sasl.jaas.config that has them".to_owned();
-        return Err(bad(format!("sasl.mechanism={mechanism} needs sasl.username and sasl.password"), hint));
+        return Err(invalid(format!("sasl.mechanism={mechanism} needs sasl.username and sasl.password"), hint));
     };
     let credentials = match scram::Mechanism::from_name(&mechanism) {
         Some(mechanism) => {
@@ -103,14 +102,14 @@ pub(super) fn tls(values: &Values) -> Result<Option<Arc<tls::Client>>, Error> {
         check_host: !trusts_any_host(values),
         versions,
     };
-    let failed = |f: tls::Failure| bad(f.message, f.hint);
+    let failed = |f: tls::Failure| invalid(f.message, f.hint);
     Ok(Some(Arc::new(tls::Client::new(settings).map_err(failed)?)))
 }
 
 fn pem(values: &Values, (location, text): (&'static str, &'static str)) -> Result<Option<tls::Pem>, Error> {
     match (values.optional(location), values.optional(text)) {
         (Some(_), Some(_)) => {
-            Err(bad(format!("{location} and {text} are both set"), "set only one of them".to_owned()))
+            Err(invalid(format!("{location} and {text} are both set"), "set only one of them".to_owned()))
         }
         (Some(path), None) => Ok(Some(tls::Pem::File(path.into()))),
         (None, Some(text)) => Ok(Some(tls::Pem::Text(text))),
@@ -121,7 +120,7 @@ fn pem(values: &Values, (location, text): (&'static str, &'static str)) -> Resul
 fn version(name: &str) -> Result<tls::Version, Error> {
     tls::Version::ALL.into_iter().find(|v| v.name() == name).ok_or_else(|| {
         let known = tls::Version::ALL.map(tls::Version::name).join(", ");
-        bad(format!("ssl.enabled.protocols has {name:?}"), format!("allowed: {known}"))
+        invalid(format!("ssl.enabled.protocols has {name:?}"), format!("allowed: {known}"))
     })
 }
 
@@ -130,7 +129,7 @@ fn version(name: &str) -> Result<tls::Version, Error> {
 pub fn jaas(text: &str) -> Result<Vec<(String, String)>, Error> {
     let wrong = || {
         let hint = "write it as org.apache.kafka...LoginModule required username=\"...\" password=\"...\";";
-        bad("sasl.jaas.config cannot be read".to_owned(), hint.to_owned())
+        invalid("sasl.jaas.config cannot be read".to_owned(), hint.to_owned())
     };
     let mut rest = text.trim().trim_end_matches(';').trim_end();
     let mut options = Vec::new();

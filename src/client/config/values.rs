@@ -1,8 +1,8 @@
 //! The values of a configuration, checked against the table of keys. Knows nothing about what the keys are for.
 
+use super::aliases;
 use super::keys::{ClientType, KEYS, Key, Kind};
-use super::{aliases, bad};
-use crate::client::Error;
+use crate::client::{Error, ErrorKind};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -86,7 +86,7 @@ impl Values {
     pub fn id(&self, name: &'static str, why: &str) -> Result<Option<String>, Error> {
         match self.values.get(name).map(|_| self.text(name)) {
             Some(text) if text.trim().is_empty() => {
-                Err(bad(format!("{name} cannot be {text:?}"), format!("leave it out {why}")))
+                Err(invalid(format!("{name} cannot be {text:?}"), format!("leave it out {why}")))
             }
             given => Ok(given),
         }
@@ -131,6 +131,11 @@ impl fmt::Debug for Values {
     }
 }
 
+/// Returns an error about the configuration.
+pub(super) fn invalid(message: String, hint: String) -> Error {
+    Error::new(ErrorKind::Config, message).with_hint(hint)
+}
+
 fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|k| k.name == name || k.aliases.contains(&name))
 }
@@ -144,7 +149,7 @@ fn unknown(client: ClientType, name: &str) -> Error {
         None => aliases::suggestion(client, name, str::to_owned)
             .unwrap_or_else(|| "see docs/configuration.md for all keys".to_owned()),
     };
-    bad(format!("unknown configuration key {name:?} for a {}", client.name()), hint)
+    invalid(format!("unknown configuration key {name:?} for a {}", client.name()), hint)
 }
 
 /// Formats a value for messages, without showing secrets.
@@ -163,7 +168,7 @@ fn show(key: Option<&Key>, value: &Value) -> String {
 /// Converts a value to the type of its key.
 pub(super) fn check(key: &Key, value: Value) -> Result<Value, Error> {
     let shown = show(Some(key), &value);
-    let wrong = || bad(format!("{} cannot be {shown}", key.name), format!("allowed: {}", key.allowed()));
+    let wrong = || invalid(format!("{} cannot be {shown}", key.name), format!("allowed: {}", key.allowed()));
     match (key.kind, value) {
         (Kind::Text | Kind::Secret, Value::String(s)) => Ok(Value::String(s)),
         (Kind::List, Value::String(s)) => {

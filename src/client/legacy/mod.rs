@@ -56,9 +56,9 @@ impl LegacyConnection {
     pub fn queue(&mut self, frame: Bytes) -> Result<(), Error> {
         self.birth.check()?;
         if matches!(self.state, State::Closed) {
-            let (tell, told) = channel();
-            resolve(&self.host, self.port, move |found| drop(tell.send(found)));
-            self.state = State::Resolving(told);
+            let (sender, receiver) = channel();
+            resolve(&self.host, self.port, move |found| drop(sender.send(found)));
+            self.state = State::Resolving(receiver);
         }
         match &mut self.state {
             State::Open { stream, .. } => stream.queue(frame),
@@ -168,11 +168,11 @@ impl LegacyConnection {
         }
         let Some(poller) = &self.poller else { return Ok(()) };
         let mut addresses = match &mut self.state {
-            State::Resolving(told) => {
+            State::Resolving(receiver) => {
                 let found = if slice.is_zero() {
-                    told.try_recv().map_err(|e| e == TryRecvError::Empty)
+                    receiver.try_recv().map_err(|e| e == TryRecvError::Empty)
                 } else {
-                    told.recv_timeout(slice).map_err(|e| e == std::sync::mpsc::RecvTimeoutError::Timeout)
+                    receiver.recv_timeout(slice).map_err(|e| e == std::sync::mpsc::RecvTimeoutError::Timeout)
                 };
                 match found {
                     Ok(found) => VecDeque::from(found?),
