@@ -14,7 +14,7 @@
 //! the end. Then members keep the partitions that they had, and new ones go first to members in the rack of a replica
 //! (KIP-881). Unlike in Java, racks move no partition that could stay.
 
-use super::Group;
+use super::interface::Group;
 use crate::api::data::consumer_protocol::TopicPartitions;
 use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};

@@ -6,7 +6,7 @@
 //! in the user data, and nothing else.
 
 use super::balance::{Claim, balance};
-use super::{Assignment, Assignor, Group, Member, Protocol, Topics};
+use super::interface::{Assignment, Assignor, Group, Member, Protocol, Topics};
 use crate::api::data::consumer_protocol::Subscription;
 use crate::engine::TopicPartition;
 use bytes::Bytes;

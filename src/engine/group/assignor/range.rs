@@ -1,11 +1,11 @@
 //! `range`: cuts each topic into one range of partitions for each subscriber. If they do not divide evenly, the first
 //! subscribers get one more. So a member has the same partitions of topics with equal numbers of partitions.
 //!
-//! If members and replicas have racks, and not every rack has all partitions, a first pass assigns partitions to
-//! members in the same rack (KIP-881), up to the length of the ranges. Topics with the same subscribers and numbers of
-//! partitions are assigned together. The rest is cut into ranges.
+//! Racks (KIP-881) matter if members and replicas have them and not every rack has all partitions. Then a first pass
+//! assigns partitions to members in the same rack, up to the length of the ranges. Topics with the same subscribers and
+//! numbers of partitions are assigned together. The rest is cut into ranges.
 
-use super::{Assignment, Assignor, Group, Member, Topic, Topics};
+use super::interface::{Assignment, Assignor, Group, Member, Topic, Topics};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Cuts topics into ranges.
@@ -19,10 +19,11 @@ impl Assignor for Range {
     fn assign(&self, topics: &Topics, members: &[Member<'_>]) -> Assignment {
         let group = Group::new(topics, members);
         let racks: Vec<Option<&str>> = group.members.iter().map(Member::rack).collect();
-        let mut shares: Vec<Shares<'_>> = group.topics.iter().map(|topic| Shares::new(topic, &racks)).collect();
-        if shares.iter().any(|s| s.needs_racks) {
-            let mut alike: BTreeMap<(&[usize], usize), Vec<&mut Shares<'_>>> = BTreeMap::new();
-            for s in &mut shares {
+        let mut ranges: Vec<TopicRanges<'_>> =
+            group.topics.iter().map(|topic| TopicRanges::new(topic, &racks)).collect();
+        if ranges.iter().any(|s| s.needs_racks) {
+            let mut alike: BTreeMap<(&[usize], usize), Vec<&mut TopicRanges<'_>>> = BTreeMap::new();
+            for s in &mut ranges {
                 alike.entry((&s.topic.subscribers, s.owner.len())).or_default().push(s);
             }
             for mut alike in alike.into_values() {
@@ -34,7 +35,7 @@ impl Assignor for Range {
             }
         }
         let mut got = vec![Vec::new(); group.members.len()];
-        for (t, mut s) in shares.into_iter().enumerate() {
+        for (t, mut s) in ranges.into_iter().enumerate() {
             s.cut(false);
             for (p, owner) in s.owner.iter().enumerate() {
                 if let Some(m) = owner.map(|i| s.topic.subscribers[i]) {
@@ -47,7 +48,7 @@ impl Assignor for Range {
 }
 
 /// The assignment of one topic. Members are indexes among its subscribers here.
-struct Shares<'a> {
+struct TopicRanges<'a> {
     topic: &'a Topic<'a>,
     /// The rack of each subscriber.
     racks: Vec<Option<&'a str>>,
@@ -61,7 +62,7 @@ struct Shares<'a> {
     extra: usize,
 }
 
-impl<'a> Shares<'a> {
+impl<'a> TopicRanges<'a> {
     fn new(topic: &'a Topic<'a>, racks: &[Option<&'a str>]) -> Self {
         let (partitions, subscribers) = (topic.racks.len(), topic.subscribers.len());
         let racks: Vec<Option<&str>> = topic.subscribers.iter().map(|m| racks[*m]).collect();
@@ -121,7 +122,7 @@ impl<'a> Shares<'a> {
 }
 
 /// Gives each partition number in all topics to the first subscriber whose rack has it in all of them.
-fn together(topics: &mut [&mut Shares<'_>]) {
+fn together(topics: &mut [&mut TopicRanges<'_>]) {
     let Some(first) = topics.first() else {
         return;
     };

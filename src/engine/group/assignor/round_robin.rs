@@ -1,7 +1,7 @@
 //! `roundrobin`: assigns all partitions of all topics in order, one to each member in turn. A member that does not
 //! subscribe to a topic is skipped, and loses its turn.
 
-use super::{Assignment, Assignor, Group, Member, Topics};
+use super::interface::{Assignment, Assignor, Group, Member, Topics};
 
 /// Deals partitions out.
 pub struct RoundRobin;

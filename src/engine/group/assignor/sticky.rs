@@ -5,7 +5,7 @@
 //! version 0.
 
 use super::balance::{Claim, balance};
-use super::{Assignment, Assignor, Group, Member, Topics};
+use super::interface::{Assignment, Assignor, Group, Member, Topics};
 use crate::api::data::consumer_protocol::{Subscription, TopicPartitions};
 use crate::engine::TopicPartition;
 use crate::wire::{Reader, Wire, Writer};
