@@ -1,24 +1,23 @@
-//! Frames: a request or response preceded by its length, a big-endian int32.
+//! Frames: every request and response is a big-endian int32 length and as many bytes.
 //!
-//! A frame is returned as one `Bytes`, so that everything decoded from it can share its memory. The length is checked
-//! against a limit. Memory grows with the bytes that arrived, not with the length that was announced.
+//! A frame is handed out as one `Bytes`, so that whatever is decoded from it can share it. The length is believed
+//! only up to a bound, and memory grows with what has arrived, not with what was promised.
 
 use bytes::{Bytes, BytesMut};
 use std::fmt;
 
-/// Default limit of a frame's size, in bytes: the default of Kafka's `socket.request.max.bytes`.
+/// Frames larger than this are refused unless configured otherwise, bytes: Kafka's own `socket.request.max.bytes`.
 pub const DEFAULT_MAX_FRAME: usize = 100 << 20;
 
-/// Frames of at least this size get memory of their own. Smaller frames share memory, which is freed when the last of
-/// them is dropped.
+/// Frames from this size on have memory of their own. Frames that share some keep all of it as long as one of them lives.
 const LARGE: usize = 64 << 10;
 
-/// A length that no Kafka peer sends.
+/// A length that no peer speaking Kafka sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadLength {
-    /// The four bytes in place of a length.
+    /// The four bytes found where a length should be.
     pub found: [u8; 4],
-    /// The limit.
+    /// The bound.
     pub max: usize,
 }
 
@@ -31,7 +30,7 @@ impl fmt::Display for BadLength {
 
 impl std::error::Error for BadLength {}
 
-/// Splits a stream of bytes into frames.
+/// Cuts a stream of bytes into frames.
 #[derive(Debug)]
 pub struct Frames {
     buf: BytesMut,
@@ -39,22 +38,22 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Creates an empty stream with a limit of `max` bytes for each frame.
+    /// An empty stream whose frames have at most `max` bytes.
     pub fn new(max: usize) -> Self {
         Self { buf: BytesMut::new(), max }
     }
 
-    /// Sets the limit for the next and later frames.
+    /// Has frames from the next one on be at most this large.
     pub fn allow(&mut self, max: usize) {
         self.max = max;
     }
 
-    /// Returns the buffer to which received bytes are appended.
+    /// The buffer that received bytes are appended to.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buf
     }
 
-    /// Returns the buffer, and the number of bytes missing from its first frame, if the length has arrived.
+    /// The same, and how many bytes of the first frame in such a buffer are missing, as far as its length is known.
     pub fn inbox(&mut self) -> (&mut BytesMut, impl Fn(&[u8]) -> usize + use<>) {
         let max = self.max;
         let missing = move |arrived: &[u8]| match arrived.first_chunk::<4>() {
@@ -66,7 +65,7 @@ impl Frames {
         (&mut self.buf, missing)
     }
 
-    /// Returns the next complete frame, without its length.
+    /// The next whole frame, without its length.
     pub fn next_frame(&mut self) -> Result<Option<Bytes>, BadLength> {
         let Some(&found) = self.buf.first_chunk::<4>() else {
             return Ok(None);

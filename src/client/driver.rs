@@ -106,9 +106,9 @@ impl<R: ClientRole> Driver<R> {
     /// answers after it has read the earlier ones.
     pub fn linger(mut self) {
         let network = &mut self.network;
-        self.sockets.retain(|connection, _| network.is_unheard(*connection));
+        self.sockets.retain(|connection, _| network.is_unconfirmed(*connection));
         for (connection, socket) in &mut self.sockets {
-            network.say_farewell(*connection).into_iter().for_each(|bytes| socket.stream.queue(bytes));
+            network.ask_confirmation(*connection).into_iter().for_each(|bytes| socket.stream.queue(bytes));
         }
         let end = Instant::now() + LINGER;
         let mut events = Vec::new();
@@ -125,7 +125,7 @@ impl<R: ClientRole> Driver<R> {
                     result = socket.stream.receive(&mut self.scratch, buffer, true, missing);
                     self.network.handle_received(Time(0), connection);
                 }
-                if !matches!(result, Ok(Received::Drained)) || !self.network.is_unheard(connection) {
+                if !matches!(result, Ok(Received::Drained)) || !self.network.is_unconfirmed(connection) {
                     self.close(connection);
                 }
             }
@@ -146,9 +146,9 @@ impl<R: ClientRole> Driver<R> {
                 self.network.handle_token(now, token);
             }
             for (connection, answer) in mailbox.take_answers() {
-                self.network.handle_gssapi_answer(now, connection, answer);
+                self.network.handle_library_result(now, connection, answer);
             }
-            while let Some(question) = self.network.poll_question() {
+            while let Some(question) = self.network.poll_library_call() {
                 mailbox.ask(question);
             }
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A question of a login, with its connection and the broker's host name.
-pub type Asked = (ConnectionId, String, gssapi::Question);
+pub type Asked = (ConnectionId, String, gssapi::LibraryCall);
 
 /// The mailbox of one client. Clones share it.
 #[derive(Clone, Default)]
@@ -26,7 +26,7 @@ struct Shared {
 struct Mail {
     token: Option<Result<BearerToken, Error>>,
     questions: VecDeque<Asked>,
-    answers: Vec<(ConnectionId, Result<gssapi::Answer, Error>)>,
+    answers: Vec<(ConnectionId, Result<gssapi::LibraryResult, Error>)>,
     wake: Option<Wake>,
     is_closed: bool,
 }
@@ -69,7 +69,7 @@ impl LoginMailbox {
     }
 
     /// Answers a question.
-    pub fn answer(&self, connection: ConnectionId, answer: Result<gssapi::Answer, Error>) {
+    pub fn answer(&self, connection: ConnectionId, answer: Result<gssapi::LibraryResult, Error>) {
         let mut mail = self.mail();
         mail.answers.push((connection, answer));
         if let Some(wake) = &mail.wake {
@@ -82,7 +82,7 @@ impl LoginMailbox {
         self.0.changed.notify_all();
     }
 
-    pub(super) fn take_answers(&self) -> Vec<(ConnectionId, Result<gssapi::Answer, Error>)> {
+    pub(super) fn take_answers(&self) -> Vec<(ConnectionId, Result<gssapi::LibraryResult, Error>)> {
         std::mem::take(&mut self.mail().answers)
     }
 

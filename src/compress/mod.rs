@@ -1,16 +1,17 @@
-//! The four compression codecs of Kafka's record batches, one file each, with bounded output.
+//! The four compressions of Kafka's record batches, a file each, with bounded output.
 //!
-//! Compressed data is never trusted about its size: the output grows as data arrives and stops at a limit. A codec that
-//! was compiled out returns an error that names its feature.
+//! Rule: a compressed block says nothing that is believed before it is true: output grows as it comes and stops
+//! at a limit. A codec that is compiled out gives an error that names its feature.
 //!
-//! | codec | levels (KIP-390) | default | output bytes per input byte, at most |
+//! | codec | levels (KIP-390) | default | bytes out of one byte, at most |
 //! |---|---|---|---|
 //! | gzip | 1 to 9, and -1 for the default | 6 | 1,032 |
 //! | snappy | none | | 22 |
 //! | lz4 | 1 to 17 | 9 | 255 |
-//! | zstd | -131,072 to 22 | 3 | 43,691: a block of three bytes that repeats one byte 131,072 times |
+//! | zstd | -131,072 to 22 | 3 | 43,691: a block of three bytes and one that it repeats 131,072 times |
 //!
-//! The lz4 level is validated but has no effect: lz4_flex has one level, comparable to the Java client's default.
+//! A level of lz4 is checked and then changes nothing: lz4_flex has one way to compress, about that of the Java
+//! client's default. To decompress, all levels are the same.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -26,18 +27,18 @@ mod zstd;
 use std::fmt;
 use std::io::Read;
 
-/// Default limit of the decompressed size of a batch, in bytes.
+/// Output allowed for one batch unless configured otherwise, bytes.
 pub const DEFAULT_LIMIT: usize = 256 << 20;
 
-/// Compression of a batch's records: the lowest three bits of its attributes.
+/// How a batch's records are compressed: the lowest three bits of its attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// No compression.
+    /// Not at all.
     #[default]
     None,
-    /// gzip (RFC 1952), with several members.
+    /// RFC 1952, several members allowed.
     Gzip,
-    /// Snappy blocks in xerial framing, or one bare block.
+    /// Blocks in xerial framing, or one bare block.
     Snappy,
     /// The LZ4 frame format.
     Lz4,
@@ -46,20 +47,20 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// All codecs, ordered by number.
+    /// All of them, by number.
     pub const ALL: [Self; 5] = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
 
-    /// Returns the codec for a batch's attributes, or `None` for an unassigned number.
+    /// From a batch's attributes; `None` for a number nobody uses.
     pub fn from_attributes(attributes: i16) -> Option<Self> {
         Self::ALL.get((attributes & 7) as usize).copied()
     }
 
-    /// Returns the number in a batch's attributes.
+    /// The number in a batch's attributes.
     pub fn number(self) -> i16 {
         self as i16
     }
 
-    /// Returns the name in Kafka's configuration.
+    /// The name in Kafka's configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -70,13 +71,13 @@ impl Compression {
         }
     }
 
-    /// Returns the codec with a name in Kafka's configuration.
+    /// From the name in Kafka's configuration.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.name() == name)
     }
 }
 
-/// A codec with a compression level.
+/// A compression and how hard it works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Codec {
     compression: Compression,
@@ -84,7 +85,7 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// Returns the codec at a level, or `None` if the codec does not have this level (see the table of this module).
+    /// A compression at a level, if it has that one (see the table at the top of this module).
     pub fn with_level(compression: Compression, level: i32) -> Result<Self, String> {
         let (known, levels) = match compression {
             Compression::None | Compression::Snappy => (false, "no levels"),
@@ -98,25 +99,25 @@ impl Codec {
         Err(format!("{} has {levels}, not {level}", compression.name()))
     }
 
-    /// Returns the codec.
+    /// Which compression.
     pub fn compression(self) -> Compression {
         self.compression
     }
 }
 
-/// Uses the codec's default level.
+/// At the compression's own default.
 impl From<Compression> for Codec {
     fn from(compression: Compression) -> Self {
         Self { compression, level: None }
     }
 }
 
-/// Data could not be compressed or decompressed, or exceeds the size limit of a batch.
+/// Data that could not be compressed or decompressed, or is more than a batch may hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The codec.
+    /// Which codec.
     pub compression: Compression,
-    /// The codec's message.
+    /// What it said.
     pub why: String,
 }
 
@@ -131,7 +132,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Compresses `data` and appends the result to `out`.
+/// Compresses `data` onto the end of `out`.
 #[allow(unused_variables)]
 pub fn compress(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let Codec { compression, level } = codec.into();
@@ -154,15 +155,15 @@ pub fn compress(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u8>) -> Resu
     .map_err(|why| Error { compression, why })
 }
 
-/// Decompresses `data`. Fails if the output would exceed `limit` bytes.
+/// Decompresses `data`; more than `limit` bytes of output are refused.
 pub fn decompress(compression: Compression, data: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     decompress_into(compression, data, limit, &mut out)?;
     Ok(out)
 }
 
-/// Decompresses `data` and appends the result to `out`, which may hold `limit` bytes in total. After an error, `out`
-/// contains the data before the damage.
+/// Decompresses `data` onto the end of `out`, which may hold `limit` bytes in all. After an error, `out` has what
+/// came before it.
 #[allow(unused_variables)]
 pub fn decompress_into(compression: Compression, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Error> {
     match compression {
@@ -185,8 +186,8 @@ pub fn decompress_into(compression: Compression, data: &[u8], limit: usize, out:
     .map_err(|why| Error { compression, why })
 }
 
-/// Returns an error if `data` does not start like compressed data. This is all that the Java client checks when nothing
-/// reads the records. A bare snappy block is decompressed for this check, up to `limit` bytes.
+/// An error if `data` does not begin as what the codec compressed does: all that the Java client finds out of records nobody
+/// asks for. A bare block of snappy is read whole for that, up to `limit` bytes of output.
 #[allow(unused_variables)]
 pub fn check_start(compression: Compression, data: &[u8], limit: usize) -> Result<(), Error> {
     match compression {
@@ -204,8 +205,8 @@ pub fn check_start(compression: Compression, data: &[u8], limit: usize) -> Resul
     .map_err(|why| Error { compression, why })
 }
 
-/// Compresses for messages of magic 0. Their LZ4 frames carry the wrong header checksum of the first Java client, which
-/// old clients require.
+/// Compresses as messages of magic 0 have it: their LZ4 frames come with the wrong header checksum that the first Java
+/// client wrote, and which old ones insist on.
 #[allow(unused_variables)]
 pub fn compress_of_magic_0(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let (codec, start) = (codec.into(), out.len());
@@ -217,7 +218,7 @@ pub fn compress_of_magic_0(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u
     Ok(())
 }
 
-/// Decompresses data of magic 0 messages. The header checksum of an LZ4 frame is not verified.
+/// Decompresses what messages of magic 0 hold: the header checksum of an LZ4 frame may be any.
 pub fn decompress_into_of_magic_0(
     compression: Compression,
     data: &[u8],
@@ -236,12 +237,12 @@ fn missing(compression: Compression) -> String {
     format!("this build has no such codec, build with feature `{}`", compression.name())
 }
 
-/// Size of one read from a decoder, in bytes. Kafka's Java client reads zstd in pieces of this size, and loses the
-/// piece in which the decoder finds damage.
+/// Bytes asked of a decoder at a time, as Kafka's Java client asks them of zstd: the piece in which a decoder finds
+/// its stream broken is lost.
 #[allow(dead_code)]
 const PIECE: usize = 16 << 10;
 
-/// Reads a decoder to its end into `out`, up to `limit` bytes in total.
+/// Reads a decoder to its end into `out`, no further than `limit` bytes in all.
 #[allow(dead_code)]
 fn read_bounded(mut decoder: impl Read, out: &mut Vec<u8>, limit: usize) -> Result<(), String> {
     loop {
@@ -355,7 +356,7 @@ mod tests {
         assert!(decompress(Compression::Snappy, &[&out[..], &[1; 4]].concat(), DEFAULT_LIMIT).is_err());
     }
 
-    /// An LZ4 frame with one block and the end mark.
+    /// A frame of LZ4 with one block, and the mark at its end.
     fn frame_of(block: &[u8], end: u32) -> Vec<u8> {
         let mut frame = Vec::new();
         compress(Compression::Lz4, b"", &mut frame).unwrap();

@@ -74,7 +74,7 @@ pub struct Cluster {
     /// Whether `topics` has all topics of the cluster.
     pub complete: bool,
     /// When the last metadata response arrived.
-    pub heard: Time,
+    pub updated_at: Time,
     /// The finalized level of the feature `transaction.version`; 0 if the brokers did not tell.
     pub transaction_version: i16,
 }
@@ -88,7 +88,7 @@ impl Cluster {
             brokers: BTreeMap::new(),
             topics: if all { HashMap::new() } else { self.topics.clone() },
             complete: all,
-            heard: now,
+            updated_at: now,
             transaction_version: self.transaction_version,
         };
         for b in response.brokers {

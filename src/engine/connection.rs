@@ -11,7 +11,7 @@
 use super::call::{Call, Reply, malformed};
 use super::sasl::{Credentials, Login, Message, Nonces, gssapi};
 use super::timers::Timers;
-use super::version_probe::{LAST_WAIT, VersionProbe, next_release, question};
+use super::version_probe::{LAST_WAIT, VersionProbe, next_release, probe_request};
 use super::{Error, ErrorKind, Time, earliest};
 use crate::api::header::{ClientId, RequestHeader, get_response_header};
 use crate::api::{self, ErrorCode, Info, Release, api_versions, metadata, sasl_authenticate, sasl_handshake};
@@ -102,14 +102,14 @@ pub struct Connection<T> {
     /// Requests to which the broker does not respond, with version and deadline, until they are written.
     unanswered: Vec<(T, i16, Time)>,
     /// Whether the broker may not have read such a request yet.
-    is_unheard: bool,
+    is_unconfirmed: bool,
     outbox: VecDeque<Bytes>,
-    answers: VecDeque<(T, Result<Reply, Error>)>,
+    responses: VecDeque<(T, Result<Reply, Error>)>,
     next_correlation_id: i32,
     proof: Option<Proof>,
     login: Option<Login>,
     /// A call that the login needs from the Kerberos library.
-    question: Option<gssapi::Question>,
+    library_call: Option<gssapi::LibraryCall>,
     timers: Timers<ConnectionTimer>,
     /// Whether the broker has responded to a caller's request.
     has_answered: bool,
@@ -178,13 +178,13 @@ impl<T> Connection<T> {
             transaction_version: None,
             in_flight: VecDeque::new(),
             unanswered: Vec::new(),
-            is_unheard: false,
+            is_unconfirmed: false,
             outbox: VecDeque::new(),
-            answers: VecDeque::new(),
+            responses: VecDeque::new(),
             next_correlation_id: 0,
             proof,
             login: None,
-            question: None,
+            library_call: None,
             timers: Timers::default(),
             has_answered: false,
             patience: Duration::MAX,
@@ -197,7 +197,7 @@ impl<T> Connection<T> {
         let ConnectionState::Probing(answered) = self.state else { return };
         match next_release(answered) {
             // A request this small can always be encoded.
-            Some(release) => drop(self.ask(&*question(release), 0, deadline)),
+            Some(release) => drop(self.ask(&*probe_request(release), 0, deadline)),
             None => {
                 self.timers.set(ConnectionTimer::Silence, now + self.patience.min(LAST_WAIT));
                 self.ask_versions(FIRST_API_VERSIONS, deadline);
@@ -273,7 +273,7 @@ impl<T> Connection<T> {
         if let (Some(release), Some(since)) = (self.release, call.since())
             && release < since
         {
-            let hint = format!("Kafka {since} is the first that has it, the broker is {release}");
+            let hint = format!("this requires Kafka {since}, the broker is Kafka {release}");
             return Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, tried()).with_hint(hint));
         }
         let theirs = self.versions.get(&api.key).copied();
@@ -287,14 +287,14 @@ impl<T> Connection<T> {
             let range = |low, high| if high > low { format!("{low} to {high}") } else { format!("{low}") };
             let theirs = theirs.map_or_else(|| "none".to_owned(), |(low, high)| range(low, high));
             let ours = range(min, max.min(api.max_stable));
-            format!("this needs version {ours} of {}, the broker has {theirs}", api.name)
+            format!("version {ours} of {} is needed, the broker has {theirs}", api.name)
         };
         let lacks = theirs.is_none_or(|(_, high)| high < min);
         let hint = match Release::first_with(api, min).filter(|_| lacks) {
             _ if api.key == metadata::API.key => {
                 "bootstrap.servers must name brokers; is this a KRaft controller?".to_owned()
             }
-            Some(release) => format!("Kafka {release} is the first that has it; {}", needs()),
+            Some(release) => format!("this requires Kafka {release}: {}", needs()),
             None => needs(),
         };
         Err(Error::refused(ErrorCode::UNSUPPORTED_VERSION, tried()).with_hint(hint))
@@ -317,7 +317,7 @@ impl<T> Connection<T> {
             self.in_flight.push_back(InFlight { correlation_id, api, version, deadline, owner: Owner::Caller(token) });
         } else {
             self.unanswered.push((token, version, deadline));
-            self.is_unheard = true;
+            self.is_unconfirmed = true;
         }
         Ok(())
     }
@@ -325,20 +325,20 @@ impl<T> Connection<T> {
     /// Notes that all bytes so far were written. This completes requests to which the broker does not respond.
     pub fn handle_written(&mut self) {
         let written = self.unanswered.drain(..);
-        self.answers.extend(written.map(|(token, version, _)| (token, Ok(Reply { version, body: Bytes::new() }))));
+        self.responses.extend(written.map(|(token, version, _)| (token, Ok(Reply { version, body: Bytes::new() }))));
     }
 
     /// Returns whether the broker may not have read some requests to which it does not respond.
-    pub fn is_unheard(&self) -> bool {
-        self.is_unheard
+    pub fn is_unconfirmed(&self) -> bool {
+        self.is_unconfirmed
     }
 
-    /// Sends a request whose response shows that the broker has read all earlier ones, for [`Connection::is_unheard`].
-    pub fn say_farewell(&mut self) {
+    /// Sends a request whose response shows that the broker has read all earlier ones, for [`Connection::is_unconfirmed`].
+    pub fn ask_confirmation(&mut self) {
         if self.is_ready() {
             match self.release {
                 // A request this small can always be encoded.
-                Some(_) => drop(self.ask(&*question(Release::V0_8_0), 0, Time::NEVER)),
+                Some(_) => drop(self.ask(&*probe_request(Release::V0_8_0), 0, Time::NEVER)),
                 None => self.ask_versions(0, Time::NEVER),
             }
         }
@@ -386,11 +386,11 @@ impl<T> Connection<T> {
         match asked.owner {
             Owner::Caller(token) => {
                 self.has_answered = true;
-                self.answers.push_back((token, Ok(reply)));
+                self.responses.push_back((token, Ok(reply)));
                 Ok(())
             }
             _ if self.is_ready() && api.key != sasl_handshake::API.key && api.key != sasl_authenticate::API.key => {
-                self.is_unheard = false;
+                self.is_unconfirmed = false;
                 Ok(())
             }
             _ if api.key == sasl_handshake::API.key => self.handle_handshake(deadline, reply),
@@ -457,8 +457,8 @@ impl<T> Connection<T> {
                 self.in_flight.push_back(InFlight { correlation_id: 0, api, version: 0, deadline, owner });
                 Ok(())
             }
-            Message::Ask(question) => {
-                self.question = Some(question);
+            Message::Ask(call) => {
+                self.library_call = Some(call);
                 self.timers.set(ConnectionTimer::Kerberos, deadline);
                 Ok(())
             }
@@ -496,17 +496,17 @@ impl<T> Connection<T> {
         }
     }
 
-    /// Returns a call that the login needs from the Kerberos library. [`Connection::handle_gssapi_answer`] takes the
+    /// Returns a call that the login needs from the Kerberos library. [`Connection::handle_library_result`] takes the
     /// result.
-    pub fn poll_question(&mut self) -> Option<gssapi::Question> {
-        self.question.take()
+    pub fn poll_library_call(&mut self) -> Option<gssapi::LibraryCall> {
+        self.library_call.take()
     }
 
     /// Handles the result of a call to the Kerberos library. After an error, the caller has to close the connection.
-    pub fn handle_gssapi_answer(&mut self, answer: Result<gssapi::Answer, Error>) -> Result<(), Error> {
+    pub fn handle_library_result(&mut self, result: Result<gssapi::LibraryResult, Error>) -> Result<(), Error> {
         let Some(deadline) = self.timers.get(ConnectionTimer::Kerberos) else { return Ok(()) };
         self.timers.stop(ConnectionTimer::Kerberos);
-        let message = self.login()?.handle_gssapi_answer(answer?)?;
+        let message = self.login()?.handle_library_result(result?)?;
         self.say(message, deadline)
     }
 
@@ -542,7 +542,7 @@ impl<T> Connection<T> {
             Owner::Connection | Owner::ConnectionBare => None,
         });
         let tokens = unanswered.chain(asked);
-        self.answers.extend(tokens.map(|token| (token, Err(error.clone()))));
+        self.responses.extend(tokens.map(|token| (token, Err(error.clone()))));
     }
 
     /// Returns the error for a connection that the peer closed in this state.
@@ -573,7 +573,7 @@ impl<T> Connection<T> {
 
     /// Returns the next response.
     pub fn poll_response(&mut self) -> Option<(T, Result<Reply, Error>)> {
-        self.answers.pop_front()
+        self.responses.pop_front()
     }
 
     /// Returns when [`Connection::handle_timeout`] has to be called.
@@ -601,13 +601,13 @@ impl<T> Connection<T> {
         }
         match self.in_flight.iter().find(|f| f.deadline <= now) {
             None if self.timers.has_passed(ConnectionTimer::Silence, now) => {
-                Err(Error::new(ErrorKind::Timeout, "no answer to ApiVersions in time"))
+                Err(Error::new(ErrorKind::Timeout, "no response to ApiVersions in time"))
             }
             None if self.unanswered.iter().any(|u| u.2 <= now) => {
                 Err(Error::new(ErrorKind::Timeout, "the broker did not read the request in time"))
             }
             None => Ok(()),
-            Some(late) => Err(Error::new(ErrorKind::Timeout, format!("no answer to {} in time", late.api.name))),
+            Some(late) => Err(Error::new(ErrorKind::Timeout, format!("no response to {} in time", late.api.name))),
         }
     }
 
@@ -626,7 +626,7 @@ impl<T> Connection<T> {
         }
         let parts = w.parts().map_err(|e| {
             let e = e.of(api.name, "request", version);
-            Error::new(ErrorKind::Config, format!("cannot be sent: {e}"))
+            Error::new(ErrorKind::Config, format!("cannot encode the request: {e}"))
         })?;
         self.next_correlation_id = correlation_id.wrapping_add(1) & i32::MAX;
         Ok((parts, correlation_id))

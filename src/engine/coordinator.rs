@@ -40,14 +40,14 @@ impl Call for Find {
 }
 
 /// Returns the request for one key, which fits all versions.
-pub fn ask(key_type: i8, key: &str) -> Find {
+pub fn request(key_type: i8, key: &str) -> Find {
     let request = find_coordinator::Request { key: key.to_owned(), key_type, coordinator_keys: vec![key.to_owned()] };
     Find { request, is_for_member: false }
 }
 
 /// Returns the request of a client that wants to join a group.
-pub fn ask_as_member(group: &str) -> Find {
-    Find { is_for_member: true, ..ask(find_coordinator::GROUP, group) }
+pub fn request_as_member(group: &str) -> Find {
+    Find { is_for_member: true, ..request(find_coordinator::GROUP, group) }
 }
 
 /// Reads the coordinator's broker ID from a response. `whose` names the group or transactional ID for the error, as

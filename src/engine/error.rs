@@ -182,40 +182,39 @@ impl Error {
 fn hint_of(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => {
-            "check its name, or create the topic first; the broker may not allow automatic creation"
+            "check the topic's name, or create the topic first; the broker may not create topics automatically"
         }
         ErrorCode::INVALID_TOPIC_EXCEPTION => {
-            "names have 1 to 249 characters out of a-z A-Z 0-9 . _ - and are not \".\" or \"..\""
+            "a name has 1 to 249 characters of a-z A-Z 0-9 . _ - and is not \".\" or \"..\""
         }
-        ErrorCode::MESSAGE_TOO_LARGE => "send smaller records, or raise max.message.bytes of the topic",
+        ErrorCode::MESSAGE_TOO_LARGE => "send smaller records, or increase max.message.bytes of the topic",
         ErrorCode::TOPIC_AUTHORIZATION_FAILED | ErrorCode::GROUP_AUTHORIZATION_FAILED => {
-            "ask for an ACL that allows this"
+            "ask an administrator for an ACL that allows this operation"
         }
         ErrorCode::OFFSET_OUT_OF_RANGE => {
             "the offset was deleted or never written; seek, or set auto.offset.reset to earliest or latest"
         }
         ErrorCode::NOT_ENOUGH_REPLICAS | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND => {
-            "too few replicas are in sync for min.insync.replicas; check the brokers"
+            "fewer replicas are in sync than min.insync.replicas demands; check the brokers"
         }
         ErrorCode::TOPIC_ALREADY_EXISTS => "choose another name, or delete the topic first",
-        ErrorCode::INVALID_REPLICATION_FACTOR => "there may be fewer brokers than replicas asked for",
+        ErrorCode::INVALID_REPLICATION_FACTOR => "the replication factor must not be larger than the number of brokers",
         ErrorCode::NON_EMPTY_GROUP => "the group has members; stop them first",
         ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC => "members of the group subscribe to the topic; stop them first",
-        ErrorCode::GROUP_ID_NOT_FOUND => "a group is there once it has members or offsets; check its name",
+        ErrorCode::GROUP_ID_NOT_FOUND => "a group exists while it has members or offsets; check its name",
         ErrorCode::INCONSISTENT_GROUP_PROTOCOL => {
-            "the group's members have no assignor of partition.assignment.strategy in common with this one, or are of \
-             group.protocol=consumer, and the brokers do not let both kinds be in one group"
+            "the group's members have no assignor of partition.assignment.strategy in common with this one, or they use \
+             group.protocol=consumer, and the brokers do not allow both protocols in one group"
         }
         ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION | ErrorCode::FENCED_MEMBER_EPOCH => {
-            "the group went on without this member: poll more often, or raise max.poll.interval.ms; \
-             others read on from the last commit"
+            "the coordinator has dropped this member: poll more often, or increase max.poll.interval.ms; \
+             other members continue from the last commit"
         }
         ErrorCode::FENCED_INSTANCE_ID | ErrorCode::UNRELEASED_INSTANCE_ID => {
             "another consumer uses the same group.instance.id"
         }
         ErrorCode::INVALID_PRODUCER_ID_MAPPING => {
-            "the transactional.id was idle for longer than the brokers keep it (transactional.id.expiration.ms): \
-             make a new producer"
+            "the transactional.id was idle for longer than transactional.id.expiration.ms: create a new producer"
         }
         ErrorCode::CORRUPT_MESSAGE => "the data was damaged between client and disk; check the network and memory",
         _ => return None,

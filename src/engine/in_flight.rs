@@ -32,8 +32,8 @@ impl<T> RequestsInFlight<T> {
     }
 
     /// Returns a response with the token of its request; `None` if the request had its response.
-    pub fn end(&mut self, answer: ClientResponse<usize>) -> Option<ClientResponse<T>> {
-        let ClientResponse { token: number, node, result } = answer;
+    pub fn end(&mut self, response: ClientResponse<usize>) -> Option<ClientResponse<T>> {
+        let ClientResponse { token: number, node, result } = response;
         let token = self.tokens.get_mut(number)?.take()?;
         self.free.push(number);
         Some(ClientResponse { token, node, result })
@@ -56,15 +56,15 @@ mod tests {
             deadline: Deadline::ToSend(Time(0)),
             max_version: i16::MAX,
         };
-        let answer = |token| ClientResponse { token, node: 1, result: Err(Error::new(ErrorKind::Network, "lost")) };
+        let response = |token| ClientResponse { token, node: 1, result: Err(Error::new(ErrorKind::Network, "lost")) };
         let numbers = ["a", "b", "c"].map(|token| in_flight.begin(request(token)).token);
         for (number, token) in [(numbers[1], "b"), (numbers[0], "a")] {
-            assert_eq!(in_flight.end(answer(number)).map(|a| a.token), Some(token));
-            assert!(in_flight.end(answer(number)).is_none());
+            assert_eq!(in_flight.end(response(number)).map(|a| a.token), Some(token));
+            assert!(in_flight.end(response(number)).is_none());
         }
         let more = ["d", "e"].map(|token| in_flight.begin(request(token)).token);
         assert_eq!(more.iter().max(), numbers[..2].iter().max());
-        assert_eq!(in_flight.end(answer(numbers[2])).map(|a| a.token), Some("c"));
-        assert!(in_flight.end(answer(99)).is_none());
+        assert_eq!(in_flight.end(response(numbers[2])).map(|a| a.token), Some("c"));
+        assert!(in_flight.end(response(99)).is_none());
     }
 }

@@ -106,7 +106,7 @@ pub struct Network {
     metadata_backoff: Backoff,
     waiting: VecDeque<Outgoing<usize>>,
     actions: VecDeque<Action>,
-    answers: VecDeque<ClientResponse<usize>>,
+    responses: VecDeque<ClientResponse<usize>>,
     cluster_changed: bool,
     unreachable: Option<Error>,
     /// Why there is no bearer token to authenticate with.
@@ -136,7 +136,7 @@ impl Network {
             metadata_in_flight: false,
             waiting: VecDeque::new(),
             actions: VecDeque::new(),
-            answers: VecDeque::new(),
+            responses: VecDeque::new(),
             cluster_changed: false,
             unreachable: None,
             no_token: None,
@@ -258,7 +258,7 @@ impl Network {
             }
             let error =
                 Error::new(ErrorKind::Network, format!("broker {} is not in the cluster's metadata", id.node()));
-            self.answers.push_back(ClientResponse { token: outgoing.token, node: id.node(), result: Err(error) });
+            self.responses.push_back(ClientResponse { token: outgoing.token, node: id.node(), result: Err(error) });
             return;
         };
         if peer.is_ready() {
@@ -267,7 +267,7 @@ impl Network {
         }
         if let (Link::Waiting(_), Some(error)) = (&peer.link, peer.error.as_ref().filter(|e| is_refusal(e))) {
             let result = Err(error.clone());
-            return self.answers.push_back(ClientResponse { token: outgoing.token, node: id.node(), result });
+            return self.responses.push_back(ClientResponse { token: outgoing.token, node: id.node(), result });
         }
         peer.queue.push_back(outgoing);
         if matches!(peer.link, Link::Idle) {
@@ -299,7 +299,7 @@ impl Network {
         }
         self.collect(now, connection);
         if let Some((token, error)) = refused {
-            self.answer(now, id, token, Err(error));
+            self.complete(now, id, token, Err(error));
         }
     }
 
@@ -350,9 +350,9 @@ impl Network {
     }
 
     /// Returns whether a broker may not have read some requests to which it does not respond, see
-    /// [`Connection::is_unheard`].
-    pub fn is_unheard(&mut self, connection: ConnectionId) -> bool {
-        self.up(connection).is_some_and(|c| c.is_unheard())
+    /// [`Connection::is_unconfirmed`].
+    pub fn is_unconfirmed(&mut self, connection: ConnectionId) -> bool {
+        self.up(connection).is_some_and(|c| c.is_unconfirmed())
     }
 
     /// Returns whether no connection is being made or authenticated.
@@ -365,9 +365,9 @@ impl Network {
     }
 
     /// Returns a request whose response shows that the broker has read all earlier ones.
-    pub fn say_farewell(&mut self, connection: ConnectionId) -> Vec<Bytes> {
+    pub fn ask_confirmation(&mut self, connection: ConnectionId) -> Vec<Bytes> {
         let Some(c) = self.up(connection) else { return Vec::new() };
-        c.say_farewell();
+        c.ask_confirmation();
         std::iter::from_fn(|| c.poll_send()).collect()
     }
 
@@ -495,7 +495,7 @@ impl Network {
                 self.connections.remove(&connection);
                 c.fail(&error);
                 while let Some((token, result)) = c.poll_response() {
-                    self.answer(now, id, token, result);
+                    self.complete(now, id, token, result);
                 }
             }
             Link::Idle | Link::Waiting(_) => {}
@@ -505,7 +505,7 @@ impl Network {
         };
         peer.error = Some(error.clone());
         for outgoing in std::mem::take(&mut peer.queue) {
-            self.answers.push_back(ClientResponse {
+            self.responses.push_back(ClientResponse {
                 token: outgoing.token,
                 node: id.node(),
                 result: Err(error.clone()),
@@ -525,16 +525,16 @@ impl Network {
             && let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get_mut(&id)
             && let Some((token, result)) = c.poll_response()
         {
-            self.answer(now, id, token, result);
+            self.complete(now, id, token, result);
         }
     }
 
-    fn answer(&mut self, now: Time, id: PeerId, token: PeerToken, result: Result<Reply, Error>) {
+    fn complete(&mut self, now: Time, id: PeerId, token: PeerToken, result: Result<Reply, Error>) {
         match token {
             PeerToken::Role(token) => {
                 let address = || self.peers.get(&id).map_or_else(String::new, Peer::address);
                 let result = result.map_err(|e| if e.broker().is_none() { e.from_broker(address()) } else { e });
-                self.answers.push_back(ClientResponse { token, node: id.node(), result });
+                self.responses.push_back(ClientResponse { token, node: id.node(), result });
             }
             PeerToken::Metadata { all, ids } => self.take_metadata(now, id, (all, ids), result),
         }
@@ -547,7 +547,7 @@ impl Network {
 
     /// Returns the next response to a role's request.
     pub fn poll_response(&mut self) -> Option<ClientResponse<usize>> {
-        self.answers.pop_front()
+        self.responses.pop_front()
     }
 
     /// Returns the state of the cluster, if it changed since the last call.
@@ -562,7 +562,7 @@ impl Network {
 
     /// Returns whether one of the last three methods has something.
     pub fn has_news(&self) -> bool {
-        !self.answers.is_empty() || self.cluster_changed || self.unreachable.is_some()
+        !self.responses.is_empty() || self.cluster_changed || self.unreachable.is_some()
     }
 
     /// Returns when [`Network::handle_timeout`] has to be called.
@@ -649,7 +649,7 @@ impl Network {
                     format!("no broker was reached in time to send {}", outgoing.call.api().name),
                 )
             });
-            self.answers.push_back(ClientResponse { token: outgoing.token, node, result: Err(error) });
+            self.responses.push_back(ClientResponse { token: outgoing.token, node, result: Err(error) });
         }
     }
 }

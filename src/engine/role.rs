@@ -105,9 +105,9 @@ pub trait Role: Send {
     /// Turns a packet into a request, outside of all locks.
     fn pack(packet: Self::Packet) -> Outgoing<Self::Token>;
     /// Prepares a response, outside of all locks.
-    fn prepare(answer: ClientResponse<Self::Token>) -> Self::Prepared;
+    fn prepare(response: ClientResponse<Self::Token>) -> Self::Prepared;
     /// Takes in a response.
-    fn handle_response(&mut self, now: Time, answer: Self::Prepared);
+    fn handle_response(&mut self, now: Time, response: Self::Prepared);
     /// Takes in a new state of the cluster.
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>);
     /// Notes that no broker can be reached, and why.

@@ -45,7 +45,7 @@ pub fn next_release(known: Option<Release>) -> Option<Release> {
 }
 
 /// Returns a request that this release was the first to know. It is in v0 and changes nothing on the broker.
-pub fn question(release: Release) -> Box<dyn Call> {
+pub fn probe_request(release: Release) -> Box<dyn Call> {
     match release {
         Release::V0_8_0 => Box::new(list_offsets::Request { replica_id: -1, ..Default::default() }),
         Release::V0_8_1 => Box::new(offset_fetch::Request { group_id: PROBE.to_owned(), ..Default::default() }),

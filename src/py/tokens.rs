@@ -4,7 +4,7 @@
 use super::config::Login;
 use super::error::raise;
 use super::pending::bounded;
-use crate::client::gssapi::{Answer, Question};
+use crate::client::gssapi::{LibraryCall, LibraryResult};
 use crate::client::{BearerToken, ConnectionId, Error, ErrorKind, LoginMailbox};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -37,16 +37,16 @@ impl TokenDesk {
     ) -> Option<(usize, String, &'static str, Bound<'py, PyBytes>)> {
         let (connection, host, question) = py.detach(|| self.mailbox.question(bounded(Some(seconds))))?;
         let (kind, token) = match &question {
-            Question::Step(token) => ("step", token),
-            Question::Unwrap(token) => ("unwrap", token),
-            Question::Wrap(token) => ("wrap", token),
+            LibraryCall::Step(token) => ("step", token),
+            LibraryCall::Unwrap(token) => ("unwrap", token),
+            LibraryCall::Wrap(token) => ("wrap", token),
         };
         Some((connection.0, host, kind, PyBytes::new(py, token)))
     }
 
     /// Answers it; says whether the context stands.
     fn answer(&self, connection: usize, token: Vec<u8>, is_established: bool) {
-        self.mailbox.answer(ConnectionId(connection), Ok(Answer { token, is_established }));
+        self.mailbox.answer(ConnectionId(connection), Ok(LibraryResult { token, is_established }));
     }
 
     /// Says why there is no answer.

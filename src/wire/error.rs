@@ -1,12 +1,12 @@
-//! Errors of wire data: what is wrong, and where (field path and byte offset).
+//! What is wrong with a piece of wire data: where (field path and byte offset) and why.
 //!
-//! An error is one pointer and is built out of line, so that the success path pays nothing for it. Each level adds its
-//! field while the error propagates, the innermost field first.
+//! An error is one pointer, built out of line, so that the success path pays nothing for it. The path is
+//! collected while the error travels up: the innermost field first.
 
 use super::reflect::{field_of_tag, split_field};
 use std::fmt;
 
-/// One step of the path from a message to a field.
+/// One step from a message to the field that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A field, by its declared name.
@@ -15,76 +15,76 @@ pub enum Step {
     Index(usize),
 }
 
-/// Reason for refusing bytes or values.
+/// Why bytes or values were refused.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
-    /// A fixed-size value needs more bytes than remain.
+    /// A fixed-size value needs more bytes than are left.
     Truncated {
-        /// Bytes that the value needs.
+        /// Bytes the value needs.
         wanted: usize,
-        /// Bytes that remain.
+        /// Bytes that are left.
         left: usize,
     },
     /// A length or count points past the end.
     Length {
-        /// The length or count.
+        /// The length or count found.
         length: i64,
-        /// Bytes that remain.
+        /// Bytes that are left.
         left: usize,
     },
-    /// A negative length that does not stand for null.
+    /// A negative length that does not mean null.
     NegativeLength(i64),
-    /// Null in a version that does not allow it.
+    /// Null where this version allows none.
     Null,
     /// A string that is not UTF-8.
     NotUtf8,
-    /// A variable-length integer that is longer than its type.
+    /// A variable-length integer longer than its type.
     Varint,
-    /// Bytes after the end of the message.
+    /// Bytes left over after the message.
     TrailingBytes(usize),
-    /// Decoding would need more memory than the limit for a message of this size.
+    /// Decoding would take more memory than the limit for a message of this size.
     Budget {
-        /// The limit, in bytes.
+        /// The limit, bytes.
         limit: usize,
     },
-    /// A value longer than Kafka's limit (32,767 bytes for a string, in flexible versions too).
+    /// A value longer than Kafka has them (a string: 32,767 bytes, in flexible versions too).
     TooLong {
-        /// Bytes, or number of elements.
+        /// Bytes, or elements of a list.
         length: usize,
-        /// The limit.
+        /// The most there can be.
         limit: usize,
     },
-    /// A length below the minimum of the structure.
+    /// A length below that of the smallest thing that can be there.
     TooShort {
-        /// The length.
+        /// The length found.
         length: i64,
-        /// The minimum.
+        /// The least it can be.
         least: usize,
     },
-    /// The API does not have this version.
+    /// The API has no such version.
     Version {
         /// The oldest version.
         min: i16,
         /// The newest version.
         max: i16,
     },
-    /// A value of another type than the field, or out of its range.
+    /// A value of another kind than the field holds, or out of its range.
     Type {
-        /// The type of the field.
+        /// What the field holds.
         wanted: &'static str,
-        /// The given value.
+        /// What was given.
         got: String,
     },
-    /// The message does not have a field with this name in this version.
+    /// A field name the message does not have in this version.
     UnknownField {
-        /// The given name.
+        /// The name given.
         name: String,
-        /// The most similar field name, if there is one.
+        /// The nearest name the message has, if any is near.
         nearest: Option<String>,
     },
-    /// The codec refused the compressed data.
+    /// Compressed data that its codec refuses.
     Compression(String),
-    /// Another rule of the format was violated.
+    /// Anything a format defines beyond lengths and types.
     Invalid(&'static str),
 }
 
@@ -128,14 +128,14 @@ struct Inner {
 pub struct Error(Box<Inner>);
 
 impl Error {
-    /// Creates an error at a byte offset of the message.
+    /// An error at a byte offset of the message.
     #[cold]
     #[inline(never)]
     pub fn new(reason: Reason, offset: usize) -> Self {
         Self(Box::new(Inner { reason, offset, path: Vec::new(), message: None }))
     }
 
-    /// Adds one step to the front of the path.
+    /// The same error, one step further out.
     #[cold]
     #[inline(never)]
     pub fn within(mut self, step: Step) -> Self {
@@ -143,21 +143,21 @@ impl Error {
         self
     }
 
-    /// Adds a field to the front of the path.
+    /// The same error, one field further out.
     #[cold]
     #[inline(never)]
     pub fn in_field(self, name: &'static str) -> Self {
         self.within(Step::Field(name))
     }
 
-    /// Adds the `n`th declared field of a struct to the front of the path.
+    /// The same error, out of the nth field of a struct that is declared so.
     #[cold]
     #[inline(never)]
     pub fn in_one_of(self, declared: &'static str, n: usize) -> Self {
         self.in_field(declared.split(';').nth(n + 1).map_or("", |field| split_field(field).0))
     }
 
-    /// Adds a tagged field of a struct to the front of the path, if the version has it.
+    /// The same error, out of a tagged field of a struct that is declared so; as it is if this version has no such field.
     #[cold]
     #[inline(never)]
     pub(super) fn in_tag(self, declared: &'static str, tag: u32, version: i16) -> Self {
@@ -167,37 +167,37 @@ impl Error {
         }
     }
 
-    /// Shifts the offset by `by` bytes, for a structure that starts later in the message.
+    /// The same error of something that turned out to begin `by` bytes further on.
     pub(super) fn moved(mut self, by: usize) -> Self {
         self.0.offset += by;
         self
     }
 
-    /// Returns the error for a null field in a version that does not allow null. `offset` is the start of the field.
+    /// A field that is null in a version that allows none; `offset` is where it starts.
     #[cold]
     #[inline(never)]
     pub fn null(field: &'static str, offset: usize) -> Self {
         Self::new(Reason::Null, offset).in_field(field)
     }
 
-    /// Adds the name of the message: API, type and version.
+    /// The same error, in a named message: API, kind and version.
     #[cold]
     pub fn of(mut self, api: &'static str, kind: &'static str, version: i16) -> Self {
         self.0.message = Some((api, kind, version));
         self
     }
 
-    /// Returns the reason.
+    /// Why.
     pub fn reason(&self) -> &Reason {
         &self.0.reason
     }
 
-    /// Returns the byte offset from the start of the message.
+    /// Where, in bytes from the start of the message.
     pub fn offset(&self) -> usize {
         self.0.offset
     }
 
-    /// Returns the field path, such as `topics[3].partitions[0].records`. The path is empty for the message itself.
+    /// Where, as a field path such as `topics[3].partitions[0].records`; empty for the message itself.
     pub fn path(&self) -> String {
         let mut path = String::new();
         for step in self.0.path.iter().rev() {
@@ -225,7 +225,7 @@ impl fmt::Display for Error {
             write!(f, "{path}: ")?;
         }
         match &self.0.reason {
-            // A value that was to be written has no offset.
+            // What was to be written has no place yet.
             reason @ (Reason::Type { .. } | Reason::UnknownField { .. }) => write!(f, "{reason}"),
             reason => write!(f, "{reason} (at byte {})", self.0.offset),
         }

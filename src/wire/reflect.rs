@@ -1,9 +1,8 @@
-//! Messages by name: converts between a typed message and its [`Value`], and describes the fields of a message.
+//! Messages by name: between a typed message and its [`Value`], and what a message is made of.
 //!
-//! `message!` generates one function for each struct, [`Struct::fields`], which shows each field as a [`Shape`]
-//! together with its declaration. Everything else is written once, as a visitor of these fields: there are hundreds of
-//! structs, and generated functions for each of them would be most of the codec. Names are those of Kafka's schemas
-//! (`throttleTimeMs`).
+//! `message!` writes one function a struct, [`Struct::fields`], which shows each field as a [`Shape`] next to how it is
+//! declared. Everything else walks over that and exists once: there are hundreds of structs, and a function for each of
+//! them and each direction would be most of the codec. Names are those of Kafka's schemas (`throttleTimeMs`).
 
 use super::{Error, LONGEST_STRING, Reason, Step, Uuid, Value, camel_case};
 use bytes::Bytes;
@@ -14,25 +13,25 @@ use std::sync::Arc;
 /// The versions of a field, and its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct When {
-    /// First version that has the field.
+    /// The first version that has the field.
     pub first: i16,
-    /// Last version that has the field.
+    /// The last version that has the field.
     pub last: i16,
-    /// First version that allows null, if the type does.
+    /// The first version that allows null, if its type does.
     pub null_from: i16,
-    /// Last version that allows null, if the type does.
+    /// The last version that allows null, if its type does.
     pub null_until: i16,
-    /// Tag of a tagged field.
+    /// The number of a tagged field.
     pub tag: Option<u16>,
 }
 
 impl When {
     const ALWAYS: Self = Self { first: 0, last: i16::MAX, null_from: 0, null_until: i16::MAX, tag: None };
 
-    /// Parses the brackets of a declaration: `0..=7`, `1.., null 2..` or `12.., tag 0`.
+    /// What the brackets of a declaration say: `0..=7`, `1.., null 2..` or `12.., tag 0`.
     fn parse(declared: &str) -> Self {
         let mut when = Self::ALWAYS;
-        // Most fields have no brackets, and decoding by name asks for each of them.
+        // Most fields have none, and a message by name asks for each of them.
         if declared.is_empty() {
             return when;
         }
@@ -48,38 +47,38 @@ impl When {
         when
     }
 
-    /// Returns whether a version has the field.
+    /// Whether a version has the field.
     pub fn has(&self, version: i16) -> bool {
         (self.first..=self.last).contains(&version)
     }
 
-    /// Returns whether a version allows null, if the type does.
+    /// Whether a version allows null, if the field's type does.
     pub fn has_null(&self, version: i16) -> bool {
         (self.null_from..=self.null_until).contains(&version)
     }
 }
 
-/// Returns the first and the last version of `3..` or `3..=5`.
+/// The first and the last version of `3..` or `3..=5`.
 fn range(versions: &str) -> (i16, i16) {
     let (first, last) = versions.split_once("..").unwrap_or(("", ""));
     let last = last.trim_start_matches('=').trim();
     (first.trim().parse().unwrap_or(0), last.parse().unwrap_or(i16::MAX))
 }
 
-/// Splits a declaration into the field's name and the text in brackets.
+/// The name of a declared field, and what stands in brackets behind it.
 pub(super) fn split_field(declared: &'static str) -> (&'static str, &'static str) {
     let (name, when) = declared.split_once('[').unwrap_or((declared, ""));
     (name.trim_end(), when.trim_end_matches(']'))
 }
 
-/// Returns the name of the tagged field that a struct has in a version.
+/// The name of the tagged field that a struct has in a version.
 pub(super) fn field_of_tag(declared: &'static str, tag: u32, version: i16) -> Option<&'static str> {
     let fields = declared.split(';').skip(1).map(split_field);
     let mut known = fields.map(|(name, when)| (name, When::parse(when)));
     known.find(|(_, when)| when.tag.map(u32::from) == Some(tag) && when.has(version)).map(|(name, _)| name)
 }
 
-/// Type of a field.
+/// What a field holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
     /// A boolean.
@@ -100,51 +99,51 @@ pub enum Type {
     Float64,
     /// Text.
     String,
-    /// Bytes, including records.
+    /// Bytes; records too.
     Bytes,
     /// 16 bytes.
     Uuid,
-    /// A list of one type.
+    /// Any number of the same.
     Array(Box<Type>),
-    /// A nullable value.
+    /// Null or something.
     Nullable(Box<Type>),
-    /// A struct.
+    /// Fields.
     Struct {
-        /// Name of the struct in klamm.
+        /// The name klamm gives it.
         name: &'static str,
-        /// Fields of all versions, in wire order, with tagged fields ordered by tag.
+        /// The fields of all versions, in wire order, tagged ones by rising tag.
         fields: Vec<Field>,
     },
 }
 
-/// A declared field.
+/// A field as it is declared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// The declared name, such as `throttle_time_ms`.
+    /// The declared name, `throttle_time_ms`.
     pub name: &'static str,
     /// Its versions.
     pub when: When,
-    /// Its type.
+    /// What it holds.
     pub holds: Type,
-    /// Its default. The default of a struct consists of the defaults of its fields.
+    /// What it holds unless something else is said; a struct has the defaults of its fields.
     pub default: Option<Value>,
 }
 
-/// Visits a value.
+/// Sees a thing.
 pub type Look<'a> = dyn FnMut(Shape<'_>) + 'a;
 
-/// A value that can be read and written by name.
+/// What has a form by name.
 pub trait Reflect {
-    /// Shows the value to a visitor as one of the basic kinds of Kafka's types.
+    /// Shows this, as one of the few things that Kafka's types come down to.
     fn shape(&mut self, look: &mut Look<'_>);
 
-    /// Shows the value to a visitor.
+    /// Shows this to a walk.
     fn show(&mut self, walk: &mut Walk<'_>) {
         self.shape(&mut |shape| walk.see(false, shape));
     }
 }
 
-/// A value that can be inspected and changed without knowing its type.
+/// Something that can be looked at and changed without knowing its type.
 #[allow(missing_docs, reason = "the variants are those of `Type`")]
 pub enum Shape<'a> {
     Bool(&'a mut bool),
@@ -163,58 +162,56 @@ pub enum Shape<'a> {
     Struct(&'a mut dyn Struct),
 }
 
-/// A struct that `message!` declares.
+/// What `message!` declares.
 pub trait Struct {
     /// Shows every field of all versions, in order.
     fn fields(&mut self, walk: &mut Walk<'_>);
 }
 
-// Lists, nullable values and structs are shown as references to references. A trait object of the value itself would
-// need an entry for its drop function.
+// Lists, what may be null and structs are shown as references to references: what is behind one is not dropped with it, and
+// a table of functions has to name those that drop.
 
-/// A list that can grow by an element with default values.
+/// A list that grows by an element that holds its default.
 pub trait Grow {
-    /// Adds an element.
+    /// Adds the element.
     fn grow(&mut self);
 }
 
 impl<T: Default> Grow for &mut Vec<T> {
     #[inline(never)]
     fn grow(&mut self) {
-        // Not `push`: it builds the element before it reserves memory, and would need code to drop the element on
-        // failure.
+        // Not `push`, which makes the element before the room, and would have to drop it if there is none.
         self.extend(std::iter::once_with(T::default));
     }
 }
 
-/// A list of any type.
+/// A list of anything.
 pub trait Array: Grow {
-    /// Shows an element, if the list has it.
+    /// Shows an element, if it is there.
     fn item(&mut self, i: usize, look: &mut Look<'_>);
 }
 
-/// A nullable value.
+/// Anything or null.
 pub trait Nullable {
-    /// Sets the value to its default, or to null.
+    /// Puts a default there, or null.
     fn put(&mut self, null: bool);
-    /// Shows the value, unless it is null.
+    /// Shows what is there, if it is not null.
     fn item(&mut self, look: &mut Look<'_>);
 }
 
-/// Visits a field: its name, its versions, whether it is tagged and has its default, and its value.
+/// Sees a field: its name, its versions, whether it is tagged and holds its default, and itself.
 type See<'a> = dyn FnMut(&'static str, &When, bool, Shape<'_>) + 'a;
 
-/// Iterates over the fields of a struct.
+/// A walk over the fields of a struct.
 pub struct Walk<'a> {
-    /// The declarations of the fields that have not been visited.
+    /// How what is left of the struct is declared.
     declared: &'static str,
     name: &'static str,
     see: &'a mut See<'a>,
 }
 
 impl Walk<'_> {
-    /// Starts with the declaration of a struct: its name and its fields, as `message!` writes them, each followed by a
-    /// semicolon.
+    /// Begins with a struct that is declared so: its name and its fields, as `message!` has them, a semicolon behind each.
     #[inline(never)]
     pub fn begin(&mut self, declared: &'static str) {
         self.declared = declared;
@@ -227,33 +224,33 @@ impl Walk<'_> {
         next
     }
 
-    /// Shows the next field, and whether it is tagged and has its default.
+    /// Shows the next field, and whether it is tagged and holds its default.
     #[inline(never)]
     pub fn see(&mut self, is_default: bool, shape: Shape<'_>) {
         let (name, when) = split_field(self.next());
         (self.see)(name, &When::parse(when), is_default, shape);
     }
 
-    // Out of line, because only every eighth field needs it.
+    // Out of line, because every eighth field is one.
     #[inline(never)]
     fn see_list(&mut self, list: &mut dyn Array) {
         self.see(false, Shape::Array(list));
     }
 }
 
-/// Shows every field of a struct. Returns the struct's name.
+/// Shows every field of a struct. Gives the name of the struct.
 fn walk<'a>(over: &mut dyn Struct, see: &'a mut See<'a>) -> &'static str {
     let mut walk = Walk { declared: "", name: "", see };
     over.fields(&mut walk);
     walk.name
 }
 
-/// Takes a value out, with the fields that `version` has. The rest of the struct is then meaningless.
+/// Takes a value out, with the fields `version` has; what is left behind means nothing.
 pub fn take_value(from: &mut Shape<'_>, version: i16) -> Value {
     take_named(from, version, &mut HashMap::new())
 }
 
-/// The names of fields in values, found by their declared names.
+/// The names of fields as values have them, by those that are declared.
 type Names = HashMap<&'static str, Arc<str>>;
 
 fn take_named(from: &mut Shape<'_>, version: i16, names: &mut Names) -> Value {
@@ -290,14 +287,14 @@ fn take_named(from: &mut Shape<'_>, version: i16, names: &mut Names) -> Value {
                     fields.push((names.entry(name).or_insert_with(|| camel_case(name).into()).clone(), value));
                 }
             });
-            // There may be as many structs as bytes, and none of them grows later.
+            // There may be as many structs as bytes, and none of them grows any more.
             fields.shrink_to_fit();
             Value::Struct(fields)
         }
     }
 }
 
-/// Returns the number of elements of a list, by searching for its end. This saves one function for each list type.
+/// How many elements a list has. Asked by looking for its end: one function less for each type of list.
 fn length(items: &mut dyn Array) -> usize {
     let mut has = |i| {
         let mut has = false;
@@ -316,7 +313,7 @@ fn length(items: &mut dyn Array) -> usize {
     length
 }
 
-/// Writes a value into a message that holds its defaults. Missing fields keep their defaults.
+/// Puts a value into what holds its default; fields that are left out go on holding theirs.
 pub fn set_value(into: Shape<'_>, value: Value, version: i16) -> Result<(), Error> {
     match (into, value) {
         (Shape::Bool(slot), Value::Bool(v)) => *slot = v,
@@ -331,7 +328,7 @@ pub fn set_value(into: Shape<'_>, value: Value, version: i16) -> Result<(), Erro
         (Shape::String(slot), Value::String(v)) => *slot = v,
         (Shape::Bytes(slot), Value::Bytes(v)) => *slot = v,
         (Shape::Uuid(slot), Value::Uuid(v)) => *slot = v,
-        // Also accepts the text form, for languages without a UUID type.
+        // The text form too, which is what languages without a type for it use.
         (Shape::Uuid(slot), Value::String(text)) => {
             *slot = text.parse().map_err(|_| wrong("a uuid of 22 characters", format!("{text:?}")))?;
         }
@@ -357,7 +354,7 @@ pub fn set_value(into: Shape<'_>, value: Value, version: i16) -> Result<(), Erro
     Ok(())
 }
 
-/// Writes a value through a function that may be called more than once.
+/// Puts a value into what is shown to a function, which might be called again.
 fn set_once(into: Shape<'_>, value: &mut Option<Value>, version: i16) -> Result<(), Error> {
     value.take().map_or(Ok(()), |value| set_value(into, value, version))
 }
@@ -384,8 +381,8 @@ fn set_fields(of: &mut dyn Struct, mut given: Vec<(Arc<str>, Value)>, version: i
     }
 }
 
-/// Returns the first field of a message that a version cannot encode, with its path. A writer that fails knows at most
-/// the byte offset.
+/// The first thing in a message that has no form in a version, with the way to it: a writer that fails at a byte knows the
+/// field at most.
 pub fn find_unwritable(of: Shape<'_>, version: i16, at: usize) -> Option<Error> {
     let mut found: Option<Error> = None;
     match of {
@@ -429,7 +426,7 @@ fn is_null(shape: &mut Shape<'_>) -> bool {
     is_null
 }
 
-/// Describes the type of a value. Takes its defaults out of the value, so pass a new one.
+/// What a thing is made of. Takes the defaults out of it, so show a fresh one.
 pub fn describe(of: Shape<'_>) -> Type {
     match of {
         Shape::Bool(_) => Type::Bool,
@@ -466,7 +463,7 @@ pub fn describe(of: Shape<'_>) -> Type {
     }
 }
 
-/// Returns the error for a name that no field has in this version.
+/// The error for a name that no field has in this version.
 #[cold]
 fn unknown_field(name: String, of: &mut dyn Struct, version: i16) -> Error {
     let mut nearest: Option<(usize, String)> = None;
@@ -483,7 +480,7 @@ fn unknown_field(name: String, of: &mut dyn Struct, version: i16) -> Error {
     Error::new(Reason::UnknownField { name, nearest }, 0)
 }
 
-/// Returns the error for a value of another type than the field, or out of its range.
+/// The error for a value of another kind than a field holds, or out of its range.
 #[cold]
 fn wrong(wanted: &'static str, got: String) -> Error {
     Error::new(Reason::Type { wanted, got }, 0)
@@ -516,7 +513,7 @@ macro_rules! shapes {
             fn shape(&mut self, look: &mut Look<'_>) {
                 look(Shape::$shape(self));
             }
-            // Out of line, because most fields are of one of these types.
+            // Out of line, because most fields are one of these.
             #[inline(never)]
             fn show(&mut self, walk: &mut Walk<'_>) {
                 walk.see(false, Shape::$shape(self));

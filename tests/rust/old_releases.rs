@@ -173,7 +173,7 @@ fn what_an_old_release_lacks_is_refused_with_the_name_of_the_one_that_has_it() {
     for release in OLD.into_iter().filter(|release| *release < Release::V0_9_0) {
         let error = World::new(release, None).ask(heartbeat::Request::default()).unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::UNSUPPORTED_VERSION));
-        assert!(error.hint().unwrap().contains("Kafka 0.9.0 is the first that has it"), "{error}");
+        assert!(error.hint().unwrap().contains("requires Kafka 0.9.0"), "{error}");
     }
     assert_eq!(World::new(Release::V0_9_0, None).ask(heartbeat::Request::default()).unwrap(), 0);
 }

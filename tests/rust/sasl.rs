@@ -216,7 +216,7 @@ fn a_broker_that_never_comes_to_an_end_is_late() {
     tell(&mut client, Time(0), &[0, 0, 0]).unwrap();
     assert_eq!(client.next_timeout(), Some(Time(10_000_000)));
     let error = client.handle_timeout(Time(10_000_000)).unwrap_err();
-    assert_eq!((error.kind(), error.message()), (ErrorKind::Timeout, "no answer to SaslAuthenticate in time"));
+    assert_eq!((error.kind(), error.message()), (ErrorKind::Timeout, "no response to SaslAuthenticate in time"));
 }
 
 #[test]
@@ -244,31 +244,31 @@ fn a_session_is_renewed_while_requests_are_in_flight() {
     assert_eq!(client.next_timeout(), Some(Time(1_700_000)));
 }
 
-fn library(token: &[u8], is_established: bool) -> Result<gssapi::Answer, Error> {
-    Ok(gssapi::Answer { token: token.to_vec(), is_established })
+fn library(token: &[u8], is_established: bool) -> Result<gssapi::LibraryResult, Error> {
+    Ok(gssapi::LibraryResult { token: token.to_vec(), is_established })
 }
 
 #[test]
 fn what_only_the_kerberos_library_knows_is_asked_for() {
     let mut client = client(Credentials::Gssapi);
     agree(&mut client, 1, Some(2));
-    let exchange: [(&[u8], gssapi::Question, &[u8], bool); 2] = [
-        (b"theirs", gssapi::Question::Step(Vec::new()), b"ticket", false),
-        (b"offer", gssapi::Question::Step(b"theirs".to_vec()), b"", true),
+    let exchange: [(&[u8], gssapi::LibraryCall, &[u8], bool); 2] = [
+        (b"theirs", gssapi::LibraryCall::Step(Vec::new()), b"ticket", false),
+        (b"offer", gssapi::LibraryCall::Step(b"theirs".to_vec()), b"", true),
     ];
     for (theirs, question, ours, is_established) in exchange {
         assert!(said(&mut client).is_empty(), "nothing is said before the library answered");
-        assert_eq!(client.poll_question(), Some(question));
-        assert_eq!(client.poll_question(), None);
-        client.handle_gssapi_answer(library(ours, is_established)).unwrap();
+        assert_eq!(client.poll_library_call(), Some(question));
+        assert_eq!(client.poll_library_call(), None);
+        client.handle_library_result(library(ours, is_established)).unwrap();
         let (header, request) = read::<sasl_authenticate::Request>(&said(&mut client)[0]);
         assert_eq!(request.auth_bytes, ours);
         tell(&mut client, Time(0), &answer(&header, &authenticated(theirs, 0))).unwrap();
     }
-    assert_eq!(client.poll_question(), Some(gssapi::Question::Unwrap(b"offer".to_vec())));
-    client.handle_gssapi_answer(library(&[1, 0, 0, 0], true)).unwrap();
-    assert_eq!(client.poll_question(), Some(gssapi::Question::Wrap(vec![1, 0, 0, 0])));
-    client.handle_gssapi_answer(library(b"choice", true)).unwrap();
+    assert_eq!(client.poll_library_call(), Some(gssapi::LibraryCall::Unwrap(b"offer".to_vec())));
+    client.handle_library_result(library(&[1, 0, 0, 0], true)).unwrap();
+    assert_eq!(client.poll_library_call(), Some(gssapi::LibraryCall::Wrap(vec![1, 0, 0, 0])));
+    client.handle_library_result(library(b"choice", true)).unwrap();
     let (header, request) = read::<sasl_authenticate::Request>(&said(&mut client)[0]);
     assert_eq!(request.auth_bytes, &b"choice"[..]);
     assert!(!client.is_ready());
@@ -281,13 +281,13 @@ fn what_only_the_kerberos_library_knows_is_asked_for() {
 fn a_kerberos_library_that_refuses_or_never_answers_ends_the_login() {
     let mut refused = client(Credentials::Gssapi);
     agree(&mut refused, 1, Some(2));
-    refused.poll_question().unwrap();
+    refused.poll_library_call().unwrap();
     let why = Error::new(ErrorKind::Authentication, "no ticket");
-    assert_eq!(refused.handle_gssapi_answer(Err(why)).unwrap_err().message(), "no ticket");
+    assert_eq!(refused.handle_library_result(Err(why)).unwrap_err().message(), "no ticket");
 
     let mut late = client(Credentials::Gssapi);
     agree(&mut late, 1, Some(2));
-    late.poll_question().unwrap();
+    late.poll_library_call().unwrap();
     assert_eq!(late.next_timeout(), Some(Time(10_000_000)));
     let error = late.handle_timeout(Time(10_000_000)).unwrap_err();
     let said = "the Kerberos library did not respond in time";

@@ -149,7 +149,7 @@ def test_brokers_without_transactions_are_rejected():
             {"kafka.bootstrap.servers": old.bootstrap_servers, "topic": "t", "delivery": "exactly-once"}
         )
         rows = pa.record_batch({"value": [b"a"]})
-        with pytest.raises(UnsupportedVersionError, match=r"0\.11\.0 is the first that has it"):
+        with pytest.raises(UnsupportedVersionError, match=r"requires Kafka 0\.11\.0"):
             write(options, ["value"], iter([rows]), Task("query", 0, 0))
 
 

@@ -352,7 +352,7 @@ impl<T: Send> Consumer<T> {
     pub fn fail_all(&mut self, error: &Error) {
         self.fail_commits(error);
         self.ops.fail_all(error);
-        let now = self.cluster.heard;
+        let now = self.cluster.updated_at;
         self.take_done(now);
         self.done.extend(self.positions.drain(..).map(|(ticket, ..)| (ticket, Err(error.clone()))));
         self.error.get_or_insert_with(|| error.clone());

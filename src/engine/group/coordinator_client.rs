@@ -150,7 +150,7 @@ impl CoordinatorClient {
             self.timers.set(GroupTimer::Retry, self.retry_at);
         } else if !self.finding {
             self.finding = true;
-            let request = coordinator::ask_as_member(&self.group);
+            let request = coordinator::request_as_member(&self.group);
             self.send(now, now + self.request_timeout, Target::Any, request, Step::Find);
         }
         None
@@ -216,9 +216,9 @@ impl CoordinatorClient {
         self.retry_at = now + self.backoff.next_wait();
     }
 
-    /// Sends again after a response that is usual once, as after a change of the group: immediately the first time,
-    /// later if the same response comes again. Otherwise a broker that never responds otherwise would get thousands of
-    /// requests a second.
+    /// Sends again after a response that is usual once, as after a change of the group. The first retry is immediate. If
+    /// the same response comes again, the next ones wait: otherwise a broker that never responds differently would get
+    /// thousands of requests a second.
     pub fn ask_again(&mut self, now: Time) {
         self.repeats = self.repeats.saturating_add(1);
         if self.repeats > 1 {

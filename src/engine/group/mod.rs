@@ -226,8 +226,8 @@ impl Group {
     }
 
     /// Takes in a response.
-    pub fn handle_response(&mut self, now: Time, answer: ClientResponse<GroupToken>) {
-        each!(self, m => m.handle_response(now, answer));
+    pub fn handle_response(&mut self, now: Time, response: ClientResponse<GroupToken>) {
+        each!(self, m => m.handle_response(now, response));
     }
 
     /// Takes in a new state of the cluster.
@@ -317,7 +317,7 @@ mod tests {
 
     /// Java's consumer also gives JoinGroup `max.poll.interval.ms` and five seconds.
     #[test]
-    fn a_coordinator_that_never_answers_join_group_is_an_error_of_poll() {
+    fn a_coordinator_that_never_responds_to_join_group_is_an_error_of_poll() {
         let mut group = member();
         let mut now = Time(0);
         for _ in 0..2 {
@@ -325,14 +325,14 @@ mod tests {
             assert_eq!(asked.deadline.time().since(now), Duration::from_secs(305));
             now = asked.deadline.time();
             group.note_activity(now);
-            let error = Error::new(ErrorKind::Timeout, "no answer to JoinGroup in time").from_broker("h:1");
+            let error = Error::new(ErrorKind::Timeout, "no response to JoinGroup in time").from_broker("h:1");
             group.handle_response(now, ClientResponse { token: asked.token, node: 0, result: Err(error) });
             let error = group.take_trouble().unwrap();
             assert_eq!(
                 (error.kind(), error.message()),
                 (
                     ErrorKind::Timeout,
-                    "joining group \"g\" did not succeed in 305 s: no answer to JoinGroup in time (broker h:1)"
+                    "joining group \"g\" did not succeed in 305 s: no response to JoinGroup in time (broker h:1)"
                 )
             );
             now = now + Duration::from_secs(2);

@@ -42,7 +42,7 @@ impl Network {
         let queued = self.peers.values_mut().filter(|p| !matches!(p.link, Link::Up(..)));
         let queued = queued.flat_map(|p| std::mem::take(&mut p.queue));
         let failed = std::mem::take(&mut self.waiting).into_iter().chain(queued);
-        self.answers.extend(failed.map(|o| ClientResponse { token: o.token, node: -1, result: Err(error.clone()) }));
+        self.responses.extend(failed.map(|o| ClientResponse { token: o.token, node: -1, result: Err(error.clone()) }));
     }
 
     pub(super) fn is_complete(&self) -> bool {
@@ -81,21 +81,26 @@ impl Network {
     }
 
     /// Returns a call that a login needs from the Kerberos library, with its connection and the broker's host.
-    pub fn poll_question(&mut self) -> Option<(ConnectionId, String, gssapi::Question)> {
+    pub fn poll_library_call(&mut self) -> Option<(ConnectionId, String, gssapi::LibraryCall)> {
         if !matches!(self.config.credentials.as_deref(), Some(Credentials::Gssapi)) {
             return None;
         }
         self.peers.values_mut().find_map(|peer| match &mut peer.link {
-            Link::Up(connection, c) => c.poll_question().map(|question| (*connection, peer.host.clone(), question)),
+            Link::Up(connection, c) => c.poll_library_call().map(|call| (*connection, peer.host.clone(), call)),
             _ => None,
         })
     }
 
     /// Takes in the result of that call.
-    pub fn handle_gssapi_answer(&mut self, now: Time, connection: ConnectionId, answer: Result<gssapi::Answer, Error>) {
+    pub fn handle_library_result(
+        &mut self,
+        now: Time,
+        connection: ConnectionId,
+        result: Result<gssapi::LibraryResult, Error>,
+    ) {
         let Some(id) = self.connections.get(&connection).copied() else { return };
         let Some(c) = self.up(connection) else { return };
-        let result = c.handle_gssapi_answer(answer);
+        let result = c.handle_library_result(result);
         let said: Vec<_> = std::iter::from_fn(|| c.poll_send()).collect();
         self.actions.extend(said.into_iter().map(|bytes| Action::Send(connection, bytes)));
         if let Err(error) = result {

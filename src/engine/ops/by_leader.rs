@@ -1,6 +1,6 @@
 //! Asks the leaders of many partitions, with one request for each leader, until there is a result for every partition.
 
-use super::Cx;
+use super::OpContext;
 use crate::api::ErrorCode;
 use crate::engine::{Error, Time};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(super) struct Item<W, F> {
 
 impl<W, F> Item<W, F> {
     /// Returns the known leader epoch; -1 if there is none.
-    pub fn leader_epoch(&self, cx: &Cx<'_>) -> i32 {
+    pub fn leader_epoch(&self, cx: &OpContext<'_>) -> i32 {
         cx.cluster.leader(&self.topic, self.partition).map_or(-1, |(_, epoch)| epoch)
     }
 }
@@ -46,8 +46,8 @@ impl<W, F: Clone> ByLeader<W, F> {
     /// metadata of their topics.
     pub fn questions<P>(
         &mut self,
-        cx: &mut Cx<'_>,
-        mut entry: impl FnMut(&Cx<'_>, &Item<W, F>) -> P,
+        cx: &mut OpContext<'_>,
+        mut entry: impl FnMut(&OpContext<'_>, &Item<W, F>) -> P,
     ) -> (Vec<Question<P>>, Result<(), Error>) {
         let mut leaders: BTreeMap<i32, BTreeMap<Arc<str>, BTreeMap<i32, usize>>> = BTreeMap::new();
         let mut rest = Ok(());
@@ -76,13 +76,13 @@ impl<W, F: Clone> ByLeader<W, F> {
 
     /// Sets the result of partitions without a leader, if metadata that arrived at `since` or later says that they have
     /// none.
-    pub fn set_leaderless(&mut self, cx: &Cx<'_>, since: Time, found: &F) {
+    pub fn set_leaderless(&mut self, cx: &OpContext<'_>, since: Time, found: &F) {
         let is_leaderless = |item: &Item<W, F>| {
             let known = cx.cluster.topics.get(&item.topic);
             let partition = usize::try_from(item.partition).ok().and_then(|i| known?.partitions.get(i));
             partition.is_some() && cx.cluster.leader(&item.topic, item.partition).is_none()
         };
-        if cx.cluster.heard >= since {
+        if cx.cluster.updated_at >= since {
             for item in self.items.iter_mut().filter(|item| item.found.is_none() && is_leaderless(item)) {
                 item.found = Some(found.clone());
             }
@@ -112,7 +112,7 @@ impl<W, F: Clone> ByLeader<W, F> {
     }
 }
 
-fn leader(cx: &mut Cx<'_>, topic: &Arc<str>, partition: i32) -> Result<Option<i32>, Error> {
+fn leader(cx: &mut OpContext<'_>, topic: &Arc<str>, partition: i32) -> Result<Option<i32>, Error> {
     // The topic's metadata is needed even if it is known, because it may become stale.
     cx.want_topic(topic);
     if let Some((leader, _)) = cx.cluster.leader(topic, partition) {

@@ -1,6 +1,6 @@
 //! Reads and changes configurations of topics, brokers and groups.
 
-use super::{Cx, Op, Output};
+use super::{Op, OpContext, Output};
 use crate::api::describe_configs::{self, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC};
 use crate::api::incremental_alter_configs::{self as alter, DELETE, SET};
 use crate::engine::{Error, ErrorKind, Reply, Target};
@@ -89,7 +89,7 @@ impl Op for DescribeConfigs {
         "describe configs"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         if !cx.knows_brokers() {
             return Ok(());
         }
@@ -103,7 +103,7 @@ impl Op for DescribeConfigs {
         Ok(())
     }
 
-    fn take(&mut self, _: &mut Cx<'_>, _: u32, _: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, _: &mut OpContext<'_>, _: u32, _: i32, reply: Reply) -> Result<(), Error> {
         let version = reply.version;
         let response: describe_configs::Response = reply.decode()?;
         let mut found = Vec::new();
@@ -151,7 +151,7 @@ impl Op for AlterConfigs {
         "alter configs"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         if self.done || !cx.knows_brokers() {
             return Ok(());
         }
@@ -170,7 +170,7 @@ impl Op for AlterConfigs {
         Ok(())
     }
 
-    fn take(&mut self, _: &mut Cx<'_>, _: u32, _: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, _: &mut OpContext<'_>, _: u32, _: i32, reply: Reply) -> Result<(), Error> {
         let response: alter::Response = reply.decode()?;
         for result in response.responses {
             refused(&self.resource, "alter configs of", result.error_code, result.error_message)?;

@@ -1,7 +1,7 @@
 //! Asks the leaders of partitions at which offsets leader epochs end (KIP-320).
 
 use super::by_leader::ByLeader;
-use super::{Cx, Op, Output};
+use super::{Op, OpContext, Output};
 use crate::api::offset_for_leader_epoch::{Partition, Request, Response, Topic};
 use crate::engine::{Error, Reply, Target};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ impl Op for EpochEnds {
         "find the end of a leader epoch"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
-        let entry = |cx: &Cx<'_>, item: &Item| Partition {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
+        let entry = |cx: &OpContext<'_>, item: &Item| Partition {
             partition: item.partition,
             current_leader_epoch: item.leader_epoch(cx),
             leader_epoch: item.wanted,
@@ -37,7 +37,7 @@ impl Op for EpochEnds {
         rest
     }
 
-    fn take(&mut self, _cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, _cx: &mut OpContext<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         let response: Response = reply.decode()?;
         let mut result = Ok(());
         for topic in response.topics {

@@ -2,7 +2,7 @@
 //!
 //! The operations find the coordinator first, and again when the group has another one.
 
-use super::{Cx, Op, Output};
+use super::{Op, OpContext, Output};
 use crate::api::{ErrorCode, find_coordinator, offset_commit, offset_fetch};
 use crate::engine::group::GroupMetadata;
 use crate::engine::{Error, ErrorKind, Reply, Target, TopicPartition, coordinator};
@@ -27,10 +27,10 @@ pub(super) const COORDINATOR: u32 = 0;
 pub(super) const OFFSETS: u32 = 1;
 
 /// Returns the coordinator if its address is known. Otherwise requests what is missing.
-pub(super) fn reach_coordinator(cx: &mut Cx<'_>, known: Option<i32>, group: &str) -> Option<i32> {
+pub(super) fn reach_coordinator(cx: &mut OpContext<'_>, known: Option<i32>, group: &str) -> Option<i32> {
     let node = known.filter(|n| cx.cluster.brokers.contains_key(n));
     if cx.knows_brokers() && node.is_none() {
-        cx.send_call(Target::Any, coordinator::ask(find_coordinator::GROUP, group), COORDINATOR);
+        cx.send_call(Target::Any, coordinator::request(find_coordinator::GROUP, group), COORDINATOR);
     }
     node
 }
@@ -42,7 +42,12 @@ fn has_no_coordinators(part: u32, error: Error) -> Result<bool, Error> {
 }
 
 /// Returns the broker to ask for a group's offsets, and the newest version to use.
-fn offsets_target(cx: &mut Cx<'_>, coordinator: Option<i32>, group: &str, in_zookeeper: bool) -> Option<(Target, i16)> {
+fn offsets_target(
+    cx: &mut OpContext<'_>,
+    coordinator: Option<i32>,
+    group: &str,
+    in_zookeeper: bool,
+) -> Option<(Target, i16)> {
     match in_zookeeper {
         true => Some((Target::Any, IN_ZOOKEEPER)),
         false => reach_coordinator(cx, coordinator, group).map(|node| (Target::Node(node), i16::MAX)),
@@ -107,7 +112,7 @@ impl Op for Commit {
         "commit"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         if self.done {
             return Ok(());
         }
@@ -156,7 +161,7 @@ impl Op for Commit {
         Ok(())
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut OpContext<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         if part == COORDINATOR {
             self.coordinator = Some(coordinator::read(reply, format_args!("group {:?}", self.member.group))?);
             return self.step(cx);
@@ -177,7 +182,7 @@ impl Op for Commit {
         Ok(())
     }
 
-    fn fail(&mut self, cx: &mut Cx<'_>, part: u32, error: Error) -> Result<(), Error> {
+    fn fail(&mut self, cx: &mut OpContext<'_>, part: u32, error: Error) -> Result<(), Error> {
         self.coordinator = None;
         self.in_zookeeper = has_no_coordinators(part, error)?;
         self.step(cx)
@@ -215,7 +220,7 @@ impl Op for Committed {
         "fetch committed offsets"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         if self.found.is_some() {
             return Ok(());
         }
@@ -249,7 +254,7 @@ impl Op for Committed {
         Ok(())
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut OpContext<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         if part == COORDINATOR {
             self.coordinator = Some(coordinator::read(reply, format_args!("group {:?}", self.group))?);
             return self.step(cx);
@@ -287,7 +292,7 @@ impl Op for Committed {
         Ok(())
     }
 
-    fn fail(&mut self, cx: &mut Cx<'_>, part: u32, error: Error) -> Result<(), Error> {
+    fn fail(&mut self, cx: &mut OpContext<'_>, part: u32, error: Error) -> Result<(), Error> {
         self.coordinator = None;
         self.in_zookeeper = has_no_coordinators(part, error)?;
         self.step(cx)

@@ -2,7 +2,7 @@
 
 use super::group::OFFSETS as ANSWER;
 use super::groups::{OfGroup, Question};
-use super::{Cx, Output};
+use super::{OpContext, Output};
 use crate::api::data::consumer_protocol::{self, Assignment, Subscription, TopicPartitions};
 use crate::api::{ErrorCode, consumer_group_describe, describe_groups, share_group_describe};
 use crate::engine::TopicPartition;
@@ -74,7 +74,7 @@ impl OfGroup<DescribeGroup> {
 impl Question for DescribeGroup {
     const NAME: &'static str = "describe a group";
 
-    fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str) {
+    fn ask(&self, cx: &mut OpContext<'_>, node: i32, group: &str) {
         let (target, group_ids) = (Target::Node(node), vec![group.to_owned()]);
         match self.0 {
             Kind::Classic => {

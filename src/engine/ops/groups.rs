@@ -5,7 +5,7 @@
 
 use super::group::{COORDINATOR, MAX_FETCH, MIN_FETCH_ALL, OFFSETS as ANSWER, reach_coordinator};
 use super::topics::{ask as ask_topics, read as read_topics};
-use super::{Commit, CommittedOffset, Cx, ListOffsets, Op, Output};
+use super::{Commit, CommittedOffset, ListOffsets, Op, OpContext, Output};
 use crate::api::list_offsets::LATEST;
 use crate::api::{ErrorCode, delete_groups, list_groups, offset_delete, offset_fetch};
 use crate::engine::TopicPartition;
@@ -31,7 +31,7 @@ pub struct GroupListing {
 pub struct ListGroups {
     states: Vec<String>,
     types: Vec<String>,
-    heard: BTreeSet<i32>,
+    responded: BTreeSet<i32>,
     found: BTreeMap<String, GroupListing>,
     done: bool,
 }
@@ -39,7 +39,7 @@ pub struct ListGroups {
 impl ListGroups {
     /// Lists all groups, or those in one of these states or of one of these types.
     pub fn new(states: Vec<String>, types: Vec<String>) -> Self {
-        Self { states, types, heard: BTreeSet::new(), found: BTreeMap::new(), done: false }
+        Self { states, types, responded: BTreeSet::new(), found: BTreeMap::new(), done: false }
     }
 
     /// Returns an error if the broker is too old for a filter. It would ignore the filter.
@@ -58,11 +58,12 @@ impl Op for ListGroups {
         "list groups"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         if !cx.knows_brokers() {
             return Ok(());
         }
-        let missing: Vec<i32> = cx.cluster.brokers.keys().filter(|node| !self.heard.contains(node)).copied().collect();
+        let missing: Vec<i32> =
+            cx.cluster.brokers.keys().filter(|node| !self.responded.contains(node)).copied().collect();
         for node in &missing {
             let request = list_groups::Request { states_filter: self.states.clone(), types_filter: self.types.clone() };
             cx.send(Target::Node(*node), request, ANSWER);
@@ -71,7 +72,7 @@ impl Op for ListGroups {
         Ok(())
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, _part: u32, node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut OpContext<'_>, _part: u32, node: i32, reply: Reply) -> Result<(), Error> {
         self.check_filters(reply.version)?;
         let response: list_groups::Response = reply.decode()?;
         response.error_code.check().map_err(|code| Error::refused(code, "list groups"))?;
@@ -84,8 +85,8 @@ impl Op for ListGroups {
             };
             self.found.insert(listing.group.clone(), listing);
         }
-        self.heard.insert(node);
-        self.done = cx.cluster.brokers.keys().all(|node| self.heard.contains(node));
+        self.responded.insert(node);
+        self.done = cx.cluster.brokers.keys().all(|node| self.responded.contains(node));
         Ok(())
     }
 
@@ -99,7 +100,7 @@ pub trait Question: Send {
     /// What the request does, for messages.
     const NAME: &'static str;
     /// Sends the request.
-    fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str);
+    fn ask(&self, cx: &mut OpContext<'_>, node: i32, group: &str);
     /// Reads the response; `None` sends the request again.
     fn read(&mut self, group: &str, reply: Reply) -> Result<Option<Output>, Error>;
     /// Returns the error of a request without a response.
@@ -127,14 +128,14 @@ impl<Q: Question> Op for OfGroup<Q> {
         Q::NAME
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         if let Some(node) = reach_coordinator(cx, self.coordinator, &self.group) {
             self.question.ask(cx, node, &self.group);
         }
         Ok(())
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut OpContext<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         if part == COORDINATOR {
             self.coordinator = Some(coordinator::read(reply, format_args!("group {:?}", self.group))?);
             return self.step(cx);
@@ -157,7 +158,7 @@ impl<Q: Question> Op for OfGroup<Q> {
         }
     }
 
-    fn fail(&mut self, _cx: &mut Cx<'_>, _part: u32, error: Error) -> Result<(), Error> {
+    fn fail(&mut self, _cx: &mut OpContext<'_>, _part: u32, error: Error) -> Result<(), Error> {
         Err(match self.coordinator.take() {
             Some(_) => self.question.fail(&self.group, error),
             None => error,
@@ -186,7 +187,7 @@ impl OfGroup<DeleteGroup> {
 impl Question for DeleteGroup {
     const NAME: &'static str = "delete a group";
 
-    fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str) {
+    fn ask(&self, cx: &mut OpContext<'_>, node: i32, group: &str) {
         cx.send(Target::Node(node), delete_groups::Request { groups_names: vec![group.to_owned()] }, ANSWER);
     }
 
@@ -221,7 +222,7 @@ impl OfGroup<DeleteOffsets> {
 impl Question for DeleteOffsets {
     const NAME: &'static str = "delete a group's offsets";
 
-    fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str) {
+    fn ask(&self, cx: &mut OpContext<'_>, node: i32, group: &str) {
         let mut topics: BTreeMap<&str, Vec<offset_delete::Partition>> = BTreeMap::new();
         for TopicPartition { topic, partition } in &self.0 {
             topics.entry(topic).or_default().push(offset_delete::Partition { partition_index: *partition });
@@ -258,7 +259,7 @@ impl OfGroup<AllOffsets> {
 impl Question for AllOffsets {
     const NAME: &'static str = "fetch a group's offsets";
 
-    fn ask(&self, cx: &mut Cx<'_>, node: i32, group: &str) {
+    fn ask(&self, cx: &mut OpContext<'_>, node: i32, group: &str) {
         let all = offset_fetch::Group { group_id: group.to_owned(), topics: None, ..Default::default() };
         let request = offset_fetch::Request {
             group_id: group.to_owned(),
@@ -317,18 +318,18 @@ impl Op for AlterOffsets {
         "alter a group's offsets"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         self.0.step(cx)
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut OpContext<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error> {
         self.0.take(cx, part, node, reply).map_err(|e| match e.code() {
             Some(ErrorCode::UNKNOWN_MEMBER_ID) => e.with_hint("the group has members; stop them first"),
             _ => e,
         })
     }
 
-    fn fail(&mut self, cx: &mut Cx<'_>, part: u32, error: Error) -> Result<(), Error> {
+    fn fail(&mut self, cx: &mut OpContext<'_>, part: u32, error: Error) -> Result<(), Error> {
         self.0.fail(cx, part, error)
     }
 
@@ -378,7 +379,7 @@ impl Op for GroupLag {
         "look up a group's lag"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         match &mut self.stage {
             Stage::Committed(op) => op.step(cx),
             Stage::Topics => {
@@ -390,7 +391,7 @@ impl Op for GroupLag {
         }
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut OpContext<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error> {
         match &mut self.stage {
             Stage::Committed(op) => {
                 op.take(cx, part, node, reply)?;
@@ -425,7 +426,7 @@ impl Op for GroupLag {
         self.step(cx)
     }
 
-    fn fail(&mut self, cx: &mut Cx<'_>, part: u32, error: Error) -> Result<(), Error> {
+    fn fail(&mut self, cx: &mut OpContext<'_>, part: u32, error: Error) -> Result<(), Error> {
         match &mut self.stage {
             Stage::Committed(op) => op.fail(cx, part, error),
             _ => Err(error),

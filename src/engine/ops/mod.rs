@@ -71,7 +71,7 @@ pub enum Output {
 pub type Completion = Box<dyn FnOnce(Result<Output, Error>) + Send>;
 
 /// What an operation may use while it runs.
-pub struct Cx<'a> {
+pub struct OpContext<'a> {
     /// The time.
     pub now: Time,
     /// The state of the cluster.
@@ -82,7 +82,7 @@ pub struct Cx<'a> {
     sent: Vec<(Target, Box<dyn Call>, u32, i16)>,
 }
 
-impl Cx<'_> {
+impl OpContext<'_> {
     /// Sends a request; `part` comes back with the response.
     pub fn send(&mut self, target: Target, request: impl Request, part: u32) {
         self.send_at_most(target, request, part, i16::MAX);
@@ -127,13 +127,13 @@ pub trait Op: Send {
     /// Returns what the operation does, for messages, such as `list offsets`.
     fn name(&self) -> &'static str;
     /// Sends the missing requests.
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error>;
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error>;
     /// Takes in a response. After a retriable error the operation is retried; any other error ends it.
-    fn take(&mut self, cx: &mut Cx<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error>;
+    fn take(&mut self, cx: &mut OpContext<'_>, part: u32, node: i32, reply: Reply) -> Result<(), Error>;
     /// Notes that a request had no response: another broker may be responsible now.
     fn lost(&mut self) {}
     /// Takes in the error of a request without a response.
-    fn fail(&mut self, _cx: &mut Cx<'_>, _part: u32, error: Error) -> Result<(), Error> {
+    fn fail(&mut self, _cx: &mut OpContext<'_>, _part: u32, error: Error) -> Result<(), Error> {
         self.lost();
         Err(error)
     }
@@ -294,10 +294,10 @@ impl<T> Ops<T> {
         self.done.pop_front()
     }
 
-    fn with<R>(&mut self, now: Time, id: u64, f: impl FnOnce(&mut dyn Op, &mut Cx<'_>) -> R) -> Option<R> {
+    fn with<R>(&mut self, now: Time, id: u64, f: impl FnOnce(&mut dyn Op, &mut OpContext<'_>) -> R) -> Option<R> {
         let running = self.running.get_mut(&id)?;
         let (demand, wanted) = (&mut self.demand, &mut running.topics);
-        let mut cx = Cx { now, cluster: &self.cluster, demand, wanted, sent: Vec::new() };
+        let mut cx = OpContext { now, cluster: &self.cluster, demand, wanted, sent: Vec::new() };
         let result = f(&mut *running.op, &mut cx);
         for (target, call, part, max_version) in cx.sent {
             running.outstanding.push(Asked { part, target, api: call.api().name, at: now });
@@ -365,22 +365,22 @@ impl<T: Send> Role for Ops<T> {
         packet
     }
 
-    fn prepare(answer: ClientResponse<OpToken>) -> ClientResponse<OpToken> {
-        answer
+    fn prepare(response: ClientResponse<OpToken>) -> ClientResponse<OpToken> {
+        response
     }
 
-    fn handle_response(&mut self, now: Time, answer: ClientResponse<OpToken>) {
-        let OpToken { op: id, part } = answer.token;
+    fn handle_response(&mut self, now: Time, response: ClientResponse<OpToken>) {
+        let OpToken { op: id, part } = response.token;
         let Some(running) = self.running.get_mut(&id) else {
             return;
         };
         if let Some(at) = running.outstanding.iter().position(|asked| asked.part == part) {
             running.outstanding.swap_remove(at);
         }
-        let result = match answer.result {
+        let result = match response.result {
             Ok(reply) => {
-                let taken = self.with(now, id, |op, cx| op.take(cx, part, answer.node, reply));
-                taken.map(|taken| taken.map_err(|error| self.doubt(id, answer.node, error)))
+                let taken = self.with(now, id, |op, cx| op.take(cx, part, response.node, reply));
+                taken.map(|taken| taken.map_err(|error| self.doubt(id, response.node, error)))
             }
             Err(error) => self.with(now, id, |op, cx| op.fail(cx, part, error)),
         };

@@ -1,7 +1,7 @@
 //! Asks the leaders of partitions for offsets: the start, the end, or the first record at or after a timestamp.
 
 use super::by_leader::ByLeader;
-use super::{Cx, Op, Output};
+use super::{Op, OpContext, Output};
 use crate::api::list_offsets::{
     EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP, Partition, Request,
     Response, Topic,
@@ -69,8 +69,8 @@ impl Op for ListOffsets {
         "list offsets"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
-        let entry = |cx: &Cx<'_>, item: &Item| Partition {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
+        let entry = |cx: &OpContext<'_>, item: &Item| Partition {
             partition_index: item.partition,
             current_leader_epoch: item.leader_epoch(cx),
             timestamp: item.wanted,
@@ -96,7 +96,7 @@ impl Op for ListOffsets {
         rest
     }
 
-    fn take(&mut self, _cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, _cx: &mut OpContext<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         let response: Response = reply.decode()?;
         let mut result = Ok(());
         for topic in response.topics {
@@ -136,7 +136,7 @@ impl Op for SegmentOffsets {
         "list segments' offsets"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         let max_num_offsets = self.limit;
         let (questions, rest) = self.partitions.questions(cx, |_, item| Partition {
             partition_index: item.partition,
@@ -152,7 +152,7 @@ impl Op for SegmentOffsets {
         rest
     }
 
-    fn take(&mut self, _cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, _cx: &mut OpContext<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         let response: Response = reply.decode()?;
         let mut result = Ok(());
         for topic in response.topics {

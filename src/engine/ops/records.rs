@@ -1,7 +1,7 @@
 //! Deletes records: each partition's leader moves the start of its log (KIP-107).
 
 use super::by_leader::ByLeader;
-use super::{Cx, Op, Output};
+use super::{Op, OpContext, Output};
 use crate::api::delete_records::{Partition, Request, Response, Topic};
 use crate::engine::{Error, Reply, Target};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ impl Op for DeleteRecords {
         "delete records"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
-        let entry = |_: &Cx<'_>, item: &Item| Partition { partition_index: item.partition, offset: item.wanted };
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
+        let entry = |_: &OpContext<'_>, item: &Item| Partition { partition_index: item.partition, offset: item.wanted };
         let (questions, rest) = self.partitions.questions(cx, entry);
         for question in questions {
             let topics = question.topics.into_iter().map(|(name, partitions)| Topic { name, partitions }).collect();
@@ -33,7 +33,7 @@ impl Op for DeleteRecords {
         rest
     }
 
-    fn take(&mut self, _cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, _cx: &mut OpContext<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         let response: Response = reply.decode()?;
         let mut result = Ok(());
         for topic in response.topics {

@@ -1,6 +1,6 @@
 //! Creates, deletes and describes topics.
 
-use super::{Cx, Op, Output};
+use super::{Op, OpContext, Output};
 use crate::api::{ErrorCode, create_partitions, create_topics, delete_topics, metadata};
 use crate::engine::cluster::AskMetadata;
 use crate::engine::{Cluster, Error, Reply, Target, Time};
@@ -53,7 +53,7 @@ impl Op for CreateTopics {
         "create topics"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         if self.done || !cx.knows_brokers() {
             return Ok(());
         }
@@ -77,7 +77,7 @@ impl Op for CreateTopics {
         Ok(())
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut OpContext<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         if part == LOOK {
             let cluster = read(cx.now, reply, false)?;
             let has_leaders = |name: &String| {
@@ -142,7 +142,7 @@ impl Op for CreatePartitions {
         "create partitions"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         if self.done || !cx.knows_brokers() {
             return Ok(());
         }
@@ -162,7 +162,7 @@ impl Op for CreatePartitions {
         Ok(())
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut OpContext<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         if part == LOOK {
             let cluster = read(cx.now, reply, false)?;
             self.done = self.counts.iter().all(|(name, count)| (0..*count).all(|p| cluster.leader(name, p).is_some()));
@@ -212,7 +212,7 @@ impl Op for DeleteTopics {
         "delete topics"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         if self.done || !cx.knows_brokers() {
             return Ok(());
         }
@@ -230,7 +230,7 @@ impl Op for DeleteTopics {
         Ok(())
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut OpContext<'_>, part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         if part == LOOK {
             let cluster = read(cx.now, reply, false)?;
             let is_gone = |name: &String| cluster.topics.get(name.as_str()).is_none_or(|t| t.partitions.is_empty());
@@ -257,7 +257,7 @@ impl Op for DeleteTopics {
     }
 }
 
-pub(super) fn ask(cx: &mut Cx<'_>, topics: Option<&[String]>, create: bool, part: u32) {
+pub(super) fn ask(cx: &mut OpContext<'_>, topics: Option<&[String]>, create: bool, part: u32) {
     let named = |name: &String| metadata::TopicRequest { name: Some(name.clone()), ..Default::default() };
     let request = metadata::Request {
         topics: topics.map(|names| names.iter().map(named).collect()),
@@ -291,12 +291,12 @@ impl Op for Describe {
         "describe the cluster"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         ask(cx, self.topics.as_deref(), false, LOOK);
         Ok(())
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut OpContext<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         let mut cluster = read(cx.now, reply, self.topics.is_none())?;
         if let Some(names) = &self.topics {
             cluster.keep(names.iter().map(String::as_str));
@@ -329,12 +329,12 @@ impl Op for Partitions {
         "look up a topic's partitions"
     }
 
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), Error> {
+    fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         ask(cx, Some(std::slice::from_ref(&self.topic)), self.create, LOOK);
         Ok(())
     }
 
-    fn take(&mut self, cx: &mut Cx<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
+    fn take(&mut self, cx: &mut OpContext<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         let cluster = read(cx.now, reply, false)?;
         let Some(topic) = cluster.topics.get(self.topic.as_str()) else {
             return Ok(());

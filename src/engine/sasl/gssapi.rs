@@ -1,6 +1,6 @@
 //! GSSAPI (RFC 4752), which is Kerberos: the steps of an exchange whose tokens come from the system's Kerberos library.
 //!
-//! The exchange issues [`Question`]s, and a thread that may block on the KDC answers them with calls to the library.
+//! The exchange issues [`LibraryCall`]s, and a thread that may block on the KDC answers them with calls to the library.
 //! The two sides establish a context, token by token. Then the broker offers layers that protect the messages, and the
 //! client chooses none, because TLS protects them.
 
@@ -17,12 +17,12 @@ pub(in crate::engine) enum Next {
     /// Send a message to the broker.
     Send(Vec<u8>),
     /// Wait for a call to the Kerberos library.
-    Ask(Question),
+    Ask(LibraryCall),
 }
 
 /// A call to the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum LibraryCall {
     /// Returns the next token of the context for the broker's last one. An empty one starts a new context.
     Step(Vec<u8>),
     /// Unwraps a message of the broker.
@@ -33,7 +33,7 @@ pub enum Question {
 
 /// The result of a call to the library.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct LibraryResult {
     /// The token, or the message that was wrapped or unwrapped.
     pub token: Vec<u8>,
     /// Whether the context is established.
@@ -58,7 +58,7 @@ pub struct Client {
 impl Client {
     /// Starts an exchange with the first call.
     pub(super) fn start() -> (Self, Next) {
-        (Self { stage: Stage::Establishing }, Next::Ask(Question::Step(Vec::new())))
+        (Self { stage: Stage::Establishing }, Next::Ask(LibraryCall::Step(Vec::new())))
     }
 
     /// Takes in a message of the broker. Returns `None` at the end.
@@ -66,10 +66,10 @@ impl Client {
         let message = message.to_vec();
         match self.stage {
             Stage::Establishing if message.is_empty() => Err(wrong("the broker ended the exchange too early")),
-            Stage::Establishing => Ok(Some(Next::Ask(Question::Step(message)))),
+            Stage::Establishing => Ok(Some(Next::Ask(LibraryCall::Step(message)))),
             Stage::Established => {
                 self.stage = Stage::Unwrapping;
-                Ok(Some(Next::Ask(Question::Unwrap(message))))
+                Ok(Some(Next::Ask(LibraryCall::Unwrap(message))))
             }
             Stage::Chosen => Ok(None),
             Stage::Unwrapping | Stage::Wrapping => Err(wrong("unexpected message of the broker")),
@@ -77,16 +77,16 @@ impl Client {
     }
 
     /// Takes in the result of a call.
-    pub(super) fn handle_gssapi_answer(&mut self, answer: Answer) -> Result<Next, Error> {
+    pub(super) fn handle_library_result(&mut self, result: LibraryResult) -> Result<Next, Error> {
         match self.stage {
             Stage::Establishing => {
-                if answer.is_established {
+                if result.is_established {
                     self.stage = Stage::Established;
                 }
-                Ok(Next::Send(answer.token))
+                Ok(Next::Send(result.token))
             }
             Stage::Unwrapping => {
-                let offered = match answer.token.as_slice() {
+                let offered = match result.token.as_slice() {
                     [layers, _, _, _] => *layers,
                     _ => return Err(wrong("the broker's offer of layers must have four bytes")),
                 };
@@ -96,11 +96,11 @@ impl Client {
                     ));
                 }
                 self.stage = Stage::Wrapping;
-                Ok(Next::Ask(Question::Wrap(CHOICE.to_vec())))
+                Ok(Next::Ask(LibraryCall::Wrap(CHOICE.to_vec())))
             }
             Stage::Wrapping => {
                 self.stage = Stage::Chosen;
-                Ok(Next::Send(answer.token))
+                Ok(Next::Send(result.token))
             }
             Stage::Established | Stage::Chosen => Err(wrong("unexpected result of the Kerberos library")),
         }
@@ -115,34 +115,34 @@ fn wrong(message: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn answer(token: &[u8], is_established: bool) -> Answer {
-        Answer { token: token.to_vec(), is_established }
+    fn answer(token: &[u8], is_established: bool) -> LibraryResult {
+        LibraryResult { token: token.to_vec(), is_established }
     }
 
     fn established() -> Client {
         let (mut client, first) = Client::start();
-        assert_eq!(first, Next::Ask(Question::Step(Vec::new())));
-        assert_eq!(client.handle_gssapi_answer(answer(b"one", false)).unwrap(), Next::Send(b"one".to_vec()));
-        assert_eq!(client.handle_message(b"two").unwrap(), Some(Next::Ask(Question::Step(b"two".to_vec()))));
+        assert_eq!(first, Next::Ask(LibraryCall::Step(Vec::new())));
+        assert_eq!(client.handle_library_result(answer(b"one", false)).unwrap(), Next::Send(b"one".to_vec()));
+        assert_eq!(client.handle_message(b"two").unwrap(), Some(Next::Ask(LibraryCall::Step(b"two".to_vec()))));
         // The context is established without another token, and the broker waits for a message.
-        assert_eq!(client.handle_gssapi_answer(answer(b"", true)).unwrap(), Next::Send(Vec::new()));
-        assert_eq!(client.handle_message(b"offer").unwrap(), Some(Next::Ask(Question::Unwrap(b"offer".to_vec()))));
+        assert_eq!(client.handle_library_result(answer(b"", true)).unwrap(), Next::Send(Vec::new()));
+        assert_eq!(client.handle_message(b"offer").unwrap(), Some(Next::Ask(LibraryCall::Unwrap(b"offer".to_vec()))));
         client
     }
 
     #[test]
     fn a_context_is_established_and_no_layer_is_chosen() {
         let mut client = established();
-        let choice = client.handle_gssapi_answer(answer(&[7, 0, 16, 0], true)).unwrap();
-        assert_eq!(choice, Next::Ask(Question::Wrap(vec![1, 0, 0, 0])));
-        assert_eq!(client.handle_gssapi_answer(answer(b"wrapped", true)).unwrap(), Next::Send(b"wrapped".to_vec()));
+        let choice = client.handle_library_result(answer(&[7, 0, 16, 0], true)).unwrap();
+        assert_eq!(choice, Next::Ask(LibraryCall::Wrap(vec![1, 0, 0, 0])));
+        assert_eq!(client.handle_library_result(answer(b"wrapped", true)).unwrap(), Next::Send(b"wrapped".to_vec()));
         assert_eq!(client.handle_message(b"").unwrap(), None);
     }
 
     #[test]
     fn offers_that_cannot_be_taken_are_refused() {
         for (offer, says) in [(&[6, 0, 16, 0][..], "requires a SASL layer"), (b"", "four bytes"), (b"12345", "four")] {
-            let error = established().handle_gssapi_answer(answer(offer, true)).unwrap_err();
+            let error = established().handle_library_result(answer(offer, true)).unwrap_err();
             assert!(error.message().contains(says), "{error}");
         }
     }
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_broker_that_agrees_too_early_is_not_believed() {
         let (mut client, _) = Client::start();
-        client.handle_gssapi_answer(answer(b"one", false)).unwrap();
+        client.handle_library_result(answer(b"one", false)).unwrap();
         assert!(client.handle_message(b"").unwrap_err().message().contains("too early"));
     }
 }

@@ -19,7 +19,7 @@ pub enum Message {
     /// Sends a token with its length and no header.
     Bare(Bytes),
     /// Waits for a call to the Kerberos library.
-    Ask(gssapi::Question),
+    Ask(gssapi::LibraryCall),
 }
 
 /// A login that is in progress.
@@ -99,8 +99,8 @@ impl Login {
     }
 
     /// Takes in the result of a call to the Kerberos library.
-    pub fn handle_gssapi_answer(&mut self, answer: gssapi::Answer) -> Result<Message, Error> {
-        let next = self.exchange.handle_gssapi_answer(answer).map_err(|e| self.advise(e))?;
+    pub fn handle_library_result(&mut self, result: gssapi::LibraryResult) -> Result<Message, Error> {
+        let next = self.exchange.handle_library_result(result).map_err(|e| self.advise(e))?;
         Ok(self.message(next))
     }
 

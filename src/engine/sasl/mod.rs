@@ -237,9 +237,9 @@ impl Exchange {
     }
 
     /// Takes in the result of a call to the Kerberos library.
-    pub fn handle_gssapi_answer(&mut self, answer: gssapi::Answer) -> Result<Next, Error> {
+    pub fn handle_library_result(&mut self, result: gssapi::LibraryResult) -> Result<Next, Error> {
         match self {
-            Self::Gssapi(client) => client.handle_gssapi_answer(answer),
+            Self::Gssapi(client) => client.handle_library_result(result),
             _ => Err(Error::new(ErrorKind::Authentication, "unexpected result of the Kerberos library")),
         }
     }

@@ -131,7 +131,7 @@ impl Transactions {
 
     /// FindCoordinator.
     pub(super) fn find(&self, now: Time, key_type: i8, key: &str, step: Step) -> Outgoing<Step> {
-        self.outgoing(now, Target::Any, Box::new(coordinator::ask(key_type, key)), step, i16::MAX)
+        self.outgoing(now, Target::Any, Box::new(coordinator::request(key_type, key)), step, i16::MAX)
     }
 
     fn outgoing(
