@@ -1,23 +1,24 @@
-//! Frames: every request and response is a big-endian int32 length and as many bytes.
+//! Frames: a request or response preceded by its length, a big-endian int32.
 //!
-//! A frame is handed out as one `Bytes`, so that whatever is decoded from it can share it. The length is believed
-//! only up to a bound, and memory grows with what has arrived, not with what was promised.
+//! A frame is returned as one `Bytes`, so that everything decoded from it can share its memory. The length is checked
+//! against a limit. Memory grows with the bytes that arrived, not with the length that was announced.
 
 use bytes::{Bytes, BytesMut};
 use std::fmt;
 
-/// Frames larger than this are refused unless configured otherwise, bytes: Kafka's own `socket.request.max.bytes`.
+/// Default limit of a frame's size, in bytes: the default of Kafka's `socket.request.max.bytes`.
 pub const DEFAULT_MAX_FRAME: usize = 100 << 20;
 
-/// Frames from this size on have memory of their own. Frames that share some keep all of it as long as one of them lives.
+/// Frames of at least this size get memory of their own. Smaller frames share memory, which is freed when the last of
+/// them is dropped.
 const LARGE: usize = 64 << 10;
 
-/// A length that no peer speaking Kafka sends.
+/// A length that no Kafka peer sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadLength {
-    /// The four bytes found where a length should be.
+    /// The four bytes in place of a length.
     pub found: [u8; 4],
-    /// The bound.
+    /// The limit.
     pub max: usize,
 }
 
@@ -30,7 +31,7 @@ impl fmt::Display for BadLength {
 
 impl std::error::Error for BadLength {}
 
-/// Cuts a stream of bytes into frames.
+/// Splits a stream of bytes into frames.
 #[derive(Debug)]
 pub struct Frames {
     buf: BytesMut,
@@ -38,22 +39,22 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// An empty stream whose frames have at most `max` bytes.
+    /// Creates an empty stream with a limit of `max` bytes for each frame.
     pub fn new(max: usize) -> Self {
         Self { buf: BytesMut::new(), max }
     }
 
-    /// Has frames from the next one on be at most this large.
+    /// Sets the limit for the next and later frames.
     pub fn allow(&mut self, max: usize) {
         self.max = max;
     }
 
-    /// The buffer that received bytes are appended to.
+    /// Returns the buffer to which received bytes are appended.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buf
     }
 
-    /// The same, and how many bytes of the first frame in such a buffer are missing, as far as its length is known.
+    /// Returns the buffer, and the number of bytes missing from its first frame, if the length has arrived.
     pub fn inbox(&mut self) -> (&mut BytesMut, impl Fn(&[u8]) -> usize + use<>) {
         let max = self.max;
         let missing = move |arrived: &[u8]| match arrived.first_chunk::<4>() {
@@ -65,7 +66,7 @@ impl Frames {
         (&mut self.buf, missing)
     }
 
-    /// The next whole frame, without its length.
+    /// Returns the next complete frame, without its length.
     pub fn next_frame(&mut self) -> Result<Option<Bytes>, BadLength> {
         let Some(&found) = self.buf.first_chunk::<4>() else {
             return Ok(None);

@@ -1,26 +1,26 @@
-//! Which columns a batch of records has.
+//! The columns of a batch of records, in two layouts.
 //!
 //! | klamm | type | spark | type |
 //! |---|---|---|---|
 //! | topic | dictionary of int32, utf8 | topic | utf8 |
 //! | partition, offset | int32, int64 | the same | |
 //! | timestamp | timestamp\[ms, UTC\], null for none | timestamp | timestamp\[us, UTC\], -1 ms for none |
-//! | timestamp_type | int32: 0 the producer's, 1 the broker's, -1 nobody's | timestampType | the same |
+//! | timestamp_type | int32: 0 producer, 1 broker, -1 no timestamp | timestampType | the same |
 //! | key, value | binary | the same | |
 //! | headers | list of struct(key utf8, value binary) | headers | the same, null if there are none |
 //!
-//! The second layout is that of Spark's own Kafka connector to the letter (order, names, all nullable), so that its rows
-//! need no conversion.
+//! The second layout equals that of Spark's own Kafka connector (order, names, all nullable), so that its rows need no
+//! conversion.
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;
 
-/// A set of names and types for the columns.
+/// A layout: names and types of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// klamm's own.
+    /// Layout of klamm.
     Klamm,
-    /// That of Spark's Kafka connector.
+    /// Layout of Spark's Kafka connector.
     Spark,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Column {
 }
 
 impl Layout {
-    /// The layout of a name.
+    /// Returns the layout with a name.
     pub fn by_name(name: &str) -> Option<Self> {
         match name {
             "klamm" => Some(Self::Klamm),
@@ -83,12 +83,12 @@ impl Layout {
             Column::Key | Column::Value => DataType::Binary,
             Column::Headers => DataType::List(header_field(self)),
         };
-        // Nullable throughout, as Arrow's own tools make their fields and Spark wants them.
+        // All fields are nullable, as Arrow's own tools create them and Spark expects.
         Field::new(name, data_type, true)
     }
 }
 
-/// The element of the headers' list: Arrow calls it `item`, Spark `element`.
+/// Returns the name of the element of the headers list: `item` in Arrow, `element` in Spark.
 pub(super) fn header_field(layout: Layout) -> Arc<Field> {
     let name = if layout == Layout::Spark { "element" } else { "item" };
     Arc::new(Field::new(name, DataType::Struct(header_fields()), true))
@@ -107,7 +107,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// All columns of a layout, or those of `names` in their order. The error is the first name it does not have.
+    /// Returns all columns of a layout, or the columns `names` in their order. Fails with the first unknown name.
     pub fn new<N: AsRef<str>>(layout: Layout, names: Option<&[N]>) -> Result<Self, String> {
         let all = layout.columns();
         let chosen = match names {
@@ -123,12 +123,12 @@ impl Columns {
         Ok(Self { layout, columns: chosen.into_iter().map(|(_, column)| column).collect(), schema })
     }
 
-    /// The names a layout has.
+    /// Returns the column names of a layout.
     pub fn names(layout: Layout) -> impl Iterator<Item = &'static str> {
         layout.columns().iter().map(|(name, _)| *name)
     }
 
-    /// The schema of the batches.
+    /// Returns the schema of the batches.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }

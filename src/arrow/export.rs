@@ -1,7 +1,7 @@
-//! Records to columns: one pass and one copy a column, straight from the buffers that a fetch filled.
+//! Converts records to columns: one pass and one copy for each column, directly from the fetched buffers.
 //!
-//! Offsets have 32 bits, so a column holds less than 2 GiB; whoever gathers records for a batch keeps below that, and
-//! gets an error if not. Header keys that are not UTF-8 get replacement characters, as in the Java client.
+//! Offsets have 32 bits, so a column holds less than 2 GiB. The caller limits its batches to that, and gets an error
+//! otherwise. Header keys that are not UTF-8 get replacement characters, as in the Java client.
 
 use super::columns::{Column, Columns, Layout, header_field, header_fields};
 use crate::record::{Record, TimestampType};
@@ -15,22 +15,22 @@ use arrow_schema::DataType;
 use std::fmt;
 use std::sync::Arc;
 
-/// Consecutive records of one partition and one batch, with the bytes they lie in.
+/// Consecutive records of one batch, with the bytes that contain them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     /// The topic.
     pub topic: &'a str,
     /// The partition.
     pub partition: i32,
-    /// Who set the timestamps.
+    /// Source of the timestamps.
     pub timestamp_type: TimestampType,
-    /// The bytes the records lie in.
+    /// The bytes that contain the records.
     pub data: &'a [u8],
     /// The records.
     pub records: &'a [Record],
 }
 
-/// More bytes than a column can hold.
+/// The data exceeds the maximum size of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge;
 
@@ -50,7 +50,8 @@ pub fn to_batch(columns: &Columns, rows: &[Rows<'_>]) -> Result<RecordBatch, Too
     let mut timestamps = Numbers::new(count, has(Column::Timestamp));
     let mut header_count = 0;
     for r in rows {
-        // All columns take what they need of a block while it is near: records and bytes of a whole slice fit no cache.
+        // All columns copy from a block while it is in the CPU cache: the records and bytes of a whole slice do not
+        // fit.
         for block in r.records.chunks(BLOCK) {
             keys.append(block, |record| record.key_from(r.data));
             values.append(block, |record| record.value_from(r.data));
@@ -81,7 +82,7 @@ pub fn to_batch(columns: &Columns, rows: &[Rows<'_>]) -> Result<RecordBatch, Too
     Ok(RecordBatch::try_new_with_options(columns.schema().clone(), arrays, &options).expect("columns fit the schema"))
 }
 
-/// A column of bytes. All parts are measured first, so that it is allocated once: what grows is copied.
+/// Builds a column of bytes. All parts are measured first, so that the column is allocated once.
 struct Binary {
     wanted: bool,
     offsets: Vec<i32>,
@@ -129,8 +130,8 @@ impl Binary {
     }
 }
 
-/// Appends the first `size` bytes of `from`. Of few, as many as are copied without asking how many they are; the column
-/// has room for them behind its last part.
+/// Appends the first `size` bytes of `from`. For short data, copies a fixed number of bytes without checking the
+/// length; the column has room for them after its last part.
 #[inline]
 fn put(values: &mut Vec<u8>, from: &[u8], size: usize) {
     match from.first_chunk::<SHORT>() {
@@ -143,7 +144,7 @@ fn put(values: &mut Vec<u8>, from: &[u8], size: usize) {
     }
 }
 
-/// A column of numbers.
+/// Builds a column of numbers.
 struct Numbers {
     wanted: bool,
     values: Vec<i64>,
@@ -177,7 +178,7 @@ fn topics(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ArrayRef, T
         let names = rows.iter().flat_map(|r| std::iter::repeat_n(r.topic, r.records.len()));
         return Ok(Arc::new(StringArray::from_iter_values(names)));
     }
-    // A handful of topics at most, and mostly the same as before.
+    // There are few topics, and mostly the same one as before.
     let mut names: Vec<&str> = Vec::new();
     let mut keys: Vec<i32> = Vec::with_capacity(count);
     for r in rows {
@@ -250,8 +251,8 @@ fn offset_buffer(offsets: Vec<i32>) -> OffsetBuffer<i32> {
 
 const NO_TIMESTAMP: i64 = -1;
 
-// Records of 40 bytes, for which a core's first cache has room beside what is written.
+// Records of 40 bytes: a core's first-level cache also has room for the output.
 const BLOCK: usize = 512;
 
-// Most keys, and two of the machine's registers.
+// Covers most keys, with two registers.
 const SHORT: usize = 32;

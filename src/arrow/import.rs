@@ -1,8 +1,8 @@
-//! Columns to records: `value`, and if they are there `key`, `headers`, `timestamp`, `partition`, `topic`.
+//! Converts columns to records: `value`, and optionally `key`, `headers`, `timestamp`, `partition` and `topic`.
 //!
-//! Text and bytes come as any of Arrow's forms (plain, large, view, fixed size, dictionary of those); timestamps in any
-//! unit or as int64 milliseconds. What a read gives and a record to send does not have (offset, timestamp_type) is
-//! ignored; any other column is an error, so that a misspelt one is not lost in silence.
+//! Text and bytes may have any of Arrow's forms (plain, large, view, fixed size, dictionary of these). Timestamps may
+//! have any unit, or be int64 milliseconds. Columns that only records from a read have (offset, timestamp_type) are
+//! ignored. Any other column is an error, so that a misspelt name is not lost silently.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -17,10 +17,10 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType, TimeUnit};
 use std::ops::Range;
 
-/// Names that a batch to send may have.
+/// Column names that a batch to send may have.
 const NAMES: [&str; 6] = ["value", "key", "headers", "timestamp", "partition", "topic"];
 
-/// Names of a batch that was read, which mean nothing for one to send.
+/// Column names of a batch that was read, which are ignored when it is sent.
 const IGNORED: [&str; 2] = ["offset", "timestamp_type"];
 
 enum Bytes {
@@ -128,7 +128,7 @@ impl Headers {
             other => return Err(not_headers(other)),
         };
         if *items.data_type() == DataType::Null {
-            // Lists of nothing have no better type.
+            // Lists of nulls have no other type.
             let null_items = Some(NullBuffer::new_null(items.len()));
             return Ok(Self {
                 offsets,
@@ -158,15 +158,15 @@ enum Partitions {
     Int64(Int64Array),
 }
 
-/// A header's name and value.
+/// Name and value of a header.
 pub type Header<'a> = (&'a str, Option<&'a [u8]>);
 
 /// One record of a batch to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row<'a> {
-    /// The topic, if the batch has a column for it.
+    /// The topic, if the batch has this column.
     pub topic: Option<&'a str>,
-    /// The partition, if it is given.
+    /// The partition, if given.
     pub partition: Option<i32>,
     /// Milliseconds since 1970, if given.
     pub timestamp: Option<i64>,
@@ -181,14 +181,14 @@ pub struct Row<'a> {
 /// The headers of several rows.
 pub struct RowHeaders<'a> {
     all: Vec<Header<'a>>,
-    /// Where those of each row end.
+    /// End of each row's headers.
     ends: Vec<usize>,
-    /// What is to be said of the rows behind: they have none, or something is wrong with the first of them.
+    /// Result for the rows after these: they have no headers, or the error of the first of them.
     rest: Result<(), String>,
 }
 
 impl<'a> RowHeaders<'a> {
-    /// Those of one of the rows, counted from the first of them.
+    /// Returns the headers of a row, counted from the first of these rows.
     #[inline]
     pub fn get(&self, row: usize) -> Result<&[Header<'a>], String> {
         let Some(end) = self.ends.get(row) else {
@@ -199,7 +199,7 @@ impl<'a> RowHeaders<'a> {
     }
 }
 
-/// A batch whose columns are known to be of types that can be sent.
+/// A batch whose column types have been validated for sending.
 pub struct Input {
     rows: usize,
     value: Bytes,
@@ -211,7 +211,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// Checks names and types; the error says which column is wrong and what it has to be.
+    /// Validates names and types. The error names the column and the expected type.
     pub fn new(batch: &RecordBatch) -> Result<Self, String> {
         let known = |name: &str| NAMES.contains(&name) || IGNORED.contains(&name);
         if let Some(field) = batch.schema_ref().fields().iter().find(|f| !known(f.name())) {
@@ -242,17 +242,17 @@ impl Input {
         })
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// The headers of rows.
+    /// Returns the headers of rows.
     pub fn headers(&self, rows: Range<usize>) -> RowHeaders<'_> {
         let mut found = RowHeaders { all: Vec::new(), ends: Vec::new(), rest: Ok(()) };
         let Some(column) = &self.headers else {
@@ -268,7 +268,7 @@ impl Input {
         found
     }
 
-    /// A record with its headers. The error says which row has a name that is no name.
+    /// Returns a record with its headers. The error names the row with the invalid header name.
     #[inline]
     pub fn row<'a>(&'a self, row: usize, headers: &'a [Header<'a>]) -> Result<Row<'a>, String> {
         Ok(Row {

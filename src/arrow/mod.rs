@@ -1,9 +1,8 @@
-//! Record batches as Arrow columns, and Arrow columns as records to send.
+//! Converts record batches to Arrow columns, and Arrow columns to records to send.
 //!
-//! `columns` says which columns there are, in which of two layouts; `export` builds them from the records of a fetch,
-//! one copy from the fetch buffer into the column; `import` reads a batch that somebody else made. Rules: plain
-//! `binary` and `utf8` with 32-bit offsets go out, because Spark refuses views and large types; anything a producer of
-//! Arrow data may reasonably call text or bytes comes in.
+//! `columns` defines the columns, in two layouts. `export` builds them from fetched records, with one copy. `import`
+//! reads a batch that another library made. Exported columns are plain `binary` and `utf8` with 32-bit offsets, because
+//! Spark refuses views and large types. Imported columns may have any type that represents text or bytes.
 
 mod columns;
 mod export;

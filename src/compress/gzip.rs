@@ -1,8 +1,8 @@
-//! gzip through flate2 on zlib-rs. Members follow each other. As in Java, what is no member, or is too short for one, is
-//! ignored behind one, and so are flags that nobody knows.
+//! gzip, through flate2 on zlib-rs.
 //!
-//! Members are decompressed in one go to where their bytes stay. Only what turns out to be damaged is read again in pieces,
-//! for what comes before the damage.
+//! Several members may follow each other. After the first member, bytes that are not a member are ignored, and so are
+//! reserved flags: Kafka's Java client does the same. Each member is decompressed in one call, directly into the
+//! output. Only damaged data is read again in pieces, to recover what precedes the damage.
 
 use super::read_bounded;
 use flate2::Compression;
@@ -11,11 +11,11 @@ use flate2::write::GzEncoder;
 use std::io::{Chain, Read, Write};
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// Bytes of a header without a name and of the checksum and size behind the data.
+/// Size of a member's header without a name, plus the trailing checksum and size.
 const SMALLEST: usize = 18;
-/// Flags that mean nothing.
+/// Reserved flags.
 const RESERVED: u8 = 0b1110_0000;
-/// Bytes out of one that is in, up to which a size is believed before it is true.
+/// A member states its decompressed size. The size is trusted for allocation up to this many times the compressed size.
 const USUAL_RATIO: usize = 16;
 
 pub fn compress(data: &[u8], level: Option<i32>, out: &mut Vec<u8>) -> Result<(), String> {
@@ -50,7 +50,8 @@ pub fn check_start(data: &[u8]) -> Result<(), String> {
     open(data, &mut start).header().map(drop).ok_or_else(|| "not a gzip header".to_owned())
 }
 
-/// The member that begins here; `start` is for its first bytes, without the flags that flate2 would refuse.
+/// Returns the member that starts here. `start` holds its first bytes, without the reserved flags that flate2 would
+/// refuse.
 fn open<'s, 'd>(data: &'d [u8], start: &'s mut [u8; 4]) -> GzDecoder<Chain<&'s [u8], &'d [u8]>> {
     let Some((first, rest)) = data.split_first_chunk() else { return GzDecoder::new([].chain(data)) };
     *start = *first;
@@ -59,12 +60,13 @@ fn open<'s, 'd>(data: &'d [u8], start: &'s mut [u8; 4]) -> GzDecoder<Chain<&'s [
     GzDecoder::new(start.chain(rest))
 }
 
-/// Whether Java reads on behind a member.
+/// Returns whether Java continues to read after a member.
 fn is_member(data: &[u8]) -> bool {
     data.len() > SMALLEST && data.starts_with(&MAGIC) && check_start(data).is_ok()
 }
 
-/// Decompresses what is whole and within the limit, in as few pieces as can be: the decoder copies its window once a piece.
+/// Decompresses as much as is intact and within the limit, in as few calls as possible: the decoder copies its window
+/// at each call.
 fn whole(mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Option<()> {
     let size = data.last_chunk().map_or(0, |size| u32::from_le_bytes(*size) as usize);
     out.reserve(size.min(data.len().saturating_mul(USUAL_RATIO)).min(limit.saturating_sub(out.len())));

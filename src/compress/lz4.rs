@@ -1,9 +1,13 @@
-//! LZ4: blocks through lz4_flex, the frame around them read here, because what Kafka's Java client takes is not what
-//! the frame format's specification says: one frame of independent blocks, version 1, no dictionary; the content
-//! checksum is not verified, and what follows the frame is ignored. Blocks that lz4_flex refuses, or that do not end as
-//! every encoder ends them, get the verdict of the reference library, which that client has. Frames are written by lz4_flex, as the Java
-//! client writes them: independent blocks of 64 KiB, no checksums but the header's. That one is wrong in magic 0, where
-//! the Java client computed it over the frame's magic number too (KIP-57).
+//! LZ4, with blocks through lz4_flex. This file reads the frame around the blocks.
+//!
+//! Kafka's Java client reads less than the frame format specifies, and this file follows it: one frame, independent
+//! blocks, version 1, no dictionary. It does not verify the content checksum and ignores bytes after the frame. When
+//! lz4_flex refuses a block, or a block ends unusually, the rules of the reference library decide, because the Java
+//! client uses that library.
+//!
+//! lz4_flex writes frames as the Java client does: independent blocks of 64 KiB, and no checksum except the header's.
+//! In messages of magic 0, the Java client included the frame's magic number in that checksum (KIP-57). klamm writes
+//! the same wrong checksum there.
 
 use super::too_large;
 use lz4_flex::block::{DecompressError, decompress_into};
@@ -13,8 +17,8 @@ use twox_hash::XxHash32;
 
 const MAGIC: [u8; 4] = 0x184d_2204_u32.to_le_bytes();
 
-/// Flags of the frame: the version in the two highest bits, then independent blocks, block checksums, content size,
-/// content checksum, a reserved bit, a dictionary.
+/// Flags of the frame: version (two highest bits), independent blocks, block checksums, content size, content checksum,
+/// a reserved bit, dictionary.
 const VERSION: u8 = 0b1100_0000;
 const VERSION_1: u8 = 0b0100_0000;
 const INDEPENDENT: u8 = 1 << 5;
@@ -23,7 +27,7 @@ const CONTENT_SIZE: u8 = 1 << 3;
 const CONTENT_CHECKSUM: u8 = 1 << 2;
 const REFUSED: u8 = 0b11;
 
-/// Bit of a block's length that says its bytes are stored as they are.
+/// Bit of a block's length: the block is stored without compression.
 const STORED: u32 = 1 << 31;
 
 pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
@@ -33,7 +37,7 @@ pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     encoder.finish().map(drop).map_err(|e| e.to_string())
 }
 
-/// Gives a frame of ours the header checksum of magic 0.
+/// Replaces the header checksum of a frame that klamm wrote by the one that magic 0 has.
 pub fn break_checksum(frame: &mut [u8]) {
     // Magic number, flags, sizes, checksum.
     if let Some((header, [checksum, ..])) = frame.split_at_mut_checked(MAGIC.len() + 2) {
@@ -50,7 +54,7 @@ pub fn check_start(mut data: &[u8]) -> Result<(), String> {
     frame_header(&mut data, true).map(drop)
 }
 
-/// Reads one frame; its header checksum is looked at if `checked`.
+/// Reads one frame. Verifies the header checksum if `checked`.
 pub fn decompress(mut data: &[u8], checked: bool, limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let (flags, block_size) = frame_header(&mut data, checked)?;
     loop {
@@ -100,13 +104,14 @@ fn append_decompressed(block: &[u8], room: usize, out: &mut Vec<u8>) -> Result<(
     written.map(drop)
 }
 
-/// Whether the last five bytes stand in the block as they are, which encoders see to.
+/// Returns whether the last five bytes of the block are literals, as every encoder writes them.
 fn ends_in_literals(block: &[u8], decompressed: &[u8]) -> bool {
     block.ends_with(decompressed.last_chunk::<LAST_LITERALS>().map_or(decompressed, |last| last))
 }
 
-/// Decompresses a block as the reference library does, `None` if that refuses it: it reads a match at no distance as zeros,
-/// and has rules for how a block ends, of which it looks at some only near the end of input or room.
+/// Decompresses a block by the rules of the reference library, or returns `None` if that library refuses it. The
+/// library reads a match with offset 0 as zeros. It checks how a block ends, partly only near the end of the input or
+/// the output.
 fn append_as_reference(
     mut block: &[u8],
     block_size: usize,
@@ -155,7 +160,7 @@ fn append_as_reference(
     }
 }
 
-/// Of a token, the length that says that more bytes of it follow.
+/// The length in a token that says that more length bytes follow.
 const LONG: u8 = 15;
 const LAST_LITERALS: usize = 5;
 
@@ -170,7 +175,7 @@ fn length_of(short: u8, block: &mut &[u8]) -> Option<usize> {
     Some(length)
 }
 
-/// The flags and the size of the largest block.
+/// Returns the flags and the size of the largest block.
 fn frame_header(data: &mut &[u8], checked: bool) -> Result<(u8, usize), String> {
     if bytes(data, MAGIC.len())? != MAGIC {
         return Err("not an LZ4 frame".to_owned());

@@ -1,17 +1,16 @@
-//! The four compressions of Kafka's record batches, a file each, with bounded output.
+//! The four compression codecs of Kafka's record batches, one file each, with bounded output.
 //!
-//! Rule: a compressed block says nothing that is believed before it is true: output grows as it comes and stops
-//! at a limit. A codec that is compiled out gives an error that names its feature.
+//! Compressed data is never trusted about its size: the output grows as data arrives and stops at a limit. A codec that
+//! was compiled out returns an error that names its feature.
 //!
-//! | codec | levels (KIP-390) | default | bytes out of one byte, at most |
+//! | codec | levels (KIP-390) | default | output bytes per input byte, at most |
 //! |---|---|---|---|
 //! | gzip | 1 to 9, and -1 for the default | 6 | 1,032 |
 //! | snappy | none | | 22 |
 //! | lz4 | 1 to 17 | 9 | 255 |
-//! | zstd | -131,072 to 22 | 3 | 43,691: a block of three bytes and one that it repeats 131,072 times |
+//! | zstd | -131,072 to 22 | 3 | 43,691: a block of three bytes that repeats one byte 131,072 times |
 //!
-//! A level of lz4 is checked and then changes nothing: lz4_flex has one way to compress, about that of the Java
-//! client's default. To decompress, all levels are the same.
+//! The lz4 level is validated but has no effect: lz4_flex has one level, comparable to the Java client's default.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -27,18 +26,18 @@ mod zstd;
 use std::fmt;
 use std::io::Read;
 
-/// Output allowed for one batch unless configured otherwise, bytes.
+/// Default limit of the decompressed size of a batch, in bytes.
 pub const DEFAULT_LIMIT: usize = 256 << 20;
 
-/// How a batch's records are compressed: the lowest three bits of its attributes.
+/// Compression of a batch's records: the lowest three bits of its attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
-    /// RFC 1952, several members allowed.
+    /// gzip (RFC 1952), with several members.
     Gzip,
-    /// Blocks in xerial framing, or one bare block.
+    /// Snappy blocks in xerial framing, or one bare block.
     Snappy,
     /// The LZ4 frame format.
     Lz4,
@@ -47,20 +46,20 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// All of them, by number.
+    /// All codecs, ordered by number.
     pub const ALL: [Self; 5] = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
 
-    /// From a batch's attributes; `None` for a number nobody uses.
+    /// Returns the codec for a batch's attributes, or `None` for an unassigned number.
     pub fn from_attributes(attributes: i16) -> Option<Self> {
         Self::ALL.get((attributes & 7) as usize).copied()
     }
 
-    /// The number in a batch's attributes.
+    /// Returns the number in a batch's attributes.
     pub fn number(self) -> i16 {
         self as i16
     }
 
-    /// The name in Kafka's configuration.
+    /// Returns the name in Kafka's configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -71,13 +70,13 @@ impl Compression {
         }
     }
 
-    /// From the name in Kafka's configuration.
+    /// Returns the codec with a name in Kafka's configuration.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.name() == name)
     }
 }
 
-/// A compression and how hard it works.
+/// A codec with a compression level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Codec {
     compression: Compression,
@@ -85,7 +84,7 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// A compression at a level, if it has that one (see the table at the top of this module).
+    /// Returns the codec at a level, or `None` if the codec does not have this level (see the table of this module).
     pub fn with_level(compression: Compression, level: i32) -> Result<Self, String> {
         let (known, levels) = match compression {
             Compression::None | Compression::Snappy => (false, "no levels"),
@@ -99,25 +98,25 @@ impl Codec {
         Err(format!("{} has {levels}, not {level}", compression.name()))
     }
 
-    /// Which compression.
+    /// Returns the codec.
     pub fn compression(self) -> Compression {
         self.compression
     }
 }
 
-/// At the compression's own default.
+/// Uses the codec's default level.
 impl From<Compression> for Codec {
     fn from(compression: Compression) -> Self {
         Self { compression, level: None }
     }
 }
 
-/// Data that could not be compressed or decompressed, or is more than a batch may hold.
+/// Data could not be compressed or decompressed, or exceeds the size limit of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Which codec.
+    /// The codec.
     pub compression: Compression,
-    /// What it said.
+    /// The codec's message.
     pub why: String,
 }
 
@@ -132,7 +131,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Compresses `data` onto the end of `out`.
+/// Compresses `data` and appends the result to `out`.
 #[allow(unused_variables)]
 pub fn compress(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let Codec { compression, level } = codec.into();
@@ -155,15 +154,15 @@ pub fn compress(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u8>) -> Resu
     .map_err(|why| Error { compression, why })
 }
 
-/// Decompresses `data`; more than `limit` bytes of output are refused.
+/// Decompresses `data`. Fails if the output would exceed `limit` bytes.
 pub fn decompress(compression: Compression, data: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     decompress_into(compression, data, limit, &mut out)?;
     Ok(out)
 }
 
-/// Decompresses `data` onto the end of `out`, which may hold `limit` bytes in all. After an error, `out` has what
-/// came before it.
+/// Decompresses `data` and appends the result to `out`, which may hold `limit` bytes in total. After an error, `out`
+/// contains the data before the damage.
 #[allow(unused_variables)]
 pub fn decompress_into(compression: Compression, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Error> {
     match compression {
@@ -186,8 +185,8 @@ pub fn decompress_into(compression: Compression, data: &[u8], limit: usize, out:
     .map_err(|why| Error { compression, why })
 }
 
-/// An error if `data` does not begin as what the codec compressed does: all that the Java client finds out of records nobody
-/// asks for. A bare block of snappy is read whole for that, up to `limit` bytes of output.
+/// Returns an error if `data` does not start like compressed data. This is all that the Java client checks when nothing
+/// reads the records. A bare snappy block is decompressed for this check, up to `limit` bytes.
 #[allow(unused_variables)]
 pub fn check_start(compression: Compression, data: &[u8], limit: usize) -> Result<(), Error> {
     match compression {
@@ -205,8 +204,8 @@ pub fn check_start(compression: Compression, data: &[u8], limit: usize) -> Resul
     .map_err(|why| Error { compression, why })
 }
 
-/// Compresses as messages of magic 0 have it: their LZ4 frames come with the wrong header checksum that the first Java
-/// client wrote, and which old ones insist on.
+/// Compresses for messages of magic 0. Their LZ4 frames carry the wrong header checksum of the first Java client, which
+/// old clients require.
 #[allow(unused_variables)]
 pub fn compress_of_magic_0(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let (codec, start) = (codec.into(), out.len());
@@ -218,7 +217,7 @@ pub fn compress_of_magic_0(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u
     Ok(())
 }
 
-/// Decompresses what messages of magic 0 hold: the header checksum of an LZ4 frame may be any.
+/// Decompresses data of magic 0 messages. The header checksum of an LZ4 frame is not verified.
 pub fn decompress_into_of_magic_0(
     compression: Compression,
     data: &[u8],
@@ -237,12 +236,12 @@ fn missing(compression: Compression) -> String {
     format!("this build has no such codec, build with feature `{}`", compression.name())
 }
 
-/// Bytes asked of a decoder at a time, as Kafka's Java client asks them of zstd: the piece in which a decoder finds
-/// its stream broken is lost.
+/// Size of one read from a decoder, in bytes. Kafka's Java client reads zstd in pieces of this size, and loses the
+/// piece in which the decoder finds damage.
 #[allow(dead_code)]
 const PIECE: usize = 16 << 10;
 
-/// Reads a decoder to its end into `out`, no further than `limit` bytes in all.
+/// Reads a decoder to its end into `out`, up to `limit` bytes in total.
 #[allow(dead_code)]
 fn read_bounded(mut decoder: impl Read, out: &mut Vec<u8>, limit: usize) -> Result<(), String> {
     loop {
@@ -356,7 +355,7 @@ mod tests {
         assert!(decompress(Compression::Snappy, &[&out[..], &[1; 4]].concat(), DEFAULT_LIMIT).is_err());
     }
 
-    /// A frame of LZ4 with one block, and the mark at its end.
+    /// An LZ4 frame with one block and the end mark.
     fn frame_of(block: &[u8], end: u32) -> Vec<u8> {
         let mut frame = Vec::new();
         compress(Compression::Lz4, b"", &mut frame).unwrap();

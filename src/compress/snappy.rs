@@ -1,15 +1,17 @@
-//! Snappy blocks through snap, in the stream framing of the xerial library, which is what Kafka's Java clients
-//! write: 8 bytes of magic, version and lowest compatible version as int32, then blocks with an int32 length each.
-//! A bare block without framing is read too.
+//! Snappy, with blocks through snap, in the stream framing of the xerial library that Kafka's Java clients use.
+//!
+//! A stream starts with 8 bytes of magic and two int32 versions: its own and the lowest compatible one. Blocks follow,
+//! each with an int32 length. A bare block without framing is also read.
 
 use super::too_large;
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
 const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
 const VERSION: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
-/// Input bytes in a block, as the xerial library's default.
+/// Input bytes of a block: the default of the xerial library.
 const BLOCK: usize = 32 << 10;
-/// Kafka's Java client reads a stream in pieces of this size, across blocks, and loses the one in which it breaks.
+/// Kafka's Java client reads a stream in pieces of this size, across blocks. It loses the piece in which it finds
+/// damage.
 const PIECE: usize = 2 << 10;
 
 pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {

@@ -1,9 +1,9 @@
-//! Zstandard through the reference library. Frames may follow each other and skippable ones are skipped; no bytes at
-//! all read as no records.
+//! Zstandard, through the reference library.
 //!
-//! A frame is decompressed in one go to where its bytes stay: the library's stream would first set aside the window that
-//! the frame asks for, which may be 128 MiB for a frame of a few bytes. Only what turns out to be damaged is read as a
-//! stream, for what comes before the damage.
+//! Several frames may follow each other, and skippable frames are skipped. Empty input decompresses to no records. Each
+//! frame is decompressed in one call, directly into the output: the streaming API would first allocate the window that
+//! a frame asks for, up to 128 MiB for a frame of a few bytes. Only damaged data is read as a stream, to recover what
+//! precedes the damage.
 
 use super::read_bounded;
 use std::io::Read;
@@ -11,16 +11,16 @@ use zstd::bulk::Decompressor;
 use zstd::stream::read::Decoder;
 
 const MAGIC: u32 = 0xfd2f_b528;
-/// Magic numbers of frames to skip, but for the lowest four bits.
+/// Magic numbers of skippable frames, without their lowest four bits.
 const SKIPPABLE: u32 = 0x184d_2a50;
-/// What a block makes at most.
+/// Maximum output of one block.
 const MAX_BLOCK: usize = 1 << WINDOW_OF_MAX_BLOCK;
 const WINDOW_OF_MAX_BLOCK: u8 = 17;
-/// The largest window, as a power of two, of a stream that is read as far as it goes: that of level 19.
+/// Largest window for reading a damaged stream, as a power of two: the window of level 19.
 const DAMAGED_WINDOW: u8 = 23;
-/// How a frame asks for the largest window that a stream of the library reads by default, 128 MiB.
+/// The header byte that asks for a window of 128 MiB, the largest that the library accepts by default.
 const WIDEST: u8 = (27 - 10) << 3;
-/// The flag of a frame without a window of its own.
+/// Flag of a frame without a window of its own.
 const SINGLE_SEGMENT: u8 = 1 << 5;
 
 pub fn compress(data: &[u8], level: Option<i32>, out: &mut Vec<u8>) -> Result<(), String> {
@@ -50,8 +50,8 @@ pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), St
     Ok(())
 }
 
-/// Data in three parts, whose first frame asks for the window of damaged data if it asked for a larger one. As far as that
-/// reaches, it makes the same. Windows that the library refuses by default stay as they are.
+/// Returns the data in three parts, with the window of the first frame lowered to the limit for damaged data. The
+/// output stays the same as far as that window reaches. Windows that the library refuses by default stay unchanged.
 fn narrowed(data: &[u8]) -> [&[u8]; 3] {
     const NARROW: u8 = (DAMAGED_WINDOW - 10) << 3;
     match data {
@@ -62,8 +62,8 @@ fn narrowed(data: &[u8]) -> [&[u8]; 3] {
     }
 }
 
-/// The most that whole frames can make: what their blocks say, or what a compressed block holds. `None` if they are
-/// no frames.
+/// Returns the maximum output of whole frames, computed from the sizes of their blocks. Returns `None` if the data is
+/// not a sequence of frames.
 fn bound(mut data: &[u8]) -> Option<usize> {
     let mut total = 0usize;
     while !data.is_empty() {

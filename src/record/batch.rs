@@ -1,4 +1,4 @@
-//! Batches: the walk over what a fetch returned, their checks, and the way to their records.
+//! Splits the records of a fetch response into batches, checks them, and opens their records.
 
 use super::header::Header;
 use super::message_set::Messages;
@@ -7,19 +7,19 @@ use crate::compress::{Compression, check_start, decompress_into};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
 
-/// A whole batch: its header and all of its bytes. In magic 0 and 1 that is one message, compressed or not, or a run of
-/// plain ones (see [`Batches::in_runs`]).
+/// A complete batch: its header and all of its bytes. In magic 0 and 1 a batch is one message, compressed or not, or a
+/// run of plain messages (see [`Batches::in_runs`]).
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// The header; offsets in errors count from its start.
+    /// The header. Offsets in errors count from its start.
     pub header: Header,
-    /// The batch, header included, shared with the frame it came in.
+    /// The bytes of the batch, including the header, shared with the frame.
     pub data: Bytes,
 }
 
 impl Batch {
-    /// Compares the checksum with the data. Messages are checked one by one while they are walked, too, so that a run
-    /// breaks where it is broken.
+    /// Compares the checksum with the data. The checksums of messages are also verified while they are read, so that a
+    /// run ends at the damaged message.
     pub fn check_crc(&self) -> Result<(), Error> {
         let (at, found) = match self.header.magic {
             2 => (17, self.data.get(21..).map(crc32c)),
@@ -32,9 +32,9 @@ impl Batch {
         Err(Error::new(Reason::Invalid("checksum does not match the data"), at))
     }
 
-    /// The records, decompressed to at most `limit` bytes if they are compressed. As in the Java client, what is wrong
-    /// with compressed data is an error of the walk in magic 2, after the records before it, and an error here in magic
-    /// 0 and 1, where offsets depend on the last message.
+    /// Returns the records, decompressed to at most `limit` bytes. In magic 2, damaged compressed data ends the
+    /// iteration with an error, after the intact records. In magic 0 and 1 this function fails instead, because offsets
+    /// depend on the last message. The Java client does the same.
     pub fn records(&self, limit: usize) -> Result<RecordSet, Error> {
         let (codec_at, body_at) = if self.header.magic == 2 { (21, HEADER_SIZE) } else { (17, 0) };
         let compression = self.header.compression();
@@ -62,7 +62,7 @@ impl Batch {
     }
 }
 
-/// The batches of what a broker sent, in order; a batch that is cut off ends the walk.
+/// Iterates over batches, in order. An incomplete batch ends the iteration.
 #[derive(Clone, Debug)]
 pub struct Batches {
     data: Bytes,
@@ -70,24 +70,24 @@ pub struct Batches {
     in_runs: bool,
 }
 
-/// Walks the batches of a `records` field, whose magic may differ.
+/// Iterates over the batches of a `records` field. Their magic may differ.
 pub fn batches(data: Bytes) -> Batches {
     Batches { data, offset: 0, in_runs: false }
 }
 
 impl Batches {
-    /// Bytes not walked yet; after the last batch, those of the one that is cut off.
+    /// Returns the bytes that have not been read. After the last batch, these are the bytes of the incomplete one.
     pub fn left(&self) -> usize {
         self.data.len() - self.offset
     }
 
-    /// The same walk, in which plain messages of magic 0 or 1 that follow one another and differ in nothing but their
-    /// records are one batch, as if they were of magic 2. A reader that cares for records alone saves most of its work.
+    /// Makes consecutive plain messages of magic 0 or 1 that differ only in their records appear as one batch. This
+    /// saves most of the work for a reader that only needs records.
     pub fn in_runs(self) -> Self {
         Self { in_runs: true, ..self }
     }
 
-    /// Takes in the messages behind a plain one that are like it.
+    /// Adds the similar messages after a plain message to its run.
     fn extend(header: &mut Header, data: &Bytes) {
         let mut size = header.size();
         while let Some(Ok(Some(next))) = data.get(size..).map(Header::parse) {

@@ -1,103 +1,103 @@
-//! Writing a batch: records are encoded where they will be sent from, once, and the header is filled in at the end.
+//! Writes a batch. Records are encoded once, at their final position, and the header is filled in at the end.
 
 use super::{HEADER_SIZE, Header, crc32c};
 use crate::compress::{self, Codec, Compression, compress};
 use crate::wire::varint::{len_i64, put_i32, put_i64};
 use bytes::Bytes;
 
-/// Who writes a batch: idempotent and transactional producers have an id.
+/// Producer of a batch. Idempotent and transactional producers have an ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Producer {
-    /// From InitProducerId; -1 for none.
+    /// Producer ID from InitProducerId, or -1.
     pub id: i64,
-    /// The id's epoch; -1 for none.
+    /// Epoch of the producer ID, or -1.
     pub epoch: i16,
-    /// Sequence number of the batch's first record; -1 for none.
+    /// Sequence number of the first record, or -1.
     pub base_sequence: i32,
-    /// Whether the batch is part of a transaction.
+    /// Whether the batch belongs to a transaction.
     pub transactional: bool,
 }
 
 impl Producer {
-    /// A producer without an id.
+    /// A producer without an ID.
     pub const NONE: Self = Self { id: -1, epoch: -1, base_sequence: -1, transactional: false };
 }
 
-/// An upper bound of the bytes a record takes in a batch, for limits.
+/// Returns an upper bound of the size of a record in a batch, for limits.
 pub fn max_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&str, Option<&[u8]>)]) -> usize {
     // Size, attributes, both deltas, two lengths, header count: 5 + 1 + 10 + 5 + 5 + 5 + 5.
     let headers: usize = headers.iter().map(|(k, v)| 10 + k.len() + v.map_or(0, <[u8]>::len)).sum();
     36 + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + headers
 }
 
-/// The bytes a record takes as the first of a batch. It takes longer to say than an upper bound.
+/// Returns the exact size of a record at the start of a batch. Slower than the upper bound.
 #[cold]
 pub fn first_record_size(key: Option<&[u8]>, value: Option<&[u8]>, headers: &[(&str, Option<&[u8]>)]) -> usize {
     let each: usize = headers.iter().map(|(k, v)| sized(Some(k.as_bytes())) + sized(*v)).sum();
-    // A byte each for the attributes and the deltas, which are 0.
+    // One byte each for the attributes and the deltas, which are 0.
     let size = 3 + sized(key) + sized(value) + len_i64(headers.len() as i64) + each;
     len_i64(size as i64) + size
 }
 
-/// What [`BatchBuilder::append`] did.
+/// Result of [`BatchBuilder::append`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// The record's place in the batch, from 0.
+    /// Index of the record in the batch, from 0.
     pub index: i32,
-    /// Bytes it took.
+    /// Size of the record in bytes.
     pub size: usize,
 }
 
-/// A batch that is being filled.
+/// A batch that records are appended to.
 #[derive(Debug)]
 pub struct BatchBuilder {
     buf: Vec<u8>,
     count: i32,
-    /// Offsets that were left out among the records so far.
+    /// Number of offsets that the records so far skip.
     gaps: i32,
     base_timestamp: Option<i64>,
     max_timestamp: i64,
     deltas: Deltas,
 }
 
-/// A batch that is ready to send: offsets, producer and sequence may still be set.
+/// A batch that is ready to send. Offsets, producer and sequence numbers can still be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
     /// The batch.
     pub data: Bytes,
-    /// How many records it holds.
+    /// Number of records.
     pub count: i32,
 }
 
 impl BatchBuilder {
-    /// An empty batch with room for `capacity` bytes.
+    /// Creates an empty batch with a capacity of `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
         Self::with_buffer(Vec::with_capacity(capacity.max(HEADER_SIZE) + ROOM))
     }
 
-    /// An empty batch in the memory of an old one.
+    /// Creates an empty batch in the memory of an old one.
     pub fn with_buffer(mut buf: Vec<u8>) -> Self {
         buf.clear();
         buf.resize(HEADER_SIZE + ROOM, 0);
         Self { buf, count: 0, gaps: 0, base_timestamp: None, max_timestamp: i64::MIN, deltas: Deltas::default() }
     }
 
-    /// The same empty batch, in which timestamps count from `ms` instead of the first one: from a delete horizon.
+    /// Makes timestamps relative to `ms` instead of the first timestamp: `ms` is a delete horizon.
     pub fn with_base_timestamp(self, ms: i64) -> Self {
         Self { base_timestamp: Some(ms), ..self }
     }
 
-    /// Bytes so far, header included.
+    /// Returns the size so far, including the header.
     pub fn size(&self) -> usize {
         self.buf.len() - ROOM
     }
 
-    /// Records so far.
+    /// Returns the number of records so far.
     pub fn count(&self) -> i32 {
         self.count
     }
 
-    /// Appends a record; timestamps are milliseconds since 1970.
+    /// Appends a record. Timestamps are milliseconds since 1970.
     #[inline]
     pub fn append(
         &mut self,
@@ -109,7 +109,7 @@ impl BatchBuilder {
         self.put(self.count + self.gaps, timestamp, key, value, headers)
     }
 
-    /// Appends a record whose offset is `delta` after the batch's: compaction leaves gaps.
+    /// Appends a record at offset `delta` after the base offset. Compaction leaves gaps between offsets.
     pub fn append_at(
         &mut self,
         delta: i32,
@@ -169,8 +169,8 @@ impl BatchBuilder {
                     buf.truncate(end);
                 } else {
                     buf.truncate(value_start);
-                    // At once for all that follows, here as below: a vector that grew to take a large value would double
-                    // for the room behind it.
+                    // Reserved at once for everything that follows, here and below: a vector that grew for a large
+                    // value would double for the zeros after it.
                     if value_bytes.len() + headers_size >= LARGE {
                         buf.reserve(value_bytes.len() + headers_size + ROOM);
                     }
@@ -192,7 +192,7 @@ impl BatchBuilder {
             put_slowly(buf, timestamp_delta, delta, key, value, headers_size);
         }
         match headers {
-            // The byte of zeros before the room is their number.
+            // The zero byte before these zeros is their encoding.
             [] => buf.extend_from_slice(&[0; 1 + ROOM]),
             _ => put_headers(buf, headers, headers_size),
         }
@@ -200,8 +200,8 @@ impl BatchBuilder {
         Appended { index, size: self.size() - start }
     }
 
-    /// Compresses the records and fills in the header. The base offset is 0 and the leader epoch -1, which is what
-    /// a producer sends; the broker sets both. More than 2 GiB are refused, also of records to compress.
+    /// Compresses the records and fills in the header. The base offset is 0 and the leader epoch -1, as a producer
+    /// sends them; the broker sets both. Fails if the batch, or the records before compression, exceed 2 GiB.
     pub fn seal(self, codec: impl Into<Codec>, producer: Producer) -> Result<Sealed, compress::Error> {
         let Self { mut buf, count, gaps, base_timestamp, max_timestamp, .. } = self;
         let codec = codec.into();
@@ -234,13 +234,13 @@ impl BatchBuilder {
     }
 }
 
-/// Refuses records whose lengths do not fit 31 bits, in all or each for itself.
+/// Fails if the total length of a record, or a length in it, does not fit 31 bits.
 pub(super) fn check_size(size: usize, compression: Compression) -> Result<(), compress::Error> {
     let why = || format!("{size} bytes are more than a batch may have, 2 GiB");
     i32::try_from(size).map(drop).map_err(|_| compress::Error { compression, why: why() })
 }
 
-/// The same batch from another producer, or under another sequence number: one copy and a new checksum.
+/// Returns the same batch for another producer or sequence number, with one copy and a new checksum.
 pub fn reseal(data: &[u8], producer: Producer) -> Bytes {
     let mut buf = data.to_vec();
     if let Some(fields) = buf.get_mut(43..57) {
@@ -257,16 +257,16 @@ pub fn reseal(data: &[u8], producer: Producer) -> Bytes {
     buf.into()
 }
 
-/// From here on memory for a value and its headers is asked for at once. For less, a vector that doubles is as good, and to ask
-/// costs every record.
+/// From this size on, memory for a value and its headers is reserved at once. For smaller records doubling the vector
+/// is as fast, and reserving would cost each record.
 const LARGE: usize = 1024;
 
-/// Zeros behind the last record, over which the front of the next one is written: a vector that grows by each field takes
-/// longer than all of its numbers. They hold a size of three bytes, the deltas' seven, and key and value of 16 bytes with
-/// their lengths, 44 in all; with the byte before them they fill three registers.
+/// Zeros after the last record, over which the start of the next record is written: a vector that grows with each field
+/// takes longer than encoding all numbers. The zeros cover a size of three bytes, seven bytes of deltas, and a key and
+/// value of 16 bytes with their lengths: 44 bytes. With the byte before them they fill three registers.
 const ROOM: usize = 47;
 
-/// A number of at most three bytes, as the format has it.
+/// A number of at most three bytes, encoded.
 #[derive(Clone, Copy)]
 struct Varint {
     bytes: u64,
@@ -284,23 +284,23 @@ impl Varint {
     }
 }
 
-/// A record's attributes and the deltas of its timestamp and offset as the format has them, kept for the next record: in
-/// most batches it has the same timestamp, and its offset is one more. To compute them anew takes an eighth of the time of a
-/// record of 100 bytes.
+/// The encoded attributes, timestamp delta and offset delta of a record, kept for the next record. In most batches, the
+/// next record has the same timestamp and the next offset. Encoding them again takes an eighth of the time of a record
+/// of 100 bytes.
 #[derive(Debug, Default)]
 struct Deltas {
-    /// The timestamp they are of.
+    /// The timestamp of the encoded delta.
     timestamp: i64,
-    /// The offset from which on adding `step` is not enough.
+    /// The offset from which adding `step` is not enough.
     until: i32,
-    /// One byte of zeros and two numbers, the first byte lowest; anything, if the limit is 0.
+    /// One zero byte and two numbers, with the lowest byte first. Undefined if the limit is 0.
     bytes: u64,
-    /// What one more of the offset adds to `bytes`.
+    /// What the next offset adds to `bytes`.
     step: u64,
-    /// How many of `bytes` there are, at most seven.
+    /// Number of valid `bytes`, at most seven.
     len: usize,
-    /// Key, value and headers that are shorter than this make a record whose numbers have at most three bytes each. 0 if
-    /// the deltas have more themselves.
+    /// If key, value and headers are shorter than this, each number of the record takes at most three bytes. 0 if the
+    /// deltas take more.
     limit: usize,
 }
 
@@ -322,22 +322,22 @@ impl Deltas {
     }
 }
 
-/// The front of a record while it is written.
+/// The start of a record while it is written.
 struct Front<'a> {
     room: &'a mut [u8; ROOM],
     len: usize,
 }
 
 impl Front<'_> {
-    /// Writes all four bytes, of which the next field overwrites what the number does not need.
+    /// Writes all four bytes. The next field overwrites those that the number does not need.
     #[inline]
     fn number(&mut self, number: Varint) {
         self.set(self.len, (number.bytes as u32).to_le_bytes());
         self.len += number.len;
     }
 
-    /// Writes bytes as two halves that overlap if they are as short as most keys, and tells whether they are: a call takes
-    /// as long as all the numbers.
+    /// Writes bytes as two overlapping halves if they are short, as most keys are, and returns whether it did. A call
+    /// to copy would take as long as all numbers of the record.
     #[inline]
     fn bytes(&mut self, bytes: &[u8]) -> bool {
         let len = bytes.len();
@@ -365,7 +365,7 @@ impl Front<'_> {
     }
 }
 
-/// A record's fields before its headers, of any size.
+/// Writes a record's fields before its headers, of any size.
 #[cold]
 #[inline(never)]
 fn put_slowly(
@@ -387,7 +387,7 @@ fn put_slowly(
     put_sized(buf, value);
 }
 
-/// The headers, and the room for the next record.
+/// Writes the headers, and the zeros for the next record.
 #[inline(never)]
 fn put_headers(buf: &mut Vec<u8>, headers: &[(&str, Option<&[u8]>)], size: usize) {
     buf.reserve(size + ROOM);
@@ -404,7 +404,7 @@ fn zigzag(v: i64) -> u64 {
     (v << 1 ^ v >> 63) as u64
 }
 
-/// A length in zigzag order; -1 for none.
+/// Encodes a length with zigzag; -1 is null.
 #[inline]
 fn length(bytes: Option<&[u8]>) -> u64 {
     bytes.map_or(1, |b| 2 * b.len() as u64)
@@ -430,7 +430,7 @@ fn put_sized(buf: &mut Vec<u8>, bytes: Option<&[u8]>) {
 mod tests {
     use super::*;
 
-    /// The records of a batch as the format says, a field at a time.
+    /// Encodes the records of a batch field by field, exactly as the format specifies.
     fn plainly(timestamp_delta: i64, delta: i32, key: Option<&[u8]>, value: Option<&[u8]>) -> Vec<u8> {
         let (mut body, mut out) = (vec![0], Vec::new());
         put_i64(&mut body, timestamp_delta);
@@ -448,7 +448,7 @@ mod tests {
         let part = vec![7; 1 << 19];
         let below = |bits: u32, room| part.get(..(1usize << bits) - room).map(<[u8]>::to_vec).unwrap_or_default();
         for bits in [17, 18, 19] {
-            // One header without a key takes five bytes besides its value.
+            // A header without a key takes five bytes besides its value.
             let (key, header) = (below(18, 1), below(bits, 6));
             let mut builder = BatchBuilder::with_capacity(0);
             let appended = builder.append(0, Some(&key), Some(&key), &[("", Some(&header))]);

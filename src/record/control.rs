@@ -1,26 +1,26 @@
-//! Control records: what brokers write into a log for one another and for readers, such as the mark that ends a
-//! transaction (KIP-98). A batch holds one of them, and its offset is used up like any other.
+//! Control records, which brokers write into a log for each other and for consumers. One example is the marker that
+//! ends a transaction (KIP-98). A control batch has one record, which takes one offset.
 //!
 //! ```text
-//! key    version i16 | type i16 | more, in versions to come
-//! value  version i16 | coordinator_epoch i32 | more (of the marks that end a transaction; other types have their own)
+//! key    version i16 | type i16 | more fields in later versions
+//! value  version i16 | coordinator_epoch i32 | more fields (of transaction markers; other types have their own)
 //! ```
 
 use super::header::at;
 
-/// What a control record is.
+/// Type of a control record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlType {
-    /// The producer's transaction was given up.
+    /// The transaction was aborted.
     Abort,
-    /// The producer's transaction took place.
+    /// The transaction was committed.
     Commit,
-    /// Anything else, by number: readers pass over it.
+    /// Another type, by number. Consumers skip it.
     Other(i16),
 }
 
 impl ControlType {
-    /// The number in a record's key.
+    /// Returns the number in the record's key.
     pub fn number(self) -> i16 {
         match self {
             Self::Abort => 0,
@@ -29,7 +29,7 @@ impl ControlType {
         }
     }
 
-    /// Kafka's name of it.
+    /// Returns Kafka's name of the type.
     pub fn name(self) -> &'static str {
         match self.number() {
             0 => "ABORT",
@@ -44,25 +44,26 @@ impl ControlType {
     }
 }
 
-/// What a control record says.
+/// A decoded control record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// The version of its key.
+    /// Version of its key.
     pub version: i16,
-    /// What it is.
+    /// Its type.
     pub control_type: ControlType,
-    /// In the marks that end a transaction, the epoch of the coordinator that wrote it.
+    /// In a transaction marker, the epoch of the coordinator that wrote it.
     pub coordinator_epoch: Option<i32>,
 }
 
 impl Control {
-    /// The mark that ends a transaction.
+    /// Creates a transaction marker.
     pub fn end_of_transaction(committed: bool, coordinator_epoch: i32) -> Self {
         let control_type = if committed { ControlType::Commit } else { ControlType::Abort };
         Self { version: 0, control_type, coordinator_epoch: Some(coordinator_epoch) }
     }
 
-    /// Reads a record of a control batch; `None` if it is none. Versions that are newer have more bytes behind these.
+    /// Decodes a record of a control batch. Returns `None` if it is not one. Newer versions add bytes at the end, which
+    /// are ignored.
     pub fn parse(key: Option<&[u8]>, value: Option<&[u8]>) -> Option<Self> {
         let key = key?;
         let version = i16::from_be_bytes(at(key, 0)?);
@@ -76,13 +77,13 @@ impl Control {
         (version >= 0).then_some(Self { version, control_type, coordinator_epoch })
     }
 
-    /// The key of the record.
+    /// Encodes the key.
     pub fn key(&self) -> [u8; 4] {
         let ([a, b], [c, d]) = (self.version.to_be_bytes(), self.control_type.number().to_be_bytes());
         [a, b, c, d]
     }
 
-    /// The value of the record, if it is a mark that ends a transaction.
+    /// Encodes the value, if the record is a transaction marker.
     pub fn value(&self) -> Option<[u8; 6]> {
         let [a, b, c, d] = self.coordinator_epoch?.to_be_bytes();
         Some([0, 0, a, b, c, d])

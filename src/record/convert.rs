@@ -1,4 +1,5 @@
-//! Records from one format to another, as Kafka's brokers do for clients of another age than their log.
+//! Converts records from one format to another, as Kafka's brokers do for clients that are older or newer than their
+//! log.
 //!
 //! | | kept | lost |
 //! |---|---|---|
@@ -6,17 +7,17 @@
 //! | 1 to 0 | offsets, compression | timestamps |
 //! | 0 to 1, 1 to 2 | everything | nothing: records of magic 0 have timestamp -1 |
 //!
-//! A compressed batch becomes a compressed message and the other way round; plain messages that follow one another
-//! become one batch. Checksums are checked, as the new ones would cover up what was damaged before.
+//! A compressed batch becomes a compressed message and vice versa; consecutive plain messages become one batch.
+//! Checksums are verified first, because new checksums would hide earlier damage.
 
 use super::{Batch, BatchBuilder, Header, MessageSetBuilder, Producer, RecordSet, TimestampType, View, batches};
 use crate::compress::{self, Compression};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
 
-/// The same records for a reader of magic 0, or of 0 and 1; batches that it knows are copied. Plain batches of magic 2
-/// have many records, and those before `first_offset`, which nobody asked for, are left out. zstd has no older form.
-/// What is compressed may have `limit` bytes a batch.
+/// Converts records for a reader of magic 0, or of magic 0 and 1. Batches that the reader understands are copied. From
+/// plain batches of magic 2, records before `first_offset` are left out. zstd has no older form. Decompressed data is
+/// limited to `limit` bytes in each batch.
 pub fn down_convert(data: Bytes, magic: i8, first_offset: i64, limit: usize) -> Result<Bytes, Error> {
     let mut out = Vec::new();
     for batch in batches(data) {
@@ -50,8 +51,8 @@ pub fn down_convert(data: Bytes, magic: i8, first_offset: i64, limit: usize) -> 
     Ok(out.into())
 }
 
-/// The same records in magic 1 or 2; batches that have it already, or a newer one, are copied. What is compressed may
-/// have `limit` bytes a batch.
+/// Converts records to magic 1 or 2. Batches that already have this magic or a newer one are copied. Decompressed data
+/// is limited to `limit` bytes in each batch.
 pub fn up_convert(data: Bytes, magic: i8, limit: usize) -> Result<Bytes, Error> {
     let mut out = Vec::new();
     for batch in batches(data).in_runs() {
@@ -95,7 +96,7 @@ fn open(batch: &Batch, limit: usize) -> Result<(Compression, RecordSet), Error> 
     Ok((batch.header.compression().unwrap_or_default(), records))
 }
 
-/// A message of magic 1 in another one has its offset from that of the last, so that they cannot fall.
+/// Offsets inside a compressed message of magic 1 are relative to its last message, so they cannot decrease.
 fn in_order<'a>(view: View<'a>, last_offset: &mut i64) -> Result<View<'a>, Error> {
     if view.offset() < *last_offset {
         return Err(Error::new(Reason::Invalid("offset is negative, or before that of the record before"), 0));
@@ -108,7 +109,7 @@ fn refused(error: compress::Error) -> Error {
     Error::new(Reason::Compression(error.to_string()), 0)
 }
 
-/// A batch of magic 2 that is being filled.
+/// A batch of magic 2 that records are appended to.
 struct Open {
     builder: BatchBuilder,
     base_offset: i64,
@@ -124,7 +125,8 @@ impl Open {
         open
     }
 
-    /// How far a record is from the first one, if the batch can hold it: offsets rise, and one time is for all.
+    /// Returns the distance of a record from the first one, if the batch can hold the record: offsets must increase,
+    /// and log-append time is one timestamp for all.
     fn delta(&self, view: &View<'_>, append_time: Option<i64>) -> Option<i32> {
         let fits = view.offset() > self.last_offset && append_time == self.append_time;
         let delta = view.offset().checked_sub(self.base_offset).filter(|_| fits)?;

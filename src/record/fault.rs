@@ -1,14 +1,15 @@
-//! What is wrong with a record of magic 2: it is read again, slowly, so that good records pay nothing for a precise
-//! answer.
+//! Explains why a record of magic 2 is malformed. The record is read again, slowly, so that valid records pay nothing
+//! for a precise error.
 
 use crate::wire::varint::{take_i32, take_i64};
 use crate::wire::{Error, Reason};
 
-/// Why the record at `start` of a batch's plain bytes cannot be read; `base` is where these bytes begin in the batch.
+/// Returns why the record at `start` of a batch's plain bytes cannot be read. `base` is the position of these bytes in
+/// the batch.
 #[cold]
 pub(super) fn find(data: &[u8], start: usize, base: usize) -> Error {
     let found = Reading { data, at: start }.record();
-    // A record that could be read was broken off by what follows it.
+    // The record itself is valid, but the data after it is incomplete.
     let (reason, at) = found.err().unwrap_or((Reason::Invalid("record is malformed"), start));
     Error::new(reason, base + at)
 }
@@ -24,7 +25,7 @@ impl Reading<'_> {
     fn record(&mut self) -> Result<(), Fault> {
         let start = self.at;
         let size = self.length(start)?;
-        // What the record says must not reach beyond it.
+        // The fields must not extend beyond the size of the record.
         self.data = self.data.get(..self.at + size).unwrap_or(self.data);
         if self.left() == 0 {
             return Err((Reason::Truncated { wanted: 1, left: 0 }, self.at));
@@ -40,7 +41,7 @@ impl Reading<'_> {
             return Err((Reason::NegativeLength(count.into()), start));
         }
         for _ in 0..count {
-            // Each takes two bytes at least, so that a count that is too large ends here soon.
+            // Each header takes at least two bytes, so a count that is too large ends here soon.
             if self.left() < 2 {
                 return Err((Reason::Length { length: count.into(), left }, start));
             }
@@ -69,7 +70,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The length read at `start`, of bytes that are there.
+    /// Reads a length at `start`, from bytes that exist.
     fn length(&mut self, start: usize) -> Result<usize, Fault> {
         let (length, left) = (self.varint(take_i32)?, self.left());
         let n = usize::try_from(length).map_err(|_| (Reason::NegativeLength(length.into()), start))?;

@@ -1,4 +1,4 @@
-//! The header of a batch of any magic, and what it says.
+//! The header of a batch of any magic.
 //!
 //! ```text
 //! magic 2     0 base_offset i64 | 8 length i32 | 12 leader_epoch i32 | 16 magic i8 | 17 crc u32 | 21 attributes i16
@@ -8,20 +8,21 @@
 //!             key_length i32, key | value_length i32, value
 //! ```
 //!
-//! `length` counts from byte 12 on. The checksum covers what is behind it in magic 2, and from the magic on before.
-//! A batch that is cut off at the end of a fetch is not an error: the broker cuts at the size it was asked for.
+//! `length` counts from byte 12. The checksum covers everything after it. An incomplete batch at the end of a fetch
+//! response is not an error: the broker cuts at the requested size.
 
 use super::{LOG_OVERHEAD, crc32c};
 use crate::compress::Compression;
 use crate::wire::{Error, Reason};
 
-/// The least that length can be: a message of magic 0 without key and value. Stricter checks come with the magic.
+/// Minimum length: a message of magic 0 without key and value. Stricter checks follow once the magic is known.
 pub(super) const MIN_LENGTH: i32 = 14;
-/// A whole batch is smaller than 2 GiB. Longer ones are not cut off, as a larger fetch would not bring them whole.
+/// A batch is smaller than 2 GiB. Longer lengths are errors rather than incomplete batches, because a larger fetch
+/// would not complete them.
 const MAX_LENGTH: i32 = i32::MAX - 12;
-/// Bytes of a message of magic 1 that the length counts, without key and value.
+/// Bytes of a magic 1 message that the length counts, without key and value.
 const MIN_LENGTH_1: i32 = 22;
-/// Bytes of a batch without records that the length counts.
+/// Bytes of an empty batch that the length counts.
 const MIN_LENGTH_2: i32 = 49;
 
 const TIMESTAMP_TYPE: i16 = 1 << 3;
@@ -29,19 +30,19 @@ const TRANSACTIONAL: i16 = 1 << 4;
 const CONTROL: i16 = 1 << 5;
 const DELETE_HORIZON: i16 = 1 << 6;
 
-/// Who set a record's timestamp; the numbers are Kafka's.
+/// Source of a record's timestamp, with Kafka's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampType {
-    /// Nobody: magic 0 has no timestamps.
+    /// No timestamp (magic 0).
     None = -1,
-    /// The producer.
+    /// Set by the producer.
     CreateTime = 0,
-    /// The broker, on append.
+    /// Set by the broker when it appended the batch.
     LogAppendTime = 1,
 }
 
 impl TimestampType {
-    /// Kafka's name of it.
+    /// Returns Kafka's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "NoTimestampType",
@@ -51,9 +52,11 @@ impl TimestampType {
     }
 }
 
-/// The header of a batch, in the order of magic 2. A message of magic 0 or 1 is a batch of one record at
-/// `base_offset`, whose timestamp is both the base and the largest one; the offset of a compressed one is that of the
-/// last message inside, and where the first one is shows when it is opened. What these formats lack is -1, as in Kafka.
+/// The header of a batch, in the order of magic 2.
+///
+/// A message of magic 0 or 1 appears as a batch of one record at `base_offset`. Its timestamp is both the base and the
+/// maximum timestamp. The offset of a compressed message is that of its last inner message; the first offset is known
+/// once it is decompressed. Fields that these formats lack are -1, as in Kafka.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Header {
@@ -77,7 +80,7 @@ pub(super) fn at<const N: usize>(data: &[u8], offset: usize) -> Option<[u8; N]> 
 }
 
 impl Header {
-    /// The header of the batch that `data` starts with; `None` if the batch is cut off.
+    /// Reads the header at the start of `data`. Returns `None` if the batch is incomplete.
     pub fn parse(data: &[u8]) -> Result<Option<Self>, Error> {
         let Some(batch_length) = at(data, 8).map(i32::from_be_bytes) else {
             return Ok(None);
@@ -148,7 +151,7 @@ impl Header {
         })
     }
 
-    /// Writes the header of a batch of magic 2 into its first bytes, with the length and the checksum that the batch has.
+    /// Writes a magic 2 header into the first bytes of a batch, with its length and checksum.
     pub fn stamp(&self, batch: &mut [u8]) {
         let length = i32::try_from(batch.len().saturating_sub(LOG_OVERHEAD)).unwrap_or(i32::MAX);
         let mut put = |at: usize, bytes: &[u8]| {
@@ -174,27 +177,27 @@ impl Header {
         }
     }
 
-    /// Bytes of the whole batch.
+    /// Returns the size of the whole batch.
     pub fn size(&self) -> usize {
         size_of(self.batch_length)
     }
 
-    /// The offset of the last record the batch was written with.
+    /// Returns the last offset that the batch was written with.
     pub fn last_offset(&self) -> i64 {
         self.base_offset.wrapping_add(self.last_offset_delta.into())
     }
 
-    /// The offset after the batch.
+    /// Returns the offset after the batch.
     pub fn next_offset(&self) -> i64 {
         self.last_offset().wrapping_add(1)
     }
 
-    /// The sequence number of the last record the batch was written with; -1 for none.
+    /// Returns the last sequence number that the batch was written with, or -1.
     pub fn last_sequence(&self) -> i32 {
         if self.base_sequence == -1 { -1 } else { sequence_after(self.base_sequence, self.last_offset_delta) }
     }
 
-    /// The sequence number of the record at an offset of the batch; -1 for none.
+    /// Returns the sequence number of the record at an offset, or -1.
     pub fn sequence_at(&self, offset: i64) -> i32 {
         if self.base_sequence < 0 {
             return -1;
@@ -203,12 +206,12 @@ impl Header {
         sequence_after(self.base_sequence, delta)
     }
 
-    /// How the records are compressed; `None` for a number nobody uses.
+    /// Returns the compression of the records, or `None` for an unassigned number.
     pub fn compression(&self) -> Option<Compression> {
         Compression::from_attributes(self.attributes)
     }
 
-    /// Who set the timestamps.
+    /// Returns the source of the timestamps.
     pub fn timestamp_type(&self) -> TimestampType {
         match self.magic {
             0 => TimestampType::None,
@@ -217,33 +220,33 @@ impl Header {
         }
     }
 
-    /// Whether the batch belongs to a transaction.
+    /// Returns whether the batch belongs to a transaction.
     pub fn is_transactional(&self) -> bool {
         self.has(TRANSACTIONAL)
     }
 
-    /// Whether the batch holds control records, such as a transaction's end mark, instead of a program's.
+    /// Returns whether the batch holds control records, such as transaction markers.
     pub fn is_control(&self) -> bool {
         self.has(CONTROL)
     }
 
-    /// When compaction may drop the batch's tombstones (KIP-534), milliseconds; kept in the base timestamp.
+    /// Returns when compaction may drop the batch's tombstones (KIP-534), in milliseconds. Kept in the base timestamp.
     pub fn delete_horizon_ms(&self) -> Option<i64> {
         self.has(DELETE_HORIZON).then_some(self.base_timestamp)
     }
 
-    /// Makes the batch one whose timestamps are when the broker appended it.
+    /// Marks the batch as having log-append time.
     pub fn set_append_time(&mut self, ms: i64) {
         self.attributes |= TIMESTAMP_TYPE;
         self.max_timestamp = ms;
     }
 
-    /// Makes the batch one of control records.
+    /// Marks the batch as a control batch.
     pub fn set_control(&mut self) {
         self.attributes |= CONTROL;
     }
 
-    /// Says that the base timestamp is a delete horizon.
+    /// Marks the base timestamp as a delete horizon.
     pub fn set_delete_horizon(&mut self) {
         self.attributes |= DELETE_HORIZON;
     }
@@ -253,12 +256,12 @@ impl Header {
     }
 }
 
-/// Bytes of a batch whose length was compared with [`MIN_LENGTH`] and [`MAX_LENGTH`].
+/// Converts a length that was compared with [`MIN_LENGTH`] and [`MAX_LENGTH`] to the batch's size.
 fn size_of(length: i32) -> usize {
     length as usize + LOG_OVERHEAD
 }
 
-/// The sequence number `n` after `first`: after the largest comes 0.
+/// Returns the sequence number `n` after `first`. The numbers wrap around to 0.
 pub fn sequence_after(first: i32, n: i32) -> i32 {
     if first > i32::MAX.wrapping_sub(n) {
         n.wrapping_sub(i32::MAX.wrapping_sub(first)).wrapping_sub(1)

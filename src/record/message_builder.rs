@@ -1,13 +1,13 @@
-//! Writing messages of magic 0 and 1, plain or inside of one that is compressed.
+//! Writes messages of magic 0 and 1, plain or inside a compressed message.
 
 use super::builder::check_size;
 use super::{LOG_OVERHEAD, crc32};
 use crate::compress::{self, Codec, Compression, compress, compress_of_magic_0};
 
-/// Attribute of magic 1: the broker set the timestamp.
+/// Attribute of magic 1: log-append time.
 const LOG_APPEND_TIME: u8 = 1 << 3;
 
-/// Messages that are being gathered.
+/// Messages that are being collected.
 #[derive(Debug)]
 pub struct MessageSetBuilder {
     buf: Vec<u8>,
@@ -19,22 +19,22 @@ pub struct MessageSetBuilder {
 }
 
 impl MessageSetBuilder {
-    /// Messages without timestamps.
+    /// Creates a set of messages without timestamps.
     pub fn magic_0() -> Self {
         Self { buf: Vec::new(), magic: 0, append_time: None, first_offset: None, last_offset: 0, max_timestamp: -1 }
     }
 
-    /// Messages with their own timestamps or, if a broker writes them, all with the time of appending.
+    /// Creates a set of messages with their own timestamps, or with log-append time for all of them.
     pub fn magic_1(append_time: Option<i64>) -> Self {
         Self { magic: 1, append_time, ..Self::magic_0() }
     }
 
-    /// Bytes so far.
+    /// Returns the size so far.
     pub fn size(&self) -> usize {
         self.buf.len()
     }
 
-    /// Appends a message; the timestamp is milliseconds since 1970, and -1 for none.
+    /// Appends a message. The timestamp is in milliseconds since 1970, or -1.
     pub fn append(&mut self, offset: i64, timestamp: i64, key: Option<&[u8]>, value: Option<&[u8]>) {
         self.first_offset.get_or_insert(offset);
         self.last_offset = offset;
@@ -63,8 +63,8 @@ impl MessageSetBuilder {
         buf[start + 12..start + 16].copy_from_slice(&crc.to_be_bytes());
     }
 
-    /// The messages, one after the other, or all of them inside of a compressed one. Inside, offsets count from the
-    /// first in magic 1; the checksum does not cover them. More than 2 GiB are refused.
+    /// Returns the messages one after the other, or inside one compressed message. Inner offsets count from the first
+    /// message in magic 1, and the checksum does not cover them. Fails above 2 GiB.
     pub fn seal(mut self, codec: impl Into<Codec>) -> Result<Vec<u8>, compress::Error> {
         let codec = codec.into();
         check_size(self.buf.len(), codec.compression())?;

@@ -1,15 +1,15 @@
-//! Messages of magic 0 and 1: reading them one after the other, and what is inside of compressed ones.
+//! Reads messages of magic 0 and 1, including those inside compressed messages.
 //!
 //! ```text
 //! offset i64 | length i32 | crc u32 | magic i8 | attributes i8 | timestamp i64 (magic 1)
 //! key_length i32, key | value_length i32, value
 //! ```
 //!
-//! A compressed message, the wrapper, holds messages in its value; they are not compressed again, which is all the
-//! nesting there is. Offsets inside are absolute in magic 0 and the wrapper's says nothing; in magic 1 they count from
-//! wherever the writer began and the last one has the wrapper's offset (KIP-31). A log-append time of the wrapper is
-//! that of all messages inside (KIP-32). Messages that are cut off at the end, inside too, are left out. Read exactly as
-//! the Java client does: bytes behind the value are ignored, and so is a wrapper's key.
+//! The value of a compressed message, the wrapper, holds messages that are not compressed again. In magic 0, inner
+//! offsets are absolute and the wrapper's offset means nothing. In magic 1, inner offsets are relative and the last
+//! message has the wrapper's offset (KIP-31). A log-append time of the wrapper applies to all inner messages (KIP-32).
+//! Incomplete messages at the end are left out, inside a wrapper too. As in the Java client, bytes after the value and
+//! the key of a wrapper are ignored.
 
 use super::header::{Header, MIN_LENGTH, TimestampType, at};
 use super::view::{Record, Span};
@@ -18,24 +18,24 @@ use crate::compress::{Compression, decompress_into, decompress_into_of_magic_0};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
 
-/// Messages on a walk; their bytes are the [`super::RecordSet`]'s.
+/// An iteration over messages. The [`super::RecordSet`] owns their bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Messages {
     pub left: usize,
     pub check_crcs: bool,
-    /// What to add to offsets.
+    /// Added to each offset.
     base_offset: i64,
     append_time: Option<i64>,
 }
 
 impl Messages {
-    /// Messages as they lie in the log.
+    /// Iterates over messages as the log holds them.
     pub fn plain(header: &Header) -> Self {
         let left = usize::try_from(header.count).unwrap_or(0);
         Self { left, check_crcs: true, base_offset: 0, append_time: None }
     }
 
-    /// The messages inside of a compressed one.
+    /// Iterates over the messages inside a compressed one.
     pub fn wrapped(header: &Header, wrapper: &Bytes, limit: usize) -> Result<(Bytes, Self), Error> {
         let invalid = |why, at| Error::new(Reason::Invalid(why), at);
         let (_, value) = parts(wrapper, 0)?;
@@ -58,7 +58,7 @@ impl Messages {
             (_, offset) if offset < last_offset => {
                 return Err(invalid("offset is before that of the last message inside", 0));
             }
-            // One that wraps around counts as none in Java, too.
+            // Java also ignores an offset that wraps around.
             (_, offset) => offset.wrapping_sub(last_offset).max(0),
         };
         let append_time = header.timestamp_type() == TimestampType::LogAppendTime;
@@ -66,7 +66,7 @@ impl Messages {
         Ok((plain.into(), Self { left, check_crcs: true, base_offset, append_time }))
     }
 
-    /// The message at `position`, which moves on behind it; an error ends the walk.
+    /// Reads the message at `position` and advances it. An error ends the iteration.
     pub fn next(&mut self, data: &[u8], position: &mut usize) -> Option<Result<Record, Error>> {
         self.left = self.left.checked_sub(1)?;
         let message = self.read(data, *position);
@@ -94,7 +94,8 @@ impl Messages {
         let (key, value) = parts(whole, start)?;
         let timestamp = match (message.magic, self.append_time) {
             (0, _) => -1,
-            // Only messages of magic 1 take over the wrapper's time; others are there by mistake, and have one of their own.
+            // Only messages of magic 1 inherit the wrapper's timestamp. Messages of another magic should not be here,
+            // and keep their own.
             (1, Some(time)) => time,
             _ => at(whole, start + 18).map(i64::from_be_bytes).ok_or_else(|| cut_off(whole, start + 18))?,
         };
@@ -104,7 +105,7 @@ impl Messages {
     }
 }
 
-/// The fixed part of a message.
+/// Reads the fixed part of a message.
 struct Message {
     offset: i64,
     crc: u32,
@@ -114,7 +115,7 @@ struct Message {
 }
 
 impl Message {
-    /// The message at `start`; `None` if it is cut off.
+    /// Reads the message at `start`. Returns `None` if it is incomplete.
     fn at(data: &[u8], start: usize) -> Option<Self> {
         let length = at(data, start + 8).map(i32::from_be_bytes)?;
         let end = usize::try_from(length).ok()?.checked_add(start + LOG_OVERHEAD)?;
@@ -129,10 +130,10 @@ impl Message {
     }
 }
 
-/// The most that Java reads as a length of a message inside of another. What is cut off may have a length up to that.
+/// Maximum length that Java accepts for an inner message. An incomplete message may have a length up to this.
 const MAX_LENGTH: i32 = i32::MAX - 8;
 
-/// How many whole messages there are, and the offset of the last one.
+/// Returns the number of complete messages, and the offset of the last one.
 fn count(data: &[u8]) -> Result<(usize, i64), Error> {
     let (mut count, mut last_offset, mut start) = (0, 0, 0);
     while let Some(length) = at(data, start + 8).map(i32::from_be_bytes) {
@@ -150,7 +151,7 @@ fn count(data: &[u8]) -> Result<(usize, i64), Error> {
     Ok((count, last_offset))
 }
 
-/// Key and value of the message at `start`, which `data` ends with.
+/// Returns key and value of the message at `start`, which is at the end of `data`.
 fn parts(data: &[u8], start: usize) -> Result<(Span, Span), Error> {
     let magic = at(data, start + 16).map_or(0, i8::from_be_bytes);
     let key = span(data, start + if magic == 0 { 18 } else { 26 })?;
@@ -158,7 +159,7 @@ fn parts(data: &[u8], start: usize) -> Result<(Span, Span), Error> {
     Ok((key, value))
 }
 
-/// A length and as many bytes; a negative length is null.
+/// Reads a length and the bytes. A negative length is null.
 fn span(data: &[u8], start: usize) -> Result<Span, Error> {
     let length = at(data, start).map(i32::from_be_bytes).ok_or_else(|| cut_off(data, start))?;
     let body = start + 4;

@@ -1,20 +1,19 @@
-//! What a log holds: record batches of magic 2 (KIP-98) and messages of magic 0 and 1, read lazily and written in one
-//! pass.
+//! The contents of a log: record batches of magic 2 (KIP-98) and messages of magic 0 and 1. They are read lazily and
+//! written in one pass.
 //!
-//! `batch` finds batches in what a broker sent and checks them, `header` is what they begin with; `view` walks the records
-//! of one without copying, or `message_set` those of older formats; `control` is what brokers write for themselves;
-//! `fault` says what is wrong with a record. `builder` and `message_builder` write, `convert` makes one format of another,
-//! `crc` are the checksums. Keys, values and headers are slices of the batch.
+//! `batch` splits a fetch response into batches, and `header` reads their headers. `view` iterates over the records of
+//! a batch without copying, `message_set` over messages of older formats. `control` decodes control records, and
+//! `fault` explains malformed records. `builder` and `message_builder` write, `convert` changes the format, `crc`
+//! computes checksums. Keys, values and headers are slices of the batch.
 //!
-//! A batch that is not compressed takes no memory of its own to read. To open one that is compressed takes three times what
-//! comes out of it at most (a vector that grows is there twice for a moment) and 128 KiB for its codec; and what comes
-//! out ends at the caller's limit and at what the codec makes of so many bytes (the table in [`crate::compress`]). gzip that
-//! says it is larger than it is has 16 times its own bytes set aside. The C library of zstd has 160 KiB more, and 8 MiB
-//! where it reads a damaged stream as far as that goes. Nothing recurses: there is one level of compressed messages, and
-//! another one inside is refused.
+//! Memory: reading an uncompressed batch allocates nothing. Opening a compressed batch takes at most three times the
+//! decompressed size (a growing vector exists twice for a moment) plus 128 KiB for the codec. The decompressed size is
+//! limited by the caller and by the codec's maximum ratio (the table in [`crate::compress`]). A gzip member that
+//! overstates its size reserves at most 16 times its compressed size. The C library of zstd takes 160 KiB more, and 8
+//! MiB for a damaged stream. Nothing recurses: a compressed message inside a compressed message is refused.
 //!
-//! An error's offset counts from the start of its batch, as if the batch were not compressed; in messages inside of
-//! another from the first of them.
+//! The offset of an error counts from the start of its batch, as if the batch were not compressed. For messages inside
+//! a compressed one, it counts from the first of them.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -40,7 +39,7 @@ pub use header::{Header, TimestampType, sequence_after};
 pub use message_builder::MessageSetBuilder;
 pub use view::{Headers, Record, RecordSet, View};
 
-/// Bytes of a magic-2 batch before its records.
+/// Size of a magic 2 batch without records.
 pub const HEADER_SIZE: usize = 61;
 /// Bytes before the part that the length field counts: base offset and length.
 pub const LOG_OVERHEAD: usize = 12;

@@ -1,12 +1,12 @@
-//! The records of one batch, lazily: a record is a handful of positions in the batch, its key, value and headers are
-//! slices taken when somebody looks. In magic 2 a record is
+//! Iterates over the records of one batch without copying. A record is a few positions in the batch; its key, value and
+//! headers are sliced on demand. A record of magic 2 is
 //!
 //! ```text
 //! size varint | attributes i8 | timestamp_delta varlong | offset_delta varint
 //! key_length varint, key | value_length varint, value | header_count varint, (length, key, length, value)*
 //! ```
 //!
-//! and before that a message, which `message_set` reads.
+//! Older formats have messages instead, which `message_set` reads.
 
 use super::fault;
 use super::header::{Header, TimestampType};
@@ -15,19 +15,19 @@ use crate::wire::varint::{take_i32, take_i64};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
 
-/// Where a record's parts lie in its [`RecordSet`]'s bytes.
+/// Positions of a record's parts in the bytes of its [`RecordSet`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Offset in the partition.
     pub offset: i64,
-    /// Milliseconds since 1970, -1 for none.
+    /// Milliseconds since 1970, or -1.
     pub timestamp: i64,
     pub(super) key: Span,
     pub(super) value: Span,
     pub(super) headers: Span,
 }
 
-/// A start and a length; a negative length is null. Batches are below 2 GiB, so 32 bits do.
+/// A start and a length; a negative length is null. Batches are below 2 GiB, so 32 bits suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub start: u32,
@@ -35,7 +35,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Where it ends; a set is smaller than 2 GiB.
+    /// Returns the end. A set is smaller than 2 GiB.
     #[inline]
     fn end(self) -> u32 {
         self.start.wrapping_add(self.length.max(0).cast_unsigned())
@@ -55,32 +55,32 @@ impl Span {
 }
 
 impl Record {
-    /// The key in the set's bytes; `None` is null.
+    /// Returns the key from the set's bytes; `None` is null.
     #[inline]
     pub fn key<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         self.key.of(data)
     }
 
-    /// The value in the set's bytes; `None` is null, a tombstone.
+    /// Returns the value from the set's bytes; `None` is null, a tombstone.
     #[inline]
     pub fn value<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         self.value.of(data)
     }
 
-    /// The set's bytes from the key on, and how many of them it has, for one who copies more than that where it is
-    /// cheaper; `None` is null.
+    /// Returns the set's bytes from the key on, and the length of the key, for callers that copy more than the key
+    /// where this is cheaper. `None` is null.
     #[inline]
     pub fn key_from<'a>(&self, data: &'a [u8]) -> Option<(&'a [u8], usize)> {
         self.key.from(data)
     }
 
-    /// The set's bytes from the value on, and how many of them it has.
+    /// Returns the set's bytes from the value on, and the length of the value.
     #[inline]
     pub fn value_from<'a>(&self, data: &'a [u8]) -> Option<(&'a [u8], usize)> {
         self.value.from(data)
     }
 
-    /// The headers in the set's bytes.
+    /// Returns the headers from the set's bytes.
     #[inline]
     pub fn headers<'a>(&self, data: &'a [u8]) -> Headers<'a> {
         Headers {
@@ -89,72 +89,73 @@ impl Record {
         }
     }
 
-    /// How many headers there are.
+    /// Returns the number of headers.
     #[inline]
     pub fn header_count(&self) -> usize {
         self.headers.length.max(0) as usize
     }
 
-    /// Bytes of the key; `None` is null.
+    /// Returns the size of the key; `None` is null.
     #[inline]
     pub fn key_size(&self) -> Option<usize> {
         usize::try_from(self.key.length).ok()
     }
 
-    /// Bytes of the value; `None` is null.
+    /// Returns the size of the value; `None` is null.
     #[inline]
     pub fn value_size(&self) -> Option<usize> {
         usize::try_from(self.value.length).ok()
     }
 
-    /// Bytes from the record's key up to the end of another one's value, which is not before it in the same set.
+    /// Returns the number of bytes from this record's key to the end of the value of `last`, a later record of the same
+    /// set.
     #[inline]
     pub fn size_to(&self, last: &Self) -> usize {
         last.value.end().saturating_sub(self.key.start) as usize
     }
 }
 
-/// A record with the bytes it lies in.
+/// A record together with the bytes that contain it.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     data: &'a [u8],
-    /// Where its parts are.
+    /// Positions of its parts.
     pub record: Record,
 }
 
 impl<'a> View<'a> {
-    /// Offset in the partition.
+    /// Returns the offset in the partition.
     #[inline]
     pub fn offset(&self) -> i64 {
         self.record.offset
     }
 
-    /// Milliseconds since 1970, -1 for none.
+    /// Returns the timestamp in milliseconds since 1970, or -1.
     #[inline]
     pub fn timestamp(&self) -> i64 {
         self.record.timestamp
     }
 
-    /// The key; `None` is null.
+    /// Returns the key; `None` is null.
     #[inline]
     pub fn key(&self) -> Option<&'a [u8]> {
         self.record.key(self.data)
     }
 
-    /// The value; `None` is null.
+    /// Returns the value; `None` is null.
     #[inline]
     pub fn value(&self) -> Option<&'a [u8]> {
         self.record.value(self.data)
     }
 
-    /// The headers, in order; keys may repeat.
+    /// Returns the headers in order. Keys may repeat.
     #[inline]
     pub fn headers(&self) -> Headers<'a> {
         self.record.headers(self.data)
     }
 }
 
-/// A record's headers. They were checked when the record was read, so walking them cannot fail.
+/// The headers of a record. They were validated when the record was read, so iterating cannot fail.
 #[derive(Clone, Debug)]
 pub struct Headers<'a> {
     left: u32,
@@ -162,7 +163,7 @@ pub struct Headers<'a> {
 }
 
 impl<'a> Iterator for Headers<'a> {
-    /// Key (bytes meant as UTF-8) and value, `None` for null.
+    /// Key (bytes, usually UTF-8) and value; `None` is null.
     type Item = (&'a [u8], Option<&'a [u8]>);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -173,7 +174,7 @@ impl<'a> Iterator for Headers<'a> {
     }
 }
 
-/// A length and as many bytes; the outer `None` means cut off, the inner one null.
+/// Reads a length and the bytes. The outer `None` means incomplete, the inner one null.
 fn take_sized<'a>(data: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     let Ok(length) = usize::try_from(take_i32(data)?) else {
         return Some(None);
@@ -183,7 +184,7 @@ fn take_sized<'a>(data: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     Some(Some(bytes))
 }
 
-/// The variable-length integer at `at`, which moves on behind it. Those of small records take one or two bytes.
+/// Reads the variable-length integer at `at` and advances it. Small records have integers of one or two bytes.
 #[inline(always)]
 fn varint<T: From<i32>>(data: &[u8], at: &mut usize, longer: fn(&[u8]) -> Option<(T, usize)>) -> Option<T> {
     let first = u32::from(*data.get(*at)?);
@@ -218,7 +219,7 @@ fn longer_i64(data: &[u8]) -> Option<(i64, usize)> {
     take_i64(&mut rest).map(|v| (v, data.len() - rest.len()))
 }
 
-/// The plain records of a batch, walked in order.
+/// Iterates over the plain records of a batch, in order.
 #[derive(Clone, Debug)]
 pub struct RecordSet {
     data: Bytes,
@@ -227,7 +228,7 @@ pub struct RecordSet {
     base_offset: i64,
     base_timestamp: i64,
     append_time: Option<i64>,
-    /// Why there are no more bytes than there are.
+    /// Why the bytes end before the last record.
     damage: Option<Error>,
     /// In magic 0 and 1, the messages that are left. `left` is 0 then, so that records of magic 2 pay nothing for it.
     messages: Option<Messages>,
@@ -263,8 +264,7 @@ impl RecordSet {
         }
     }
 
-    /// The same records without a look at the checksums that messages of magic 0 and 1 have of their own, and those
-    /// inside of compressed ones too.
+    /// Skips the verification of the checksums that messages of magic 0 and 1 have, including inner messages.
     pub fn skip_crcs(mut self) -> Self {
         if let Some(messages) = &mut self.messages {
             messages.check_crcs = false;
@@ -272,23 +272,24 @@ impl RecordSet {
         self
     }
 
-    /// The bytes that records lie in.
+    /// Returns the bytes that contain the records.
     pub fn data(&self) -> &Bytes {
         &self.data
     }
 
-    /// Bytes of what was walked so far.
+    /// Returns the number of bytes read so far.
     pub fn walked(&self) -> usize {
         self.position
     }
 
-    /// Records the batch says are left; a peer's word, so reserve by [`Iterator::size_hint`] instead.
+    /// Returns the number of remaining records by the batch's header. It is not trustworthy: reserve by
+    /// [`Iterator::size_hint`] instead.
     pub fn left(&self) -> usize {
         self.messages.as_ref().map_or(self.left.max(0) as usize, |messages| messages.left)
     }
 
-    /// The next record with its bytes. Always inline, because a record that is returned through memory is written in small
-    /// pieces and read in large ones, which costs more than all the rest.
+    /// Returns the next record with its bytes. Always inline: a record that is returned through memory is written in
+    /// small pieces and read in large ones, which costs more than everything else.
     #[inline(always)]
     pub fn next_view(&mut self) -> Option<Result<View<'_>, Error>> {
         match self.next()? {
@@ -304,7 +305,7 @@ impl RecordSet {
         let size = usize::try_from(varint(&self.data, &mut at, longer_i32)?).ok()?;
         let end = at + size;
         let data = self.data.get(..end)?;
-        // Attributes, which mean nothing so far. Whatever lies beyond the record's end shows when the next field is read.
+        // Attributes have no meaning so far. If a record is incomplete, reading its next field shows it.
         at += 1;
         let timestamp_delta = varint(data, &mut at, longer_i64)?;
         let offset_delta = varint(data, &mut at, longer_i32)?;
@@ -334,11 +335,11 @@ impl RecordSet {
         })
     }
 
-    /// Where the record's headers end, if they are what they should be.
+    /// Returns the end of the record's headers, if they are valid.
     #[inline(never)]
     fn skip_headers(&self, count: i32, start: usize, end: usize) -> Option<usize> {
         let mut body = self.data.get(start..end)?;
-        // A header takes two bytes at least.
+        // A header takes at least two bytes.
         if usize::try_from(count).ok()? > body.len() / 2 {
             return None;
         }
@@ -349,7 +350,7 @@ impl RecordSet {
         Some(end - body.len())
     }
 
-    /// Not as `next` returns it: a result that is passed on where it lies would keep every record in memory.
+    /// Not through `next`: a result that is passed on in place would keep every record in memory.
     #[inline(never)]
     fn next_message(&mut self) -> Result<Option<Record>, Error> {
         self.messages.as_mut().and_then(|messages| messages.next(&self.data, &mut self.position)).transpose()
@@ -367,13 +368,13 @@ impl RecordSet {
     }
 }
 
-/// Bytes of the smallest record: its seven fields without key, value or headers.
+/// Size of the smallest record: its seven fields without key, value or headers.
 const SMALLEST: usize = 7;
 
 impl Iterator for RecordSet {
     type Item = Result<Record, Error>;
 
-    /// Never more than the bytes have room for, and the error that ends the walk.
+    /// Never more than fits the remaining bytes, plus the error that ends the iteration.
     fn size_hint(&self) -> (usize, Option<usize>) {
         let room = self.data.len().saturating_sub(self.position) / SMALLEST;
         (0, Some(self.left().min(room + 1)))

@@ -1,12 +1,12 @@
-//! What is wrong with a piece of wire data: where (field path and byte offset) and why.
+//! Errors of wire data: what is wrong, and where (field path and byte offset).
 //!
-//! An error is one pointer, built out of line, so that the success path pays nothing for it. The path is
-//! collected while the error travels up: the innermost field first.
+//! An error is one pointer and is built out of line, so that the success path pays nothing for it. Each level adds its
+//! field while the error propagates, the innermost field first.
 
 use super::reflect::{field_of_tag, split_field};
 use std::fmt;
 
-/// One step from a message to the field that is wrong.
+/// One step of the path from a message to a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A field, by its declared name.
@@ -15,76 +15,76 @@ pub enum Step {
     Index(usize),
 }
 
-/// Why bytes or values were refused.
+/// Reason for refusing bytes or values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
-    /// A fixed-size value needs more bytes than are left.
+    /// A fixed-size value needs more bytes than remain.
     Truncated {
-        /// Bytes the value needs.
+        /// Bytes that the value needs.
         wanted: usize,
-        /// Bytes that are left.
+        /// Bytes that remain.
         left: usize,
     },
     /// A length or count points past the end.
     Length {
-        /// The length or count found.
+        /// The length or count.
         length: i64,
-        /// Bytes that are left.
+        /// Bytes that remain.
         left: usize,
     },
-    /// A negative length that does not mean null.
+    /// A negative length that does not stand for null.
     NegativeLength(i64),
-    /// Null where this version allows none.
+    /// Null in a version that does not allow it.
     Null,
     /// A string that is not UTF-8.
     NotUtf8,
-    /// A variable-length integer longer than its type.
+    /// A variable-length integer that is longer than its type.
     Varint,
-    /// Bytes left over after the message.
+    /// Bytes after the end of the message.
     TrailingBytes(usize),
-    /// Decoding would take more memory than the limit for a message of this size.
+    /// Decoding would need more memory than the limit for a message of this size.
     Budget {
-        /// The limit, bytes.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// A value longer than Kafka has them (a string: 32,767 bytes, in flexible versions too).
+    /// A value longer than Kafka's limit (32,767 bytes for a string, in flexible versions too).
     TooLong {
-        /// Bytes, or elements of a list.
+        /// Bytes, or number of elements.
         length: usize,
-        /// The most there can be.
+        /// The limit.
         limit: usize,
     },
-    /// A length below that of the smallest thing that can be there.
+    /// A length below the minimum of the structure.
     TooShort {
-        /// The length found.
+        /// The length.
         length: i64,
-        /// The least it can be.
+        /// The minimum.
         least: usize,
     },
-    /// The API has no such version.
+    /// The API does not have this version.
     Version {
         /// The oldest version.
         min: i16,
         /// The newest version.
         max: i16,
     },
-    /// A value of another kind than the field holds, or out of its range.
+    /// A value of another type than the field, or out of its range.
     Type {
-        /// What the field holds.
+        /// The type of the field.
         wanted: &'static str,
-        /// What was given.
+        /// The given value.
         got: String,
     },
-    /// A field name the message does not have in this version.
+    /// The message does not have a field with this name in this version.
     UnknownField {
-        /// The name given.
+        /// The given name.
         name: String,
-        /// The nearest name the message has, if any is near.
+        /// The most similar field name, if there is one.
         nearest: Option<String>,
     },
-    /// Compressed data that its codec refuses.
+    /// The codec refused the compressed data.
     Compression(String),
-    /// Anything a format defines beyond lengths and types.
+    /// Another rule of the format was violated.
     Invalid(&'static str),
 }
 
@@ -128,14 +128,14 @@ struct Inner {
 pub struct Error(Box<Inner>);
 
 impl Error {
-    /// An error at a byte offset of the message.
+    /// Creates an error at a byte offset of the message.
     #[cold]
     #[inline(never)]
     pub fn new(reason: Reason, offset: usize) -> Self {
         Self(Box::new(Inner { reason, offset, path: Vec::new(), message: None }))
     }
 
-    /// The same error, one step further out.
+    /// Adds one step to the front of the path.
     #[cold]
     #[inline(never)]
     pub fn within(mut self, step: Step) -> Self {
@@ -143,21 +143,21 @@ impl Error {
         self
     }
 
-    /// The same error, one field further out.
+    /// Adds a field to the front of the path.
     #[cold]
     #[inline(never)]
     pub fn in_field(self, name: &'static str) -> Self {
         self.within(Step::Field(name))
     }
 
-    /// The same error, out of the nth field of a struct that is declared so.
+    /// Adds the `n`th declared field of a struct to the front of the path.
     #[cold]
     #[inline(never)]
     pub fn in_one_of(self, declared: &'static str, n: usize) -> Self {
         self.in_field(declared.split(';').nth(n + 1).map_or("", |field| split_field(field).0))
     }
 
-    /// The same error, out of a tagged field of a struct that is declared so; as it is if this version has no such field.
+    /// Adds a tagged field of a struct to the front of the path, if the version has it.
     #[cold]
     #[inline(never)]
     pub(super) fn in_tag(self, declared: &'static str, tag: u32, version: i16) -> Self {
@@ -167,37 +167,37 @@ impl Error {
         }
     }
 
-    /// The same error of something that turned out to begin `by` bytes further on.
+    /// Shifts the offset by `by` bytes, for a structure that starts later in the message.
     pub(super) fn moved(mut self, by: usize) -> Self {
         self.0.offset += by;
         self
     }
 
-    /// A field that is null in a version that allows none; `offset` is where it starts.
+    /// Returns the error for a null field in a version that does not allow null. `offset` is the start of the field.
     #[cold]
     #[inline(never)]
     pub fn null(field: &'static str, offset: usize) -> Self {
         Self::new(Reason::Null, offset).in_field(field)
     }
 
-    /// The same error, in a named message: API, kind and version.
+    /// Adds the name of the message: API, type and version.
     #[cold]
     pub fn of(mut self, api: &'static str, kind: &'static str, version: i16) -> Self {
         self.0.message = Some((api, kind, version));
         self
     }
 
-    /// Why.
+    /// Returns the reason.
     pub fn reason(&self) -> &Reason {
         &self.0.reason
     }
 
-    /// Where, in bytes from the start of the message.
+    /// Returns the byte offset from the start of the message.
     pub fn offset(&self) -> usize {
         self.0.offset
     }
 
-    /// Where, as a field path such as `topics[3].partitions[0].records`; empty for the message itself.
+    /// Returns the field path, such as `topics[3].partitions[0].records`. The path is empty for the message itself.
     pub fn path(&self) -> String {
         let mut path = String::new();
         for step in self.0.path.iter().rev() {
@@ -225,7 +225,7 @@ impl fmt::Display for Error {
             write!(f, "{path}: ")?;
         }
         match &self.0.reason {
-            // What was to be written has no place yet.
+            // A value that was to be written has no offset.
             reason @ (Reason::Type { .. } | Reason::UnknownField { .. }) => write!(f, "{reason}"),
             reason => write!(f, "{reason} (at byte {})", self.0.offset),
         }

@@ -1,4 +1,4 @@
-//! The grammar in which messages are declared: once, for every version, in both directions.
+//! The grammar that declares messages: once, for all versions and both directions.
 //!
 //! ```text
 //! message! {
@@ -12,11 +12,11 @@
 //! }
 //! ```
 //!
-//! A struct gets `Wire` (bytes), `Struct` (values by name and a description, for tools and Python) and `Default`.
-//! Tagged fields are written when they differ from their default. Fields are listed in wire order, tagged ones behind
-//! them by rising tag.
+//! A struct gets `Wire` (bytes), `Struct` (values by name, and a description of its fields) and `Default`. Tagged
+//! fields are written when they differ from their default. Declare fields in wire order, and tagged fields after them,
+//! ordered by tag.
 
-/// Declares versioned messages; see the top of this file.
+/// Declares versioned messages. The module documentation describes the grammar.
 #[macro_export]
 macro_rules! message {
     ($( $(#[$meta:meta])* struct $name:ident { $(
@@ -32,7 +32,7 @@ macro_rules! message {
         }
 
         impl $name {
-            // As text, names and versions are a pointer for the whole struct. Tables of them are three times as large.
+            // One pointer to text for the whole struct: tables of names and versions would be three times as large.
             const DECLARED: &str = concat!(stringify!($name), ";", $(stringify!($f $([$($when)*])?), ";"),*);
             const HAS_TAGS: bool = false $(|| $crate::is_tagged!([$($($when)*)?]))*;
         }
@@ -60,7 +60,7 @@ macro_rules! message {
 
             #[allow(unused_variables, non_camel_case_types, dead_code)]
             fn read(&mut self, r: &mut $crate::wire::Reader) -> Result<(), $crate::wire::Error> {
-                // A failure knows its field by number, which is less code than a name each.
+                // An error identifies its field by number, which is less code than a name for each field.
                 enum At { $( $f ),* }
                 let mut at = 0;
                 let mut untagged = |r: &mut $crate::wire::Reader| {
@@ -82,7 +82,7 @@ macro_rules! message {
                 r.tags(Self::DECLARED, &mut |found, r| {
                     $( $crate::on_tag!(r.version, [$($($when)*)?], tag =>
                         if found == tag {
-                            // A tag that comes twice starts anew.
+                            // A repeated tag replaces the earlier value.
                             self.$f = $crate::or_default!($($default)?);
                             return $crate::wire::Wire::read(&mut self.$f, r).map(|()| true);
                         }); )*
@@ -103,7 +103,7 @@ macro_rules! message {
     )* };
 }
 
-/// Runs the body if an untagged field is present in this version.
+/// Runs the body if this version has the untagged field.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! on_wire {
@@ -117,7 +117,7 @@ macro_rules! on_wire {
     ($version:expr, [$range:expr], $body:block) => { if ($range).contains(&$version) $body };
 }
 
-/// Runs the body, with the tag number bound, if a tagged field is present in this version.
+/// Runs the body, with the tag number bound, if this version has the tagged field.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! on_tag {
@@ -134,7 +134,7 @@ macro_rules! on_tag {
     ($version:expr, $other:tt, $tag:ident => $body:expr) => {};
 }
 
-/// Whether a field is tagged.
+/// Returns whether a field is tagged.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! is_tagged {
@@ -149,7 +149,7 @@ macro_rules! is_tagged {
     };
 }
 
-/// Shows a field to a walk; of a tagged one, whether it holds its default.
+/// Shows a field to a visitor, and for a tagged field whether it has its default.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! show {
@@ -167,7 +167,7 @@ macro_rules! show {
     };
 }
 
-/// Runs the action if a field is null in a version that allows no null.
+/// Runs the action if a field is null in a version that does not allow null.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! check_null {
@@ -184,7 +184,7 @@ macro_rules! check_null {
     ($version:expr, $other:tt, $field:expr, $action:expr) => {};
 }
 
-/// The declared default, or the type's own.
+/// Returns the declared default, or the default of the type.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! or_default {

@@ -1,9 +1,9 @@
-//! Bytes to values and back, without Kafka meaning: cursors, variable-length integers, limits, errors, and the
-//! `message!` grammar in which every API is declared once.
+//! Bytes to values and back, without any meaning of Kafka: cursors, variable-length integers, limits, errors, and the
+//! `message!` grammar that declares every API once.
 //!
-//! Rules: the version and whether it is flexible travel in the cursor; lengths from a peer are compared with what
-//! is left before anything is read, and memory is charged to a budget; tagged fields nobody knows are dropped
-//! and counted, because a client never forwards a message.
+//! The cursor carries the version and whether it is flexible. Lengths from a peer are compared with the remaining bytes
+//! before anything is read, and memory is charged to a budget. Unknown tagged fields are dropped and counted: a client
+//! never forwards a message.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -31,17 +31,18 @@ pub use writer::{Tags, Writer};
 
 use bytes::Bytes;
 
-/// Bytes of the longest string. Flexible versions have room for longer ones, which Kafka's own code neither writes nor reads.
+/// Maximum length of a string, in bytes. Flexible versions could encode longer strings, but Kafka's own code neither
+/// writes nor reads them.
 const LONGEST_STRING: usize = i16::MAX as usize;
 
-/// A value with a Kafka wire form.
+/// A value with a wire format.
 pub trait Wire {
     /// Appends the value.
     fn put(&self, w: &mut Writer);
-    /// Takes a value off the front, into one that holds its default. In place, because moving every field of a message
-    /// out of a result is more code than all the rest of it.
+    /// Reads a value into `self`, which holds its default. Reading in place avoids moving every field out of a result,
+    /// which would be more code than the rest of the decoder.
     fn read(&mut self, r: &mut Reader) -> Result<(), Error>;
-    /// Takes a value off the front.
+    /// Reads a value.
     fn get(r: &mut Reader) -> Result<Self, Error>
     where
         Self: Sized + Default,
@@ -49,7 +50,7 @@ pub trait Wire {
         let mut value = Self::default();
         value.read(r).map(|()| value)
     }
-    /// Takes an array of such values off the front; false is null.
+    /// Reads an array of such values. Returns false for null.
     fn read_list(items: &mut Vec<Self>, r: &mut Reader) -> Result<bool, Error>
     where
         Self: Sized + Default,
@@ -61,7 +62,8 @@ pub trait Wire {
     }
 }
 
-/// `throttle_time_ms` as Kafka's schemas spell it: `throttleTimeMs`. Names that are Rust's own words come as `r#type`.
+/// Converts a name to the spelling of Kafka's schemas: `throttle_time_ms` becomes `throttleTimeMs`. Names that are Rust
+/// keywords arrive as `r#type`.
 pub fn camel_case(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let mut upper = false;
@@ -94,9 +96,9 @@ macro_rules! fixed_size {
         }
     )* };
 }
-// Inlining the two that there are most of makes writing a quarter faster; reading is as fast out of line.
+// Inlining the two most frequent types makes writing a quarter faster. Reading is as fast out of line.
 fixed_size!((always) i32 {
-    // Replicas and partitions come as lists of a few numbers, thousands of them in an answer.
+    // Replicas and partitions arrive as lists of a few numbers, thousands of them in one response.
     fn read_list(items: &mut Vec<Self>, r: &mut Reader) -> Result<bool, Error> {
         read_numbers(items, r)
     }
@@ -222,13 +224,13 @@ impl<T: Wire + Default> Wire for Vec<T> {
     }
 }
 
-/// An array that grows while it is read. Hides what it is of, so that there is one loop for all.
+/// An array that grows while it is read. The trait hides the element type, so that one loop serves all.
 trait Items {
     fn reserve(&mut self, more: usize);
     fn read_one(&mut self, r: &mut Reader) -> Result<(), Error>;
 }
 
-// Of a reference: what is behind it is not dropped with it, so that no function for that has to be at hand.
+// A reference, because the compiler then needs no drop function for the element.
 impl<T: Wire + Default> Items for &mut Vec<T> {
     fn reserve(&mut self, more: usize) {
         self.reserve_exact(more);
@@ -239,29 +241,30 @@ impl<T: Wire + Default> Items for &mut Vec<T> {
     }
 }
 
-/// How many elements an array has; `None` is null.
+/// Reads the number of elements of an array; `None` is null.
 #[inline(never)]
 fn count(r: &mut Reader) -> Result<Option<usize>, Error> {
     let at = r.offset();
     let n = r.length()?;
-    // Every element takes a byte at least.
+    // Each element takes at least one byte.
     match n {
         Some(n) if n > r.left() => Err(Error::new(Reason::Length { length: n as i64, left: r.left() }, at)),
         n => Ok(n),
     }
 }
 
-/// Bytes of elements for which there is room before they are read.
+/// Bytes of elements to reserve before they are read.
 const AT_ONCE: usize = 4096;
 
-/// Reads `n` elements that take `size` bytes each.
+/// Reads `n` elements of `size` bytes each.
 #[inline(never)]
 fn read_items(items: &mut dyn Items, n: usize, size: usize, r: &mut Reader) -> Result<(), Error> {
     let mut room = 0;
     for i in 0..n {
         if room == 0 {
-            // Grown by hand: `push` alone would give a vector of one element room for four, unpaid. Twice the room,
-            // because both the old and the new one are held while the elements move.
+            // Grown by hand: `push` alone would give a vector of one element room for four that the budget has not
+            // paid. Twice the capacity is charged, because the old and the new buffer both exist while the elements
+            // move.
             room = i.max(AT_ONCE / size.max(1)).clamp(1, n - i);
             r.charge(room.saturating_mul(2 * size))?;
             items.reserve(room);
@@ -286,12 +289,12 @@ fn read_numbers(items: &mut Vec<i32>, r: &mut Reader) -> Result<bool, Error> {
             r.skip(size);
             Ok(true)
         }
-        // Says which one is not there.
+        // Reports which element is missing.
         None => read_items(&mut &mut *items, n, size_of::<i32>(), r).map(|()| true),
     }
 }
 
-/// A byte says whether the struct is there: below zero for null.
+/// A byte says whether the struct is present; a negative value is null.
 impl<T: Struct + Wire + Default> Wire for Option<T> {
     fn put(&self, w: &mut Writer) {
         match self {

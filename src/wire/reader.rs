@@ -1,23 +1,23 @@
-//! The decoding cursor: a slice of a frame, the version, and how much memory may still be taken.
+//! The decoding cursor: a slice of a frame, the version, and the memory budget that remains.
 
 use super::{Error, LONGEST_STRING, Reason};
 use bytes::{Buf, Bytes};
 
-/// Memory that decoding a message of `len` bytes may take: 64 times its size and 64 KiB.
+/// Returns the memory that decoding a message of `len` bytes may take: 64 times its size plus 64 KiB.
 ///
-/// The largest ratio of a valid message is 64, a ListGroups response v3 of groups without names: an empty string is one
-/// byte on the wire and 24 in memory, and a vector that grows holds its elements twice.
+/// The highest ratio of a valid message is 64: a ListGroups v3 response with empty group names. An empty string is one
+/// byte on the wire and 24 in memory, and a growing vector holds its elements twice.
 pub fn memory_limit(len: usize) -> usize {
     len.saturating_mul(64).saturating_add(64 << 10)
 }
 
-/// Memory that decoding a message of `len` bytes by name may take: twice as much. A value takes a byte on the wire at
-/// least, and with its name 56 in memory.
+/// Returns the memory that decoding a message of `len` bytes by name may take: twice as much. A value is at least one
+/// byte on the wire, and with its name 56 bytes in memory.
 pub fn memory_limit_by_name(len: usize) -> usize {
     memory_limit(len).saturating_mul(2)
 }
 
-/// Takes values off the front of a message body.
+/// Reads values from a message body.
 pub struct Reader {
     buf: Bytes,
     end: usize,
@@ -37,17 +37,17 @@ impl Reader {
         Self { end: buf.len(), buf, budget: limit, limit, unknown_tags: 0, version, flexible }
     }
 
-    /// Bytes that are left.
+    /// Returns the number of remaining bytes.
     pub fn left(&self) -> usize {
         self.buf.len()
     }
 
-    /// Bytes read since the start of the message.
+    /// Returns the number of bytes read since the start of the message.
     pub fn offset(&self) -> usize {
         self.end - self.buf.len()
     }
 
-    /// The next bytes, which stay where they are; `None` if there are fewer.
+    /// Returns the next bytes without consuming them, or `None` if fewer remain.
     pub fn peek<const N: usize>(&self) -> Option<[u8; N]> {
         self.buf.first_chunk().copied()
     }
@@ -56,22 +56,22 @@ impl Reader {
         &self.buf
     }
 
-    /// Leaves out bytes that were looked at, of which there are as many.
+    /// Skips bytes that a peek has shown to exist.
     pub(super) fn skip(&mut self, n: usize) {
         self.buf.advance(n);
     }
 
-    /// Tagged fields that were dropped because nobody knows them.
+    /// Returns the number of unknown tagged fields that were dropped.
     pub fn unknown_tags(&self) -> usize {
         self.unknown_tags
     }
 
-    /// What is left, as a slice of the frame.
+    /// Returns the remaining bytes as a slice of the frame.
     pub fn rest(&mut self) -> Bytes {
         std::mem::take(&mut self.buf)
     }
 
-    /// Refuses bytes that are left over.
+    /// Fails if bytes remain.
     pub fn finish(&self) -> Result<(), Error> {
         match self.left() {
             0 => Ok(()),
@@ -79,8 +79,8 @@ impl Reader {
         }
     }
 
-    /// The next `n` bytes, shared with the frame. `at` is where the length was read, which is what is wrong if there
-    /// are not as many.
+    /// Returns the next `n` bytes, shared with the frame. `at` is the offset of their length, which the error reports
+    /// if too few bytes remain.
     pub(super) fn take(&mut self, n: usize, at: usize) -> Result<Bytes, Error> {
         if n > self.buf.len() {
             return Err(Error::new(Reason::Length { length: n as i64, left: self.left() }, at));
@@ -110,7 +110,7 @@ impl Reader {
         }
     }
 
-    /// A string; `None` is null.
+    /// Reads a string; `None` is null.
     #[inline(never)]
     pub(super) fn string(&mut self) -> Result<Option<String>, Error> {
         let at = self.offset();
@@ -134,7 +134,7 @@ impl Reader {
         }
     }
 
-    /// An unsigned 32-bit variable-length integer.
+    /// Reads an unsigned 32-bit variable-length integer.
     #[inline(never)]
     pub fn uvarint(&mut self) -> Result<u32, Error> {
         // Lengths and counts are one byte mostly.
@@ -156,7 +156,7 @@ impl Reader {
         }
     }
 
-    /// A length of bytes or a count; `None` is null. Flexible ones are one more than they say, others take 32 bits.
+    /// Reads a length or count; `None` is null. Flexible versions encode it plus one as a varint, others as 32 bits.
     #[inline(never)]
     pub(super) fn length(&mut self) -> Result<Option<usize>, Error> {
         let at = self.offset();
@@ -175,7 +175,7 @@ impl Reader {
         }
     }
 
-    /// The tagged fields of a struct that knows none.
+    /// Skips the tagged fields of a struct that declares none.
     #[inline(never)]
     pub fn no_tags(&mut self) -> Result<(), Error> {
         if self.flexible && self.buf.first() == Some(&0) {
@@ -185,7 +185,7 @@ impl Reader {
         self.tags("", &mut |_, _| Ok(false))
     }
 
-    /// The tagged fields of a struct that is declared so. `each` reads one into its field and says whether it knows the tag.
+    /// Reads the tagged fields of a struct. `each` reads one field and returns whether it knows the tag.
     #[inline(never)]
     pub fn tags(
         &mut self,

@@ -1,8 +1,9 @@
-//! Messages by name: between a typed message and its [`Value`], and what a message is made of.
+//! Messages by name: converts between a typed message and its [`Value`], and describes the fields of a message.
 //!
-//! `message!` writes one function a struct, [`Struct::fields`], which shows each field as a [`Shape`] next to how it is
-//! declared. Everything else walks over that and exists once: there are hundreds of structs, and a function for each of
-//! them and each direction would be most of the codec. Names are those of Kafka's schemas (`throttleTimeMs`).
+//! `message!` generates one function for each struct, [`Struct::fields`], which shows each field as a [`Shape`]
+//! together with its declaration. Everything else is written once, as a visitor of these fields: there are hundreds of
+//! structs, and generated functions for each of them would be most of the codec. Names are those of Kafka's schemas
+//! (`throttleTimeMs`).
 
 use super::{Error, LONGEST_STRING, Reason, Step, Uuid, Value, camel_case};
 use bytes::Bytes;
@@ -13,25 +14,25 @@ use std::sync::Arc;
 /// The versions of a field, and its tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct When {
-    /// The first version that has the field.
+    /// First version that has the field.
     pub first: i16,
-    /// The last version that has the field.
+    /// Last version that has the field.
     pub last: i16,
-    /// The first version that allows null, if its type does.
+    /// First version that allows null, if the type does.
     pub null_from: i16,
-    /// The last version that allows null, if its type does.
+    /// Last version that allows null, if the type does.
     pub null_until: i16,
-    /// The number of a tagged field.
+    /// Tag of a tagged field.
     pub tag: Option<u16>,
 }
 
 impl When {
     const ALWAYS: Self = Self { first: 0, last: i16::MAX, null_from: 0, null_until: i16::MAX, tag: None };
 
-    /// What the brackets of a declaration say: `0..=7`, `1.., null 2..` or `12.., tag 0`.
+    /// Parses the brackets of a declaration: `0..=7`, `1.., null 2..` or `12.., tag 0`.
     fn parse(declared: &str) -> Self {
         let mut when = Self::ALWAYS;
-        // Most fields have none, and a message by name asks for each of them.
+        // Most fields have no brackets, and decoding by name asks for each of them.
         if declared.is_empty() {
             return when;
         }
@@ -47,38 +48,38 @@ impl When {
         when
     }
 
-    /// Whether a version has the field.
+    /// Returns whether a version has the field.
     pub fn has(&self, version: i16) -> bool {
         (self.first..=self.last).contains(&version)
     }
 
-    /// Whether a version allows null, if the field's type does.
+    /// Returns whether a version allows null, if the type does.
     pub fn has_null(&self, version: i16) -> bool {
         (self.null_from..=self.null_until).contains(&version)
     }
 }
 
-/// The first and the last version of `3..` or `3..=5`.
+/// Returns the first and the last version of `3..` or `3..=5`.
 fn range(versions: &str) -> (i16, i16) {
     let (first, last) = versions.split_once("..").unwrap_or(("", ""));
     let last = last.trim_start_matches('=').trim();
     (first.trim().parse().unwrap_or(0), last.parse().unwrap_or(i16::MAX))
 }
 
-/// The name of a declared field, and what stands in brackets behind it.
+/// Splits a declaration into the field's name and the text in brackets.
 pub(super) fn split_field(declared: &'static str) -> (&'static str, &'static str) {
     let (name, when) = declared.split_once('[').unwrap_or((declared, ""));
     (name.trim_end(), when.trim_end_matches(']'))
 }
 
-/// The name of the tagged field that a struct has in a version.
+/// Returns the name of the tagged field that a struct has in a version.
 pub(super) fn field_of_tag(declared: &'static str, tag: u32, version: i16) -> Option<&'static str> {
     let fields = declared.split(';').skip(1).map(split_field);
     let mut known = fields.map(|(name, when)| (name, When::parse(when)));
     known.find(|(_, when)| when.tag.map(u32::from) == Some(tag) && when.has(version)).map(|(name, _)| name)
 }
 
-/// What a field holds.
+/// Type of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
     /// A boolean.
@@ -99,51 +100,51 @@ pub enum Type {
     Float64,
     /// Text.
     String,
-    /// Bytes; records too.
+    /// Bytes, including records.
     Bytes,
     /// 16 bytes.
     Uuid,
-    /// Any number of the same.
+    /// A list of one type.
     Array(Box<Type>),
-    /// Null or something.
+    /// A nullable value.
     Nullable(Box<Type>),
-    /// Fields.
+    /// A struct.
     Struct {
-        /// The name klamm gives it.
+        /// Name of the struct in klamm.
         name: &'static str,
-        /// The fields of all versions, in wire order, tagged ones by rising tag.
+        /// Fields of all versions, in wire order, with tagged fields ordered by tag.
         fields: Vec<Field>,
     },
 }
 
-/// A field as it is declared.
+/// A declared field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// The declared name, `throttle_time_ms`.
+    /// The declared name, such as `throttle_time_ms`.
     pub name: &'static str,
     /// Its versions.
     pub when: When,
-    /// What it holds.
+    /// Its type.
     pub holds: Type,
-    /// What it holds unless something else is said; a struct has the defaults of its fields.
+    /// Its default. The default of a struct consists of the defaults of its fields.
     pub default: Option<Value>,
 }
 
-/// Sees a thing.
+/// Visits a value.
 pub type Look<'a> = dyn FnMut(Shape<'_>) + 'a;
 
-/// What has a form by name.
+/// A value that can be read and written by name.
 pub trait Reflect {
-    /// Shows this, as one of the few things that Kafka's types come down to.
+    /// Shows the value to a visitor as one of the basic kinds of Kafka's types.
     fn shape(&mut self, look: &mut Look<'_>);
 
-    /// Shows this to a walk.
+    /// Shows the value to a visitor.
     fn show(&mut self, walk: &mut Walk<'_>) {
         self.shape(&mut |shape| walk.see(false, shape));
     }
 }
 
-/// Something that can be looked at and changed without knowing its type.
+/// A value that can be inspected and changed without knowing its type.
 #[allow(missing_docs, reason = "the variants are those of `Type`")]
 pub enum Shape<'a> {
     Bool(&'a mut bool),
@@ -162,56 +163,58 @@ pub enum Shape<'a> {
     Struct(&'a mut dyn Struct),
 }
 
-/// What `message!` declares.
+/// A struct that `message!` declares.
 pub trait Struct {
     /// Shows every field of all versions, in order.
     fn fields(&mut self, walk: &mut Walk<'_>);
 }
 
-// Lists, what may be null and structs are shown as references to references: what is behind one is not dropped with it, and
-// a table of functions has to name those that drop.
+// Lists, nullable values and structs are shown as references to references. A trait object of the value itself would
+// need an entry for its drop function.
 
-/// A list that grows by an element that holds its default.
+/// A list that can grow by an element with default values.
 pub trait Grow {
-    /// Adds the element.
+    /// Adds an element.
     fn grow(&mut self);
 }
 
 impl<T: Default> Grow for &mut Vec<T> {
     #[inline(never)]
     fn grow(&mut self) {
-        // Not `push`, which makes the element before the room, and would have to drop it if there is none.
+        // Not `push`: it builds the element before it reserves memory, and would need code to drop the element on
+        // failure.
         self.extend(std::iter::once_with(T::default));
     }
 }
 
-/// A list of anything.
+/// A list of any type.
 pub trait Array: Grow {
-    /// Shows an element, if it is there.
+    /// Shows an element, if the list has it.
     fn item(&mut self, i: usize, look: &mut Look<'_>);
 }
 
-/// Anything or null.
+/// A nullable value.
 pub trait Nullable {
-    /// Puts a default there, or null.
+    /// Sets the value to its default, or to null.
     fn put(&mut self, null: bool);
-    /// Shows what is there, if it is not null.
+    /// Shows the value, unless it is null.
     fn item(&mut self, look: &mut Look<'_>);
 }
 
-/// Sees a field: its name, its versions, whether it is tagged and holds its default, and itself.
+/// Visits a field: its name, its versions, whether it is tagged and has its default, and its value.
 type See<'a> = dyn FnMut(&'static str, &When, bool, Shape<'_>) + 'a;
 
-/// A walk over the fields of a struct.
+/// Iterates over the fields of a struct.
 pub struct Walk<'a> {
-    /// How what is left of the struct is declared.
+    /// The declarations of the fields that have not been visited.
     declared: &'static str,
     name: &'static str,
     see: &'a mut See<'a>,
 }
 
 impl Walk<'_> {
-    /// Begins with a struct that is declared so: its name and its fields, as `message!` has them, a semicolon behind each.
+    /// Starts with the declaration of a struct: its name and its fields, as `message!` writes them, each followed by a
+    /// semicolon.
     #[inline(never)]
     pub fn begin(&mut self, declared: &'static str) {
         self.declared = declared;
@@ -224,33 +227,33 @@ impl Walk<'_> {
         next
     }
 
-    /// Shows the next field, and whether it is tagged and holds its default.
+    /// Shows the next field, and whether it is tagged and has its default.
     #[inline(never)]
     pub fn see(&mut self, is_default: bool, shape: Shape<'_>) {
         let (name, when) = split_field(self.next());
         (self.see)(name, &When::parse(when), is_default, shape);
     }
 
-    // Out of line, because every eighth field is one.
+    // Out of line, because only every eighth field needs it.
     #[inline(never)]
     fn see_list(&mut self, list: &mut dyn Array) {
         self.see(false, Shape::Array(list));
     }
 }
 
-/// Shows every field of a struct. Gives the name of the struct.
+/// Shows every field of a struct. Returns the struct's name.
 fn walk<'a>(over: &mut dyn Struct, see: &'a mut See<'a>) -> &'static str {
     let mut walk = Walk { declared: "", name: "", see };
     over.fields(&mut walk);
     walk.name
 }
 
-/// Takes a value out, with the fields `version` has; what is left behind means nothing.
+/// Takes a value out, with the fields that `version` has. The rest of the struct is then meaningless.
 pub fn take_value(from: &mut Shape<'_>, version: i16) -> Value {
     take_named(from, version, &mut HashMap::new())
 }
 
-/// The names of fields as values have them, by those that are declared.
+/// The names of fields in values, found by their declared names.
 type Names = HashMap<&'static str, Arc<str>>;
 
 fn take_named(from: &mut Shape<'_>, version: i16, names: &mut Names) -> Value {
@@ -287,14 +290,14 @@ fn take_named(from: &mut Shape<'_>, version: i16, names: &mut Names) -> Value {
                     fields.push((names.entry(name).or_insert_with(|| camel_case(name).into()).clone(), value));
                 }
             });
-            // There may be as many structs as bytes, and none of them grows any more.
+            // There may be as many structs as bytes, and none of them grows later.
             fields.shrink_to_fit();
             Value::Struct(fields)
         }
     }
 }
 
-/// How many elements a list has. Asked by looking for its end: one function less for each type of list.
+/// Returns the number of elements of a list, by searching for its end. This saves one function for each list type.
 fn length(items: &mut dyn Array) -> usize {
     let mut has = |i| {
         let mut has = false;
@@ -313,7 +316,7 @@ fn length(items: &mut dyn Array) -> usize {
     length
 }
 
-/// Puts a value into what holds its default; fields that are left out go on holding theirs.
+/// Writes a value into a message that holds its defaults. Missing fields keep their defaults.
 pub fn set_value(into: Shape<'_>, value: Value, version: i16) -> Result<(), Error> {
     match (into, value) {
         (Shape::Bool(slot), Value::Bool(v)) => *slot = v,
@@ -328,7 +331,7 @@ pub fn set_value(into: Shape<'_>, value: Value, version: i16) -> Result<(), Erro
         (Shape::String(slot), Value::String(v)) => *slot = v,
         (Shape::Bytes(slot), Value::Bytes(v)) => *slot = v,
         (Shape::Uuid(slot), Value::Uuid(v)) => *slot = v,
-        // The text form too, which is what languages without a type for it use.
+        // Also accepts the text form, for languages without a UUID type.
         (Shape::Uuid(slot), Value::String(text)) => {
             *slot = text.parse().map_err(|_| wrong("a uuid of 22 characters", format!("{text:?}")))?;
         }
@@ -354,7 +357,7 @@ pub fn set_value(into: Shape<'_>, value: Value, version: i16) -> Result<(), Erro
     Ok(())
 }
 
-/// Puts a value into what is shown to a function, which might be called again.
+/// Writes a value through a function that may be called more than once.
 fn set_once(into: Shape<'_>, value: &mut Option<Value>, version: i16) -> Result<(), Error> {
     value.take().map_or(Ok(()), |value| set_value(into, value, version))
 }
@@ -381,8 +384,8 @@ fn set_fields(of: &mut dyn Struct, mut given: Vec<(Arc<str>, Value)>, version: i
     }
 }
 
-/// The first thing in a message that has no form in a version, with the way to it: a writer that fails at a byte knows the
-/// field at most.
+/// Returns the first field of a message that a version cannot encode, with its path. A writer that fails knows at most
+/// the byte offset.
 pub fn find_unwritable(of: Shape<'_>, version: i16, at: usize) -> Option<Error> {
     let mut found: Option<Error> = None;
     match of {
@@ -426,7 +429,7 @@ fn is_null(shape: &mut Shape<'_>) -> bool {
     is_null
 }
 
-/// What a thing is made of. Takes the defaults out of it, so show a fresh one.
+/// Describes the type of a value. Takes its defaults out of the value, so pass a new one.
 pub fn describe(of: Shape<'_>) -> Type {
     match of {
         Shape::Bool(_) => Type::Bool,
@@ -463,7 +466,7 @@ pub fn describe(of: Shape<'_>) -> Type {
     }
 }
 
-/// The error for a name that no field has in this version.
+/// Returns the error for a name that no field has in this version.
 #[cold]
 fn unknown_field(name: String, of: &mut dyn Struct, version: i16) -> Error {
     let mut nearest: Option<(usize, String)> = None;
@@ -480,7 +483,7 @@ fn unknown_field(name: String, of: &mut dyn Struct, version: i16) -> Error {
     Error::new(Reason::UnknownField { name, nearest }, 0)
 }
 
-/// The error for a value of another kind than a field holds, or out of its range.
+/// Returns the error for a value of another type than the field, or out of its range.
 #[cold]
 fn wrong(wanted: &'static str, got: String) -> Error {
     Error::new(Reason::Type { wanted, got }, 0)
@@ -513,7 +516,7 @@ macro_rules! shapes {
             fn shape(&mut self, look: &mut Look<'_>) {
                 look(Shape::$shape(self));
             }
-            // Out of line, because most fields are one of these.
+            // Out of line, because most fields are of one of these types.
             #[inline(never)]
             fn show(&mut self, walk: &mut Walk<'_>) {
                 walk.see(false, Shape::$shape(self));

@@ -1,10 +1,10 @@
-//! Ids of topics and directories, and their text form: 22 characters of URL-safe base64 without padding, as Kafka's tools
-//! print them.
+//! IDs of topics and directories, and their text form: 22 characters of URL-safe base64 without padding, as Kafka's
+//! tools print them.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
-/// 16 bytes that name a topic or a directory; all zero for none.
+/// A 16-byte ID of a topic or a directory. All zeros mean no ID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uuid(pub [u8; 16]);
 
@@ -12,7 +12,7 @@ impl Uuid {
     /// All zero: no id.
     pub const ZERO: Self = Self([0; 16]);
 
-    /// Whether it is all zero.
+    /// Returns whether all bytes are zero.
     pub fn is_zero(self) -> bool {
         self == Self::ZERO
     }
@@ -20,7 +20,7 @@ impl Uuid {
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // 128 bits are 21 digits of 6 bits and 2 bits more, which are the upper ones of the last digit.
+        // 128 bits are 21 digits of 6 bits and 2 more bits, which are the upper bits of the last digit.
         let bits = u128::from_be_bytes(self.0);
         for i in 0..TEXT_LENGTH {
             let digit = if i < 21 { bits >> (122 - 6 * i) } else { bits << 4 };
@@ -31,7 +31,7 @@ impl fmt::Display for Uuid {
     }
 }
 
-/// Text that is not a uuid.
+/// Text that is not a UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotUuid;
 

@@ -1,11 +1,11 @@
-//! Messages as values by name: what tools, tests and `klamm.protocol` see. Names are those of Kafka's schemas
-//! (`throttleTimeMs`); fields a version lacks are absent, and so are tagged fields that hold their default.
+//! Messages as values by name, for tools, tests and `klamm.protocol`. Names are those of Kafka's schemas
+//! (`throttleTimeMs`). Fields that the version does not have are absent, and so are tagged fields with their default.
 
 use super::Uuid;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// A message, or a part of one, without its Rust type.
+/// A message or a part of it, without its Rust type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Null.
@@ -24,14 +24,14 @@ pub enum Value {
     Uuid(Uuid),
     /// An array.
     List(Vec<Value>),
-    /// Fields by name, in declaration order. All structs of a message share the names.
+    /// Fields by name, in the order of their declaration. All structs of a message share the names.
     Struct(Vec<(Arc<str>, Value)>),
-    /// Something of a program's that no field holds, in words: refused where it stands, with the way to it.
+    /// An object of the application that fits no field, described in words. Encoding refuses it and reports its path.
     Foreign(String),
 }
 
 impl Value {
-    /// What it is, in words.
+    /// Describes the value in words.
     pub fn kind(&self) -> &str {
         match self {
             Self::Null => "null",

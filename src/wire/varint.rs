@@ -1,6 +1,6 @@
-//! Variable-length integers: seven bits a byte, least significant first; signed ones in zigzag order.
-//!
-//! As Kafka's own reader does, forms longer than needed are taken, up to 5 bytes for 32 bits and 10 for 64.
+//! Variable-length integers: seven bits in each byte, the least significant first. Signed integers use zigzag encoding.
+//! As in Kafka's own reader, encodings longer than necessary are accepted, up to 5 bytes for 32 bits and 10 bytes for
+//! 64.
 
 /// Appends an unsigned 32-bit integer.
 #[inline]
@@ -34,19 +34,20 @@ pub fn put_i64(out: &mut Vec<u8>, v: i64) {
     put_u64(out, ((v << 1) ^ (v >> 63)) as u64);
 }
 
-/// How many bytes an unsigned integer takes.
+/// Returns the encoded size of an unsigned integer.
 #[inline]
 pub fn len_u64(v: u64) -> usize {
     (70 - (v | 1).leading_zeros() as usize) / 7
 }
 
-/// How many bytes a zigzag integer takes.
+/// Returns the encoded size of a zigzag integer.
 #[inline]
 pub fn len_i64(v: i64) -> usize {
     len_u64(((v << 1) ^ (v >> 63)) as u64)
 }
 
-/// Takes an unsigned integer of at most `bits` bits off the front of `data`; `None` if it is cut off or too long.
+/// Reads an unsigned integer of at most `bits` bits from the front of `data`. Returns `None` if it is incomplete or too
+/// long.
 #[inline]
 pub fn take_u64(data: &mut &[u8], bits: u32) -> Option<u64> {
     let mut v = 0u64;
@@ -67,16 +68,16 @@ pub fn take_u64(data: &mut &[u8], bits: u32) -> Option<u64> {
     }
 }
 
-/// Takes an unsigned 32-bit integer off the front of `data`; bits beyond 32 of a fifth byte are dropped.
+/// Reads an unsigned 32-bit integer from the front of `data`. Bits of a fifth byte beyond 32 are dropped.
 #[inline]
 pub fn take_u32(data: &mut &[u8]) -> Option<u32> {
     take_u64(data, 32).map(|v| v as u32)
 }
 
-/// Takes a zigzag 32-bit integer off the front of `data`.
+/// Reads a zigzag 32-bit integer from the front of `data`.
 #[inline]
 pub fn take_i32(data: &mut &[u8]) -> Option<i32> {
-    // Lengths and deltas of small records are one byte nearly always.
+    // Lengths and deltas of small records are nearly always one byte.
     if let Some((&byte, rest)) = data.split_first()
         && byte < 0x80
     {
@@ -87,7 +88,7 @@ pub fn take_i32(data: &mut &[u8]) -> Option<i32> {
     Some((v >> 1) as i32 ^ -((v & 1) as i32))
 }
 
-/// Takes a zigzag 64-bit integer off the front of `data`.
+/// Reads a zigzag 64-bit integer from the front of `data`.
 #[inline]
 pub fn take_i64(data: &mut &[u8]) -> Option<i64> {
     if let Some((&byte, rest)) = data.split_first()

@@ -1,4 +1,4 @@
-//! The encoding cursor: a growing buffer, the version, and the first thing that could not be written.
+//! The encoding cursor: a growing buffer, the version, and the first error.
 
 use super::{Error, LONGEST_STRING, Reason, Wire, varint};
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use bytes::Bytes;
 /// Appends values to a message body.
 #[derive(Default)]
 pub struct Writer {
-    /// What is written so far.
+    /// The encoded bytes.
     pub buf: Vec<u8>,
     /// The message's version.
     pub version: i16,
@@ -16,7 +16,7 @@ pub struct Writer {
     shared: Option<Shared>,
 }
 
-/// Long byte fields that are sent from where they lie, and where in the buffer they belong.
+/// Long byte fields that are sent without a copy, with their positions in the buffer.
 struct Shared {
     from: usize,
     slices: Vec<(usize, Bytes)>,
@@ -28,20 +28,20 @@ impl Writer {
         Self { buf: Vec::new(), version, flexible, error: None, shared: None }
     }
 
-    /// The same writer, which does not copy byte fields of at least `from` bytes (tagged fields excepted): the
-    /// message is then [`Self::parts`].
+    /// Makes the writer share byte fields of at least `from` bytes instead of copying them, except in tagged fields.
+    /// The message is then returned by [`Self::parts`].
     pub fn sharing(mut self, from: usize) -> Self {
         self.shared = Some(Shared { from, slices: Vec::new() });
         self
     }
 
-    /// Bytes of the body so far, shared ones included.
+    /// Returns the size of the body so far, including shared bytes.
     pub fn size(&self) -> usize {
         let shared = self.shared.iter().flat_map(|s| &s.slices).map(|(_, slice)| slice.len());
         self.buf.len() + shared.sum::<usize>()
     }
 
-    /// The body, or the first value that has no form in this version.
+    /// Returns the body, or the error of the first value that this version cannot encode.
     pub fn finish(self) -> Result<Vec<u8>, Error> {
         debug_assert!(self.shared.is_none(), "a sharing writer ends in parts");
         match self.error {
@@ -50,7 +50,7 @@ impl Writer {
         }
     }
 
-    /// The body in pieces that follow one another, or the first value that has no form in this version.
+    /// Returns the body as consecutive pieces, or the error of the first value that this version cannot encode.
     pub fn parts(self) -> Result<Vec<Bytes>, Error> {
         if let Some(e) = self.error {
             return Err(e);
@@ -67,7 +67,7 @@ impl Writer {
         Ok(parts)
     }
 
-    /// Remembers the first error; writing goes on, so that no call site has to check.
+    /// Records the first error. Writing continues, so that callers do not need to check.
     #[cold]
     #[inline(never)]
     pub fn fail(&mut self, reason: Reason) {
@@ -75,7 +75,7 @@ impl Writer {
         self.error.get_or_insert_with(|| Error::new(reason, at));
     }
 
-    /// Remembers that `field` is null where this version allows none.
+    /// Records that `field` is null in a version that does not allow it.
     #[cold]
     #[inline(never)]
     pub fn fail_null(&mut self, field: &'static str) {
@@ -83,13 +83,13 @@ impl Writer {
         self.error.get_or_insert_with(|| Error::null(field, at));
     }
 
-    /// An unsigned variable-length integer.
+    /// Appends an unsigned variable-length integer.
     #[inline(never)]
     pub fn uvarint(&mut self, v: u32) {
         varint::put_u32(&mut self.buf, v);
     }
 
-    /// The tagged fields of a struct, those that `add` adds.
+    /// Appends the tagged fields of a struct, as `add` adds them.
     #[inline(never)]
     pub fn tags(&mut self, add: &dyn Fn(&mut Tags)) {
         if self.flexible {
@@ -100,14 +100,14 @@ impl Writer {
         }
     }
 
-    /// Appends what was written apart.
+    /// Appends bytes that were encoded separately.
     fn append(&mut self, part: Self) {
         let at = self.size();
         self.buf.extend_from_slice(&part.buf);
         self.error = self.error.take().or_else(|| part.error.map(|e| e.moved(at)));
     }
 
-    /// The tagged fields of a struct that has none.
+    /// Appends an empty section of tagged fields.
     #[inline(never)]
     pub fn no_tags(&mut self) {
         if self.flexible {
@@ -122,7 +122,7 @@ impl Writer {
         }
     }
 
-    /// The length of bytes, or of a list.
+    /// Appends the length of bytes or of a list.
     #[inline(never)]
     pub(super) fn length(&mut self, n: Option<usize>) {
         const LIMIT: usize = i32::MAX as usize - 1;
@@ -147,14 +147,14 @@ impl Writer {
     }
 }
 
-/// The tagged fields of one struct, counted before they are written.
+/// The tagged fields of one struct. They are counted before they are written.
 pub struct Tags {
     count: u32,
     fields: Writer,
 }
 
 impl Tags {
-    /// Adds a field; tags come in rising order because they are declared so.
+    /// Adds a field. Tags arrive in ascending order because they are declared so.
     #[inline(never)]
     pub fn add(&mut self, tag: u32, field: &dyn Wire) {
         let mut body = Writer::new(self.fields.version, true);
