@@ -1,4 +1,4 @@
-"""Start corpora for the fuzz targets, from the golden vectors: valid inputs of every kind, in each target's form.
+"""Writes start corpora for the fuzz targets from the golden vectors: valid inputs in the form of each target.
 
 python tests/fuzz/seed.py FOLDER        # FOLDER/<target>/<number>
 """
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 VECTORS = Path(__file__).parent.parent / "vectors"
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 HEADER = 61
-"""Bytes of a batch of format 2 before its records."""
+"""Size of a batch header of format 2."""
 TYPES = range(5)
-"""Types of requests of Kafka 0.6 and 0.7."""
+"""Request types of Kafka 0.6 and 0.7."""
 FETCH = 1
-"""The type whose response has messages behind its error."""
+"""The type whose response has messages after its error."""
 BARE = 128
-"""A message of a login shorter than this goes into its frame."""
+"""Authentication messages shorter than this are put into a frame."""
 
 
 def lines(name: str) -> Iterator[dict[str, Any]]:
@@ -61,7 +61,7 @@ def seeds() -> Iterator[tuple[str, bytes]]:
 
 
 def logins() -> Iterator[tuple[str, bytes]]:
-    """Yield, for the target of logins, what clients and brokers say when all is well, as far as that can be known beforehand."""
+    """Yield the predictable messages of a successful login, for the target of logins."""
     for line in lines("scram.jsonl"):
         kind = 2 * (2 + (line["mechanism"] == "SCRAM-SHA-512"))
         for speaker, names in ((0, ("client_first", "client_final")), (1, ("server_first", "server_final"))):

@@ -1,4 +1,4 @@
-//! The assignors against the Java client's, and what has to hold of any group.
+//! Compares the assignors with the Java client's and checks properties of any group.
 
 use crate::vectors::{hex, lines, text};
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// A member that owns what it says.
+/// Returns a member with these owned partitions.
 #[derive(Clone, Debug)]
 struct Peer {
     id: String,
@@ -26,7 +26,7 @@ impl Peer {
         places(&self.subscription.owned_partitions)
     }
 
-    /// The same member after an assignment of this generation.
+    /// Returns the same member after an assignment of this generation.
     fn after(&self, assignor: &dyn Assignor, assignment: &Assignment, generation: i32) -> Self {
         let owned = &assignment[&self.id];
         let mut next = self.clone();
@@ -57,8 +57,8 @@ fn assign(assignor: &dyn Assignor, topics: &Topics, peers: &[Peer]) -> Assignmen
     assignor.assign(topics, &members)
 }
 
-/// Fails unless every partition of a topic that somebody wants has one owner, who wants it; `loose` says how many may
-/// have none.
+/// Fails unless each partition of a subscribed topic has one owner that subscribes to it. `loose` partitions may have
+/// no owner.
 fn check(topics: &Topics, peers: &[Peer], assignment: &Assignment, loose: usize) {
     assert_eq!(assignment.keys().collect::<BTreeSet<_>>(), peers.iter().map(|p| &p.id).collect());
     let mut seen = BTreeSet::new();
@@ -78,7 +78,7 @@ fn check(topics: &Topics, peers: &[Peer], assignment: &Assignment, loose: usize)
     assert!(seen.len().saturating_add(loose) >= all, "{} of {all} partitions have an owner", seen.len());
 }
 
-/// The sum over all pairs of members of the difference in partition counts.
+/// Returns the sum of the differences in partition counts over all pairs of members.
 fn imbalance(assignment: &Assignment) -> usize {
     let counts: Vec<usize> = assignment.values().map(Vec::len).collect();
     let pairs = counts.iter().enumerate().flat_map(|(i, a)| counts[..i].iter().map(|b| a.abs_diff(*b)));
@@ -164,14 +164,14 @@ mod java {
         }
     }
 
-    /// Java takes a group for one of equal subscriptions if some are empty, and gives topics to who never asked for them.
+    /// If some subscriptions are empty, Java treats all as equal and assigns topics to members that did not subscribe.
     fn is_valid(peers: &[Peer], assignment: &Assignment) -> bool {
         let wanted =
             |p: &Peer| assignment[&p.id].iter().all(|tp| p.subscription.topics.iter().any(|w| **w == *tp.topic));
         peers.iter().all(wanted)
     }
 
-    /// Balance, less being better, and what was kept: ours and Java's.
+    /// Balance (lower is better) and kept partitions, of klamm and of Java.
     fn figures(case: &Case, peers: &[Peer], found: &Assignment, round: &str) -> [(usize, usize); 2] {
         let theirs = assignment(&case.line[format!("{round}assignment")]);
         let java = |what: &str| case.line[format!("{round}{what}")].as_u64().unwrap() as usize;
@@ -246,14 +246,14 @@ fn on_groups<S: Strategy>(groups: S, property: impl Fn(S::Value)) {
     outcome.unwrap();
 }
 
-/// A member that may say anything of what it had.
+/// Returns a member with arbitrary claims.
 fn peer(topics: usize) -> impl Strategy<Value = (Vec<usize>, Vec<(usize, i32)>, i32, Option<u8>)> {
     let claims = vec((0..topics + 1, prop_oneof![9 => 0..12i32, 1 => any::<i32>()]), 0..12);
     let rack = prop_oneof![Just(None), (0..3u8).prop_map(Some)];
     (vec(0..topics + 1, 0..topics + 2), claims, -1..4i32, rack)
 }
 
-/// Topics, one of which nobody knows, and members of which some have racks and instance ids.
+/// Returns topics, one of them unknown, and members, some with racks and instance IDs.
 fn group(topics: usize, partitions: usize, members: usize) -> impl Strategy<Value = (Topics, Vec<Peer>)> {
     let sizes = vec(vec(vec(0..3u8, 0..3), 0..partitions + 1), topics);
     (sizes, vec(peer(topics), 1..members + 1), any::<bool>()).prop_map(move |(sizes, peers, alike)| {
@@ -289,7 +289,7 @@ fn every_partition_has_one_owner_who_asked_for_it() {
     });
 }
 
-/// The least imbalance there is, and the most that can be kept with it, by trying everything.
+/// Returns the smallest imbalance and the largest number of kept partitions with it, by trying all assignments.
 fn best(topics: &Topics, peers: &[Peer], had: &BTreeMap<TopicPartition, usize>) -> (usize, usize) {
     let wants = |p: &Peer, t: &str| p.subscription.topics.iter().any(|w| w == t);
     let places =

@@ -1,5 +1,4 @@
-//! Getting in again by the bootstrap list: when nobody of the cluster is left, and when a cluster asks for it (KIP-899,
-//! KIP-1102).
+//! Rebootstrapping: when no broker of the cluster is left (KIP-899), and when a cluster requests it (KIP-1102).
 
 use crate::network::{BOOTSTRAP, MINUTE, World};
 use klamm::api::list_groups;

@@ -1,4 +1,4 @@
-//! Records of any shape through every format and compression, and from one format to another.
+//! Arbitrary records in all formats and compressions, and conversions between formats.
 
 use bytes::Bytes;
 use klamm::compress::{Compression, DEFAULT_LIMIT};
@@ -21,7 +21,7 @@ struct Record {
 }
 
 impl Record {
-    /// What is left of it in an older format.
+    /// Returns the part of the record that an older format keeps.
     fn in_magic(&self, magic: i8) -> Self {
         let timestamp = if magic == 0 { -1 } else { self.timestamp };
         let headers = if magic < 2 { Vec::new() } else { self.headers.clone() };
@@ -51,7 +51,7 @@ fn at_offset(batch: &[u8], offset: i64) -> Bytes {
     [&offset.to_be_bytes(), &batch[8..]].concat().into()
 }
 
-/// All records, and the magic and compression of each batch.
+/// Returns all records, and the magic and compression of each batch.
 fn read(data: Bytes, in_runs: bool) -> Result<(Vec<Record>, Vec<(i8, Compression)>), Error> {
     let (mut records, mut kinds) = (Vec::new(), Vec::new());
     let walk = batches(data);
@@ -80,7 +80,7 @@ fn octets() -> impl Strategy<Value = Octets> {
     option::weighted(0.8, vec(prop_oneof![Just(b'a'), any::<u8>()], 0..200))
 }
 
-/// Records whose offsets rise, by one mostly.
+/// Returns records with rising offsets, mostly by one.
 fn records() -> impl Strategy<Value = Vec<Record>> {
     let gap = prop_oneof![9 => Just(1i64), 1 => 1..100_000i64];
     let timestamp = prop_oneof![Just(-1), 1_600_000_000_000..1_700_000_000_000i64];

@@ -1,5 +1,5 @@
-//! Input nobody should send: mutated vectors, counts that promise too much, and messages that are valid and unlike
-//! any vector. Decoding never panics, never takes more memory than it may, and gives back what was encoded.
+//! Hostile input: mutated vectors, excessive counts, and unusual valid messages. Decoding never panics, respects its
+//! memory limit, and returns the encoded values.
 
 use crate::vectors::{self, Body};
 use crate::wire::door;
@@ -19,11 +19,10 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Memory that the budget does not count: the message's own struct, the error with its path, and what `Bytes` needs to share
-/// a frame.
+/// Memory outside the budget: the message's own struct, the error with its path, and the bookkeeping of `Bytes`.
 const OUTSIDE_THE_BUDGET: usize = 4096;
 
-/// The system's allocator, counting what each thread holds.
+/// The system's allocator, with a count of each thread's memory.
 struct Counting;
 
 thread_local! {
@@ -58,7 +57,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs `work` and says how many bytes it held at most, beyond those held before.
+/// Runs `work` and returns its peak memory in bytes.
 pub fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.with(Cell::get);
     PEAK.with(|peak| peak.set(before));
@@ -66,7 +65,7 @@ pub fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (result, PEAK.with(Cell::get).abs_diff(before))
 }
 
-/// xorshift64*, so that a run can be repeated.
+/// xorshift64*, for reproducible runs.
 pub struct Random(pub u64);
 
 impl Random {
@@ -126,7 +125,7 @@ fn forth_and_back<M: Message + PartialEq + std::fmt::Debug>(version: i16, bytes:
     Ok(peak)
 }
 
-/// Decodes a body to a value; gives the bytes that took.
+/// Decodes a body to a value and returns the peak memory in bytes.
 fn by_name(body: &Body, bytes: Bytes) -> Result<usize, Error> {
     let limit = memory_limit_by_name(bytes.len()) + OUTSIDE_THE_BUDGET;
     let (value, peak) = peak_of(|| door(body).decode(body.version, bytes.clone()));
@@ -136,7 +135,8 @@ fn by_name(body: &Body, bytes: Bytes) -> Result<usize, Error> {
 
 macro_rules! typed {
     ({ $($module:ident)* } { $($structure:path)* }) => {
-        /// Decodes a body to its type and checks that it encodes to the same message; gives the bytes it took.
+        /// Decodes a body to its type, checks that it encodes to the same message, and returns the peak memory in
+        /// bytes.
         fn typed(body: &Body, bytes: Bytes) -> Result<usize, Error> {
             $( if body.of == api::$module::API.name {
                 return match body.kind.as_str() {
@@ -206,7 +206,7 @@ fn mutated_messages_neither_panic_nor_take_more_memory_than_they_may() {
     assert!((5_000..95_000).contains(&accepted), "{accepted}");
 }
 
-/// The value with nothing in it: what takes the fewest bytes on the wire.
+/// Returns the empty value, which has the fewest bytes on the wire.
 fn smallest(value: &Value) -> Value {
     match value {
         Value::String(_) => Value::String(String::new()),
@@ -217,7 +217,7 @@ fn smallest(value: &Value) -> Value {
     }
 }
 
-/// For every list in the value, the smallest value in which that list has `n` elements.
+/// Returns, for each list in the value, the smallest value in which that list has `n` elements.
 fn swollen(value: &Value, n: usize) -> Vec<Value> {
     match value {
         Value::List(items) => {
@@ -267,7 +267,7 @@ fn no_message_of_many_small_elements_is_refused_for_its_memory() {
     assert!((allowed / 2..allowed).contains(&greatest_by_name), "{greatest_by_name} of {allowed} bytes a byte");
 }
 
-/// Messages that are wider in memory than any of Kafka's, to reach the budget.
+/// Messages that need more memory than any of Kafka's, to reach the budget.
 mod wide {
     klamm::message! {
         struct Message { ones: Vec<One> }
@@ -294,11 +294,11 @@ fn a_message_that_outgrows_its_budget_is_refused_before_it_does() {
     }
 }
 
-/// Output that batches of these tests may decompress to.
+/// Limit of decompressed bytes in these tests.
 const LIMIT: usize = 1 << 20;
 
-/// What `record` promises: opening a batch holds three times what comes out of it, and a codec's own state; out comes no
-/// more than the limit, nor than the codec makes of a byte.
+/// Returns the memory limit of `record`: three times the decompressed size and the codec's own state. The decompressed
+/// size is bounded by the limit and by the codec's maximum ratio.
 fn batch_memory_limit(compression: Compression, size: usize) -> usize {
     const STATE: usize = 128 << 10;
     let ratio = match compression {
@@ -311,7 +311,7 @@ fn batch_memory_limit(compression: Compression, size: usize) -> usize {
     3 * LIMIT.min(ratio * size) + STATE
 }
 
-/// Reads one batch to its end or to what is wrong, and gives the bytes that took.
+/// Reads one batch to its end or first error, and returns the peak memory in bytes.
 fn walk(batch: &Batch) -> (usize, usize) {
     let (records, peak) = peak_of(|| {
         let _ = batch.check_crc();
@@ -335,7 +335,7 @@ fn walk(batch: &Batch) -> (usize, usize) {
     (records, peak)
 }
 
-/// Gives a batch the checksum that its bytes have, as a hostile writer would.
+/// Sets the correct checksum of a damaged batch, as a hostile writer would.
 fn fit_crc(batch: &mut [u8]) {
     let (at, crc) = match batch {
         [_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, 2, ..] if batch.len() > 61 => (17, crc32c(&batch[21..])),
@@ -396,7 +396,7 @@ fn a_bomb_is_stopped_at_the_limit() {
     }
 }
 
-/// Any values that a field may hold in a version.
+/// Returns arbitrary values of a field in a version.
 fn values_of(holds: &Type, version: i16) -> BoxedStrategy<Value> {
     match holds {
         Type::Bool => any::<bool>().prop_map(Value::Bool).boxed(),
@@ -425,7 +425,7 @@ fn values_of(holds: &Type, version: i16) -> BoxedStrategy<Value> {
     }
 }
 
-/// A field by name; nothing for one that may be left out.
+/// Returns a field by name, or nothing for an optional field.
 fn field(of: &Field, version: i16) -> BoxedStrategy<Option<(Arc<str>, Value)>> {
     let Field { name, when, holds, .. } = of;
     let nullable = matches!(holds, Type::Nullable(_)) && (when.null_from..=when.null_until).contains(&version);
@@ -436,7 +436,7 @@ fn field(of: &Field, version: i16) -> BoxedStrategy<Option<(Arc<str>, Value)>> {
     if when.tag.is_some() { prop_oneof![Just(None), named].boxed() } else { named.boxed() }
 }
 
-/// Values of each version of each message; PROPTEST_CASES=256 tries more of them.
+/// Checks values of each version of each message. PROPTEST_CASES=256 checks more of them.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").map_or(8, |cases| cases.parse().unwrap())
 }
@@ -464,7 +464,7 @@ fn round_trip(door: &Door, version: i16, value: Value) -> Result<(), TestCaseErr
     Ok(())
 }
 
-/// Whether `value` holds everything that `part` does.
+/// Returns whether `value` contains all of `part`.
 fn is_within(part: &Value, value: &Value) -> bool {
     match (part, value) {
         (Value::List(part), Value::List(value)) => {

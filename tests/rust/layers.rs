@@ -1,18 +1,18 @@
-//! The import rules: which layer of `src/` may use which, and what the pure layers must not touch.
+//! Checks the import rules: which layer of `src/` may use which, and what pure layers must not use.
 //!
-//! `LAYERS` is the rule; `lib.rs` draws the same map in words. The test reads the sources as text, so it sees code
-//! behind every feature and inside every macro. A path is looked for where it names a layer: `crate::layer`,
-//! `crate::{layer, ...}` and a chain of `super::` that reaches the crate's root. Comments and strings do not count. What
-//! it leaves out: items that `lib.rs` exports again, so a layer must be named by its own path.
+//! `LAYERS` has the rules; `lib.rs` describes them in words. The test reads the sources as text, so it also sees code
+//! behind features and in macros. It finds paths that name a layer: `crate::layer`, `crate::{layer, ...}` and a chain
+//! of `super::` that reaches the crate's root. Comments and strings do not count. What it leaves out: items that
+//! `lib.rs` exports again, so a layer must be named by its own path.
 
 use std::fs;
 use std::path::Path;
 
-/// A layer, and those it may use besides itself.
+/// A layer and the layers that it may use.
 struct Layer {
     name: &'static str,
     uses: &'static [&'static str],
-    /// Takes time and bytes as arguments: no socket, thread, lock or clock.
+    /// Whether the layer has no socket, thread, lock or clock.
     pure: bool,
 }
 
@@ -75,7 +75,7 @@ fn collect(folder: &Path, files: &mut Vec<std::path::PathBuf>) {
     files.sort();
 }
 
-/// What breaks the rules in one file, a line each: `src/file:line: why`. `file` is its path below `src/`.
+/// Returns the violations in one file, as lines `src/file:line: why`. `file` is its path below `src/`.
 fn violations(file: &str, source: &str) -> Vec<String> {
     let own = file.split(['/', '.']).next().unwrap_or_default();
     let Some(layer) = LAYERS.iter().find(|layer| layer.name == own) else {
@@ -100,7 +100,7 @@ fn violations(file: &str, source: &str) -> Vec<String> {
     broken.iter().map(|(at, why)| format!("src/{file}:{}: {why}", line(*at))).collect()
 }
 
-/// Every layer that a path in `code` names, with where.
+/// Returns all layers that paths in `code` name, with their positions.
 fn layers_named<'a>(file: &str, code: &'a str) -> Vec<(usize, &'a str)> {
     let depth = file.trim_end_matches("/mod.rs").trim_end_matches(".rs").split('/').count();
     let mut found = Vec::new();
@@ -119,7 +119,7 @@ fn layers_named<'a>(file: &str, code: &'a str) -> Vec<(usize, &'a str)> {
     found
 }
 
-/// The first names of the path that goes on at `at` with `::name` or `::{name, name::more, ...}`.
+/// Returns the first names of the path that continues at `at` with `::name` or `::{name, name::more, ...}`.
 fn path_heads(code: &str, at: usize) -> Vec<(usize, &str)> {
     let Some(rest) = code[at..].trim_start().strip_prefix("::").map(str::trim_start) else {
         return Vec::new();
@@ -151,7 +151,7 @@ fn identifier(text: &str) -> &str {
     &text[..end]
 }
 
-/// Where `word` stands in `code` as a whole word.
+/// Returns the positions of `word` in `code` as a whole word.
 fn words(code: &str, word: &str) -> Vec<usize> {
     let whole = |at: usize| {
         !code[..at].chars().next_back().is_some_and(is_word)
@@ -164,7 +164,7 @@ fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// The source with comments and literals replaced by spaces, byte for byte, so that positions and lines stay.
+/// Returns the source with comments and literals replaced by spaces, so that positions and lines stay.
 fn blank_comments_and_strings(source: &str) -> String {
     let bytes = source.as_bytes();
     let mut code = bytes.to_vec();
@@ -185,7 +185,7 @@ fn blank_comments_and_strings(source: &str) -> String {
     String::from_utf8(code).unwrap()
 }
 
-/// The length of the comment, string or character literal that `text` begins with; 0 when it begins with code.
+/// Returns the length of the comment, string or character literal at the start of `text`, or 0.
 fn literal_length(text: &str) -> usize {
     if text.starts_with("//") {
         return text.find('\n').unwrap_or(text.len());
@@ -228,7 +228,7 @@ fn block_comment_length(text: &str) -> usize {
     text.len()
 }
 
-/// The length up to and including the closing `quote`.
+/// Returns the length up to and including the closing `quote`.
 fn quoted_length(body: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, letter) in body.char_indices() {

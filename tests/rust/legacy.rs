@@ -1,4 +1,4 @@
-//! Kafka 0.6 and 0.7 against what was captured on their brokers, and against what nobody should send.
+//! Kafka 0.6 and 0.7: captured exchanges of their brokers, and hostile input.
 
 use crate::hostile::{Random, mutate, peak_of};
 use crate::vectors::{self, hex, text};
@@ -15,16 +15,16 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value as Json, json};
 
-/// Requests that no broker takes: what is wrong, and where.
+/// Requests that brokers reject: the error and its place.
 const REFUSED_REQUESTS: [(&str, &str); 3] = [
     ("frame.type5", "type: there are the types 0 to 4 only (at byte 4)"),
     ("frame.type_neg", "type: there are the types 0 to 4 only (at byte 4)"),
     ("frame.size_huge", "length: length 104857601 exceeds the 0 bytes left (at byte 0)"),
 ];
-/// Answers to a negative `max_size`, whose length is less than what follows it: no fields have that form.
+/// Responses to a negative `max_size`. Their length is too small, so they cannot be decoded.
 const REFUSED_RESPONSES: [(&str, &str); 2] =
     [("fetch.size_minus1", "1 bytes left over (at byte 5)"), ("fetch.size_minus2", "2 bytes left over (at byte 4)")];
-/// A produce request whose entry has the answer to a fetch that came later.
+/// A produce request whose entry has the response to a later fetch.
 const ANSWER_TO_A_LATER_FETCH: &str = "byte_by_byte";
 
 struct Capture {
@@ -39,7 +39,7 @@ impl Capture {
         table.iter().find(|(name, _)| self.name == *name).map(|(_, why)| *why)
     }
 
-    /// The request and the fields that go with it; `None` if it is none.
+    /// Returns the request and its fields, or `None`.
     fn request(&self) -> Option<Request> {
         let read = Request::decode_frame(self.request.clone());
         match self.refused(&REFUSED_REQUESTS) {
@@ -54,7 +54,7 @@ impl Capture {
         if self.name == ANSWER_TO_A_LATER_FETCH { RequestType::Fetch } else { asked }
     }
 
-    /// What was answered, if anything was that has fields.
+    /// Returns the response, if it has fields.
     fn response(&self) -> Option<Response> {
         if self.response.is_empty() {
             return None;
@@ -67,7 +67,7 @@ impl Capture {
         None
     }
 
-    /// Every message set, and the offset it begins at.
+    /// Returns all message sets with their start offsets.
     fn sets(&self) -> Vec<(Bytes, i64)> {
         let mut sets = Vec::new();
         let mut offsets = Vec::new();
@@ -106,12 +106,12 @@ fn messages(data: &Bytes, offset: i64) -> Messages {
     Messages::new(data.clone(), offset, DEFAULT_LIMIT)
 }
 
-/// All messages, or what is wrong with one of them.
+/// Returns all messages, or the error of one of them.
 fn read(data: &[u8]) -> Result<Vec<Message>, Error> {
     messages(&Bytes::copy_from_slice(data), 0).collect()
 }
 
-/// What a message set holds as the captures write it; wrappers come out flat.
+/// Returns the messages of a set in the form of the captures, without nesting.
 fn describe(data: &Bytes, offset: i64) -> Json {
     let mut walk = messages(data, offset);
     let found: Vec<Json> = walk
@@ -125,7 +125,7 @@ fn describe(data: &Bytes, offset: i64) -> Json {
     json!({"messages": found, "tail": walk.left()})
 }
 
-/// A payload as the captures write it.
+/// Returns a payload in the form of the captures.
 fn shortened(payload: &[u8]) -> String {
     match payload.len() {
         0..=80 => String::from_utf8_lossy(payload).into_owned(),
@@ -133,7 +133,7 @@ fn shortened(payload: &[u8]) -> String {
     }
 }
 
-/// The same from a capture.
+/// Returns the same from a capture.
 fn expected(set: &Json) -> Json {
     let mut flat = Vec::new();
     for outer in set["messages"].as_array().unwrap() {
@@ -151,7 +151,7 @@ fn expected(set: &Json) -> Json {
     json!({"messages": flat, "tail": tail})
 }
 
-/// Collects the messages inside of one; gives how many the capture leaves out.
+/// Collects the messages inside a wrapper, and returns the number that the capture omits.
 fn leaves<'a>(message: &'a Json, found: &mut Vec<&'a Json>) -> u64 {
     match (message["..."].as_u64(), message["inner"].as_array()) {
         (Some(more), _) => more,
@@ -341,13 +341,13 @@ fn set(magic: Magic, payloads: &[&[u8]], compression: Compression) -> Vec<u8> {
     set.seal(compression).unwrap()
 }
 
-/// A message of magic 1 with any attributes.
+/// Returns a message of magic 1 with these attributes.
 fn raw(attributes: u8, payload: &[u8]) -> Vec<u8> {
     let length = (6 + payload.len() as u32).to_be_bytes();
     [&length[..], &[1, attributes], &crc32(payload).to_be_bytes(), payload].concat()
 }
 
-/// A wrapper around any bytes.
+/// Returns a wrapper around these bytes.
 fn wrap(compression: Compression, data: &[u8]) -> Vec<u8> {
     let mut packed = Vec::new();
     compress(compression, data, &mut packed).unwrap();

@@ -1,4 +1,4 @@
-//! klamm's Rust tests, one binary, so that they are linked once.
+//! klamm's Rust tests in one binary, so that they are linked once.
 
 mod assignors;
 mod bootstrap;

@@ -1,4 +1,4 @@
-//! The hash that chooses a key's partition, against the Java client's.
+//! Compares the hash that chooses a key's partition with the Java client's.
 
 use crate::vectors::{hex, int, jsonl};
 use klamm::engine::producer::{murmur2, partition_of};

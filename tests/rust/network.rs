@@ -1,4 +1,4 @@
-//! What tests give a client's network, unless they are about one of these, and brokers that it can ask under a clock.
+//! Helpers: default network settings, and simulated brokers with a clock.
 
 use bytes::Bytes;
 use klamm::api::header::{RequestHeader, put_response_header};
@@ -10,11 +10,11 @@ use klamm::wire::{Reader, Uuid, Value, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The one address that the client was told.
+/// The only bootstrap address.
 pub const BOOTSTRAP: u16 = 1;
 pub const MINUTE: Duration = Duration::from_secs(60);
 
-/// A network that begins at an address.
+/// Returns a network with this bootstrap address.
 pub fn network_config(host: &str, port: u16) -> NetworkConfig {
     NetworkConfig {
         bootstrap: vec![(host.to_owned(), port)],
@@ -34,25 +34,25 @@ pub fn network_config(host: &str, port: u16) -> NetworkConfig {
     }
 }
 
-/// Who is where, under a clock.
+/// Simulated brokers and their clock.
 pub struct World {
     pub now: Time,
     pub network: Network,
-    /// What those who can be reached say of the cluster, by port: the ports of its brokers, which are their ids, too.
+    /// Reachable brokers by port, and the ports of the brokers in their metadata. A port is also the broker's ID.
     pub says: BTreeMap<u16, Vec<u16>>,
-    /// Who neither takes a connection nor refuses it.
+    /// Ports that neither accept nor refuse connections.
     pub silent: BTreeSet<u16>,
-    /// Who asks for beginning anew instead, and how often yet.
+    /// Ports that answer REBOOTSTRAP_REQUIRED, and how often.
     pub sends_away: BTreeMap<u16, u32>,
     pub connections: BTreeMap<ConnectionId, (u16, Frames)>,
     /// Ports that were connected to, in order.
     pub tried: Vec<u16>,
-    /// How much of an answer comes.
+    /// Number of bytes of a response that arrive.
     pub most: usize,
-    /// The topics there are, and what was asked about topics.
+    /// Existing topics, and the requests about topics.
     pub topics: BTreeMap<String, Uuid>,
     pub asked: Vec<metadata::Request>,
-    /// How many of the next questions about topics end their connection instead.
+    /// Number of requests about topics that close their connection instead.
     pub loses: usize,
 }
 
@@ -66,7 +66,7 @@ impl World {
         Self { now, network, says, silent, sends_away, connections, tried, most, topics, asked, loses }
     }
 
-    /// These brokers can be reached and nobody else, and the bootstrap address leads to one of them.
+    /// Makes only these brokers reachable. The bootstrap address leads to one of them.
     pub fn is_cluster_of(&mut self, ports: &[u16]) {
         self.says = ports.iter().chain([&BOOTSTRAP]).map(|port| (*port, ports.to_vec())).collect();
         for id in std::mem::take(&mut self.connections).into_keys() {
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Has a request be answered within a minute.
+    /// Sends a request that must be answered within a minute.
     pub fn ask(&mut self, target: Target) {
         let (call, deadline) = (Box::new(list_groups::Request::default()), self.now + MINUTE);
         self.network.submit(
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// Plays until something is answered, or the time that something is due; says whether there was an answer.
+    /// Runs until a response arrives or the next deadline. Returns whether there was a response.
     fn play(&mut self, end: Time) -> bool {
         self.network.handle_timeout(self.now);
         while let Some(action) = self.network.poll_action() {
@@ -189,7 +189,7 @@ impl World {
         metadata::Response { brokers, error_code, topics: self.describe(request, port), ..Default::default() }
     }
 
-    /// As Kafka does it: of a request that has ids, it does not look at the names.
+    /// Like Kafka, ignores the names in a request with IDs.
     fn describe(&self, request: metadata::Request, port: u16) -> Vec<metadata::Topic> {
         let lead = |leader_id| metadata::Partition { leader_id, ..Default::default() };
         let found = |(name, id): (&String, &Uuid)| metadata::Topic {
@@ -216,7 +216,7 @@ impl World {
         self.network.cluster().brokers.keys().copied().collect()
     }
 
-    /// A client that is connected to the brokers 11 and 12.
+    /// Returns a client that is connected to the brokers 11 and 12.
     pub fn settled() -> Self {
         let mut world = Self::new();
         world.is_cluster_of(&[11, 12]);

@@ -1,4 +1,4 @@
-//! Brokers that do not say their versions, and some that fail to: which release each is taken for, and for how long.
+//! Brokers without ApiVersions, and brokers that fail: which release the client assumes, and for how long.
 
 use crate::network::network_config;
 use bytes::Bytes;
@@ -12,27 +12,27 @@ use klamm::wire::{Reader, Value, Writer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a broker does with its next connection, if not what its release does.
+/// The broker's behaviour on its next connection, if it differs from its release.
 #[derive(Clone, Copy, PartialEq)]
 enum Trouble {
-    /// It is not there.
+    /// The broker is down.
     Refuses,
-    /// It closes at the first request.
+    /// It closes the connection at the first request.
     Closes,
-    /// It closes at the second one.
+    /// It closes the connection at the second request.
     AnswersOnce,
-    /// It answers nothing.
+    /// It does not answer.
     IsSilent,
 }
 
-/// One broker and one client, under a clock.
+/// One broker, one client and a clock.
 struct World {
     now: Time,
     network: Network,
     release: Release,
     trouble: Vec<Trouble>,
     connections: BTreeMap<ConnectionId, (Frames, Option<Trouble>)>,
-    /// Connections so far, and the APIs that were asked for on the last one.
+    /// Number of connections, and the APIs requested on the last one.
     made: usize,
     asked: Vec<i16>,
 }
@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    /// The outcome of a request.
+    /// Returns the result of a request.
     fn ask(&mut self, call: impl Call + 'static) -> Result<i16, Error> {
         let deadline = Deadline::ToAnswer(self.now + Duration::from_secs(60));
         let call = Box::new(call);

@@ -1,4 +1,4 @@
-//! Record batches against the Java client: what it wrote is read and written alike, and what it refuses is refused,
+//! Compares record batches with the Java client: klamm reads and writes the same bytes, and rejects damaged batches
 //! after the same records.
 
 use crate::vectors::{self, hex, int, text};
@@ -7,17 +7,17 @@ use klamm::compress::{Codec, Compression, DEFAULT_LIMIT};
 use klamm::record::{BatchBuilder, Control, HEADER_SIZE, Header, MessageSetBuilder, Producer, RecordSet, batches};
 use serde_json::{Value as Json, json};
 
-/// What a reader gets out of some bytes: the batches, in the form of the vectors, and what ended the walk.
+/// The result of reading bytes: the batches in the form of the vectors, and the final error.
 #[derive(Default)]
 struct Reading {
     batches: Vec<Json>,
-    /// Records of the batch that broke, before it did.
+    /// Records of the damaged batch before its error.
     records: usize,
     trailing_bytes: usize,
     error: Option<String>,
 }
 
-/// Reads as the Java consumer does: next batch, checksum, records.
+/// Reads like the Java consumer: next batch, checksum, records.
 fn read(data: Bytes, check_crc: bool) -> Reading {
     let mut reading = Reading::default();
     let mut walk = batches(data);
@@ -122,7 +122,7 @@ fn every_batch_reads_as_java_wrote_it() {
     }
 }
 
-/// What is different between a reading and Java's, in words.
+/// Describes the difference between a result and Java's.
 fn disagreement(reading: &Reading, java: &Json) -> Option<String> {
     let ok = java["ok"] == true;
     if reading.error.is_none() != ok {
@@ -164,7 +164,7 @@ fn without_the_checksum_broken_batches_get_javas_verdict_too() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Writes a batch of an expectation.
+/// Writes the batch of an expectation.
 fn write(batch: &Json, codec: Codec) -> Vec<u8> {
     let append_time = (batch["timestamp_type"] == "LogAppendTime").then(|| int(batch, "max_timestamp"));
     let records = batch["records"].as_array().unwrap().iter().map(|record| {
@@ -249,8 +249,8 @@ fn what_is_not_compressed_is_written_byte_for_byte_as_java_does() {
     assert!(written > 700, "{written}");
 }
 
-/// The batch without what depends on a compressor, and on the writer of a compressed message: magic 0 and 1 give it the
-/// offset of its last record.
+/// Returns the batch without fields that depend on the compressor. In magic 0 and 1, a wrapper has the offset of its
+/// last record.
 fn without_sizes(batch: &Json) -> Json {
     let mut batch = batch.clone();
     for name in ["size", "crc"] {

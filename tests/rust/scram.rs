@@ -1,4 +1,4 @@
-//! SCRAM against the exchanges of the Java client, and against brokers that lie.
+//! SCRAM: exchanges of the Java client, and brokers that send wrong proofs.
 
 use crate::vectors::{jsonl, text};
 use klamm::engine::sasl::scram::{Client, Mechanism};

@@ -1,4 +1,4 @@
-//! What brokers are asked about topics: by their names or by their ids, and for how long.
+//! Metadata requests about topics: by name or by ID, and their duration.
 
 use crate::network::World;
 use klamm::api::metadata;
@@ -18,7 +18,7 @@ fn id(byte: u8) -> Uuid {
     Uuid([byte; 16])
 }
 
-/// A client that is connected to brokers with the topics `a`, `b` and `c`, and was asked nothing about them yet.
+/// Returns a client that is connected to brokers with the topics `a`, `b` and `c`, and has not requested them yet.
 fn settled() -> World {
     let mut world = World::settled();
     world.topics = [("a", 1), ("b", 2), ("c", 3)].map(|(name, byte)| (name.to_owned(), id(byte))).into();
@@ -35,7 +35,7 @@ fn known(world: &World) -> BTreeSet<Arc<str>> {
     world.network.cluster().topics.keys().cloned().collect()
 }
 
-/// How many topics a request names, and how many it has the ids of.
+/// Returns the number of topics by name and by ID in a request.
 fn named_and_known_by_id(request: &metadata::Request) -> (usize, usize) {
     let topics = || request.topics.iter().flatten();
     (topics().filter(|t| t.name.is_some()).count(), topics().filter(|t| !t.topic_id.is_zero()).count())

@@ -1,5 +1,5 @@
-//! The golden vectors as the tests read them, and the JSON form of a message: bytes and uuids as base64, a uuid
-//! URL-safe and without padding.
+//! Reads the golden vectors and converts messages from and to their JSON form. Bytes and UUIDs are base64; a UUID is
+//! URL-safe without padding.
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
@@ -16,42 +16,42 @@ fn path(file: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests", "vectors", file].iter().collect()
 }
 
-/// A file of vectors that is one JSON document.
+/// Returns the content of a JSON file.
 pub fn document(file: &str) -> Json {
     serde_json::from_reader(BufReader::new(File::open(path(file)).unwrap())).unwrap()
 }
 
-/// The lines of a file of vectors.
+/// Returns the lines of a file of vectors.
 pub fn lines(file: &str) -> Vec<Json> {
     let lines = BufReader::new(MultiGzDecoder::new(File::open(path(file)).unwrap())).lines();
     lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
 }
 
-/// The lines of a file of vectors that is not compressed.
+/// Returns the lines of an uncompressed file of vectors.
 pub fn jsonl(file: &str) -> Vec<Json> {
     let lines = BufReader::new(File::open(path(file)).unwrap()).lines();
     lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect()
 }
 
-/// A member that is text.
+/// Returns a field that is text.
 pub fn text<'a>(line: &'a Json, name: &str) -> &'a str {
     line[name].as_str().unwrap_or_else(|| panic!("no {name} in {line}"))
 }
 
-/// A member that is an integer of the type asked for.
+/// Returns a field that is an integer of this type.
 pub fn int<T: TryFrom<i64>>(line: &Json, name: &str) -> T {
     let found = line[name].as_i64().and_then(|v| T::try_from(v).ok());
     found.unwrap_or_else(|| panic!("no {name} in {line}"))
 }
 
-/// A member that is bytes in hexadecimal, or null.
+/// Returns a field that is bytes in hexadecimal, or null.
 pub fn hex(line: &Json, name: &str) -> Option<Bytes> {
     let digits = line[name].as_str()?;
     let bytes = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16));
     Some(bytes.collect::<Result<Vec<u8>, _>>().unwrap().into())
 }
 
-/// A body: the API or structure it belongs to, its bytes and its JSON form.
+/// A body: its API or structure, its bytes and its JSON form.
 #[derive(Clone)]
 pub struct Body {
     pub of: String,
@@ -72,26 +72,26 @@ impl Body {
         }
     }
 
-    /// As an error names it.
+    /// Returns the name for errors.
     pub fn name(&self) -> String {
         format!("{} {} v{}", self.of, self.kind, self.version)
     }
 }
 
-/// Every line of `messages.jsonl.gz` and `structures.jsonl.gz`.
+/// Returns all lines of `messages.jsonl.gz` and `structures.jsonl.gz`.
 pub fn bodies() -> Vec<Body> {
     let [messages, structures] = ["messages.jsonl.gz", "structures.jsonl.gz"].map(lines);
     messages.iter().chain(&structures).map(Body::new).collect()
 }
 
-/// Every line of `unknown_tags.jsonl.gz`: the body, how many tags of it are unknown, and the bytes without them.
+/// Returns all lines of `unknown_tags.jsonl.gz`: the body, the number of unknown tags, and the bytes without them.
 pub fn bodies_with_unknown_tags() -> Vec<(Body, usize, Bytes)> {
     let lines = lines("unknown_tags.jsonl.gz");
     let count = |line: &Json| line["unknown_tags"].as_array().unwrap().len();
     lines.iter().map(|line| (Body::new(line), count(line), hex(line, "hex_without").unwrap())).collect()
 }
 
-/// The JSON form of a value.
+/// Returns the JSON form of a value.
 pub fn to_json(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -107,7 +107,8 @@ pub fn to_json(value: &Value) -> Json {
     }
 }
 
-/// The value of a JSON form. JSON does not tell bytes and uuids from text; `like` is a value that does.
+/// Returns the value of a JSON form. JSON does not distinguish bytes and UUIDs from text, so `like` is a value of the
+/// right types.
 pub fn from_json(json: &Json, like: &Value) -> Value {
     match (json, like) {
         (Json::Null, _) => Value::Null,

@@ -1,5 +1,5 @@
-//! Messages, headers and structures against what the Java client wrote and read: every line of the golden vectors, in
-//! both directions. What decoding refuses, and how it says so, is here too; hostile input at large is in `hostile`.
+//! Compares messages, headers and structures with the golden vectors of the Java client, in both directions. It also
+//! tests the errors of decoding; `hostile` tests hostile input in general.
 
 use crate::vectors::{self, Body, from_json, hex, int, text, to_json};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use klamm::api::{self, APIS, Door, ErrorCode, Message, STRUCTURES};
 use klamm::wire::{Reader, Reason, Writer};
 use std::collections::BTreeSet;
 
-/// The door a body goes through.
+/// The codec of a body.
 pub fn door(body: &Body) -> &'static Door {
     api::by_kind(&body.of, &body.kind).unwrap_or_else(|| panic!("{} is not known", body.name()))
 }
@@ -135,7 +135,7 @@ fn a_body_is_found_behind_its_header() {
     }
 }
 
-/// The lines of one part of the consumer protocol: the value, its version, and the bytes with the version before them.
+/// Returns the lines of one part of the consumer protocol: value, version, and the bytes after the version.
 fn prefixed<M: Message>() -> Vec<(M, i16, Bytes)> {
     let lines = vectors::lines("structures.jsonl.gz").into_iter().filter(|line| text(line, "name") == M::API.name);
     let each = lines.map(|line| {
@@ -185,7 +185,7 @@ fn refused<M: Message + std::fmt::Debug>(version: i16, bytes: impl Into<Bytes>) 
     api::decode::<M>(version, bytes.into()).unwrap_err().to_string()
 }
 
-/// A Fetch response of four topics with a partition each, and where the length of the last records is.
+/// Returns a Fetch response of four topics with one partition each, and the position of the last records' length.
 fn fetched() -> (Vec<u8>, usize) {
     let partition = || api::fetch::PartitionResponse { records: Some(Bytes::from_static(b"x")), ..Default::default() };
     let topic = || api::fetch::TopicResponse { partitions: vec![partition()], ..Default::default() };

@@ -1,10 +1,10 @@
-//! What fuzz targets share.
+//! Helpers of the fuzz targets.
 
 use bytes::Bytes;
 use klamm::api::{self, Door, Entry};
 
-/// Decodes a body by its API's key and version, encodes what came out and decodes that again. A float may be NaN,
-/// which is not equal to itself, but prints as itself.
+/// Decodes a body by its API key and version, encodes the result, and decodes it again. The results are compared as
+/// text, because a NaN is not equal to itself.
 pub fn round_trip(data: &[u8], door: fn(&Entry) -> &Door) {
     let [key, version, body @ ..] = data else { return };
     let Some(api) = api::by_key((*key).into()) else { return };

@@ -1,4 +1,4 @@
-//! What decodes as a request encodes, and decodes to the same again.
+//! A decoded request encodes, and decodes to the same request again.
 //!
 //! Input: the API's key, the version, the body.
 

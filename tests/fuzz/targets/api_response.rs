@@ -1,4 +1,4 @@
-//! What decodes as a response encodes, and decodes to the same again.
+//! A decoded response encodes, and decodes to the same response again.
 //!
 //! Input: the API's key, the version, the body.
 

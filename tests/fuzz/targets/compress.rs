@@ -1,4 +1,4 @@
-//! Decompression stays within its limit, and what klamm compresses comes back.
+//! Decompression respects its limit, and reverses compression.
 //!
 //! Input: the codec, then data that is both decompressed and compressed.
 

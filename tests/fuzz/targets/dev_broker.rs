@@ -1,7 +1,7 @@
-//! Whatever clients send, the dev broker goes on: no panic, and no more memory than it was given.
+//! The dev broker handles any input of clients without a panic and within its memory limit.
 //!
-//! Input: requests to three nodes, each with flags (the node; 0x40: time passes first; 0x80: the frame has no header of ours), the
-//! API's key, the version, two bytes of length, and the body.
+//! Input: requests to three nodes. Each has flags, the API key, the version, two bytes of length, and the body. The
+//! flags are the node, 0x40 (time passes first) and 0x80 (the frame has no header).
 
 #![no_main]
 
@@ -33,7 +33,7 @@ fn sent(data: &[u8]) -> impl Iterator<Item = Sent<'_>> {
     })
 }
 
-/// The request with the header that goes before it, if there is such an API.
+/// Returns the request with its header, if the API exists.
 fn framed(sent: &Sent) -> Option<Bytes> {
     let api = api::by_key(sent.key)?.info;
     let mut w = Writer::new(sent.version, api.is_flexible(sent.version));

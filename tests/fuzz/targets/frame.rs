@@ -1,4 +1,4 @@
-//! However a stream is cut into pieces, the same frames come out, and no frame needs more memory than has arrived.
+//! A stream has the same frames for any division into pieces, and no frame needs more memory than the received bytes.
 //!
 //! Input: the size of the pieces, then the stream.
 

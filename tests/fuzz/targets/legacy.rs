@@ -1,7 +1,7 @@
-//! Kafka 0.6 and 0.7: what can be read is written as it was, messages lie inside their set, and wrappers end.
+//! Kafka 0.6 and 0.7: decoded input encodes to the same bytes, messages are inside their set, and nesting is bounded.
 //!
-//! Input: what it is (0 a message set, 1 a request, from 2 on a response to a request of that type, 7 to 9 a request, a produce
-//! response and a fetch response of the proposal), and its bytes.
+//! Input: a type and the bytes. Type 0 is a message set, 1 a request, and from 2 on a response to a request of that
+//! type. 7 to 9 are a request, a produce response and a fetch response of the proposal.
 
 #![no_main]
 

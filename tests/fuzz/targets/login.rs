@@ -1,7 +1,7 @@
-//! Whatever one end of a login says, the other neither panics nor lets anybody in who does not know the password.
+//! Each side of a login handles any input without a panic, and the broker only accepts the right password.
 //!
-//! Input: who speaks (an odd byte: a broker) and which mechanism, then messages behind a byte with their length; in the
-//! second half of the bytes' range a message goes as it is, without the frame it belongs into.
+//! Input: the speaker (an odd byte is a broker), the mechanism, and messages after a byte with their length. Lengths in
+//! the upper half of the byte's range mark a message without its frame.
 
 #![no_main]
 
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Nobody guesses it.
+/// Too long to guess.
 const PASSWORD: &str = "51a64a3e-76c7-4c87-8ff4-6b1a8b0a1f0d";
 
 fn messages(data: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
@@ -31,7 +31,7 @@ fn messages(data: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
     })
 }
 
-/// A broker that says anything, and a client.
+/// Runs a client against a broker that sends any bytes.
 fn broker(mechanism: usize, data: &[u8]) {
     let (username, password) = ("alice".to_owned(), PASSWORD.to_owned());
     let name = broker::MECHANISMS.get(mechanism);
@@ -77,14 +77,14 @@ fn broker(mechanism: usize, data: &[u8]) {
     }
 }
 
-/// A Kerberos library that says whatever the broker does; an odd first byte of a token ends the context's making.
+/// A Kerberos library that repeats the broker's tokens. An odd first byte of a token completes the context.
 fn library(question: Question) -> Answer {
     let is_established = matches!(&question, Question::Step(token) if token.first().is_some_and(|first| first & 1 == 1));
     let (Question::Step(token) | Question::Unwrap(token) | Question::Wrap(token)) = question;
     Answer { token, is_established }
 }
 
-/// A client that says anything, and a broker.
+/// Runs a broker against a client that sends any bytes.
 fn client(mechanism: usize, data: &[u8]) {
     let name = broker::MECHANISMS[mechanism];
     let users = BTreeMap::from([("alice".to_owned(), PASSWORD.to_owned())]);

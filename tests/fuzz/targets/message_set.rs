@@ -1,7 +1,7 @@
-//! Between formats: what can be read before a conversion can be read after it, and no input makes one panic.
+//! Conversion between formats: readable records stay readable, and no input causes a panic.
 //!
-//! Input: the wanted format (lowest bit) and then batches of any. Batches that have the wanted format already are not
-//! looked into, so broken ones may stay broken.
+//! Input: the target format (lowest bit) and batches of any format. Batches that already have the target format are not
+//! checked, so damaged ones may stay damaged.
 
 #![no_main]
 

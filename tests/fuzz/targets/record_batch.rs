@@ -1,6 +1,6 @@
-//! Batches of any format: the walk ends, records lie inside their batch, and there are never more than bytes for them.
+//! Batches of any format: iteration ends, records are inside their batch, and there are not more records than bytes.
 //!
-//! Input: batches. Checksums are not looked at, so that the fuzzer gets past them.
+//! Input: batches. Checksums are ignored, because a fuzzer cannot produce them.
 
 #![no_main]
 

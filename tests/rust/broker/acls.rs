@@ -1,4 +1,4 @@
-//! Who may do what, and how much of it.
+//! Access control lists and quotas.
 
 use super::*;
 use klamm::broker::{Acls, Sasl};
@@ -23,7 +23,7 @@ const IDEMPOTENT_WRITE: i8 = 12;
 const DENY: i8 = 2;
 const ALLOW: i8 = 3;
 
-/// Connections of the super user and of alice.
+/// Connections of the super user and alice.
 const ADMIN: u64 = 1;
 const ALICE: u64 = 20;
 
@@ -87,14 +87,14 @@ fn filter() -> describe_acls::Request {
     }
 }
 
-/// Names and patterns of what a filter lets through.
+/// Returns names and patterns that match a filter.
 fn found(world: &mut World, filter: &describe_acls::Request) -> Vec<(String, i8, usize)> {
     let answer = world.call(ADMIN, 3, filter);
     assert_eq!(answer.error_code, ErrorCode::NONE);
     answer.resources.into_iter().map(|r| (r.resource_name, r.pattern_type, r.acls.len())).collect()
 }
 
-/// Takes away every rule.
+/// Deletes all rules.
 fn clear(world: &mut World) -> usize {
     let all = delete_acls::Filter {
         resource_type_filter: ANY,
@@ -231,7 +231,7 @@ fn operations_are_those_that_are_allowed() {
     assert_eq!(ask(), [(topic, 0), (0b1101_1111_1000, 0b1_1111_1010_0000)]);
 }
 
-/// Everything that alice asks for, and what she is refused with.
+/// All requests of alice, and the errors that reject them.
 fn refusals(world: &mut World) -> Vec<(&'static str, ErrorCode)> {
     let (group_id, id) = (|| "g".to_owned(), || "x".to_owned());
     let name = || "t".to_owned();

@@ -1,4 +1,4 @@
-//! What administrators ask for besides topics and groups.
+//! Admin requests other than those about topics and groups.
 
 use super::{World, batch};
 use klamm::api::*;

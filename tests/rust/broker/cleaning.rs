@@ -1,4 +1,4 @@
-//! What goes from logs: on request, by age and size, and for a newer record with the same key.
+//! Deletion of records: on request, by age and size, and by compaction.
 
 use super::{START_MS, World, batch, fetch_request, record, values};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ fn keyed(timestamp: i64, records: &[(&str, Option<&str>)], producer: Producer) -
     builder.seal(Compression::None, producer).unwrap().data
 }
 
-/// Offset, key and value of everything a reader gets.
+/// Returns offset, key and value of all records that a reader gets.
 fn read(world: &mut World) -> Vec<(i64, String, Option<String>)> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let (mut out, mut offset) = (Vec::new(), 0);

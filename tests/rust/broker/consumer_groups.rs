@@ -1,5 +1,5 @@
-//! Groups of KIP-848: epochs, targets, who lets go before whom. What is asserted here is what Apache Kafka 4.4 answers
-//! where it makes assignments at once.
+//! KIP-848 groups: epochs, target assignments, and the order of revocations. The assertions match Apache Kafka 4.4 with
+//! immediate assignments.
 
 use super::World;
 use klamm::api::consumer_group_heartbeat::{JOIN, LEAVE, LEAVE_STATIC, Request, Response, TopicPartitions};
@@ -23,12 +23,12 @@ const INVALID_PATTERN: i16 = 128;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A member as its client sees it.
+/// A member from its client's view.
 #[derive(Clone, Debug)]
 struct Member {
     id: &'static str,
     epoch: i32,
-    /// Of topic `t`.
+    /// Partitions of topic `t`.
     owned: Vec<i32>,
 }
 
@@ -49,7 +49,7 @@ impl World {
         Member { id, epoch: answer.member_epoch, owned: partitions(&answer).unwrap() }
     }
 
-    /// A heartbeat that says what the member has; the member takes what it is told.
+    /// Sends a heartbeat with the member's partitions and applies the assignment of the response.
     fn beat(&mut self, topic: Uuid, member: &mut Member) -> i16 {
         let owned = TopicPartitions { topic_id: topic, partitions: member.owned.clone() };
         let answer = self.heartbeat(&Request { topic_partitions: Some(vec![owned]), ..just(member) });

@@ -1,4 +1,4 @@
-//! The proposal that came between 0.7 and 0.8: its codec, and the broker that speaks it, row by row.
+//! The proposal between Kafka 0.7 and 0.8: its codec and the broker that implements it.
 
 use super::START_MS;
 use bytes::Bytes;
@@ -54,7 +54,8 @@ impl World {
         self.brokers.handle(self.now, Connection(1), frame);
     }
 
-    /// The next answer to a produce request or a fetch; `None` if there is none, or the connection is closed.
+    /// Returns the next response to a produce request or a fetch, or `None` if there is none or the connection is
+    /// closed.
     fn answer(&mut self, is_produce: bool) -> Option<Response> {
         match self.brokers.poll_send()? {
             Output::Reply { parts, .. } => Some(Response::decode_frame(is_produce, parts.concat().into()).unwrap()),

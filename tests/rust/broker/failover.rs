@@ -1,4 +1,4 @@
-//! Nodes that die, come back and join; leaders and coordinators that move.
+//! Nodes that die, restart and join, and leaders and coordinators that move.
 
 use super::{Got, World, batch, fetch_request, produce_request, record, values};
 use klamm::api::*;
@@ -26,7 +26,7 @@ impl World {
         self.call(client, 4, &request).coordinators[0].node_id
     }
 
-    /// Kills a node to which only the client of its number is connected.
+    /// Kills a node to which only the client with its number is connected.
     fn kill(&mut self, node: i32) {
         self.cluster.kill(self.now, node).unwrap();
         assert_eq!(self.next(node as u64), Got::Closed);

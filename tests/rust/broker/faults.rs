@@ -1,4 +1,4 @@
-//! Faults: what each does to a request, and which requests it strikes.
+//! Faults: the effect of each, and the requests that it affects.
 
 use super::protocol::served;
 use super::{Got, World, batch, fetch_request, frame, produce_request, record, values};
@@ -18,13 +18,13 @@ impl World {
         self.cluster.fault(Fault { api: Some(api.key), times: Some(1), ..Fault::always(action) });
     }
 
-    /// Produces one record and gives the first output.
+    /// Produces one record and returns the first output.
     fn try_produce(&mut self) -> Got {
         self.send(1, 12, 7, &produce_request("t", batch(&["a"], Producer::NONE)));
         self.next(1)
     }
 
-    /// How many records the log holds, asked on a connection of its own.
+    /// Returns the number of records in the log, with a separate connection.
     fn written(&mut self) -> usize {
         self.cluster.connect(1, Connection(99));
         let answer = self.call(99, 12, &fetch::Request { max_wait_ms: 0, ..fetch_request(0) });
@@ -133,7 +133,7 @@ fn a_throttled_answer_says_so_in_versions_that_can() {
     assert_eq!(world.call(1, 1, &api_versions::Request::default()).throttle_time_ms, 1000);
 }
 
-/// Every error code in a value.
+/// Returns all error codes in a value.
 fn codes(value: &Value) -> Vec<i64> {
     match value {
         Value::Struct(fields) => fields

@@ -1,4 +1,4 @@
-//! Fetch sessions (KIP-227): what an answer leaves out, what ends a session, and how many there are.
+//! Fetch sessions (KIP-227): omitted partitions, ends of sessions, and the limit of their number.
 
 use super::{Got, World, batch, produce_request, record, values};
 use klamm::api::*;
@@ -26,7 +26,7 @@ fn request(session_id: i32, session_epoch: i32, topics: Vec<fetch::Topic>) -> fe
     fetch::Request { session_id, session_epoch, topics, ..Default::default() }
 }
 
-/// What an answer has: topic, partition, code and records.
+/// Returns topic, partition, error code and records of a response.
 fn told(response: &fetch::Response) -> Vec<(&str, i32, ErrorCode, usize)> {
     assert_eq!(response.error_code, ErrorCode::NONE);
     let all = response.responses.iter().flat_map(|t| t.partitions.iter().map(|p| (&*t.topic, p)));
@@ -41,7 +41,7 @@ impl World {
         assert_eq!(answer.responses[0].partition_responses[0].error_code, ErrorCode::NONE);
     }
 
-    /// Two topics, `t` with two partitions and `u` with one, and a session that has all of them.
+    /// Two topics, `t` with two partitions and `u` with one, and a session with all of them.
     fn with_session() -> (Self, i32) {
         let mut world = Self::new(Options::default());
         world.create("t", 2, &[]);

@@ -1,11 +1,11 @@
-//! Reads from followers (KIP-392): who may be asked, and where a leader sends a reader.
+//! Reads from followers (KIP-392): permitted replicas, and the leader's choice.
 
 use super::{World, batch, fetch_request, produce_request, record, values};
 use klamm::api::*;
 use klamm::broker::Options;
 use klamm::record::Producer;
 
-/// Five nodes in racks a, b, c, a, b, and a topic `t` that nodes 1, 2, 3 and 5 have, led by 1.
+/// Five nodes in racks a, b, c, a, b, and a topic `t` with replicas on nodes 1, 2, 3 and 5, led by 1.
 fn world(racks: &[&str]) -> World {
     let racks = racks.iter().map(|rack| (*rack).to_owned()).collect();
     let mut world = World::new(Options { nodes: 5, racks, ..Options::default() });

@@ -1,4 +1,4 @@
-//! Message formats 0 and 1: what clients of old versions write and read.
+//! Message formats 0 and 1 for clients of old versions.
 
 use super::{World, batch, batch_at, fetch_request, produce_request, record, values};
 use bytes::Bytes;
@@ -24,7 +24,7 @@ impl World {
     }
 }
 
-/// Magic, offset, timestamp and value of each record.
+/// Returns magic, offset, timestamp and value of each record.
 fn old(records: &Option<Bytes>) -> Vec<(i8, i64, i64, String)> {
     let mut out = Vec::new();
     for batch in batches(records.clone().unwrap()) {

@@ -1,5 +1,4 @@
-//! Classic groups: generations, sessions, static members, who may commit. What is asserted here is what Apache Kafka
-//! 4.4 answers.
+//! Classic groups: generations, sessions, static members, and commits. The assertions match Apache Kafka 4.4.
 
 use super::{World, response};
 use bytes::Bytes;
@@ -25,7 +24,7 @@ const SUBSCRIBED: i16 = 86;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Members, each with a connection of its own, and what they were answered.
+/// Members with their own connections, and their responses.
 struct Party {
     world: World,
     inbox: BTreeMap<u64, Bytes>,
@@ -121,7 +120,7 @@ impl Party {
         self.take::<sync_group::Request>(client, 5).map(|answer| (answer.error_code.0, answer.assignment))
     }
 
-    /// Asks for a member id and joins with it, which may take until the others join again.
+    /// Requests a member ID and joins with it, which may wait for the others to rejoin.
     fn enter(&mut self, client: u64) -> String {
         let answer = self.call(client, 9, &join(""));
         assert_eq!(answer.error_code.0, MEMBER_ID_REQUIRED);

@@ -1,4 +1,4 @@
-//! What a cluster keeps, and what another makes of it: as if the process had been killed in between.
+//! The journal of a cluster, and its replay in another cluster, as after a killed process.
 
 use super::{START_MS, World, batch, fetch_request, produce_request, record, values};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const START: Duration = Duration::ZERO;
 
-/// A cluster that keeps its journal in a vector.
+/// A cluster with its journal in a vector.
 struct Kept {
     world: World,
     journal: Vec<u8>,
@@ -38,7 +38,7 @@ impl Kept {
         self.call(12, &request).responses.remove(0).partition_responses.remove(0)
     }
 
-    /// The next process, which finds the first bytes of the journal, and how many of them it took.
+    /// Returns the next process with the first bytes of the journal, and the number of bytes that it used.
     fn restarted(&self, bytes: usize) -> (World, usize) {
         let node = Node { id: 1, host: "localhost".to_owned(), port: 9001 };
         let mut cluster = Cluster::new(&Options::default(), vec![node], START_MS + 1000, 2);

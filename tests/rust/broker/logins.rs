@@ -1,4 +1,4 @@
-//! Logging in: what a connection may ask before and after, how long that lasts, and who is sent away.
+//! Authentication: permitted requests before and after, sessions, and rejected clients.
 
 use super::*;
 use klamm::broker::Sasl;

@@ -1,4 +1,4 @@
-//! The dev broker: its core under simulated time, and its listener over real sockets.
+//! The dev broker: its core under simulated time, and its server over real sockets.
 
 mod acls;
 mod administration;
@@ -35,7 +35,7 @@ use std::time::Duration;
 
 const START_MS: i64 = 1_700_000_000_000;
 
-/// A cluster, its clock, and clients that are connected to one node each: client `n` to node `n`.
+/// A cluster, its clock, and clients: client `n` is connected to node `n`.
 struct World {
     cluster: Cluster,
     now: Duration,
@@ -89,7 +89,7 @@ impl World {
         self.cluster.handle(self.now, Connection(client), frame);
     }
 
-    /// The next output, which has to be for `client`.
+    /// Returns the next output, which must be for `client`.
     fn next(&mut self, client: u64) -> Got {
         match self.cluster.poll_send() {
             Some(Output::Reply { connection, parts }) => {

@@ -1,4 +1,4 @@
-//! Several nodes: leaders and coordinators, topics, committed offsets, producer ids.
+//! Several nodes: leaders, coordinators, topics, committed offsets and producer IDs.
 
 use super::{World, batch, fetch_request, produce_request};
 use klamm::api::*;
@@ -125,7 +125,7 @@ fn topics_that_cannot_be_made_say_why() {
     assert_eq!(world.call(1, 7, &only).topics[0].error_code, ErrorCode::NONE, "validating made nothing");
 }
 
-/// The client that is connected to a group's coordinator.
+/// Returns the client that is connected to a group's coordinator.
 fn coordinator(world: &mut World, group: &str) -> u64 {
     let request = find_coordinator::Request { coordinator_keys: vec![group.to_owned()], ..Default::default() };
     let found = world.call(1, 4, &request).coordinators.remove(0);

@@ -1,4 +1,4 @@
-//! Versions, and what a peer does that is not Kafka.
+//! API versions, and peers that do not speak Kafka's protocol.
 
 use super::{Got, World, batch, frame, response};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use klamm::wire::{Reader, Value};
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
-/// The APIs that the broker says it serves.
+/// Returns the APIs that the broker advertises.
 pub(super) fn served() -> Vec<&'static Entry> {
     let answer = World::with_topic().call::<api_versions::Request>(1, 0, &Default::default());
     answer.api_keys.iter().map(|served| by_key(served.api_key).unwrap()).collect()
@@ -92,7 +92,7 @@ fn api_versions_answers_a_version_from_the_future() {
     assert_eq!(world.call(1, 4, &api_versions::Request::default()).error_code, ErrorCode::INVALID_REQUEST);
 }
 
-/// Request bodies of served APIs that other programs made: (API, version, body).
+/// Returns request bodies of other programs for served APIs: (API, version, body).
 fn golden_requests() -> Vec<(&'static Info, i16, Vec<u8>)> {
     let served = served();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/messages.jsonl.gz");

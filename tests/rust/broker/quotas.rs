@@ -1,4 +1,4 @@
-//! How much clients may produce and fetch.
+//! Quotas of producing and fetching.
 
 use super::acls::{log_in, options};
 use super::*;
@@ -40,7 +40,7 @@ fn describe(
     world.call(1, 1, &describe_client_quotas::Request { components, strict })
 }
 
-/// Values of what a filter lets through.
+/// Returns the values that match a filter.
 fn values_of(world: &mut World, components: &[(&str, i8, Option<&str>)], strict: bool) -> Vec<f64> {
     let entries = describe(world, components, strict).entries.unwrap();
     let mut values: Vec<_> = entries.into_iter().flat_map(|entry| entry.values).map(|quota| quota.value).collect();
@@ -76,7 +76,7 @@ fn quotas_are_set_and_found_and_taken_away() {
     assert_eq!(values_of(&mut world, &[user(DEFAULT, None)], false), [0.0; 0]);
 }
 
-/// The codes and words are those of Kafka 4.4, but for a misprint in one of them.
+/// Codes and messages are those of Kafka 4.4, except for a misprint in one of them.
 #[test]
 fn what_makes_no_sense_is_refused_in_kafkas_words() {
     let mut world = World::new(Options::default());

@@ -1,4 +1,4 @@
-//! A cluster as an older release: what it serves, and what it does with what it does not know.
+//! A cluster as an older release: its APIs, and its handling of unknown requests.
 
 use super::{Got, World, frame, response};
 use klamm::api::*;

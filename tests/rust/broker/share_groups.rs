@@ -1,5 +1,4 @@
-//! Share groups: who gets which record, for how long, how often. What is asserted here is what Apache Kafka 4.4
-//! answers.
+//! Share groups: acquisition, locks and delivery counts. The assertions match Apache Kafka 4.4.
 
 use super::{World, batch, values};
 use klamm::api::share_acknowledge::{ACCEPT, GAP, REJECT, RELEASE, RENEW};
@@ -20,7 +19,7 @@ const INVALID_EPOCH: i16 = 123;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A member with a connection of its own, which fetches from topic `t`.
+/// A member with its own connection, which fetches from topic `t`.
 struct Member {
     client: u64,
     id: &'static str,
@@ -63,7 +62,7 @@ impl World {
         assert_eq!(self.produce(batch(records, Producer::NONE)).error_code, ErrorCode::NONE);
     }
 
-    /// Fetches at once and gives what was acquired: first and last offset, how often they were delivered.
+    /// Fetches without waiting and returns the acquired ranges: first offset, last offset, delivery count.
     fn share(&mut self, member: &mut Member, done: &[(i64, i64, i8)]) -> Vec<(i64, i64, i16)> {
         let request = member.fetch(done, 0);
         let answer = self.call(member.client, 2, &request);
@@ -274,7 +273,7 @@ fn a_fetch_waits_for_records_and_for_those_that_come_back() {
 }
 
 impl World {
-    /// Writes a record over a connection of its own, whose answer is not what comes first.
+    /// Writes a record over a separate connection, whose response may not come first.
     fn put_quietly(&mut self, value: &str) {
         let request = super::produce_request("t", batch(&[value], Producer::NONE));
         self.cluster.connect(1, Connection(99));
@@ -381,7 +380,7 @@ fn another_leader_knows_what_is_done_and_not_who_holds_the_rest() {
 }
 
 impl World {
-    /// Partition, start and lag.
+    /// Returns partition, start offset and lag.
     fn starts(&mut self, topics: Option<Vec<describe_share_group_offsets::Topic>>) -> Vec<(i32, i64, i64)> {
         let group = describe_share_group_offsets::Group { group_id: "s".to_owned(), topics };
         let answer = self.call(1, 1, &describe_share_group_offsets::Request { groups: vec![group] }).groups.remove(0);
@@ -390,7 +389,7 @@ impl World {
         partitions.map(|p| (p.partition_index, p.start_offset, p.lag)).collect()
     }
 
-    /// The code of the whole, or that of the partition.
+    /// Returns the error code of the response, or that of the partition.
     fn start_at(&mut self, topic: &str, partition_index: i32, start_offset: i64) -> i16 {
         let partition = alter_share_group_offsets::Partition { partition_index, start_offset };
         let topic = alter_share_group_offsets::Topic { topic_name: topic.to_owned(), partitions: vec![partition] };

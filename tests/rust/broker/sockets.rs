@@ -1,4 +1,4 @@
-//! The listener, over real sockets.
+//! The server over real sockets.
 
 use super::{batch, fetch_request, frame, produce_request, record, response, values};
 use bytes::Bytes;

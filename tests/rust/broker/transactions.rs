@@ -1,5 +1,5 @@
-//! Transactions: ids and epochs, fencing, markers, what readers of committed records see, offsets. What is asserted
-//! here is what Apache Kafka 4.4 answers.
+//! Transactions: producer IDs and epochs, fencing, markers, `read_committed`, and offsets. The assertions match Apache
+//! Kafka 4.4.
 
 use super::{START_MS, World, batch, fetch_request, produce_request, record, values};
 use klamm::api::*;
@@ -124,7 +124,7 @@ impl World {
     }
 }
 
-/// Every record with its control mark: `None` for what an application wrote.
+/// Returns all records with their control type, which is `None` for records of applications.
 fn marks(answer: &fetch::PartitionResponse) -> Vec<(i64, i16, Option<(bool, i32)>)> {
     let mut out = Vec::new();
     for batch in batches(answer.records.clone().unwrap()) {

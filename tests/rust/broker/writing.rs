@@ -1,4 +1,4 @@
-//! Writing: what is refused, idempotence, limits.
+//! Producing: rejections, idempotence, limits.
 
 use super::{Got, START_MS, World, batch, batch_at, fetch_request, produce_request, record, values};
 use bytes::Bytes;

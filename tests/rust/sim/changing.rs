@@ -1,7 +1,7 @@
-//! Groups whose topics change: made, grown and deleted while members come and go, links break and nodes go down.
+//! Simulates groups whose topics are created, extended and deleted while members come and go and links and nodes fail.
 //!
-//! Members subscribe to a pattern, and no name comes twice: what happens to a topic that is made anew is told in
-//! `tests/broker/test_topics_made_anew.py`.
+//! Members subscribe to a pattern. No topic name is used twice; `tests/broker/test_topics_made_anew.py` tests recreated
+//! topics.
 
 use super::{Client, PARTITIONS, World, consumer_config, producer_config, record, seeds};
 use klamm::api::{create_partitions, create_topics, delete_topics};
@@ -17,16 +17,16 @@ const MEMBERS: usize = 3;
 /// The pattern does not match all topics.
 const PATTERN: &str = "t[0-9]+";
 const OTHER: &str = "other";
-/// How many topics and records there are in a story, at most.
+/// Maximum number of topics and records in a scenario.
 const TOPICS: u32 = 12;
 const RECORDS: u32 = 1000;
-/// From the end of all changes: what a topic has is heard of with the next refresh of metadata, and a session ends.
+/// Time after the last change: the next refresh of metadata, and the end of a session.
 const SETTLES_WITHIN: Duration = Duration::from_secs(120);
 
-/// A topic that is there.
+/// An existing topic.
 struct Topic {
     partitions: i32,
-    /// What was acknowledged of it.
+    /// Acknowledged records of the topic.
     acknowledged: BTreeSet<u32>,
 }
 
@@ -37,7 +37,7 @@ struct Story {
     made: u32,
     sent: BTreeMap<u32, String>,
     processed: BTreeSet<u32>,
-    /// When members that are gone come back.
+    /// When absent members return.
     gone: [Option<Time>; MEMBERS],
     born: u64,
     owners: BTreeMap<(TopicPartition, i32), usize>,
@@ -94,7 +94,7 @@ impl Story {
         world.by_hand(&request);
     }
 
-    /// A topic comes, grows or goes.
+    /// Creates, extends or deletes a topic.
     fn change_topics(&mut self, world: &mut World) {
         let index = world.random.below(self.topics.len().max(1) as u64) as usize;
         let name = self.topics.keys().nth(index).cloned();
@@ -185,7 +185,7 @@ impl Story {
         }
     }
 
-    /// Whether the members share out all partitions that there are, and no others.
+    /// Returns whether the members own exactly the existing partitions.
     fn is_settled(&self, members: &[Client<Consumer<u32>>]) -> bool {
         let owned: Vec<_> = members.iter().flat_map(|m| m.role.assignment()).collect();
         let there = self
@@ -196,7 +196,7 @@ impl Story {
         unique.len() == owned.len() && unique == there.collect() && members.iter().all(|m| !m.role.has_change())
     }
 
-    /// What was acknowledged in topics that are still there, and that nobody was given.
+    /// Returns acknowledged records of existing topics that no member has received.
     fn skipped(&self) -> Vec<u32> {
         let acknowledged = self.topics.values().flat_map(|topic| &topic.acknowledged);
         acknowledged.filter(|value| !self.processed.contains(value)).copied().collect()

@@ -1,4 +1,4 @@
-//! Reading what brokers say to be damaged.
+//! Simulates reads that brokers reject as damaged.
 
 use super::{World, consumer_config, producer_config};
 use klamm::api::{ErrorCode, fetch};

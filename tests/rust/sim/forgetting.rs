@@ -1,4 +1,4 @@
-//! For how long clients ask about topics (KIP-526).
+//! Simulates how long clients request metadata of topics (KIP-526).
 
 use super::{Client, World, consumer_config, producer_config, record};
 use klamm::engine::Time;
@@ -10,7 +10,7 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 const ABSENT: usize = 20;
 
-/// Clients that refresh what they know every five seconds, and make no topics.
+/// Clients that refresh metadata every five seconds and do not create topics.
 fn world() -> World {
     let mut world = World::new(1, 0);
     world.metadata_max_age = 5 * SECOND;
@@ -18,7 +18,7 @@ fn world() -> World {
     world
 }
 
-/// A producer that lets go of topics after twenty seconds, and a consumer.
+/// A producer that forgets topics after twenty seconds, and a consumer.
 fn clients(world: &World) -> (Client<Producer<u32>>, Client<Consumer<u32>>) {
     let config = ProducerConfig { metadata_max_idle: 20 * SECOND, ..producer_config(true, 1) };
     (world.client(Producer::new(config)), world.client(Consumer::new(consumer_config(false))))
@@ -29,7 +29,7 @@ fn send(world: &World, writer: &mut Client<Producer<u32>>, topic: &str, value: u
     writer.role.append(world.now, topic, &record(Some(0), &value.to_be_bytes()), Some(value)).unwrap();
 }
 
-/// Plays until every record has its outcome.
+/// Runs until all records have their results.
 fn settle(
     world: &mut World,
     writer: &mut Client<Producer<u32>>,
@@ -48,7 +48,7 @@ fn wait(world: &mut World, writer: &mut Client<Producer<u32>>, reader: &mut Clie
     world.play(writer, reader, time, |_, _, _| false);
 }
 
-/// The topics that were named from a time on.
+/// Returns the topics that were requested since a time.
 fn named(world: &World, from: Time) -> BTreeSet<&str> {
     let since = world.named.iter().filter(|(at, _)| *at >= from);
     since.flat_map(|(_, topics)| topics).map(String::as_str).collect()

@@ -1,4 +1,4 @@
-//! Groups whose members join, leave, stall and die, while links break, nodes go down and the coordinator moves.
+//! Simulates groups whose members join, leave, stall and die while links and nodes fail and the coordinator moves.
 
 use super::{Client, PARTITIONS, World, consumer_config, producer_config, record, seeds};
 use klamm::engine::consumer::Consumer;
@@ -12,12 +12,12 @@ use std::time::Duration;
 const SEEDS: u64 = 100;
 const MEMBERS: usize = 4;
 const HEARTBEAT: Duration = Duration::from_millis(500);
-/// From the end of all trouble: sessions of the dead end, and everybody joins once more.
+/// Time after the last fault: sessions of dead members end, and all members join again.
 const SETTLES_WITHIN: Duration = Duration::from_secs(40);
-/// The same where sessions are the coordinator's, of 45 s.
+/// The same with the coordinator's sessions of 45 s.
 const COORDINATOR_SETTLES_WITHIN: Duration = Duration::from_secs(120);
 
-/// How a group rebalances, by seed.
+/// Returns the protocol of a group for a seed.
 const STRATEGIES: [&[&str]; 6] = [
     &["range"],
     &["roundrobin"],
@@ -45,16 +45,16 @@ fn group_config(seed: u64, member: usize, protocol: Protocol) -> GroupConfig {
     }
 }
 
-/// What a member does besides polling.
+/// The activity of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
-    /// It polls.
+    /// The member polls.
     Well,
-    /// It does not poll until then; its heartbeats go on.
+    /// The member does not poll until this time; its heartbeats continue.
     Busy(Time),
-    /// It is gone, links and all, until then.
+    /// The member is dead, with its links, until this time.
     Dead(Time),
-    /// It left, and may come back then.
+    /// The member has left and may return at this time.
     Out(Time),
 }
 
@@ -65,13 +65,13 @@ struct Story {
     session_timeout: Option<Duration>,
     moods: Vec<Mood>,
     born: u64,
-    /// Who owned a partition in a generation.
+    /// Owners of partitions by generation.
     owners: BTreeMap<(TopicPartition, i32), usize>,
     processed: BTreeSet<u32>,
     sent: u32,
     acknowledged: BTreeSet<u32>,
     committed: Vec<i64>,
-    /// What each member gave up last, where nothing that stays may be given up.
+    /// The last revocation of each member. Incremental rebalances must not revoke partitions that stay.
     given_up: Option<Vec<Vec<TopicPartition>>>,
 }
 
@@ -107,7 +107,7 @@ impl Story {
         client
     }
 
-    /// One look at every member: what each does, and whether what it has is its own.
+    /// Checks each member's activity and that it owns its partitions.
     fn step(&mut self, world: &mut World, members: &mut [Client<Consumer<u32>>], is_quiet: bool) {
         for (i, member) in members.iter_mut().enumerate() {
             match self.moods[i] {
@@ -203,7 +203,7 @@ impl Story {
         }
     }
 
-    /// The last one only watches what is committed.
+    /// The last client only watches committed offsets.
     fn watch(&mut self, world: &World, watcher: &mut Client<Consumer<u32>>) {
         while let Some((_, result)) = watcher.role.poll_done() {
             let Ok(Output::Committed(offsets)) = result else { continue };
@@ -288,7 +288,7 @@ fn classic_groups_settle_and_skip_nothing() {
     }
 }
 
-/// Whoever has a share already hears of the next one long before a whole interval between heartbeats is over.
+/// A member with partitions learns of a rebalance long before a whole heartbeat interval has passed.
 #[test]
 fn members_that_start_one_after_the_other_share_soon() {
     let interval = Duration::from_secs(4);
@@ -317,7 +317,7 @@ fn members_that_start_one_after_the_other_share_soon() {
     }
 }
 
-/// Members come one after the other, and each of the others goes on with all that it keeps.
+/// Members join one after another, and the others keep reading the partitions that stay.
 #[test]
 fn what_stays_with_a_member_of_a_cooperative_group_is_never_given_up() {
     for seed in seeds(SEEDS / 5) {

@@ -1,8 +1,8 @@
-//! Clients and the dev broker under a clock of their own: links with latency that are cut at random, seeds that replay.
+//! Simulates clients and the dev broker under a simulated clock, with random link faults and reproducible seeds.
 //!
-//! The world is one queue of events. Nothing waits: time jumps to whatever is due next, so a scenario of minutes takes
-//! milliseconds. What must hold whatever happens is asserted at the end of each scenario, with the seed in the message.
-//! `KLAMM_SIM_SEEDS=5000` plays so many scenarios of each kind, `KLAMM_SIM_SEED=105` that one alone.
+//! The simulation is one queue of events. Time jumps to the next event, so a scenario of minutes takes milliseconds.
+//! Each scenario asserts its invariants at the end, with the seed in the message. `KLAMM_SIM_SEEDS=5000` runs this
+//! number of scenarios of each kind; `KLAMM_SIM_SEED=105` runs only this seed.
 
 mod changing;
 mod damaged;
@@ -38,7 +38,7 @@ const PARTITIONS: i32 = 3;
 const SHORT_THROTTLE: Duration = Duration::from_millis(20);
 const LONG_THROTTLE: Duration = Duration::from_millis(700);
 
-/// The scenarios to play: `default` many, unless the environment says otherwise.
+/// Returns the seeds to run: `default` of them, unless the environment overrides it.
 fn seeds(default: u64) -> Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
     match number("KLAMM_SIM_SEED") {
@@ -47,7 +47,7 @@ fn seeds(default: u64) -> Range<u64> {
     }
 }
 
-/// Xorshift: scenarios need to differ and to repeat, not to be unpredictable.
+/// Xorshift: scenarios must differ and be reproducible, not unpredictable.
 struct Random(u64);
 
 impl Random {
@@ -59,7 +59,7 @@ impl Random {
     }
 }
 
-/// One TCP connection: what is under way in both directions, in order.
+/// One TCP connection: the bytes in flight in both directions, in order.
 struct Link {
     broker: Connection,
     node: i32,
@@ -69,9 +69,9 @@ struct Link {
     up: VecDeque<(Time, Bytes)>,
     down: VecDeque<(Time, Bytes)>,
     frames: Frames,
-    /// Which APIs' answers are to come.
+    /// APIs of the expected responses.
     asked: VecDeque<i16>,
-    /// The client has heard this broker before.
+    /// Whether the client has received bytes from this broker before.
     known: bool,
 }
 
@@ -80,7 +80,7 @@ struct Client<R: Role> {
     in_flight: RequestsInFlight<R::Token>,
     role: R,
     links: BTreeMap<ConnectionId, Link>,
-    /// The brokers it has heard.
+    /// Brokers from which the client has received bytes.
     heard: BTreeSet<i32>,
 }
 
@@ -90,31 +90,30 @@ struct World {
     random: Random,
     cluster: Cluster,
     next_connection: u64,
-    /// One in so many deliveries cuts its link; 0 for none.
+    /// One in this number of deliveries cuts its link; 0 for none.
     cut_one_in: u64,
-    /// One in so many answers is lost, and all that come after it on its link, which stands: the client finds out by
-    /// waiting. 0 for none.
+    /// One in this number of responses is lost, with all later ones on its link, which stays open. 0 for none.
     mute_one_in: u64,
-    /// One in so many answers comes twice; 0 for none.
+    /// One in this number of responses is duplicated; 0 for none.
     twice_one_in: u64,
-    /// One in so many answers is damaged; 0 for none.
+    /// One in this number of responses is damaged; 0 for none.
     damage_one_in: u64,
-    /// One in so many looks moves a leader or a coordinator, takes a node down or brings it up; 0 for none.
+    /// One in this number of checks moves a leader or a coordinator, or stops or starts a node; 0 for none.
     trouble_one_in: u64,
     /// The transactional id or group whose coordinator moves.
     coordinated: &'static str,
     look_every: Duration,
     metadata_max_age: Duration,
-    /// Whether clients make topics by asking for them.
+    /// Whether metadata requests create topics.
     makes_topics: bool,
-    /// The topics that clients named when they asked for metadata, and when.
+    /// Topics in metadata requests, with their times.
     named: Vec<(Time, BTreeSet<String>)>,
-    /// What the cluster has to say to clients, and is not on its way yet.
+    /// Responses of the cluster that are not sent yet.
     outputs: VecDeque<Output>,
     down: Option<i32>,
 }
 
-/// The topics that a request names, if it asks for metadata.
+/// Returns the topics in a metadata request.
 fn named(frame: &Bytes) -> Option<BTreeSet<String>> {
     let mut r = Reader::new(frame.clone(), 0, false);
     let header = RequestHeader::get(&mut r, |key| api::by_key(key).map(|entry| entry.info)).unwrap();
@@ -129,7 +128,7 @@ fn nodes() -> Vec<Node> {
     (1..=NODES).map(|id| Node { id, host: "sim".to_owned(), port: 9000 + id as u16 }).collect()
 }
 
-/// Whatever goes wrong in a scenario, and wherever, its seed is known.
+/// Prints the seed if a scenario panics.
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -167,7 +166,7 @@ impl World {
         }
     }
 
-    /// Has brokers say after some of their answers to Produce that they want to be left alone for a while (KIP-219).
+    /// Lets brokers throttle producers after some Produce responses (KIP-219).
     fn throttle(&mut self) {
         for (i, by) in [SHORT_THROTTLE, LONG_THROTTLE].into_iter().enumerate() {
             let (api, seed) = (Some(produce::API.key), self.seed + i as u64);
@@ -176,7 +175,7 @@ impl World {
         }
     }
 
-    /// Makes the topic of the stories, which would be made by itself otherwise, with a configuration.
+    /// Creates the topic of the scenarios with a configuration. Otherwise it would be created automatically.
     fn create_topic(&mut self, name: &str, value: String) {
         let configs = vec![create_topics::Config { name: name.to_owned(), value: Some(value) }];
         let (num_partitions, replication_factor) = (-1, -1);
@@ -191,7 +190,7 @@ impl World {
         self.by_hand(&request);
     }
 
-    /// Asks a node that runs, at once and without a link.
+    /// Sends a request to a running node directly, without a link.
     fn by_hand<R: Request>(&mut self, request: &R) {
         let api = R::API;
         let body = encode(api.max, request).unwrap();
@@ -237,7 +236,7 @@ impl World {
         }
     }
 
-    /// Delivers what is due for a client, lets it work, and says when it has something to do next.
+    /// Delivers due bytes to a client, runs it, and returns its next deadline.
     fn run<R: Role>(&mut self, client: &mut Client<R>) -> Option<Time> {
         self.deliver(client);
         while self.exchange(client) {}
@@ -363,7 +362,7 @@ impl World {
         }
     }
 
-    /// Something happens to the cluster, or nothing.
+    /// Injects a random fault into the cluster, or none.
     fn trouble(&mut self) {
         if self.trouble_one_in == 0 || self.random.below(self.trouble_one_in) != 0 {
             return;
@@ -391,7 +390,7 @@ impl World {
         }
     }
 
-    /// Puts the broker's answers on their way.
+    /// Sends the broker's responses.
     fn answer<A: Role, B: Role>(&mut self, a: &mut Client<A>, bs: &mut [Client<B>]) {
         while let Some(output) = self.outputs.pop_front().or_else(|| self.cluster.poll_send()) {
             let latency = self.latency();
@@ -428,7 +427,7 @@ impl World {
         }
     }
 
-    /// Runs both clients until `done` or the end of time; says whether it was done.
+    /// Runs both clients until `done` or the time limit, and returns whether it was done.
     fn play<A: Role, B: Role>(
         &mut self,
         a: &mut Client<A>,
@@ -468,8 +467,8 @@ impl World {
     }
 }
 
-/// Makes an answer's length one that nobody sends, or has an answer end before its time. What comes from somebody who was not
-/// heard before keeps its length: with another it is taken for no broker at all.
+/// Damages the length of a response, or truncates it. The first response of a broker keeps its length, because the
+/// client would otherwise not treat the peer as a broker.
 fn damage(frame: &mut Vec<u8>, api: i16, known: bool) {
     const CUT_SHORT: [i16; 14] = [
         produce::API.key,
@@ -520,7 +519,7 @@ fn producer_config(idempotent: bool, seed: u64) -> ProducerConfig {
     }
 }
 
-/// A record of a producer in these stories.
+/// Returns a record of these scenarios.
 fn record(partition: Option<i32>, value: &[u8]) -> NewRecord<'_> {
     let timestamp = 1_700_000_000_000;
     NewRecord { partition, timestamp, is_timed: false, key: None, value: Some(value), headers: &[] }

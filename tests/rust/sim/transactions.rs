@@ -1,5 +1,5 @@
-//! Transactions under links that break and producers that die: what was committed is read once and in order, what was
-//! aborted is not read, and what nobody knows of is there whole or not at all.
+//! Simulates transactions with link faults and dying producers. Committed records are read once and in order, aborted
+//! ones are not read, and transactions with an unknown result are complete or absent.
 
 use super::{Client, PARTITIONS, World, consumer_config, producer_config, record, seeds};
 use klamm::engine::consumer::Consumer;
@@ -15,7 +15,7 @@ const TRANSACTIONS: u32 = 12;
 enum End {
     Committed,
     Aborted,
-    /// The producer died, or never heard.
+    /// The result is unknown: the producer died or got no response.
     Unknown,
 }
 
@@ -26,17 +26,17 @@ enum Phase {
     Ending(u64),
 }
 
-/// A program that writes transactions one after the other, and is started again when it dies.
+/// A program that writes transactions one after another and is restarted when it dies.
 struct Program {
     seed: u64,
     phase: Phase,
-    /// The transaction under way, and what is known of those before.
+    /// The current transaction, and the results of earlier ones.
     current: u32,
     ends: BTreeMap<u32, End>,
-    /// Which records each transaction holds, by partition.
+    /// Records of each transaction, by partition.
     sent: BTreeMap<u32, Vec<(i32, u32)>>,
     next_record: u32,
-    /// Transactions with a record that failed, and how many of those the program wanted to commit.
+    /// Transactions with a failed record, and how many of them the program tried to commit.
     failed: BTreeSet<u32>,
     spoiled: u32,
     deaths: u32,
@@ -57,7 +57,7 @@ impl Program {
         Self { seed, phase, current: 0, ends, sent, next_record: 0, failed, spoiled: 0, deaths: 0 }
     }
 
-    /// The process is gone: its links are cut, and another one takes its place.
+    /// Kills the process: cuts its links and starts another one.
     fn die(&mut self, world: &mut World, client: &mut Writer) {
         let ids: Vec<_> = client.links.keys().copied().collect();
         ids.into_iter().for_each(|id| world.cut(client, id));
@@ -75,7 +75,7 @@ impl Program {
         self.phase = Phase::Initializing(client.role.init_transactions(world.now).unwrap());
     }
 
-    /// Does what comes next; says whether everything is done.
+    /// Runs the next step, and returns whether everything is done.
     fn step(&mut self, world: &mut World, client: &mut Writer) -> bool {
         while let Some(event) = client.role.poll_event() {
             if event.result.is_err() {
@@ -127,7 +127,7 @@ impl Program {
         false
     }
 
-    /// Whether the program wants to commit the transaction under way.
+    /// Returns whether the program tries to commit the current transaction.
     fn commits(&self) -> bool {
         !(self.seed + u64::from(self.current)).is_multiple_of(3)
     }
@@ -157,7 +157,7 @@ impl Program {
     }
 }
 
-/// The records of each partition in the order a reader of committed ones sees them.
+/// Returns the records of each partition in the order of a `read_committed` reader.
 fn read(world: &mut World, client: &mut Writer, wanted: usize) -> BTreeMap<i32, Vec<u32>> {
     let mut reader = world.client(Consumer::<u32>::new(consumer_config(true)));
     reader.role.subscribe(world.now, vec!["t".to_owned()]);
