@@ -121,8 +121,8 @@ class Consumer07(Closing):
         A broker closes the connection if it does not have the partition.
 
         Args:
-            topic: Topic name.
-            partition: Partition number.
+            topic: Name of the topic.
+            partition: Number of the partition on this broker.
             before: Only segments last written before this time: milliseconds since 1970 or a `datetime` with a time zone. -1 (the
                 default) returns all, -2 only the earliest. The end of the log counts as written now.
             max_number: Maximum number of offsets. Default 1.
@@ -172,12 +172,7 @@ class Consumer07(Closing):
         return found[0]
 
     def fetch(self, topic: str, partition: int, offset: int) -> Fetched:
-        """Fetch messages from an offset on; none at the end of the log.
-
-        Args:
-            topic: Topic name.
-            partition: Partition number.
-            offset: Byte offset at which a message begins.
+        """Fetch messages from the byte offset of a message on; none at the end of the log.
 
         Raises:
             OffsetInMessageError: No message begins at this offset.
@@ -232,8 +227,8 @@ class Consumer07(Closing):
         was the last of them.
 
         Args:
-            topic: Topic name.
-            partition: Partition number.
+            topic: Name of the topic.
+            partition: Number of the partition on this broker.
             offset: Byte offset at which a message begins.
             index: Number of messages to skip in the compressed message at `offset`. Default 0.
             end: Byte offset at which to stop. Default: the end of the log when it is reached.

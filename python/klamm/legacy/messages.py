@@ -13,14 +13,8 @@ class _Partition(TypedDict):
 class Part(_Partition, total=False):
     """What a request asks of one partition.
 
-    Attributes:
-        topic: Topic name.
-        partition: Partition number. In a produce request, -1 lets the broker choose.
-        message_set: Encoded messages; in `produce` and `multiproduce` requests.
-        offset: Byte offset to fetch from; in `fetch` and `multifetch` requests.
-        max_size: Maximum size of the response, in bytes; in `fetch` and `multifetch` requests.
-        time: Milliseconds since 1970, -1 for the latest offset, -2 for the earliest; in `offsets` requests.
-        max_number: Maximum number of offsets; in `offsets` requests.
+    `produce` and `multiproduce` requests have `message_set`, and partition -1 lets the broker choose. `fetch` and `multifetch` requests
+    have `offset` and `max_size`, both in bytes. `offsets` requests have `time` (-1 latest, -2 earliest) and `max_number`.
     """
 
     message_set: bytes

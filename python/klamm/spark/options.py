@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a micro-batch. None means no limit.
-
-    Attributes:
-        max_offsets: Option `maxOffsetsPerTrigger`, in records.
-        min_offsets: Option `minOffsetsPerTrigger`, in records. A batch waits until this many are available.
-        max_delay_seconds: Option `maxTriggerDelay`, the longest such wait.
-        max_bytes: Option `maxBytesPerTrigger`.
-    """
+    """Limits of a micro-batch: the options `…PerTrigger` and `maxTriggerDelay`. None means no limit."""
 
     max_offsets: int | None
     min_offsets: int | None
@@ -59,30 +52,11 @@ class Division:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of a read. Spark pickles them for the executors.
-
-    Attributes:
-        config: Configuration of the consumer.
-        protocol: "0.6" or "0.7" to read from such a broker, otherwise None.
-        topics: Topics of option `subscribe`.
-        pattern: Regular expression of option `subscribePattern`.
-        assigned: Partitions of option `assign`.
-        start: First position.
-        end: End position of a batch read.
-        limits: Limits of a micro-batch.
-        division: How ranges become tasks.
-        fail_on_data_loss: Fail if records to read no longer exist; otherwise continue without them.
-        include_headers: Add the column `headers`.
-        columns: Columns to read, or None for the default.
-        filter_pushdown: Accept Spark's filters.
-        commit_group: Group to commit the query's progress to.
-        poll_seconds: Longest time without a record before a task fails.
-        retries: Number of attempts of a request to the brokers while planning.
-        retry_seconds: Pause between these attempts.
-    """
+    """Options of a read; docs/spark.md describes them. Spark pickles them for the executors."""
 
     config: Settings
     protocol: str | None
+    """Release of an old broker, 0.6 or 0.7; otherwise None."""
     topics: tuple[str, ...]
     pattern: str | None
     assigned: tuple[Partition, ...]
@@ -102,13 +76,7 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class WriteOptions:
-    """Options of a write. Spark pickles them for the executors.
-
-    Attributes:
-        config: Configuration of the producer.
-        topic: Topic to write to, or None to use the column `topic`.
-        exactly_once: Write each row exactly once.
-    """
+    """Options of a write. Spark pickles them for the executors. Without a topic, the column `topic` names it."""
 
     config: Settings
     topic: str | None
