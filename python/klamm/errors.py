@@ -1,23 +1,25 @@
 """All exceptions of klamm.
 
-    KafkaError                      base class; .hint says what to do
-    ├── BrokerError                 a broker refused a request: .code .name .retriable .topic .partition .broker
-    │   ├── UnknownTopicOrPartitionError
-    │   ├── MessageTooLargeError    ... one subclass for each error code of Kafka
-    │   └── ...
-    ├── NetworkError                a connection could not be opened, or was lost
-    ├── KafkaTimeoutError           a timeout passed; also a TimeoutError
-    ├── ConfigError                 an invalid configuration or argument value; also a ValueError
-    ├── ArgumentError               an argument of the wrong type; also a TypeError
-    ├── DecodeError                 damaged data, or data in another format: .path .offset
-    │   ├── DeserializationError    a deserializer raised an exception: .record
-    │   └── OffsetInMessageError    no message of Kafka 0.7 begins at the requested byte offset
-    ├── AuthenticationError         TLS or SASL authentication failed (also some error codes)
-    ├── FencedError                 a newer client uses the same identity (also some error codes)
-    ├── TransactionAbortedError     a transaction was aborted: .code of the broker error that caused it
-    ├── BufferFullError             the producer's buffer is full, and the call does not wait
-    ├── ClosedError                 the client is closed
-    └── ForkedClientError           the client was created before a fork
+```text
+KafkaError                      base class; .hint says what to do
+├── BrokerError                 a broker refused a request: .code .name .retriable .topic .partition .broker
+│   ├── UnknownTopicOrPartitionError
+│   ├── MessageTooLargeError    ... one subclass for each error code of Kafka
+│   └── ...
+├── NetworkError                a connection could not be opened, or was lost
+├── KafkaTimeoutError           a timeout passed; also a TimeoutError
+├── ConfigError                 an invalid configuration or argument value; also a ValueError
+├── ArgumentError               an argument of the wrong type; also a TypeError
+├── DecodeError                 damaged data, or data in another format: .path .offset
+│   ├── DeserializationError    a deserializer raised an exception: .record
+│   └── OffsetInMessageError    no message of Kafka 0.7 begins at the requested byte offset
+├── AuthenticationError         TLS or SASL authentication failed (also some error codes)
+├── FencedError                 a newer client uses the same identity (also some error codes)
+├── TransactionAbortedError     a transaction was aborted: .code of the broker error that caused it
+├── BufferFullError             the producer's buffer is full, and the call does not wait
+├── ClosedError                 the client is closed
+└── ForkedClientError           the client was created before a fork
+```
 
 The subclasses of `BrokerError` are named after the codes: UNKNOWN_TOPIC_OR_PARTITION is `UnknownTopicOrPartitionError`. Each
 class is created from the core's table of codes when it is first used. Type checkers read the same names at the end of this file,

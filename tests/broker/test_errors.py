@@ -224,7 +224,7 @@ def test_a_broker_that_dies_for_good_is_an_error_within_the_delivery_timeout(sty
         producer.send("t", b"v")
         proxy.die()
         began = time.monotonic()
-        with pytest.raises(KafkaTimeoutError, match="delivery.timeout.ms"):
+        with pytest.raises(KafkaTimeoutError, match=r"delivery\.timeout\.ms"):
             producer.send("t", b"lost")
         assert time.monotonic() - began < 4
         producer.close()

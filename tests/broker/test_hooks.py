@@ -127,7 +127,7 @@ def test_a_time_may_be_a_datetime(style, broker, topic):
     moment = datetime(2024, 2, 29, 12, 30, 15, 999_999, tzinfo=timezone(timedelta(hours=2)))
     with style.producer(broker.bootstrap_servers) as producer:
         assert producer.send(topic, b"v", timestamp_ms=moment).timestamp_ms == 1_709_202_615_999
-        with pytest.raises(TypeError, match="timestamp_ms.*str"):
+        with pytest.raises(TypeError, match=r"timestamp_ms.*str"):
             producer.send(topic, b"v", timestamp_ms="today")
 
 

@@ -122,7 +122,10 @@ def test_a_listener_without_sasl_says_so(broker, topic):
         "sasl.password": "b",
     }
     config["bootstrap.servers"] = broker.bootstrap_servers
-    with klamm.Producer(config) as producer, pytest.raises(AuthenticationError, match="this listener does not use SASL"):
+    with (
+        klamm.Producer(config) as producer,
+        pytest.raises(AuthenticationError, match="this listener does not use SASL"),
+    ):
         producer.send(topic, b"v").result(20)
 
 
