@@ -1,6 +1,9 @@
-"""What the Rust core offers: the cores of the public classes, and the codec.
+"""Types of the Rust extension: the base classes of the clients, the records and the codec.
 
-Names with an underscore are pieces for the package; everything else is public where `klamm` exports it.
+Names with an underscore are for the package only. Other names are public if `klamm` exports them.
+
+This file has no docstrings. Their only source is the Rust code, so that `help()` and the documentation show them and two
+copies cannot differ.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -11,13 +14,26 @@ from typing import Any, ClassVar, Generic, Literal, NoReturn, final, overload
 from typing_extensions import Buffer as Buffer
 from typing_extensions import Self, TypeVar, Unpack, disjoint_base
 
-from klamm.admin import ClusterTuple, GroupTuple
-from klamm.config import AdminConfig, Bootstrap, ConsumerConfig, ProducerConfig, ShareConsumerConfig
+from klamm.admin import ClusterDescription, ConfigEntry, GroupDescription, GroupListing, TopicDescription
+from klamm.assignors import Member
+from klamm.config import (
+    AdminConfig,
+    Bootstrap,
+    ConsumerConfig,
+    Foreign,
+    Option,
+    ProducerConfig,
+    ShareConsumerConfig,
+)
 from klamm.consumer import OnCommit
 from klamm.errors import DecodeError, KafkaError
 from klamm.legacy import FetchResponse, MultiFetchResponse, OffsetsResponse, Request
+from klamm.metrics import ProducerMetrics
+from klamm.protocol import Api, BatchRecord, Structure
 from klamm.rebalance import RebalanceListener
-from klamm.record import HeadersLike, TopicPartition
+from klamm.record import HeadersLike, OffsetAndMetadata, OffsetToCommit, TopicPartition
+from klamm.testing import Request as SeenRequest
+from klamm.transaction import GroupMetadata
 
 __all__ = [
     "AdminCore",
@@ -28,7 +44,9 @@ __all__ = [
     "ConsumerCore",
     "Deserializers",
     "DevBrokerCore",
+    "Fetched07",
     "LegacyConnection",
+    "LoginQuestion",
     "Message07",
     "OpenRecords",
     "PackedRecords",
@@ -43,6 +61,7 @@ __all__ = [
     "ShareRecordIterator",
     "TokenDesk",
     "ZooKeeperMember",
+    "ZooKeeperOperation",
     "__version__",
     "apis",
     "assign",
@@ -78,34 +97,13 @@ _V_co = TypeVar("_V_co", covariant=True, default=bytes)
 
 @final
 class Pending(Generic[_T_co]):
-    """Something under way: `.result(timeout)` waits for its outcome, and so does `await`."""
-
-    def result(self, timeout: float | None = None) -> _T_co:
-        """Waits for the outcome and returns it, or raises what went wrong."""
-
-    def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Waits for the outcome and returns what went wrong, or None."""
-
-    def done(self) -> bool:
-        """Whether there is an outcome."""
-
-    def add_done_callback(self, callback: Callable[[Self], object]) -> None:
-        """Calls `callback` with this object when there is an outcome, at once if there is one.
-
-        It runs in the thread that brings the outcome, mostly the client's I/O thread, so it must be short and wait for
-        nothing; what it raises goes to `sys.unraisablehook`.
-        """
-
-    def within(self, timeout: float | None) -> Awaitable[_T_co]:
-        """Awaits the outcome, at most for so many seconds; KafkaTimeoutError is raised then, and the work goes on."""
-
+    def result(self, timeout: float | None = None) -> _T_co: ...
+    def exception(self, timeout: float | None = None) -> BaseException | None: ...
+    def done(self) -> bool: ...
+    def add_done_callback(self, callback: Callable[[Self], object]) -> None: ...
+    def within(self, timeout: float | None) -> Awaitable[_T_co]: ...
     def __await__(self) -> Generator[Any, Any, _T_co]: ...
-    def send(self, _value: Any) -> Any:
-        """Does a step of a task; with `throw` and `close` this makes it a coroutine, as `asyncio.create_task` wants one.
-
-        It looks whether there is an outcome and parks anew if there is none, so that any number of tasks may share one.
-        """
-
+    def send(self, _value: Any) -> Any: ...
     def throw(self, error: Any, *_more: Any) -> NoReturn: ...
     def close(self) -> None: ...
     @classmethod
@@ -113,25 +111,15 @@ class Pending(Generic[_T_co]):
 
 @final
 class RecordMetadata:
-    """Where a record went."""
-
     def __new__(cls, topic: str, partition: int, offset: int, timestamp_ms: int) -> Self: ...
     @property
-    def topic(self) -> str:
-        """The topic."""
-
+    def topic(self) -> str: ...
     @property
-    def partition(self) -> int:
-        """The partition."""
-
+    def partition(self) -> int: ...
     @property
-    def offset(self) -> int:
-        """Its place there; -1 with acks=0, where the broker does not say."""
-
+    def offset(self) -> int: ...
     @property
-    def timestamp_ms(self) -> int:
-        """Milliseconds since 1970: the record's own, or the broker's if the topic is configured so."""
-
+    def timestamp_ms(self) -> int: ...
     def __getnewargs__(self) -> tuple[str, int, int, int]: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
@@ -139,8 +127,6 @@ class RecordMetadata:
 
 @disjoint_base
 class Record(Generic[_K_co, _V_co]):
-    """One record of a topic."""
-
     def __new__(
         cls,
         topic: str,
@@ -159,49 +145,28 @@ class Record(Generic[_K_co, _V_co]):
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     @property
-    def topic(self) -> str:
-        """The topic."""
-
+    def topic(self) -> str: ...
     @property
-    def partition(self) -> int:
-        """The partition."""
-
+    def partition(self) -> int: ...
     @property
-    def offset(self) -> int:
-        """The place in the partition."""
-
+    def offset(self) -> int: ...
     @property
-    def timestamp_ms(self) -> int:
-        """Milliseconds since 1970; -1 if the record has no timestamp."""
-
+    def timestamp_ms(self) -> int: ...
     @property
-    def timestamp_type(self) -> int:
-        """Who set the timestamp: 0 the producer, 1 the broker when it appended the record, -1 nobody."""
-
+    def timestamp_type(self) -> int: ...
     @property
-    def delivery_count(self) -> int:
-        """How often a share group delivered the record, this time included; 0 outside of share groups."""
-
+    def delivery_count(self) -> int: ...
     @property
-    def timestamp(self) -> datetime | None:
-        """The timestamp as an aware datetime in UTC; None if there is none."""
-
+    def timestamp(self) -> datetime | None: ...
     @property
-    def key(self) -> _K_co | None:
-        """The key; None for null."""
-
+    def key(self) -> _K_co | None: ...
     @property
-    def value(self) -> _V_co | None:
-        """The value; None for null, which is a tombstone in a compacted topic."""
-
+    def value(self) -> _V_co | None: ...
     @property
-    def headers(self) -> list[tuple[str, bytes | None]]:
-        """The headers, in order; keys may repeat."""
+    def headers(self) -> list[tuple[str, bytes | None]]: ...
 
 @final
 class Records(Sequence[Record[_K_co, _V_co]]):
-    """A sequence of records, made when they are asked for."""
-
     def __new__(cls) -> Self: ...
     def __len__(self) -> int: ...
     @overload
@@ -211,18 +176,10 @@ class Records(Sequence[Record[_K_co, _V_co]]):
     def __iter__(self) -> Iterator[Record[_K_co, _V_co]]: ...
     def __eq__(self, other: object, /) -> bool: ...
     __hash__: ClassVar[None]  # type: ignore[assignment]
-    def index(self, value: Any, start: int | None = None, stop: int | None = None) -> int:
-        """The place of the first record that equals this one, as a list's; ValueError if none does."""
-
-    def count(self, value: Any) -> int:
-        """How many records equal this one."""
-
-    def by_partition(self) -> dict[TopicPartition, Records[_K_co, _V_co]]:
-        """The records of each partition, as a dict from TopicPartition to Records."""
-
-    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """The records as a pyarrow.RecordBatch: all columns, or those named."""
-
+    def index(self, value: Any, start: int | None = None, stop: int | None = None) -> int: ...
+    def count(self, value: Any) -> int: ...
+    def by_partition(self) -> dict[TopicPartition, Records[_K_co, _V_co]]: ...
+    def to_arrow(self, columns: Sequence[str] | None = None) -> Any: ...
     def _columns(self, columns: ArrowColumns) -> ArrowBatch: ...
     @classmethod
     def __class_getitem__(cls, key: Any) -> Any: ...
@@ -230,16 +187,12 @@ class Records(Sequence[Record[_K_co, _V_co]]):
 
 @final
 class Deserializers:
-    """What makes a program's own objects of keys and values: called with a record, it gives the record that does so."""
-
     def __new__(cls, key: Callable[[bytes], Any] | None, value: Callable[[bytes], Any] | None) -> Self: ...
     def __call__(self, record: Record, /) -> Record[Any, Any]: ...
     def __getnewargs__(self) -> tuple[Callable[[bytes], Any] | None, Callable[[bytes], Any] | None]: ...
 
 @final
 class RecordIterator(Generic[_K_co, _V_co]):
-    """`for record in consumer`."""
-
     def __iter__(self) -> Self: ...
     @classmethod
     def __class_getitem__(cls, key: Any) -> Any: ...
@@ -247,31 +200,22 @@ class RecordIterator(Generic[_K_co, _V_co]):
 
 @final
 class ArrowColumns:
-    """The columns of a batch to build."""
-
     def __new__(cls, names: Sequence[str] | None = None, layout: str = "klamm") -> Self: ...
     def __arrow_c_schema__(self) -> Any: ...
 
 @final
 class ArrowBatch:
-    """A record batch that any Arrow library can take over, as `pyarrow.record_batch(batch)`."""
-
     def __len__(self) -> int: ...
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]: ...
 
 @final
 class ArrowRows:
-    """Rows on their way to a producer: which batch of a stream, which row of it."""
-
     def __new__(cls, data: Any) -> Self: ...
     @property
-    def sent(self) -> int:
-        """Rows sent so far."""
+    def sent(self) -> int: ...
 
 @disjoint_base
 class ProducerCore:
-    """The core of a producer."""
-
     def __new__(
         cls,
         bootstrap_servers: Bootstrap | None = None,
@@ -287,9 +231,7 @@ class ProducerCore:
         partition: int | None = None,
         timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
-    ) -> Pending[RecordMetadata]:
-        """Sends a record; the returned Delivery is its acknowledgement."""
-
+    ) -> Pending[RecordMetadata]: ...
     def send_nowait(
         self,
         topic: str,
@@ -298,9 +240,7 @@ class ProducerCore:
         partition: int | None = None,
         timestamp_ms: int | datetime | None = None,
         headers: HeadersLike | None = None,
-    ) -> None:
-        """Sends a record without a handle for it: what goes wrong reaches `on_error` and `flush`."""
-
+    ) -> None: ...
     def _try_send(
         self,
         topic: str,
@@ -335,30 +275,14 @@ class ProducerCore:
     def _end_transaction(self, commit: bool) -> Pending[None]: ...
     def _abort_transaction(self) -> Pending[None] | None: ...
     def _fail_transaction(self, why: str) -> None: ...
-    def _commit_offsets(
-        self,
-        group: str,
-        generation: int,
-        member: str,
-        instance: str | None,
-        offsets: Sequence[tuple[str, int, int, str, int | None, int | None]],
-    ) -> Pending[None]: ...
-    def _metrics(
-        self,
-    ) -> tuple[
-        list[tuple[str, tuple[int, int, int, int, int, float]]],
-        list[tuple[int, tuple[int, int, int, int, float, float, float]]],
-        int,
-        int,
-    ]: ...
+    def _commit_offsets(self, group: GroupMetadata, offsets: Sequence[OffsetToCommit]) -> Pending[None]: ...
+    def _metrics(self) -> ProducerMetrics: ...
     def _partitions_for(self, topic: str) -> Pending[list[int]]: ...
     def _outstanding(self) -> int: ...
     def _close(self, timeout: float | None, waited: float = 0.0) -> None: ...
 
 @disjoint_base
 class ConsumerCore(Generic[_K_co, _V_co]):
-    """The core of a consumer."""
-
     def __new__(
         cls,
         bootstrap_servers: Bootstrap | None = None,
@@ -379,7 +303,7 @@ class ConsumerCore(Generic[_K_co, _V_co]):
     def _unsubscribe(self) -> None: ...
     def _next_change(self) -> tuple[str, list[tuple[str, int]]] | None: ...
     def _handled(self) -> None: ...
-    def _group_metadata(self) -> tuple[str, int, str, str | None] | None: ...
+    def _group_metadata(self) -> GroupMetadata | None: ...
     def _records(self) -> RecordIterator[_K_co, _V_co]: ...
     def _next_ready(self) -> Awaitable[Record[_K_co, _V_co]] | None: ...
     def _poll(
@@ -390,17 +314,15 @@ class ConsumerCore(Generic[_K_co, _V_co]):
     def _assign(self, partitions: Sequence[tuple[str, int, int | None, int | None]], waits: bool) -> None: ...
     def _assignment(self) -> list[tuple[str, int]]: ...
     def _seek(self, topic: str, partition: int, offset: int) -> None: ...
-    def _seek_to(self, places: Sequence[tuple[str, int]], timestamp: int) -> None: ...
+    def _seek_to(self, partitions: Sequence[tuple[str, int]], timestamp: int) -> None: ...
     def _position(self, topic: str, partition: int) -> Pending[int]: ...
-    def _pause(self, places: Sequence[tuple[str, int]]) -> None: ...
-    def _resume(self, places: Sequence[tuple[str, int]]) -> None: ...
+    def _pause(self, partitions: Sequence[tuple[str, int]]) -> None: ...
+    def _resume(self, partitions: Sequence[tuple[str, int]]) -> None: ...
     def _paused(self) -> list[tuple[str, int]]: ...
-    def _commit(self, offsets: Sequence[tuple[str, int, int, str, int | None, int | None]] | None) -> Pending[None]: ...
-    def _commit_nowait(
-        self, offsets: Sequence[tuple[str, int, int, str, int | None, int | None]] | None, on_commit: OnCommit | None
-    ) -> Pending[None]: ...
-    def _tell_commits(self) -> None: ...
-    def _given_out(self) -> list[tuple[str, int, int, int | None]]: ...
+    def _commit(self, offsets: Sequence[OffsetToCommit] | None) -> Pending[None]: ...
+    def _commit_nowait(self, offsets: Sequence[OffsetToCommit] | None, on_commit: OnCommit | None) -> Pending[None]: ...
+    def _run_commit_callbacks(self) -> None: ...
+    def _offsets_to_commit(self) -> list[OffsetToCommit]: ...
     @property
     def _listener(self) -> RebalanceListener | None: ...
     @property
@@ -408,8 +330,8 @@ class ConsumerCore(Generic[_K_co, _V_co]):
     @property
     def _auto_commits(self) -> bool: ...
     def _committed(
-        self, places: Sequence[tuple[str, int]], timeout: float | None
-    ) -> Pending[list[tuple[int, str, int | None] | None]]: ...
+        self, partitions: Sequence[tuple[str, int]], timeout: float | None
+    ) -> Pending[list[OffsetAndMetadata | None]]: ...
     def _list_offsets(
         self, asked: Sequence[tuple[str, int, int]], timeout: float | None, of_led: bool = False
     ) -> Pending[list[tuple[int, int] | None]]: ...
@@ -423,8 +345,6 @@ class ConsumerCore(Generic[_K_co, _V_co]):
 
 @final
 class ShareRecordIterator(Generic[_K_co, _V_co]):
-    """`for record in consumer`."""
-
     def __iter__(self) -> Self: ...
     @classmethod
     def __class_getitem__(cls, key: Any) -> Any: ...
@@ -432,8 +352,6 @@ class ShareRecordIterator(Generic[_K_co, _V_co]):
 
 @disjoint_base
 class ShareConsumerCore(Generic[_K_co, _V_co]):
-    """The core of a share consumer."""
-
     def __new__(
         cls,
         bootstrap_servers: Bootstrap | None = None,
@@ -460,8 +378,6 @@ class ShareConsumerCore(Generic[_K_co, _V_co]):
 
 @disjoint_base
 class AdminCore:
-    """The core of an admin client."""
-
     def __new__(cls, bootstrap_servers: Bootstrap | None = None, **config: Unpack[AdminConfig]) -> Self: ...
     def _create_topics(
         self,
@@ -472,9 +388,7 @@ class AdminCore:
     def _create_partitions(
         self, counts: Sequence[tuple[str, int]], validate_only: bool, timeout: float | None
     ) -> Pending[None]: ...
-    def _describe_configs(
-        self, kind: str, name: str, timeout: float | None
-    ) -> Pending[list[tuple[str, str | None, int, bool, bool]]]: ...
+    def _describe_configs(self, kind: str, name: str, timeout: float | None) -> Pending[dict[str, ConfigEntry]]: ...
     def _alter_configs(
         self,
         kind: str,
@@ -488,26 +402,28 @@ class AdminCore:
         self, wanted: Sequence[tuple[str, int, int]], limit: int, timeout: float | None
     ) -> Pending[list[list[int]]]: ...
     def _delete_records(self, wanted: Sequence[tuple[str, int, int]], timeout: float | None) -> Pending[list[int]]: ...
-    def _describe(self, topics: Sequence[str] | None, timeout: float | None) -> Pending[ClusterTuple]: ...
+    def _describe_cluster(self, timeout: float | None) -> Pending[ClusterDescription]: ...
+    def _list_topics(self, internal: bool, timeout: float | None) -> Pending[list[str]]: ...
+    def _describe_topics(
+        self, topics: Sequence[str], timeout: float | None
+    ) -> Pending[dict[str, TopicDescription]]: ...
     def _list_groups(
         self, states: Sequence[str], types: Sequence[str], timeout: float | None
-    ) -> Pending[list[tuple[str, str, str, str]]]: ...
-    def _describe_group(self, group: str, timeout: float | None) -> Pending[GroupTuple]: ...
+    ) -> Pending[list[GroupListing]]: ...
+    def _describe_group(self, group: str, timeout: float | None) -> Pending[GroupDescription]: ...
     def _delete_group(self, group: str, timeout: float | None) -> Pending[None]: ...
-    def _group_offsets(self, group: str, timeout: float | None) -> Pending[list[tuple[tuple[str, int], int]]]: ...
+    def _group_offsets(self, group: str, timeout: float | None) -> Pending[dict[TopicPartition, int]]: ...
     def _alter_group_offsets(
-        self, group: str, offsets: Sequence[tuple[str, int, int, str, int | None, int | None]], timeout: float | None
+        self, group: str, offsets: Sequence[OffsetToCommit], timeout: float | None
     ) -> Pending[None]: ...
     def _delete_group_offsets(
-        self, group: str, places: Sequence[tuple[str, int]], timeout: float | None
+        self, group: str, partitions: Sequence[tuple[str, int]], timeout: float | None
     ) -> Pending[None]: ...
-    def _group_lag(self, group: str, timeout: float | None) -> Pending[list[tuple[tuple[str, int], int | None]]]: ...
+    def _group_lag(self, group: str, timeout: float | None) -> Pending[dict[TopicPartition, int | None]]: ...
     def _close(self) -> None: ...
 
 @disjoint_base
 class DevBrokerCore:
-    """A cluster in this process, on a thread of its own."""
-
     def __new__(
         cls,
         brokers: int = 1,
@@ -543,7 +459,7 @@ class DevBrokerCore:
     def _compact(self, topic: str) -> None: ...
     def _move_coordinator(self, key: str, node: int) -> None: ...
     def _advance(self, seconds: float) -> None: ...
-    def _requests(self) -> list[tuple[int, str, int, str | None, int, float]]: ...
+    def _requests(self) -> list[SeenRequest]: ...
     def _registered(self) -> list[tuple[int, str, int]]: ...
     def _fault(
         self,
@@ -563,60 +479,42 @@ class DevBrokerCore:
 def assign(
     name: str,
     topics: Sequence[tuple[str, Sequence[Sequence[str]]]],
-    members: Sequence[
-        tuple[str, str | None, str | None, Sequence[str], Sequence[tuple[str, int]], int | None, Buffer | None]
-    ],
-) -> dict[str, list[tuple[str, int]]]:
-    """What each member gets of topics, of whose partitions the racks are given."""
-
-def user_data(name: str, owned: Sequence[tuple[str, int]], generation: int | None) -> bytes | None:
-    """What a member tells the leader besides its subscription."""
-
-def config_keys() -> list[tuple[str, list[str], str, str, str, list[str], str]]:
-    """`(name, aliases, kind, default, allowed, roles, doc)` of every key."""
-
-def foreign_keys() -> list[tuple[list[str], list[str], str]]:
-    """`(names, clients, hint)` of the options of other clients that klamm has not."""
-
-def foreign_values() -> list[tuple[str, str, str]]:
-    """`(key, value, klamm's value)` of the values of other clients that klamm takes."""
+    members: Sequence[Member],
+) -> dict[str, list[tuple[str, int]]]: ...
+def user_data(name: str, owned: Sequence[tuple[str, int]], generation: int | None) -> bytes | None: ...
+def config_keys() -> list[Option]: ...
+def foreign_keys() -> list[Foreign]: ...
+def foreign_values() -> list[tuple[str, str, str]]: ...
 
 @final
 class CertificateAuthority:
-    """Signs certificates for a dev broker and its clients; nobody else has reason to trust it."""
-
     def __new__(cls) -> Self: ...
     @property
-    def pem(self) -> str:
-        """Its certificate, as PEM text."""
+    def pem(self) -> str: ...
+    def issue(self, name: str, hosts: Sequence[str] = ..., *, expired: bool = False) -> tuple[str, str]: ...
 
-    def issue(self, name: str, hosts: Sequence[str] = ..., *, expired: bool = False) -> tuple[str, str]:
-        """Make a certificate for hosts, or for a client by its name, and return it with its private key, as PEM texts."""
+@final
+class LoginQuestion:
+    @property
+    def connection(self) -> int: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def token(self) -> bytes: ...
 
 @final
 class TokenDesk:
-    """Where `klamm.oauth` leaves the tokens that it fetches for a client, and `klamm.kerberos` answers questions."""
-
     def put(self, token: str, extensions: Sequence[tuple[str, str]]) -> None: ...
     def fail(self, message: str, hint: str) -> None: ...
-    def question(self, seconds: float) -> tuple[int, str, str, bytes] | None: ...
+    def question(self, seconds: float) -> LoginQuestion | None: ...
     def answer(self, connection: int, token: bytes, is_established: bool) -> None: ...
     def refuse(self, connection: int, message: str, hint: str) -> None: ...
     def wait(self, seconds: float) -> bool: ...
 
 @final
 class ScramClient:
-    """The client's side of one SCRAM exchange (RFC 5802), as brokers take it over SaslAuthenticate.
-
-        client = ScramClient("SCRAM-SHA-256", "user", "pencil")
-        client.first()                  # to the broker
-        client.final(server_first)      # its challenge, and the answer to it
-        client.verify(server_final)     # raises AuthenticationError unless the broker knows the password too
-
-    The mechanism is `SCRAM-SHA-256` or `SCRAM-SHA-512`; the nonce is random unless given; a delegation token has the extension
-    `("tokenauth", "true")`.
-    """
-
     def __new__(
         cls,
         mechanism: str,
@@ -626,106 +524,63 @@ class ScramClient:
         nonce: str | None = None,
         extensions: Sequence[tuple[str, str]] | None = None,
     ) -> Self: ...
-    def first(self) -> str:
-        """The client's first message."""
+    def first(self) -> str: ...
+    def final(self, server_first: str) -> str: ...
+    def verify(self, server_final: str) -> None: ...
 
-    def final(self, server_first: str) -> str:
-        """The client's answer to the broker's first message; AuthenticationError if that makes no sense."""
-
-    def verify(self, server_final: str) -> None:
-        """Checks the broker's last message; AuthenticationError if the broker refused, or is not who it says it is."""
-
-def error_codes() -> list[tuple[int, str, bool, bool]]:
-    """`(code, name, retriable, refresh_metadata)` of every error code Kafka has; `klamm.errors` makes its classes of it."""
-
-def apis() -> list[tuple[str, int, int, int, int, int | None, bool]]:
-    """`(name, key, min, max, max_stable, flexible or None, internal)` of every API."""
-
-def structures() -> list[tuple[str, str, int, int, int | None]]:
-    """`(name, kind, min, max, flexible or None)` of every header and structure."""
-
-def schema(name: str, kind: str) -> dict[str, Any]:
-    """What a message is made of, in the form of Kafka's own schema files.
-
-    Ranges of versions are text (`3`, `3-5`, `3+`), arrays `[]int32`, and structs have their `fields` in place. Records are
-    `bytes`, and a default is a value as `decode` gives it. Names of structs are klamm's own.
-    """
-
-def decode(name: str, kind: str, version: int, body: Buffer) -> dict[str, Any]:
-    """The fields of a body; bytes left over are refused.
-
-    Takes at most 256 times the memory of the body, and 128 KiB: half of that while it reads, half for the dicts.
-    """
-
-def decode_prefix(name: str, kind: str, version: int, data: Buffer) -> tuple[dict[str, Any], int, bytes]:
-    """The fields of the body that bytes begin with, how many tagged fields were dropped, and the bytes behind it."""
-
-def encode(name: str, kind: str, version: int, fields: Mapping[str, Any]) -> bytes:
-    """The bytes of a body; fields left out take their defaults."""
-
+def error_codes() -> list[tuple[int, str, bool, bool]]: ...
+def apis() -> list[Api]: ...
+def structures() -> list[Structure]: ...
+def schema(name: str, kind: str) -> dict[str, Any]: ...
+def decode(name: str, kind: str, version: int, body: Buffer) -> dict[str, Any]: ...
+def decode_prefix(name: str, kind: str, version: int, data: Buffer) -> tuple[dict[str, Any], int, bytes]: ...
+def encode(name: str, kind: str, version: int, fields: Mapping[str, Any]) -> bytes: ...
 def decode_header(
     kind: str, frame: Buffer, api: str | None = None, version: int | None = None
-) -> tuple[dict[str, Any], bytes]:
-    """The fields of the header that a frame begins with, and the body behind it.
-
-    A request says itself what it is, a response does not: it needs the name of its API and the version. Exceptions from the
-    rule of header versions (ApiVersions, ControlledShutdown) are kept, and a newer version than klamm knows has the header
-    of the newest.
-    """
-
+) -> tuple[dict[str, Any], bytes]: ...
 def decode_records(
     data: Buffer, check_crcs: bool
-) -> tuple[list[dict[str, Any]], PackedRecords | None, Exception | None]:
-    """The record batches in `data`; if one is broken, its records before that, and the error."""
+) -> tuple[list[dict[str, Any]], PackedRecords | None, Exception | None]: ...
 
 @final
 class PackedRecords:
-    """The records of a batch as they came."""
-
     def __len__(self) -> int: ...
-    def open(self) -> OpenRecords:
-        """The records, decompressed."""
+    def open(self) -> OpenRecords: ...
 
 @final
 class OpenRecords:
-    """The records of a batch, decompressed."""
-
-    def row(self, index: int) -> tuple[Any, ...]:
-        """The fields of a record."""
+    def record(self, index: int) -> BatchRecord: ...
 
 def encode_batch(
     records: Sequence[tuple[int, int, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]]]],
     fields: Mapping[str, Any],
-) -> bytes:
-    """One batch of magic 2, or the messages of magic 0 or 1, one after the other or in a compressed one."""
-
-def murmur2(data: Buffer) -> int:
-    """The hash that chooses a key's partition, as a signed 32-bit integer."""
-
-def crc32c(data: Buffer) -> int:
-    """The checksum of magic 2 (Castagnoli)."""
+) -> bytes: ...
+def murmur2(data: Buffer) -> int: ...
+def crc32c(data: Buffer) -> int: ...
 
 @final
 class LegacyConnection:
-    """A connection to a broker; one thread at a time."""
-
     def __new__(cls, host: str, port: int, max_frame: int) -> Self: ...
-    def send(self, frame: Buffer, timeout: float | None) -> None:
-        """Writes a frame; returns when the system has taken all of it."""
+    def send(self, frame: Buffer, timeout: float | None) -> None: ...
+    def receive(self, timeout: float | None) -> bytes: ...
+    def is_open(self) -> bool: ...
+    def close(self) -> None: ...
 
-    def receive(self, timeout: float | None) -> bytes:
-        """The body of the next answer."""
-
-    def is_open(self) -> bool:
-        """Whether there is a connection that the broker has not closed, as far as is known here."""
-
-    def close(self) -> None:
-        """Ends the connection; using it again makes a new one."""
+@final
+class ZooKeeperOperation:
+    @property
+    def number(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def data(self) -> str: ...
+    @property
+    def names(self) -> list[str]: ...
 
 @final
 class ZooKeeperMember:
-    """The machine; times are seconds of any one clock."""
-
     def __new__(
         cls,
         group: str,
@@ -741,36 +596,31 @@ class ZooKeeperMember:
     def changed(self, now: float, path: str) -> None: ...
     def answered(
         self, now: float, number: int, what: str, names: Sequence[str] | None = None, data: str | None = None
-    ) -> None:
-        """The answer to an operation: `done`, `missing`, `exists` or `failed`, `names` with them, `data` with that."""
-
+    ) -> None: ...
     def stopped(self, now: float, offsets: Sequence[tuple[tuple[str, int, int], int]]) -> None: ...
     def commit(self, now: float, offsets: Sequence[tuple[tuple[str, int, int], int]]) -> None: ...
-    def tick(self, now: float) -> None:
-        """Does what is due."""
+    def tick(self, now: float) -> None: ...
+    def due(self) -> float | None: ...
+    def operation(self) -> ZooKeeperOperation | None: ...
+    def event(self) -> tuple[str, list[tuple[tuple[str, int, int], int, int | None]]] | None: ...
+    def is_committing(self) -> bool: ...
+    def is_settled(self) -> bool: ...
 
-    def due(self) -> float | None:
-        """When something is due."""
-
-    def operation(self) -> tuple[int, str, str, str, list[str]] | None:
-        """What to do with the tree next."""
-
-    def event(self) -> tuple[str, list[tuple[tuple[str, int, int], int, int | None]]] | None:
-        """What to say to readers next: `start`, `stop` or `lost`."""
-
-    def is_committing(self) -> bool:
-        """Whether offsets are still to be written."""
-
-    def is_settled(self) -> bool:
-        """Whether it owns all that it should."""
+@final
+class Fetched07:
+    @property
+    def error(self) -> int: ...
+    @property
+    def messages(self) -> Collection[Message07]: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def left(self) -> int: ...
+    @property
+    def damage(self) -> DecodeError | None: ...
 
 @final
 class Message07:
-    """A message of Kafka 0.6 or 0.7, and where it was found.
-
-    All but the payload is for reading: what writes messages takes that alone.
-    """
-
     def __new__(
         cls,
         payload: Buffer,
@@ -782,48 +632,28 @@ class Message07:
         count: int = 1,
     ) -> Self: ...
     @property
-    def payload(self) -> bytes:
-        """What the producer sent."""
-
+    def payload(self) -> bytes: ...
     @property
-    def magic(self) -> int:
-        """Its own format, 0 or 1; what is compressed is of 1 outside."""
-
+    def magic(self) -> int: ...
     @property
-    def compression(self) -> str:
-        """How the outermost message around it is compressed: `none`, `gzip` or `snappy`."""
-
+    def compression(self) -> str: ...
     @property
-    def offset(self) -> int:
-        """Where the outermost message around it begins."""
-
+    def offset(self) -> int: ...
     @property
-    def next_offset(self) -> int:
-        """Where the next outermost message begins."""
-
+    def next_offset(self) -> int: ...
     @property
-    def index(self) -> int:
-        """Its place among the messages that have this offset."""
-
+    def index(self) -> int: ...
     @property
-    def count(self) -> int:
-        """How many messages have this offset."""
-
+    def count(self) -> int: ...
     def __getnewargs__(self) -> tuple[bytes, int, str, int, int, int, int]: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
-def decode_request(frame: Buffer) -> Request:
-    """The fields of a request, whose frame begins with its length."""
-
-def encode_request(request: Request) -> bytes:
-    """The frame of a request, which begins with its length."""
-
+def decode_request(frame: Buffer) -> Request: ...
+def encode_request(request: Request) -> bytes: ...
 @overload
-def decode_response(type: Literal["fetch"], frame: Buffer) -> FetchResponse:
-    """The fields of the response to a request of a type; its frame begins with its length."""
-
+def decode_response(type: Literal["fetch"], frame: Buffer) -> FetchResponse: ...
 @overload
 def decode_response(type: Literal["multifetch"], frame: Buffer) -> MultiFetchResponse: ...
 @overload
@@ -833,26 +663,7 @@ def decode_response(type: str, frame: Buffer) -> FetchResponse | MultiFetchRespo
 def encode_response(
     type: str,  # noqa: A002
     response: FetchResponse | MultiFetchResponse | OffsetsResponse,
-) -> bytes:
-    """The frame of the response to a request of a type; it begins with its length."""
-
-def decode_fetched(
-    body: Buffer, multi: bool, offsets: Sequence[int]
-) -> list[tuple[int, Collection[Message07], int, int, DecodeError | None]]:
-    """The messages of each part of the answer to a fetch, or to a multifetch of more than one offset, by where they begin.
-
-    As many as come before damage; what is damaged is an exception that nobody has raised.
-    """
-
-def decode_messages(data: Buffer, offset: int = 0) -> list[Message07]:
-    """The messages in a message set that begins at a byte offset; those of compressed ones in their place.
-
-    A message that is cut off at the end is left out. DecodeError for damage, wherever it is; for more than 8 wrappers around
-    a message; for more than 256 MiB out of one; and where the list would take more than that and than 64 times the data.
-    """
-
-def encode_messages(messages: Iterable[Buffer | Message07], *, magic: int = 1, compression: str = "none") -> bytes:
-    """A message set of payloads, those of messages being taken; compressed (`gzip`, `snappy`), all are in one message.
-
-    Magic 0 is what Kafka 0.6 takes, which has no compression. Snappy needs 0.7.1.
-    """
+) -> bytes: ...
+def decode_fetched(body: Buffer, multi: bool, offsets: Sequence[int]) -> list[Fetched07]: ...
+def decode_messages(data: Buffer, offset: int = 0) -> list[Message07]: ...
+def encode_messages(messages: Iterable[Buffer | Message07], *, magic: int = 1, compression: str = "none") -> bytes: ...

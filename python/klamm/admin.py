@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 from klamm._klamm import AdminCore
 from klamm.arguments import INT16, INT32, checked_partition, checked_partitions, integer, items_of, list_of_str, string
 from klamm.errors import ArgumentError, KafkaError
-from klamm.record import TopicPartition, committable, timed
+from klamm.record import committable, timed
 from klamm.waiting import Asyncio, Blocking, Waiting, documented_by, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import TypeAlias
 
-    from klamm.record import OffsetAndMetadata
+    from klamm.record import OffsetAndMetadata, TopicPartition
 
 __all__ = [
     "Admin",
@@ -36,25 +36,7 @@ __all__ = [
     "TopicDescription",
 ]
 
-T = TypeVar("T")
-
 ConfigKind: TypeAlias = Literal["topic", "broker", "broker-logger", "client-metrics", "group"]
-
-ClusterTuple: TypeAlias = (
-    "tuple[str | None, int, list[tuple[int, str, int, str | None]], "
-    "list[tuple[str, bool, list[tuple[int, list[int], list[int]]]]]]"
-)
-"""A cluster as the core returns it: cluster ID, controller, brokers, topics."""
-
-PartitionTuple: TypeAlias = "tuple[str, int]"
-
-MemberTuple: TypeAlias = (
-    "tuple[str, str | None, str, str, str | None, list[str], str | None, list[PartitionTuple],"
-    " list[PartitionTuple] | None]"
-)
-
-GroupTuple: TypeAlias = "tuple[str, str, str, str, str, int, list[MemberTuple]]"
-"""A group as the core returns it: the fields of `GroupDescription`, in order."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +174,10 @@ class ConfigSource(IntEnum):
     CLIENT_METRICS = 7
     GROUP = 8
 
+    @classmethod
+    def _missing_(cls, _value: object) -> ConfigSource:
+        return cls.UNKNOWN
+
 
 @dataclass(frozen=True)
 class ConfigEntry:
@@ -215,7 +201,7 @@ class _Admin(Waiting, AdminCore):
 
     async def _describe_all_groups(self, groups: Iterable[str], timeout: float | None) -> dict[str, GroupDescription]:
         pending = {group: self._describe_group(group, timeout) for group in list_of_str("groups", groups)}
-        return {group: _group(await self._wait(each)) for group, each in pending.items()}
+        return {group: await self._wait(each) for group, each in pending.items()}
 
     async def _delete_all_groups(self, groups: Iterable[str], timeout: float | None) -> None:
         errors = []
@@ -336,7 +322,7 @@ class Admin(Blocking, _Admin):
         Returns:
             For each name of a setting, its value and source.
         """
-        return _entries(self._describe_configs(kind, name, timeout).result())
+        return self._describe_configs(kind, name, timeout).result()
 
     def alter_configs(
         self,
@@ -363,7 +349,7 @@ class Admin(Blocking, _Admin):
 
     def list_topics(self, internal: bool = False, timeout: float | None = None) -> list[str]:
         """Return the names of all topics, sorted. `internal` includes Kafka's own topics."""
-        return _names(self._describe(None, timeout).result(), internal)
+        return self._list_topics(internal, timeout).result()
 
     def describe_topics(self, topics: Iterable[str], timeout: float | None = None) -> dict[str, TopicDescription]:
         """Return descriptions of topics.
@@ -371,12 +357,11 @@ class Admin(Blocking, _Admin):
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        topics = list_of_str("topics", topics)
-        return _topics(topics, self._describe(topics, timeout).result())
+        return self._describe_topics(list_of_str("topics", topics), timeout).result()
 
     def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
         """Return the cluster ID, the controller and the brokers."""
-        return _cluster(self._describe([], timeout).result())
+        return self._describe_cluster(timeout).result()
 
     def list_groups(
         self, states: Iterable[str] = (), types: Iterable[str] = (), timeout: float | None = None
@@ -388,7 +373,7 @@ class Admin(Blocking, _Admin):
             types: Types such as `classic` or `consumer`. The default is all.
             timeout: Seconds to wait.
         """
-        return _listings(self._list_groups(*_filters(states, types), timeout).result())
+        return self._list_groups(*_filters(states, types), timeout).result()
 
     def describe_groups(self, groups: Iterable[str], timeout: float | None = None) -> dict[str, GroupDescription]:
         """Return descriptions of groups of any type except streams.
@@ -411,7 +396,7 @@ class Admin(Blocking, _Admin):
 
     def group_offsets(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int]:
         """Return the offset that a group has committed for each partition: the offset of the next record to read."""
-        return _by_partition(self._group_offsets(group, timeout).result())
+        return self._group_offsets(group, timeout).result()
 
     def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None = None
@@ -443,7 +428,7 @@ class Admin(Blocking, _Admin):
 
         The number is None if the partition does not exist any more, or has no leader that knows its end.
         """
-        return _by_partition(self._group_lag(group, timeout).result())
+        return self._group_lag(group, timeout).result()
 
     def close(self) -> None:
         """Close the client. Closing a closed client does nothing."""
@@ -485,7 +470,7 @@ class AsyncAdmin(Asyncio, _Admin):
     async def describe_configs(
         self, kind: ConfigKind, name: str, timeout: float | None = None
     ) -> dict[str, ConfigEntry]:
-        return _entries(await self._describe_configs(kind, name, timeout))
+        return await self._describe_configs(kind, name, timeout)
 
     async def alter_configs(
         self,
@@ -499,19 +484,18 @@ class AsyncAdmin(Asyncio, _Admin):
         await self._alter_configs(kind, name, _changes(changes), validate_only, timeout)
 
     async def list_topics(self, internal: bool = False, timeout: float | None = None) -> list[str]:
-        return _names(await self._describe(None, timeout), internal)
+        return await self._list_topics(internal, timeout)
 
     async def describe_topics(self, topics: Iterable[str], timeout: float | None = None) -> dict[str, TopicDescription]:
-        topics = list_of_str("topics", topics)
-        return _topics(topics, await self._describe(topics, timeout))
+        return await self._describe_topics(list_of_str("topics", topics), timeout)
 
     async def describe_cluster(self, timeout: float | None = None) -> ClusterDescription:
-        return _cluster(await self._describe([], timeout))
+        return await self._describe_cluster(timeout)
 
     async def list_groups(
         self, states: Iterable[str] = (), types: Iterable[str] = (), timeout: float | None = None
     ) -> list[GroupListing]:
-        return _listings(await self._list_groups(*_filters(states, types), timeout))
+        return await self._list_groups(*_filters(states, types), timeout)
 
     async def describe_groups(self, groups: Iterable[str], timeout: float | None = None) -> dict[str, GroupDescription]:
         return await self._describe_all_groups(groups, timeout)
@@ -520,7 +504,7 @@ class AsyncAdmin(Asyncio, _Admin):
         await self._delete_all_groups(groups, timeout)
 
     async def group_offsets(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int]:
-        return _by_partition(await self._group_offsets(group, timeout))
+        return await self._group_offsets(group, timeout)
 
     async def alter_group_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None = None
@@ -533,7 +517,7 @@ class AsyncAdmin(Asyncio, _Admin):
         await self._delete_group_offsets(group, checked_partitions(partitions), timeout)
 
     async def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
-        return _by_partition(await self._group_lag(group, timeout))
+        return await self._group_lag(group, timeout)
 
     async def close(self) -> None:
         self._close()
@@ -573,14 +557,6 @@ def _before(offsets: Mapping[TopicPartition, int | None]) -> list[tuple[str, int
     ]
 
 
-def _entries(found: list[tuple[str, str | None, int, bool, bool]]) -> dict[str, ConfigEntry]:
-    known = {source.value for source in ConfigSource}
-    return {
-        name: ConfigEntry(name, value, ConfigSource(source if source in known else -1), read_only, sensitive)
-        for name, value, source, read_only, sensitive in found
-    }
-
-
 def _changes(changes: Mapping[str, str | bool | float | None]) -> list[tuple[str, str | None]]:
     def as_string(value: str | bool | float | None) -> str | None:
         if value is not None and not isinstance(value, (str, int, float)):
@@ -590,42 +566,5 @@ def _changes(changes: Mapping[str, str | bool | float | None]) -> list[tuple[str
     return [(string("the name of a setting", name), as_string(value)) for name, value in items_of("settings", changes)]
 
 
-def _names(cluster: ClusterTuple, internal: bool) -> list[str]:
-    return sorted(name for name, is_internal, _ in cluster[3] if internal or not is_internal)
-
-
-def _topics(names: list[str], cluster: ClusterTuple) -> dict[str, TopicDescription]:
-    found = {
-        name: TopicDescription(name, internal, [PartitionInfo(n, *parts) for n, parts in enumerate(partitions)])
-        for name, internal, partitions in cluster[3]
-    }
-    return {name: found[name] for name in names}
-
-
-def _cluster(cluster: ClusterTuple) -> ClusterDescription:
-    return ClusterDescription(cluster[0], cluster[1], [Node(*broker) for broker in cluster[2]])
-
-
-def _group(group: GroupTuple) -> GroupDescription:
-    return GroupDescription(*group[:6], [_member(member) for member in group[6]])
-
-
-def _member(member: MemberTuple) -> GroupMember:
-    assigned, target = member[7:]
-    return GroupMember(*member[:7], _partitions(assigned), None if target is None else _partitions(target))
-
-
-def _partitions(tuples: list[PartitionTuple]) -> list[TopicPartition]:
-    return [TopicPartition(*each) for each in tuples]
-
-
-def _by_partition(found: list[tuple[PartitionTuple, T]]) -> dict[TopicPartition, T]:
-    return {TopicPartition(*partition): value for partition, value in found}
-
-
 def _filters(states: Iterable[str], types: Iterable[str]) -> tuple[list[str], list[str]]:
     return list_of_str("states", states), list_of_str("types", types)
-
-
-def _listings(found: list[tuple[str, str, str, str]]) -> list[GroupListing]:
-    return [GroupListing(*group) for group in found]

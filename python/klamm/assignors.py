@@ -20,7 +20,7 @@ assignment. To use an `Assignor` of your own, add it to a consumer's `partition_
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from klamm import _klamm
 from klamm.arguments import (
@@ -106,12 +106,10 @@ class Assignor:
         raise NotImplementedError
 
 
-def _ask(assignor: Assignor, topics: dict[str, list[list[str]]], tuples: list[Any]) -> dict[str, list[tuple[str, int]]]:
-    """Call an assignor for the core, which passes members as tuples."""
-    members = [
-        Member(id, topics, [TopicPartition(*each) for each in owned], generation, instance_id, rack, user_data)
-        for id, instance_id, rack, topics, owned, generation, user_data in tuples  # noqa: A001
-    ]
+def _ask(
+    assignor: Assignor, topics: dict[str, list[list[str]]], members: list[Member]
+) -> dict[str, list[tuple[str, int]]]:
+    """Call an assignor for the core, and check what it returns."""
     made = {
         member: checked_partitions(owned) for member, owned in items_of("assignments", assignor.assign(topics, members))
     }
@@ -145,15 +143,15 @@ def assign(
         for node, rack in items_of("nodes", nodes or {})
         if rack is not None
     }
-    tuples = [_member_tuple(member) for member in list_of("members", members)]
-    if len({fields[0] for fields in tuples}) < len(tuples):
+    checked = [_checked(member) for member in list_of("members", members)]
+    if len({member.id for member in checked}) < len(checked):
         raise ConfigError("two members have the same id")
     known = []
     for topic, partitions in items_of("topics", topics):
         numbered = enumerate(list_of(f"the partitions of {topic}", partitions))
         kept = [_racks(f"{topic}-{number}", replicas, racks) for number, replicas in numbered]
         known.append((string("a topic", topic), kept))
-    assignment = _klamm.assign(string("name", name), known, tuples)
+    assignment = _klamm.assign(string("name", name), known, checked)
     return {member: [TopicPartition(*each) for each in owned] for member, owned in assignment.items()}
 
 
@@ -177,16 +175,16 @@ def _racks(partition: str, replicas: Sequence[int], racks: dict[int, str]) -> li
     return [racks[node] for node in nodes if node in racks]
 
 
-def _member_tuple(member: Member) -> tuple[Any, ...]:
-    """Return a member in the form that the core takes."""
+def _checked(member: Member) -> Member:
+    """Return a member with all fields checked."""
     if not isinstance(member, Member):
         raise ArgumentError(f"members have to be a list of Member, and {member!r} is not a Member")
-    return (
+    return Member(
         string("the id of a member", member.id),
+        list_of_str(f"the topics of {member.id}", member.topics),
+        [TopicPartition(*owned) for owned in checked_partitions(member.owned)],
+        optional_integer(f"generation of {member.id}", member.generation, -INT32 - 1, INT32),
         optional_string(f"instance_id of {member.id}", member.instance_id),
         optional_string(f"rack of {member.id}", member.rack),
-        list_of_str(f"the topics of {member.id}", member.topics),
-        checked_partitions(member.owned),
-        optional_integer(f"generation of {member.id}", member.generation, -INT32 - 1, INT32),
         member.user_data,
     )

@@ -161,7 +161,7 @@ class Option(NamedTuple):
 
 def options() -> list[Option]:
     """Return all configuration keys with their defaults, allowed values and descriptions."""
-    return [Option(*fields) for fields in _klamm.config_keys()]
+    return _klamm.config_keys()
 
 
 class Foreign(NamedTuple):
@@ -180,4 +180,4 @@ class Foreign(NamedTuple):
 
 def foreign() -> list[Foreign]:
     """Return the keys of other clients that klamm refuses, with hints what to use instead."""
-    return [Foreign(*fields) for fields in _klamm.foreign_keys()]
+    return _klamm.foreign_keys()

@@ -15,7 +15,7 @@ from klamm.arguments import check_function, checked_partition, checked_partition
 from klamm.errors import ArgumentError, ConfigError, KafkaTimeoutError
 from klamm.hooks import K_co, V_co, deserializers, hooked
 from klamm.rebalance import partitions
-from klamm.record import OffsetAndMetadata, TopicPartition, committable, timed
+from klamm.record import TopicPartition, committable, timed
 from klamm.transaction import group_metadata
 from klamm.waiting import Asyncio, Blocking, Waiting, documented_by, run
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from klamm._klamm import ArrowBatch, Deserializers, Record
     from klamm.config import Bootstrap, ConsumerConfig
     from klamm.rebalance import RebalanceListener
+    from klamm.record import OffsetAndMetadata, OffsetToCommit
     from klamm.transaction import GroupMetadata
 
 __all__ = ["AsyncConsumer", "Consumer"]
@@ -178,7 +179,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None, timeout: float | None
     ) -> None:
         await self._wait(self._commit(_given(offsets)), timeout)
-        self._tell_commits()
+        self._run_commit_callbacks()
 
 
 class Consumer(Blocking, _Consumer[K_co, V_co]):
@@ -399,7 +400,7 @@ class Consumer(Blocking, _Consumer[K_co, V_co]):
         try:
             self._close(timeout, processed)
         finally:
-            self._tell_commits()
+            self._run_commit_callbacks()
 
 
 @documented_by(Consumer)
@@ -523,7 +524,7 @@ class AsyncConsumer(Asyncio, _Consumer[K_co, V_co]):
         check_function("on_commit", on_commit)
         pending = self._commit_nowait(_given(offsets), on_commit)
         if on_commit is not None:
-            pending.add_done_callback(_call_on_loop(self._tell_commits))
+            pending.add_done_callback(_call_on_loop(self._run_commit_callbacks))
 
     async def committed(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
@@ -582,7 +583,7 @@ class AsyncConsumer(Asyncio, _Consumer[K_co, V_co]):
             if listener_error is None:  # otherwise the listener used up the time
                 raise
         finally:
-            self._tell_commits()
+            self._run_commit_callbacks()
         if listener_error is not None:
             raise listener_error
 
@@ -640,14 +641,14 @@ def _limits(max_rows: int, max_bytes: int | None) -> tuple[int, int | None]:
 
 def _given(
     offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None,
-) -> list[tuple[str, int, int, str, int | None, int | None]] | None:
+) -> list[OffsetToCommit] | None:
     return None if offsets is None else committable(offsets)
 
 
 def _with_metadata(
-    partitions: list[TopicPartition], found: list[tuple[int, str, int | None] | None]
+    partitions: list[TopicPartition], found: list[OffsetAndMetadata | None]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    return {tp: OffsetAndMetadata(*each) if each else None for tp, each in zip(partitions, found, strict=True)}
+    return dict(zip(partitions, found, strict=True))
 
 
 def _offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> dict[TopicPartition, int | None]:

@@ -91,13 +91,13 @@ def _run(desk: TokenDesk, settings: Mapping[str, str]) -> None:
         question = desk.question(IDLE_S)
         if question is None:
             continue
-        connection, host, step, token = question
+        connection, step = question.connection, question.kind
         try:
-            if step == "step" and not token:
+            if step == "step" and not question.token:
                 contexts = {number: each for number, each in contexts.items() if each.is_recent()}
-                contexts[connection] = _Context(f"{settings['service.name']}@{host}", settings)
+                contexts[connection] = _Context(f"{settings['service.name']}@{question.host}", settings)
             context = contexts[connection]
-            answer = getattr(context, step)(token)
+            answer = getattr(context, step)(question.token)
             desk.answer(connection, answer, context.is_established)
         except AuthenticationError as error:
             contexts.pop(connection, None)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from klamm._klamm import ProducerCore
 
 __all__ = ["BrokerMetrics", "ProducerMetrics", "TopicMetrics"]
 
@@ -86,14 +82,3 @@ class ProducerMetrics:
     brokers: dict[int, BrokerMetrics]
     buffered_bytes: int
     outstanding: int
-
-
-def of_producer(producer: ProducerCore) -> ProducerMetrics:
-    """Return the counters of a producer."""
-    topics, brokers, buffered_bytes, outstanding = producer._metrics()  # noqa: SLF001
-    return ProducerMetrics(
-        {name: TopicMetrics(*numbers) for name, numbers in topics},
-        {node: BrokerMetrics(*numbers) for node, numbers in brokers},
-        buffered_bytes,
-        outstanding,
-    )

@@ -110,9 +110,7 @@ class _Producer(TransactionalProducer):
 
         After `close`, this returns the last values.
         """
-        from klamm.metrics import of_producer
-
-        return of_producer(self)
+        return self._metrics()
 
     async def _for_room(self, done: int) -> None:
         """Wait for room in the buffer. `done` is how many records of a bulk call were sent before."""

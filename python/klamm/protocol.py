@@ -149,12 +149,12 @@ class BatchRecords(Sequence[BatchRecord]):
         if isinstance(index, slice):
             return BatchRecords(self._packed, self._rows[index])
         try:
-            return _record(self._packed.open().row(self._rows[index]))
+            return self._packed.open().record(self._rows[index])
         except IndexError:
             raise IndexError(f"there is no record {index}; the batch has {len(self)} records") from None
 
     def __iter__(self) -> Iterator[BatchRecord]:
-        return map(_record, map(self._packed.open().row, self._rows))
+        return map(self._packed.open().record, self._rows)
 
     def __reversed__(self) -> Iterator[BatchRecord]:
         return iter(self[::-1])
@@ -209,12 +209,12 @@ class Batch:
 
 def apis() -> list[Api]:
     """Return all APIs."""
-    return [Api(*fields) for fields in _klamm.apis()]
+    return _klamm.apis()
 
 
 def structures() -> list[Structure]:
     """Return all headers and structures."""
-    return [Structure(*fields) for fields in _klamm.structures()]
+    return _klamm.structures()
 
 
 def errors() -> list[ErrorCode]:
@@ -283,14 +283,6 @@ def decode_records(data: Buffer, check_crcs: bool = True) -> list[Batch]:
         error.batches = batches
         error.records = [] if partial is None else BatchRecords(partial)
     raise error
-
-
-def _record(row: tuple[Any, ...]) -> BatchRecord:
-    *fields, control = row
-    record = BatchRecord(*fields)
-    if control is not None:
-        record.control = Control(*control)
-    return record
 
 
 def encode_batch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from klamm._klamm import Record, RecordMetadata, Records
 from klamm.arguments import INT32, INT64, checked_partition, integer, items_of, string
@@ -64,22 +64,30 @@ class OffsetAndMetadata:
     timestamp_ms: int | None = None
 
 
-def committable(
-    offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
-) -> list[tuple[str, int, int, str, int | None, int | None]]:
+class OffsetToCommit(NamedTuple):
+    """An offset to commit for a partition, with all fields checked."""
+
+    topic: str
+    partition: int
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None
+    timestamp_ms: int | None = None
+
+
+def committable(offsets: Mapping[TopicPartition, int | OffsetAndMetadata]) -> list[OffsetToCommit]:
     """Return offsets to commit in the form that the core takes."""
-    return [
-        (*partition, *_committed(partition, offset))
-        for partition, offset in ((checked_partition(tp), offset) for tp, offset in items_of("offsets", offsets))
-    ]
+    return [_committed(*checked_partition(tp), offset) for tp, offset in items_of("offsets", offsets)]
 
 
-def _committed(partition: tuple[str, int], given: int | OffsetAndMetadata) -> tuple[int, str, int | None, int | None]:
-    of = f"of {partition[0]}-{partition[1]}"
+def _committed(topic: str, partition: int, given: int | OffsetAndMetadata) -> OffsetToCommit:
+    of = f"of {topic}-{partition}"
     if not isinstance(given, OffsetAndMetadata):
-        return integer(f"the offset {of}", given, 0), "", None, None
+        return OffsetToCommit(topic, partition, integer(f"the offset {of}", given, 0))
     epoch, time = given.leader_epoch, given.timestamp_ms
-    return (
+    return OffsetToCommit(
+        topic,
+        partition,
         integer(f"the offset {of}", given.offset, 0),
         string(f"the metadata {of}", given.metadata),
         None if epoch is None else integer(f"the leader epoch {of}", epoch, -1, INT32),
@@ -93,13 +101,6 @@ def timed(times: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
         (*checked_partition(tp), integer("a time in milliseconds", time_ms, -INT64))
         for tp, time_ms in items_of("times", times)
     ]
-
-
-def offsets_of(
-    found: Sequence[tuple[str, int, tuple[int, str, int | None, int | None]]],
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return commits of the core by `TopicPartition`."""
-    return {TopicPartition(topic, partition): OffsetAndMetadata(*fields) for topic, partition, fields in found}
 
 
 def datetime_of(timestamp_ms: int) -> datetime:

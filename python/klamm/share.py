@@ -8,12 +8,11 @@ acknowledgements.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Generic, Literal
+from typing import TYPE_CHECKING, Generic, Literal
 
 from klamm._klamm import ShareConsumerCore
 from klamm.arguments import seconds
 from klamm.hooks import K_co, V_co, deserializers, hooked
-from klamm.record import TopicPartition
 from klamm.waiting import Asyncio, Blocking, Waiting, documented_by
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from klamm._klamm import Deserializers, Record, Records
     from klamm.config import Bootstrap, ShareConsumerConfig
     from klamm.errors import KafkaError
+    from klamm.record import TopicPartition
 
 __all__ = ["AsyncShareConsumer", "ShareConsumer"]
 
@@ -222,8 +222,3 @@ class AsyncShareConsumer(Asyncio, _ShareConsumer[K_co, V_co]):
         import asyncio
 
         await asyncio.to_thread(self._close, timeout, bool(processed))
-
-
-def outcomes(found: Iterable[tuple[str, int, Any]]) -> Outcomes:
-    """Return the results of acknowledgements by `TopicPartition`."""
-    return {TopicPartition(topic, partition): error for topic, partition, error in found}

@@ -413,8 +413,7 @@ class DevBroker(DevBrokerCore):
         Args:
             api: Only requests of this API. Default: all APIs.
         """
-        seen = [Request(*request) for request in self._requests()]
-        return [request for request in seen if api in (None, request.api)]
+        return [request for request in self._requests() if api in (None, request.api)]
 
     def advance(self, seconds: float) -> None:
         """Advance the cluster's clock. Everything that is due by then has happened when this returns.

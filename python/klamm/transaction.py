@@ -170,19 +170,15 @@ class _Transaction(Waiting):
                     "the consumer commits its offsets automatically, even if the transaction aborts",
                     hint="create the consumer with enable_auto_commit=False",
                 )
-        given: list[tuple[str, int, int, str, int | None, int | None]]
         if offsets is None:
-            positions = consumer._given_out()  # type: ignore[union-attr]
-            given = [(topic, partition, offset, "", epoch, None) for topic, partition, offset, epoch in positions]
+            given = consumer._offsets_to_commit()  # type: ignore[union-attr]
         else:
             given = committable(offsets)
-            if any(timestamp_ms is not None for *_, timestamp_ms in given):
+            if any(offset.timestamp_ms is not None for offset in given):
                 raise ConfigError(
                     "offsets in a transaction cannot have a timestamp_ms", hint="remove timestamp_ms from the offsets"
                 )
-        return self._producer._commit_offsets(
-            group.group_id, group.generation_id, group.member_id, group.group_instance_id, given
-        )
+        return self._producer._commit_offsets(group, given)
 
     def __repr__(self) -> str:
         return f"<klamm.{type(self).__name__} of {self._producer!r}, {'open' if self._is_open else 'not open'}>"
@@ -299,7 +295,7 @@ class AsyncTransaction(Asyncio, _Transaction):
 
 def group_metadata(consumer: ConsumerCore[Any, Any]) -> GroupMetadata:
     """Return the identity of a consumer in its group."""
-    fields = consumer._group_metadata()
-    if fields is None:
+    metadata = consumer._group_metadata()
+    if metadata is None:
         raise ConfigError("this consumer has no group", hint="pass a group_id to the consumer")
-    return GroupMetadata(*fields)
+    return metadata

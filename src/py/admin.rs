@@ -1,16 +1,19 @@
-//! `AdminCore`: what the two admin classes share. Answers are tuples, which `klamm.admin` makes dataclasses of.
+//! [`AdminCore`]: the base class of `Admin` and `AsyncAdmin`. It sends the requests and builds the results.
+//!
+//! Arguments arrive checked by `klamm.admin`. The result classes are the dataclasses of that module.
 
-use super::error::{no_pickle, raise};
-use super::pending::{Origin, Pending};
+use super::construct::{class, construct, list};
+use super::error::no_pickle;
+use super::pending::Pending;
 use super::tokens;
 use super::{arguments, commits, config};
-use crate::client::{self, ClientType, ConfigResource, Error, GroupMember, NewTopic, TopicPartition};
+use crate::client::{self, AnyClient, ClientType, ConfigResource, Error, GroupMember, NewTopic, TopicPartition};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The core of an admin client.
+/// The base class of the admin clients.
 #[pyclass(subclass, frozen, module = "klamm._klamm")]
 pub(super) struct AdminCore {
     client: Arc<client::Admin>,
@@ -27,16 +30,15 @@ impl AdminCore {
         config: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let (config, servers, login) = config::parse(py, ClientType::Admin, bootstrap_servers, config)?;
-        let client = client::Admin::new(&config).map_err(|e| raise(py, &e))?;
+        let client = client::Admin::new(&config)?;
         tokens::start(py, client.login_mailbox(), login)?;
         Ok(Self { client: Arc::new(client), servers })
     }
 
-    /// Creates topics: `(name, partitions, replication factor, configs)`.
+    /// Creates topics from tuples `(name, partitions, replication factor, configs)`.
     #[pyo3(name = "_create_topics", signature = (topics, validate_only, timeout))]
     fn create_topics(
         &self,
-        py: Python<'_>,
         topics: Vec<(String, i32, i16, Vec<(String, String)>)>,
         #[pyo3(from_py_with = arguments::validate_only)] validate_only: bool,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
@@ -48,238 +50,283 @@ impl AdminCore {
             configs,
         };
         let topics = topics.into_iter().map(new).collect();
-        let pending = self.client.create_topics(topics, validate_only, timeout);
-        let pending = pending.map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("answer about the new topics", self.origin(), pending, |py, ()| Ok(py.None())))
+        let pending = self.client.create_topics(topics, validate_only, timeout)?;
+        Ok(Pending::empty("response to CreateTopics", self.any(), pending))
     }
 
-    /// Gives topics so many partitions, old and new: `(name, count)`.
+    /// Sets the number of partitions of topics: `(name, count)`.
     #[pyo3(name = "_create_partitions", signature = (counts, validate_only, timeout))]
     fn create_partitions(
         &self,
-        py: Python<'_>,
         counts: Vec<(String, i32)>,
         #[pyo3(from_py_with = arguments::validate_only)] validate_only: bool,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending = self.client.create_partitions(counts, validate_only, timeout);
-        let pending = pending.map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("answer about the partitions", self.origin(), pending, |py, ()| Ok(py.None())))
+        let pending = self.client.create_partitions(counts, validate_only, timeout)?;
+        Ok(Pending::empty("response to CreatePartitions", self.any(), pending))
     }
 
-    /// `(name, value, source, read only, sensitive)` of every setting.
+    /// Returns a dict from name to ConfigEntry.
     #[pyo3(name = "_describe_configs", signature = (kind, name, timeout))]
     fn describe_configs(
         &self,
-        py: Python<'_>,
         #[pyo3(from_py_with = arguments::kind)] kind: &str,
         #[pyo3(from_py_with = arguments::name)] name: &str,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let resource = ConfigResource::new(kind, name.to_owned()).map_err(|e| raise(py, &e))?;
-        let pending = self.client.describe_configs(resource, timeout);
-        let pending = pending.map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("description of a configuration", self.origin(), pending, |py, configs| {
-            let row = configs.into_iter().map(|c| (c.name, c.value, c.source, c.read_only, c.sensitive));
-            Ok(PyList::new(py, row.collect::<Vec<_>>())?.into_any().unbind())
+        let resource = ConfigResource::new(kind, name.to_owned())?;
+        let pending = self.client.describe_configs(resource, timeout)?;
+        Ok(Pending::new("description of a configuration", self.any(), pending, |py, configs| {
+            let found = PyDict::new(py);
+            for c in configs {
+                let entry = construct!(py, "klamm.admin.ConfigEntry", {
+                    name: &c.name,
+                    value: &c.value,
+                    source: class(py, "klamm.admin.ConfigSource")?.call1((c.source,))?,
+                    read_only: c.read_only,
+                    sensitive: c.sensitive,
+                })?;
+                found.set_item(&c.name, entry)?;
+            }
+            Ok(found.into_any().unbind())
         }))
     }
 
     #[pyo3(name = "_alter_configs", signature = (kind, name, changes, validate_only, timeout))]
     fn alter_configs(
         &self,
-        py: Python<'_>,
         #[pyo3(from_py_with = arguments::kind)] kind: &str,
         #[pyo3(from_py_with = arguments::name)] name: &str,
         changes: Vec<(String, Option<String>)>,
         #[pyo3(from_py_with = arguments::validate_only)] validate_only: bool,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let resource = ConfigResource::new(kind, name.to_owned()).map_err(|e| raise(py, &e))?;
-        let pending =
-            self.client.alter_configs(resource, changes, validate_only, timeout).map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("answer about the configuration", self.origin(), pending, |py, ()| Ok(py.None())))
+        let resource = ConfigResource::new(kind, name.to_owned())?;
+        let pending = self.client.alter_configs(resource, changes, validate_only, timeout)?;
+        Ok(Pending::empty("response to IncrementalAlterConfigs", self.any(), pending))
     }
 
     #[pyo3(name = "_delete_topics", signature = (topics, timeout))]
     fn delete_topics(
         &self,
-        py: Python<'_>,
         topics: Vec<String>,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending = self.client.delete_topics(topics, timeout).map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("answer about the topics", self.origin(), pending, |py, ()| Ok(py.None())))
+        let pending = self.client.delete_topics(topics, timeout)?;
+        Ok(Pending::empty("response to DeleteTopics", self.any(), pending))
     }
 
-    /// For each `(topic, partition, time)` where segments from before then begin and the log ends, the newest first.
+    /// Returns a list of offsets for each `(topic, partition, time)`: of segments from before then, newest first.
     #[pyo3(name = "_offsets_before", signature = (wanted, limit, timeout))]
     fn offsets_before(
         &self,
-        py: Python<'_>,
         wanted: Vec<(String, i32, i64)>,
         #[pyo3(from_py_with = arguments::limit)] limit: i32,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
         let wanted = wanted.into_iter().map(|(topic, partition, time)| (topic.into(), partition, time)).collect();
-        let pending = self.client.offsets_before(wanted, limit, timeout);
-        let pending = pending.map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("offsets", self.origin(), pending, |py, found| Ok(PyList::new(py, found)?.into_any().unbind())))
+        let pending = self.client.offsets_before(wanted, limit, timeout)?;
+        Ok(Pending::new("offsets", self.any(), pending, |py, found| Ok(PyList::new(py, found)?.into_any().unbind())))
     }
 
-    /// Where each partition starts after what is before `(topic, partition, offset)` is gone; -1 is the end.
+    /// Deletes records below an offset: `(topic, partition, offset)`, where -1 is the end. Returns the new first offsets.
     #[pyo3(name = "_delete_records", signature = (wanted, timeout))]
     fn delete_records(
         &self,
-        py: Python<'_>,
         wanted: Vec<(String, i32, i64)>,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
         let wanted = wanted.into_iter().map(|(topic, partition, offset)| (topic.into(), partition, offset)).collect();
-        let pending = self.client.delete_records(wanted, timeout);
-        let pending = pending.map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("answer about the records", self.origin(), pending, |py, starts| {
+        let pending = self.client.delete_records(wanted, timeout)?;
+        Ok(Pending::new("response to DeleteRecords", self.any(), pending, |py, starts| {
             Ok(PyList::new(py, starts)?.into_any().unbind())
         }))
     }
 
-    /// `(cluster id, controller, brokers, topics)`; the topics asked for, all of which have to be there, or all there are.
-    #[pyo3(name = "_describe", signature = (topics, timeout))]
-    fn describe(
+    /// Returns the ClusterDescription.
+    #[pyo3(name = "_describe_cluster", signature = (timeout))]
+    fn describe_cluster(
         &self,
-        py: Python<'_>,
-        topics: Option<Vec<String>>,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let asked = topics.is_some();
-        let pending = self.client.describe(topics, timeout).map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("answer about the cluster", self.origin(), pending, move |py, cluster| {
-            let brokers = cluster.brokers.values().map(|b| (b.id, b.host.as_str(), b.port, b.rack.as_deref()));
-            let brokers = PyList::new(py, brokers.collect::<Vec<_>>())?;
-            let mut topics = Vec::with_capacity(cluster.topics.len());
-            for (name, topic) in &cluster.topics {
-                if topic.error.is_error() {
-                    if asked {
-                        let error = Error::refused(topic.error, format!("describe topic {name:?}")).at(name, None);
-                        return Err(raise(py, &error));
-                    }
-                    continue;
-                }
-                let partitions = topic.partitions.iter().map(|p| (p.leader, &p.replicas[..], &p.isr[..]));
-                topics.push((&**name, topic.internal, PyList::new(py, partitions.collect::<Vec<_>>())?));
-            }
-            let answer = (cluster.id.as_deref(), cluster.controller, brokers, topics);
-            let answer: Bound<'_, PyTuple> = answer.into_pyobject(py)?;
-            Ok(answer.into_any().unbind())
+        let pending = self.client.describe(Some(Vec::new()), timeout)?;
+        Ok(Pending::new("description of the cluster", self.any(), pending, |py, cluster| {
+            let brokers = cluster
+                .brokers
+                .values()
+                .map(|b| construct!(py, "klamm.admin.Node", { id: b.id, host: &b.host, port: b.port, rack: &b.rack }));
+            construct!(py, "klamm.admin.ClusterDescription", {
+                cluster_id: &cluster.id,
+                controller: cluster.controller,
+                brokers: list(py, brokers)?,
+            })
         }))
     }
 
-    /// `(group, protocol type, state, type)` of every group, or of those in one of some states or of one of some types.
+    /// Returns the sorted names of all topics, with or without the internal ones.
+    #[pyo3(name = "_list_topics", signature = (internal, timeout))]
+    fn list_topics(
+        &self,
+        internal: bool,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
+    ) -> PyResult<Pending> {
+        let pending = self.client.describe(None, timeout)?;
+        Ok(Pending::new("list of topics", self.any(), pending, move |py, cluster| {
+            let is_listed = |internal_topic: bool, is_error: bool| !is_error && (internal || !internal_topic);
+            let topics = cluster.topics.iter().filter(|(_, t)| is_listed(t.internal, t.error.is_error()));
+            let mut names: Vec<&str> = topics.map(|(name, _)| &**name).collect();
+            names.sort_unstable();
+            Ok(PyList::new(py, names)?.into_any().unbind())
+        }))
+    }
+
+    /// Returns a dict from name to TopicDescription. All of these topics must exist.
+    #[pyo3(name = "_describe_topics", signature = (topics, timeout))]
+    fn describe_topics(
+        &self,
+        topics: Vec<String>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
+    ) -> PyResult<Pending> {
+        let pending = self.client.describe(Some(topics.clone()), timeout)?;
+        Ok(Pending::new("description of the topics", self.any(), pending, move |py, cluster| {
+            let found = PyDict::new(py);
+            for name in &topics {
+                let Some((name, topic)) = cluster.topics.get_key_value(name.as_str()) else { continue };
+                if topic.error.is_error() {
+                    return Err(Error::refused(topic.error, format!("describe topic {name:?}")).at(name, None).into());
+                }
+                let partitions = topic.partitions.iter().enumerate().map(|(number, p)| {
+                    construct!(py, "klamm.admin.PartitionInfo", {
+                        partition: number,
+                        leader: p.leader,
+                        replicas: &p.replicas,
+                        isr: &p.isr,
+                    })
+                });
+                let description = construct!(py, "klamm.admin.TopicDescription", {
+                    name: &**name,
+                    internal: topic.internal,
+                    partitions: list(py, partitions)?,
+                })?;
+                found.set_item(&**name, description)?;
+            }
+            Ok(found.into_any().unbind())
+        }))
+    }
+
+    /// Returns a list of GroupListing: of all groups, or of the groups in these states and of these types.
     #[pyo3(name = "_list_groups", signature = (states, types, timeout))]
     fn list_groups(
         &self,
-        py: Python<'_>,
         states: Vec<String>,
         types: Vec<String>,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending = self.client.list_groups(states, types, timeout);
-        let pending = pending.map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("list of groups", self.origin(), pending, |py, groups| {
-            let row = groups.into_iter().map(|g| (g.group, g.protocol_type, g.state, g.kind));
-            Ok(PyList::new(py, row.collect::<Vec<_>>())?.into_any().unbind())
+        let pending = self.client.list_groups(states, types, timeout)?;
+        Ok(Pending::new("list of groups", self.any(), pending, |py, groups| {
+            let listings = groups.iter().map(|g| {
+                construct!(py, "klamm.admin.GroupListing", {
+                    group: &g.group,
+                    protocol_type: &g.protocol_type,
+                    state: &g.state,
+                    type: &g.kind,
+                })
+            });
+            list(py, listings)
         }))
     }
 
-    /// `(group, type, protocol type, state, assignor, coordinator, members)`.
+    /// Returns the GroupDescription.
     #[pyo3(name = "_describe_group", signature = (group, timeout))]
     fn describe_group(
         &self,
-        py: Python<'_>,
         #[pyo3(from_py_with = arguments::group)] group: &str,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending = self.client.describe_group(group.to_owned(), timeout);
-        let pending = pending.map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("description of a group", self.origin(), pending, |py, g| {
-            let members: Vec<_> = g.members.iter().map(member).collect();
-            let answer = (&g.group, g.kind, &g.protocol_type, &g.state, &g.assignor, g.coordinator, members);
-            Ok(answer.into_pyobject(py)?.into_any().unbind())
+        let pending = self.client.describe_group(group.to_owned(), timeout)?;
+        Ok(Pending::new("description of a group", self.any(), pending, |py, g| {
+            construct!(py, "klamm.admin.GroupDescription", {
+                group: &g.group,
+                type: g.kind,
+                protocol_type: &g.protocol_type,
+                state: &g.state,
+                assignor: &g.assignor,
+                coordinator: g.coordinator,
+                members: list(py, g.members.iter().map(|m| member(py, m)))?,
+            })
         }))
     }
 
     #[pyo3(name = "_delete_group", signature = (group, timeout))]
     fn delete_group(
         &self,
-        py: Python<'_>,
         #[pyo3(from_py_with = arguments::group)] group: &str,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending = self.client.delete_group(group.to_owned(), timeout).map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("answer about the group", self.origin(), pending, |py, ()| Ok(py.None())))
+        let pending = self.client.delete_group(group.to_owned(), timeout)?;
+        Ok(Pending::empty("response to DeleteGroups", self.any(), pending))
     }
 
-    /// `((topic, partition), offset)` of everything a group committed.
+    /// Returns a dict from TopicPartition to the committed offset.
     #[pyo3(name = "_group_offsets", signature = (group, timeout))]
     fn group_offsets(
         &self,
-        py: Python<'_>,
         #[pyo3(from_py_with = arguments::group)] group: &str,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending = self.client.group_offsets(group.to_owned(), timeout);
-        let pending = pending.map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("offsets of the group", self.origin(), pending, |py, offsets| {
-            let each = offsets.iter().map(|o| ((&*o.topic, o.partition), o.offset));
-            Ok(PyList::new(py, each.collect::<Vec<_>>())?.into_any().unbind())
+        let pending = self.client.group_offsets(group.to_owned(), timeout)?;
+        Ok(Pending::new("offsets of the group", self.any(), pending, |py, offsets| {
+            let found = PyDict::new(py);
+            for o in &offsets {
+                found.set_item(&TopicPartition::new(o.topic.clone(), o.partition), o.offset)?;
+            }
+            Ok(found.into_any().unbind())
         }))
     }
 
-    /// Commits `(topic, partition, offset, metadata)` for a group without members.
+    /// Commits offsets for a group without members.
     #[pyo3(name = "_alter_group_offsets", signature = (group, offsets, timeout))]
     fn alter_group_offsets(
         &self,
-        py: Python<'_>,
         #[pyo3(from_py_with = arguments::group)] group: &str,
-        offsets: Vec<commits::Given>,
+        offsets: Vec<commits::OffsetToCommit>,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let offsets = offsets.into_iter().map(commits::offset).collect();
-        let pending = self.client.alter_group_offsets(group.to_owned(), offsets, timeout);
-        let pending = pending.map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("answer about the offsets", self.origin(), pending, |py, ()| Ok(py.None())))
+        let offsets = offsets.into_iter().map(Into::into).collect();
+        let pending = self.client.alter_group_offsets(group.to_owned(), offsets, timeout)?;
+        Ok(Pending::empty("response to OffsetCommit", self.any(), pending))
     }
 
-    #[pyo3(name = "_delete_group_offsets", signature = (group, places, timeout))]
+    #[pyo3(name = "_delete_group_offsets", signature = (group, partitions, timeout))]
     fn delete_group_offsets(
         &self,
-        py: Python<'_>,
         #[pyo3(from_py_with = arguments::group)] group: &str,
-        places: Vec<(String, i32)>,
+        partitions: Vec<(String, i32)>,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let places = places.into_iter().map(TopicPartition::from).collect();
-        let pending = self.client.delete_group_offsets(group.to_owned(), places, timeout);
-        let pending = pending.map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("answer about the offsets", self.origin(), pending, |py, ()| Ok(py.None())))
+        let partitions = partitions.into_iter().map(TopicPartition::from).collect();
+        let pending = self.client.delete_group_offsets(group.to_owned(), partitions, timeout)?;
+        Ok(Pending::empty("response to OffsetDelete", self.any(), pending))
     }
 
-    /// `((topic, partition), records to read)` of every partition a group committed something of; None if it is gone.
+    /// Returns a dict from TopicPartition to the number of records that the group has not read, or None if unknown.
     #[pyo3(name = "_group_lag", signature = (group, timeout))]
     fn group_lag(
         &self,
-        py: Python<'_>,
         #[pyo3(from_py_with = arguments::group)] group: &str,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        let pending = self.client.group_lag(group.to_owned(), timeout).map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("lag of the group", self.origin(), pending, |py, lags| {
-            let each = lags.iter().map(|(p, lag)| ((&*p.topic, p.partition), *lag));
-            Ok(PyList::new(py, each.collect::<Vec<_>>())?.into_any().unbind())
+        let pending = self.client.group_lag(group.to_owned(), timeout)?;
+        Ok(Pending::new("lag of the group", self.any(), pending, |py, lags| {
+            let found = PyDict::new(py);
+            for (partition, lag) in &lags {
+                found.set_item(partition, lag)?;
+            }
+            Ok(found.into_any().unbind())
         }))
     }
 
-    /// Ends the client.
+    /// Closes the client.
     #[pyo3(name = "_close")]
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.client.end());
@@ -295,40 +342,21 @@ impl AdminCore {
 }
 
 impl AdminCore {
-    fn origin(&self) -> Origin {
-        Origin::Admin(self.client.clone())
+    fn any(&self) -> Arc<dyn AnyClient> {
+        self.client.clone()
     }
 }
 
-type PlaceTuple<'a> = (&'a str, i32);
-
-/// `(id, instance id, client id, host, rack, topics, pattern, assigned, target)`.
-type MemberTuple<'a> = (
-    &'a str,
-    Option<&'a str>,
-    &'a str,
-    &'a str,
-    Option<&'a str>,
-    &'a [String],
-    Option<&'a str>,
-    Vec<PlaceTuple<'a>>,
-    Option<Vec<PlaceTuple<'a>>>,
-);
-
-fn member(m: &GroupMember) -> MemberTuple<'_> {
-    (
-        &m.id,
-        m.instance_id.as_deref(),
-        &m.client_id,
-        &m.host,
-        m.rack.as_deref(),
-        &m.topics,
-        m.topic_pattern.as_deref(),
-        places(&m.assigned),
-        m.target.as_deref().map(places),
-    )
-}
-
-fn places(places: &[TopicPartition]) -> Vec<PlaceTuple<'_>> {
-    places.iter().map(|p| (&*p.topic, p.partition)).collect()
+fn member(py: Python<'_>, m: &GroupMember) -> PyResult<Py<PyAny>> {
+    construct!(py, "klamm.admin.GroupMember", {
+        member_id: &m.id,
+        instance_id: &m.instance_id,
+        client_id: &m.client_id,
+        host: &m.host,
+        rack: &m.rack,
+        topics: &m.topics,
+        topic_pattern: &m.topic_pattern,
+        assigned: &m.assigned,
+        target: &m.target,
+    })
 }

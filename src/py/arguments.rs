@@ -1,11 +1,10 @@
-//! Arguments of public methods, for `from_py_with`: what cannot be used raises klamm's own errors, which say what was given
-//! and what is allowed. A type that cannot be used is an `ArgumentError`, a number outside of what there is a `ConfigError`.
+//! Converts arguments of public methods, for `from_py_with`.
 //!
-//! What is made of several objects, as partitions and offsets are, `klamm.arguments` takes apart in the same words.
+//! An argument of the wrong type raises an `ArgumentError`, and a number out of range a `ConfigError`. Both name the argument
+//! and the allowed values. `klamm.arguments` checks composite arguments, such as partitions, with the same messages.
 
+use super::deadline::bounded;
 use super::error::{argument, exception};
-use super::octets::of_datetime;
-use super::pending::bounded;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -22,7 +21,7 @@ macro_rules! text_arguments {
 
 text_arguments!(topic group kind name acknowledge_type compression);
 
-/// The type of a request of Kafka 0.7.
+/// Converts the type of a request of Kafka 0.7.
 pub(super) fn kind_of_request<'a>(value: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
     text("type", value)
 }
@@ -47,7 +46,7 @@ pub(super) fn text<'a>(name: &str, value: &'a Bound<'_, PyAny>) -> PyResult<&'a 
     }
 }
 
-/// Seconds to wait, or None for ever.
+/// Converts a timeout in seconds. None waits without limit.
 #[inline]
 pub(super) fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     if value.is_none() {
@@ -55,12 +54,12 @@ pub(super) fn timeout(value: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
     }
     match value.extract() {
         Ok(seconds) => Ok(Some(seconds)),
-        Err(e) if e.is_instance_of::<PyOverflowError>(value.py()) => Ok(None), // longer than anybody waits
+        Err(e) if e.is_instance_of::<PyOverflowError>(value.py()) => Ok(None), // more seconds than a float holds
         Err(_) => Err(no_seconds(value)),
     }
 }
 
-/// The time that a call may take, or None for what the client's settings say.
+/// Converts the timeout of a request. None means the client's setting.
 pub(super) fn time_limit(value: &Bound<'_, PyAny>) -> PyResult<Option<Duration>> {
     timeout(value).map(|seconds| seconds.map(|seconds| bounded(Some(seconds))))
 }
@@ -71,7 +70,7 @@ fn no_seconds(value: &Bound<'_, PyAny>) -> PyErr {
     of_type("timeout", value, "a number of seconds, or None to wait for ever", hint)
 }
 
-/// The partition of a record, or None.
+/// Converts the partition of a record, or None.
 #[inline]
 pub(super) fn partition(value: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
     if value.is_none() {
@@ -80,7 +79,7 @@ pub(super) fn partition(value: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
     value.extract().map(Some).map_err(|_| not_whole("partition", value, "an int or None", "from 0 to 2147483647"))
 }
 
-/// The time of a record, or None.
+/// Converts the timestamp of a record, or None.
 #[inline]
 pub(super) fn timestamp_ms(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     if value.is_none() {
@@ -95,12 +94,22 @@ pub(super) fn timestamp_ms(value: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     }
 }
 
-/// An offset to go to.
+/// Converts a datetime to a record's timestamp. A datetime without a time zone is local time, as in Python's own methods.
+///
+/// Returns None for other objects, and for a datetime without a timestamp: the last hours of the year 9999 can lack one.
+#[cold]
+fn of_datetime(value: &Bound<'_, PyAny>) -> Option<i64> {
+    let seconds: f64 = value.call_method0("timestamp").ok()?.extract().ok()?;
+    // A float of this size holds whole microseconds exactly. Milliseconds are truncated, as in the Java client.
+    Some(((seconds * 1e6).round() / 1e3).floor() as i64)
+}
+
+/// Converts an offset.
 pub(super) fn offset(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     value.extract().map_err(|_| not_whole("offset", value, "an int", "from 0 to 9223372036854775807"))
 }
 
-/// How many records or bytes are wanted at most, or None.
+/// Converts a limit of records, or None.
 #[inline]
 pub(super) fn max_records(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     if value.is_none() {
@@ -109,33 +118,33 @@ pub(super) fn max_records(value: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
     value.extract().map(Some).map_err(|_| not_whole("max_records", value, "an int or None", "from 0"))
 }
 
-/// The format of messages.
+/// Converts the format of messages.
 pub(super) fn magic(value: &Bound<'_, PyAny>) -> PyResult<i64> {
-    value.extract().map_err(|_| not_whole("magic", value, "an int", "that is a format of messages"))
+    value.extract().map_err(|_| not_whole("magic", value, "an int", "that is a message format"))
 }
 
-/// A version of a message.
+/// Converts the version of a message.
 pub(super) fn version(value: &Bound<'_, PyAny>) -> PyResult<i16> {
     value.extract().map_err(|_| not_whole("version", value, "an int", "from 0 to 32767"))
 }
 
-/// The same, or None.
+/// Converts the version of a message, or None.
 pub(super) fn version_or_none(value: &Bound<'_, PyAny>) -> PyResult<Option<i16>> {
     if value.is_none() { Ok(None) } else { version(value).map(Some) }
 }
 
-/// How many offsets are wanted at most.
+/// Converts a limit of offsets.
 pub(super) fn limit(value: &Bound<'_, PyAny>) -> PyResult<i32> {
     let limit = value.extract().ok().filter(|limit| *limit > 0);
     limit.ok_or_else(|| not_whole("limit", value, "an int", "from 1 to 2147483647"))
 }
 
-/// Whether something is only to be tried.
+/// Converts the flag for requests that only validate.
 pub(super) fn validate_only(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     value.extract().map_err(|_| of_type("validate_only", value, "a bool", None))
 }
 
-/// A function, or None.
+/// Checks that an argument is callable or None.
 pub(super) fn function(name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     if value.is_none() || value.is_callable() {
         return Ok(());
@@ -143,7 +152,7 @@ pub(super) fn function(name: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
     Err(of_type(name, value, "a function", None))
 }
 
-/// Names of topics: one, or several.
+/// Converts one topic or a list of topics.
 pub(super) fn topics(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     if value.is_instance_of::<PyString>() {
         return Ok(vec![text("topics", value)?.to_owned()]);
@@ -151,7 +160,7 @@ pub(super) fn topics(value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     texts("topics", "a topic", value)
 }
 
-/// Names of columns, or None for all.
+/// Converts names of columns. None means all columns.
 pub(super) fn columns(value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<String>>> {
     if value.is_none() { Ok(None) } else { texts("columns", "a column", value).map(Some) }
 }
@@ -168,7 +177,7 @@ pub(super) fn of_type(name: &str, value: &Bound<'_, PyAny>, allowed: &str, hint:
     argument(value.py(), &format!("{name} has to be {allowed}, not {kind}"), hint)
 }
 
-/// For what is no whole number, or one that does not fit.
+/// Returns the error for an argument that is not a whole number, or out of range.
 #[cold]
 pub(super) fn not_whole(name: &str, value: &Bound<'_, PyAny>, types: &str, numbers: &str) -> PyErr {
     match value.call_method0("__index__") {
@@ -186,6 +195,6 @@ pub(super) fn out_of_range(name: &str, value: &Bound<'_, PyAny>, allowed: &str) 
 #[cold]
 pub(super) fn no_unicode(name: &str, value: &Bound<'_, PyAny>) -> PyErr {
     let given = value.repr().map_or_else(|_| "this".to_owned(), |text| text.to_string());
-    let hint = "half of a surrogate pair has no form in UTF-8";
-    exception(value.py(), "ConfigError", &format!("{name} cannot be {given}: it is no Unicode text"), Some(hint))
+    let hint = "it contains half of a surrogate pair, which UTF-8 cannot encode";
+    exception(value.py(), "ConfigError", &format!("{name} cannot be {given}: it is not valid Unicode text"), Some(hint))
 }

@@ -1,12 +1,13 @@
-//! Arrow data across the border, as the PyCapsules of Arrow's C data interface: no copy, no pyarrow needed.
+//! Exchanges Arrow data with Python through the PyCapsules of Arrow's C data interface: without copies, without pyarrow.
 //!
-//! Out: `__arrow_c_array__` of a batch. In: whatever has `__arrow_c_stream__` or `__arrow_c_array__`.
+//! A batch of records exports `__arrow_c_array__`. A producer imports objects with `__arrow_c_stream__` or
+//! `__arrow_c_array__`. The conversion between records and columns is in `src/arrow`.
 
-#![allow(unsafe_code)] // the only place where structs of Arrow's C interface are taken out of capsules
+#![allow(unsafe_code)] // only this file takes the structs of Arrow's C interface out of capsules
 
 use super::arguments;
 use super::error::{argument, exception};
-use super::record::Records;
+use super::record::RecordRange;
 use crate::arrow::{Columns, Input, Layout, RecordBatch, Rows, to_batch};
 use crate::client::Slice;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
@@ -22,7 +23,7 @@ const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// The columns of a batch to build.
+/// The columns of a record batch: which ones, in which order.
 #[pyclass(frozen, name = "ArrowColumns", module = "klamm._klamm")]
 pub(super) struct ArrowColumns(pub(super) Columns);
 
@@ -42,7 +43,7 @@ impl ArrowColumns {
         layout: &str,
     ) -> PyResult<Self> {
         let Some(layout) = Layout::by_name(layout) else {
-            return Err(exception(py, "ConfigError", &format!("there is no column layout {layout:?}"), None));
+            return Err(exception(py, "ConfigError", &format!("column layout {layout:?} does not exist"), None));
         };
         Columns::new(layout, names.as_deref()).map(Self).map_err(|unknown| {
             let names: Vec<_> = Columns::names(layout).collect();
@@ -57,14 +58,14 @@ impl ArrowColumns {
     }
 }
 
-/// A record batch that any Arrow library can take over, as `pyarrow.record_batch(batch)`.
+/// A record batch that any Arrow library can import, for example `pyarrow.record_batch(batch)`.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct ArrowBatch(RecordBatch);
 
 impl ArrowBatch {
-    /// Builds the columns with the interpreter given away: it is the bulk of the work of reading.
-    pub(super) fn build(py: Python<'_>, columns: &Columns, records: &Records) -> PyResult<Self> {
-        let rows: Vec<Rows<'_>> = records.parts().iter().map(|p| rows_of(&p.slice, p.records())).collect();
+    /// Builds the columns with the interpreter released, because this is most of the work of reading.
+    pub(super) fn build(py: Python<'_>, columns: &Columns, ranges: &[RecordRange]) -> PyResult<Self> {
+        let rows: Vec<Rows<'_>> = ranges.iter().map(|p| rows_of(&p.slice, p.records())).collect();
         let batch = py.detach(|| to_batch(columns, &rows));
         batch.map(Self).map_err(|too_large| exception(py, "KafkaError", &too_large.to_string(), None))
     }
@@ -88,7 +89,7 @@ impl ArrowBatch {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
-        // Conversion on request is optional, and `columns` already chose.
+        // The interface makes conversion to a requested schema optional.
         let _ = requested_schema;
         let rows = StructArray::from(self.0.clone()).into_data();
         let (array, _) = to_ffi(&rows).map_err(|e| broken(py, &e.to_string()))?;
@@ -101,19 +102,19 @@ impl ArrowBatch {
     }
 }
 
-/// Rows on their way to a producer: which batch of a stream, which row of it.
+/// Rows of Arrow data that a producer sends: the stream and the position in it.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct ArrowRows(pub(super) Mutex<RowCursor>);
 
 pub(super) struct RowCursor {
     source: Box<dyn Iterator<Item = Result<RecordBatch, String>> + Send>,
-    /// The batch that is being sent, and its first row that is not sent yet.
+    /// The current batch, and the index of its first row that is not sent.
     pub(super) current: Option<(Input, usize)>,
     pub(super) sent: usize,
 }
 
 impl RowCursor {
-    /// Makes `current` a batch with rows left; `false` at the end of the data.
+    /// Sets `current` to a batch with unsent rows. Returns false at the end of the data.
     pub(super) fn fill(&mut self) -> Result<bool, String> {
         while self.current.as_ref().is_none_or(|(input, next)| *next >= input.len()) {
             let Some(batch) = self.source.next() else { return Ok(false) };
@@ -128,22 +129,23 @@ impl ArrowRows {
     #[new]
     fn new(data: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = data.py();
-        let source: Box<dyn Iterator<Item = Result<RecordBatch, String>> + Send> =
-            if data.hasattr("__arrow_c_stream__")? {
-                let reader = take_stream(&data.call_method0("__arrow_c_stream__")?)?;
-                Box::new(reader.map(|batch| batch.map_err(|e| e.to_string())))
-            } else if data.hasattr("__arrow_c_array__")? {
-                let batch = take_array(&data.call_method0("__arrow_c_array__")?)?;
-                Box::new(std::iter::once(Ok(batch)))
-            } else {
-                let message = format!("{} is no Arrow data", data.get_type().name()?);
-                let hint = "give a table or record batch of pyarrow, polars or anything with __arrow_c_stream__";
-                return Err(argument(py, &message, Some(hint)));
-            };
+        let source: Box<dyn Iterator<Item = Result<RecordBatch, String>> + Send> = if data
+            .hasattr("__arrow_c_stream__")?
+        {
+            let reader = take_stream(&data.call_method0("__arrow_c_stream__")?)?;
+            Box::new(reader.map(|batch| batch.map_err(|e| e.to_string())))
+        } else if data.hasattr("__arrow_c_array__")? {
+            let batch = take_array(&data.call_method0("__arrow_c_array__")?)?;
+            Box::new(std::iter::once(Ok(batch)))
+        } else {
+            let message = format!("data has to be Arrow data, not {}", data.get_type().name()?);
+            let hint = "pass a table or record batch of pyarrow or polars, or another object with __arrow_c_stream__";
+            return Err(argument(py, &message, Some(hint)));
+        };
         Ok(Self(Mutex::new(RowCursor { source, current: None, sent: 0 })))
     }
 
-    /// Rows sent so far.
+    /// Number of rows sent so far.
     #[getter]
     fn sent(&self) -> usize {
         self.0.lock().map_or(0, |cursor| cursor.sent)
@@ -152,9 +154,9 @@ impl ArrowRows {
 
 fn take_stream(capsule: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
     let pointer = pointer::<FFI_ArrowArrayStream>(capsule, STREAM)?;
-    // SAFETY: a capsule of this name holds a valid ArrowArrayStream (Arrow PyCapsule interface); `from_raw` moves it out
-    // and leaves a released one, which the capsule's destructor then leaves alone. The interpreter is held, so nobody
-    // else takes it meanwhile.
+    // SAFETY: a capsule of this name holds a valid ArrowArrayStream (Arrow PyCapsule interface). `from_raw` moves it out
+    // and leaves a released struct, which the capsule's destructor ignores. The interpreter is held, so no other thread
+    // takes it meanwhile.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
     RecordBatchStreamReader::try_new(stream).map_err(|e| argument(capsule.py(), &e.to_string(), None))
 }
@@ -164,7 +166,7 @@ fn take_array(capsules: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = capsules.extract()?;
     let schema = pointer::<FFI_ArrowSchema>(&schema, SCHEMA)?;
     let array = pointer::<FFI_ArrowArray>(&array, ARRAY)?;
-    // SAFETY: as for a stream: capsules of these names hold valid structs, and `from_raw` moves the array out. The schema
+    // SAFETY: as for a stream, capsules of these names hold valid structs, and `from_raw` moves the array out. The schema
     // stays in its capsule, which `capsules` keeps alive until after its last use here.
     let data = unsafe {
         let array = FFI_ArrowArray::from_raw(array.as_ptr());
@@ -172,7 +174,11 @@ fn take_array(capsules: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     };
     let data = data.map_err(|e| argument(py, &e.to_string(), None))?;
     if !matches!(data.data_type(), arrow_schema::DataType::Struct(_)) || data.null_count() > 0 {
-        return Err(argument(py, "a single array is no table", Some("give a record batch with a column `value`")));
+        return Err(argument(
+            py,
+            "data is a single array, which is no table",
+            Some("pass a record batch with a column `value`"),
+        ));
     }
     Ok(RecordBatch::from(StructArray::from(data)))
 }
@@ -181,7 +187,7 @@ fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {
     Ok(capsule.cast::<PyCapsule>()?.pointer_checked(Some(name))?.cast())
 }
 
-/// Arrow's own refusal to export types that it exports: cannot happen with the columns we build.
+/// Returns the error for an export that Arrow refuses. This cannot happen with the columns built here.
 #[cold]
 fn broken(py: Python<'_>, why: &str) -> PyErr {
     exception(py, "KafkaError", why, None)

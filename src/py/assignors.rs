@@ -1,8 +1,11 @@
-//! `klamm.assignors`: what a group's leader computes, for tools and tests.
+//! Partition assignors, for `klamm.assignors` and for consumers with an assignor written in Python.
+//!
+//! The assignors themselves are in the engine. Groups need none of this file, except for assignors of the program.
 
 use super::arguments;
+use super::bytes_like::optional_bytes;
+use super::construct::{GivenPartition, construct, list};
 use super::error::exception;
-use super::octets::optional_bytes;
 use crate::api::data::consumer_protocol::{Subscription, TopicPartitions};
 use crate::client::assignor::{ALL, Assignment, Assignor, Member, Protocol, Topics, by_name};
 use crate::client::{CustomAssignor, Error, ErrorKind, TopicPartition};
@@ -12,51 +15,62 @@ use pyo3::types::{PyBytes, PyDict, PyMapping, PyString, PyType};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A member: its id and instance id, its rack, the topics it wants, the partitions it had and in which generation, its
-/// user data.
-type MemberTuple<'py> =
-    (String, Option<String>, Option<String>, Vec<String>, Vec<(String, i32)>, Option<i32>, Option<Bound<'py, PyAny>>);
+/// A `klamm.assignors.Member`.
+#[derive(FromPyObject)]
+pub(super) struct PythonMember<'py> {
+    id: String,
+    topics: Vec<String>,
+    owned: Vec<GivenPartition>,
+    generation: Option<i32>,
+    instance_id: Option<String>,
+    rack: Option<String>,
+    user_data: Option<Bound<'py, PyAny>>,
+}
 
-/// What each member gets of topics, of whose partitions the racks are given.
+/// Computes an assignment: the partitions of each member, by member id.
+///
+/// `topics` has a list for each partition: the racks of its replicas.
 #[pyfunction]
 pub(super) fn assign(
     py: Python<'_>,
     name: &str,
     topics: Vec<(String, Vec<Vec<String>>)>,
-    members: Vec<MemberTuple<'_>>,
+    members: Vec<PythonMember<'_>>,
 ) -> PyResult<BTreeMap<String, Vec<(String, i32)>>> {
     let assignor = find(py, name)?;
     let partition = |racks: Vec<String>| racks.into_iter().map(Arc::from).collect();
     let topic = |(name, racks): (String, Vec<Vec<String>>)| (name.into(), racks.into_iter().map(partition).collect());
     let topics = Topics(topics.into_iter().map(topic).collect());
-    let mut peers = Vec::with_capacity(members.len());
-    for (id, instance_id, rack_id, topics, owned, generation, user_data) in members {
+    let mut subscribed = Vec::with_capacity(members.len());
+    for member in members {
+        let PythonMember { id, topics, owned, generation, instance_id, rack, user_data } = member;
+        let owned: Vec<_> = owned.into_iter().map(|p| (p.topic, p.partition)).collect();
         let user_data = user_data.map_or(Ok(None), |data| optional_bytes("user_data", data))?;
         let user_data = match user_data {
             Some(data) => Some(Bytes::copy_from_slice(data.as_bytes())),
-            None => said(assignor, &owned, generation),
+            None => default_user_data(assignor, &owned, generation),
         };
         let subscription = Subscription {
             topics,
             user_data,
             owned_partitions: owned.into_iter().map(one_partition).collect(),
             generation_id: generation.unwrap_or(-1),
-            rack_id,
+            rack_id: rack,
         };
-        peers.push((id, instance_id, subscription));
+        subscribed.push((id, instance_id, subscription));
     }
-    let members = peers.iter().map(|(id, instance_id, subscription)| Member {
+    let members = subscribed.iter().map(|(id, instance_id, subscription)| Member {
         id,
         instance_id: instance_id.as_deref(),
         subscription,
     });
     let members: Vec<Member<'_>> = members.collect();
     let assignment = py.detach(|| assignor.assign(&topics, &members));
-    let owned = |TopicPartition { topic, partition }: TopicPartition| ((*topic).to_owned(), partition);
-    Ok(assignment.into_iter().map(|(id, places)| (id, places.into_iter().map(owned).collect())).collect())
+    let owned = |TopicPartition { topic, partition }| (topic.to_string(), partition);
+    Ok(assignment.into_iter().map(|(id, partitions)| (id, partitions.into_iter().map(owned).collect())).collect())
 }
 
-/// What a member tells the leader besides its subscription.
+/// Returns the user data that a member sends to the leader in its subscription.
 #[pyfunction]
 pub(super) fn user_data<'py>(
     py: Python<'py>,
@@ -64,11 +78,12 @@ pub(super) fn user_data<'py>(
     owned: Vec<(String, i32)>,
     generation: Option<i32>,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    Ok(said(find(py, name)?, &owned, generation).map(|data| PyBytes::new(py, &data)))
+    Ok(default_user_data(find(py, name)?, &owned, generation).map(|data| PyBytes::new(py, &data)))
 }
 
-/// Takes assignors of Python's out of the setting that names assignors, a keyword or a key of the dict that is a client's
-/// first argument; their names stay, as the keyword.
+/// Removes assignor objects from the setting that names assignors, and leaves their names there as a keyword.
+///
+/// The setting is a keyword, or a key of the dict that is a client's first argument.
 pub(super) fn take_assignors(
     first: Option<&Bound<'_, PyAny>>,
     keywords: &Bound<'_, PyDict>,
@@ -98,14 +113,15 @@ pub(super) fn take_assignors(
     Ok(found)
 }
 
-/// The option that names assignors.
+/// The setting that names assignors.
 const STRATEGY: &str = "partition_assignment_strategy";
 
-/// What a member that had these partitions says; who had some without knowing when had them before there were generations.
-fn said(assignor: &dyn Assignor, owned: &[(String, i32)], generation: Option<i32>) -> Option<Bytes> {
-    let places: Vec<_> =
+/// Returns the user data of a member that owned these partitions. Without a generation, owned partitions are from before
+/// there were generations.
+fn default_user_data(assignor: &dyn Assignor, owned: &[(String, i32)], generation: Option<i32>) -> Option<Bytes> {
+    let owned: Vec<_> =
         owned.iter().map(|(topic, partition)| TopicPartition::new(topic.as_str(), *partition)).collect();
-    assignor.user_data(&places, generation.or((!places.is_empty()).then_some(-1)))
+    assignor.user_data(&owned, generation.or((!owned.is_empty()).then_some(-1)))
 }
 
 fn one_partition((topic, partition): (String, i32)) -> TopicPartitions {
@@ -120,7 +136,7 @@ fn find(py: Python<'_>, name: &str) -> PyResult<&'static dyn Assignor> {
     })
 }
 
-/// An assignor written in Python: `klamm.assignors.Assignor`. It is called on the client's thread, with no lock held.
+/// An assignor written in Python: a `klamm.assignors.Assignor`. The client's thread calls it with no lock held.
 pub(super) struct PythonAssignor {
     name: String,
     is_cooperative: bool,
@@ -128,19 +144,8 @@ pub(super) struct PythonAssignor {
     object: Py<PyAny>,
 }
 
-/// What an assignor is told of a member: id, instance id, rack, topics, partitions, generation, user data.
-type Told<'py> = (
-    &'py str,
-    Option<&'py str>,
-    Option<&'py str>,
-    &'py [String],
-    Vec<(&'py str, i32)>,
-    Option<i32>,
-    Option<Bound<'py, PyBytes>>,
-);
-
 impl PythonAssignor {
-    /// Reads what does not change of an assignor.
+    /// Reads the constant attributes of an assignor.
     pub(super) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let user_data = optional_bytes("user_data", object.getattr("user_data")?)?;
         Ok(Self {
@@ -156,20 +161,26 @@ impl PythonAssignor {
             partitions.iter().map(|racks| racks.iter().map(ToString::to_string).collect()).collect()
         };
         let topics: BTreeMap<&str, _> = topics.0.iter().map(|(name, p)| (&**name, racks(p))).collect();
-        let told = members.iter().map(|m| -> Told<'_> {
+        let members = members.iter().map(|m| {
             let s = m.subscription;
-            let owned = s.owned_partitions.iter();
-            let owned = owned.flat_map(|t| t.partitions.iter().map(|p| (t.topic.as_str(), *p))).collect();
-            let generation = Some(s.generation_id).filter(|g| *g >= 0);
-            let user_data = s.user_data.as_ref().map(|data| PyBytes::new(py, data));
-            (m.id, m.instance_id, s.rack_id.as_deref(), &s.topics, owned, generation, user_data)
+            let owned = s.owned_partitions.iter().flat_map(|t| t.partitions.iter().map(|p| (t.topic.as_str(), *p)));
+            let owned: Vec<_> = owned.map(TopicPartition::from).collect();
+            construct!(py, "klamm.assignors.Member", {
+                id: m.id,
+                topics: &s.topics,
+                owned: &owned,
+                generation: Some(s.generation_id).filter(|g| *g >= 0),
+                instance_id: m.instance_id,
+                rack: &s.rack_id,
+                user_data: s.user_data.as_ref().map(|data| PyBytes::new(py, data)),
+            })
         });
-        let told: Vec<Told<'_>> = told.collect();
+        let members = list(py, members)?;
         let module = py.import("klamm.assignors")?;
-        let made = module.call_method1("_ask", (self.object.bind(py), topics, told))?;
+        let made = module.call_method1("_ask", (self.object.bind(py), topics, members))?;
         let made: BTreeMap<String, Vec<(String, i32)>> = made.extract()?;
-        let places = |places: Vec<(String, i32)>| places.into_iter().map(TopicPartition::from).collect();
-        Ok(made.into_iter().map(|(member, owned)| (member, places(owned))).collect())
+        let owned = |owned: Vec<(String, i32)>| owned.into_iter().map(TopicPartition::from).collect();
+        Ok(made.into_iter().map(|(member, partitions)| (member, owned(partitions))).collect())
     }
 }
 
@@ -194,7 +205,8 @@ impl CustomAssignor for PythonAssignor {
                     self.name,
                     e.value(py).repr().map_or_else(|_| e.get_type(py).to_string(), |text| text.to_string(),)
                 );
-                Error::new(ErrorKind::Config, message).with_hint("the group cannot go on without an assignment")
+                Error::new(ErrorKind::Config, message)
+                    .with_hint("fix the assignor: the group has no assignment until it succeeds")
             })
         })
     }

@@ -1,27 +1,27 @@
-//! `klamm.protocol`: record batches of every format. They are dicts here, which `klamm.protocol` makes dataclasses of.
+//! Decodes and encodes record batches of every format, for `klamm.protocol`.
 //!
-//! Records stay packed until somebody looks at them: of all the batches of one call at most one is kept open, that which was
-//! looked at last. So what a call holds is the bytes it was given and what one batch decompresses to, not Python's objects of
-//! all records, which are 400 bytes each and of which 20 KB may have two million.
+//! Records stay compressed until Python reads one. Of all batches of a call, only the batch that was read last is kept
+//! decompressed. So a call needs memory for its input and one decompressed batch, not for Python objects of all records:
+//! those take 400 bytes each, and 20 KB can hold two million of them.
 
 use super::arguments::not_whole;
-use super::error::{decode as decode_error, exception};
-use super::octets::{Headers, optional_bytes};
-use super::protocol::octets;
+use super::bytes_like::{Headers, backed_bytes, optional_bytes};
+use super::construct::construct;
+use super::error::exception;
 use crate::compress::{Codec, Compression, DEFAULT_LIMIT};
 use crate::record::{self, Batch, BatchBuilder, Control, Header, MessageSetBuilder, RecordSet, View};
 use crate::wire::{self, Step};
 use bytes::Bytes;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyList};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What `data` holds: the record batches as dicts, without one that is cut off at the end; if a batch is broken, its
-/// records before that, and the error.
+/// The batches as dicts, without a truncated one at the end. If a batch is damaged, also its intact records and the error.
 type Decoded<'py> = (Vec<Bound<'py, PyDict>>, Option<PackedRecords>, Option<PyErr>);
 
-/// The record batches in `data`.
+/// Decodes the record batches in `data`.
 #[pyfunction]
 pub(super) fn decode_records<'py>(
     py: Python<'py>,
@@ -30,7 +30,7 @@ pub(super) fn decode_records<'py>(
 ) -> PyResult<Decoded<'py>> {
     let mut found = Vec::new();
     let last = Arc::new(Mutex::new(None));
-    for batch in record::batches(Bytes::from_owner(octets("data", data)?)) {
+    for batch in record::batches(Bytes::from_owner(backed_bytes("data", data)?)) {
         let at = Step::Index(found.len());
         let read = batch.and_then(|batch| {
             if check_crcs {
@@ -44,23 +44,23 @@ pub(super) fn decode_records<'py>(
                 let packed = PackedRecords { count: open.count, ..packed };
                 match &open.damage {
                     None => found.push(batch_fields(py, packed, open.first_offset)?),
-                    Some(e) => return Ok((found, Some(packed), Some(decode_error(py, &e.clone().within(at))))),
+                    Some(e) => return Ok((found, Some(packed), Some(e.clone().within(at).into()))),
                 }
             }
-            Err(e) => return Ok((found, None, Some(decode_error(py, &e.within(at))))),
+            Err(e) => return Ok((found, None, Some(e.within(at).into()))),
         }
     }
     Ok((found, None, None))
 }
 
-/// The records of a batch as they came.
+/// The records of a batch, maybe compressed.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(super) struct PackedRecords {
     batch: Batch,
     number: usize,
     check_crcs: bool,
     count: usize,
-    /// The batch that was opened last, of all those of a call.
+    /// The batch of the call that was decompressed last.
     last: Arc<Mutex<Option<(usize, Arc<Open>)>>>,
 }
 
@@ -68,7 +68,7 @@ impl PackedRecords {
     fn open(&self, py: Python<'_>) -> Result<Arc<Open>, wire::Error> {
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let known = last().take_if(|(number, _)| *number != self.number);
-        drop(known); // before another takes as much
+        drop(known); // free it before the next batch needs memory
         if let Some((_, open)) = &*last() {
             return Ok(open.clone());
         }
@@ -84,11 +84,11 @@ impl PackedRecords {
         self.count
     }
 
-    /// The records, decompressed.
+    /// Decompresses the records.
     #[pyo3(name = "open")]
     fn opened(slf: &Bound<'_, Self>) -> PyResult<OpenRecords> {
         let py = slf.py();
-        let open = slf.get().open(py).map_err(|e| decode_error(py, &e))?;
+        let open = slf.get().open(py)?;
         Ok(OpenRecords { open, header: slf.get().batch.header.clone() })
     }
 }
@@ -102,27 +102,27 @@ pub(super) struct OpenRecords {
 
 #[pymethods]
 impl OpenRecords {
-    /// The fields of a record.
-    fn row<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyTuple>> {
-        let missing = || PyIndexError::new_err(format!("there is no record {index}"));
+    /// Returns a record as a `klamm.protocol.BatchRecord`.
+    fn record<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyAny>> {
+        let missing = || PyIndexError::new_err(format!("record index {index} out of range"));
         let mut records = self.open.marks.get(index / STRIDE).ok_or_else(missing)?.clone();
         for _ in 0..index % STRIDE {
             records.next();
         }
         match records.next_view() {
-            Some(Ok(view)) => record_fields(py, &self.header, &view),
+            Some(Ok(view)) => batch_record(py, &self.header, &view),
             Some(Err(_)) | None => Err(missing()),
         }
     }
 }
 
-/// A batch whose records were all walked once.
+/// A decompressed batch whose records were all checked.
 struct Open {
-    /// The walk as it stood before every [`STRIDE`]th record.
+    /// The state of the iterator before every [`STRIDE`]th record.
     marks: Vec<RecordSet>,
     count: usize,
     first_offset: Option<i64>,
-    /// What is wrong with the record behind the last.
+    /// The error of the record after the last intact one.
     damage: Option<wire::Error>,
 }
 
@@ -155,7 +155,7 @@ fn batch_fields(py: Python<'_>, records: PackedRecords, first_offset: Option<i64
     let fields = PyDict::new(py);
     fields.set_item("magic", header.magic)?;
     fields.set_item("size", header.size())?;
-    // Where a compressed message begins shows inside of it.
+    // The base offset of a compressed message is that of its first inner message.
     fields.set_item("base_offset", first_offset.filter(|_| old).unwrap_or(header.base_offset))?;
     fields.set_item("last_offset", header.last_offset())?;
     fields.set_item("next_offset", header.next_offset())?;
@@ -179,16 +179,25 @@ fn batch_fields(py: Python<'_>, records: PackedRecords, first_offset: Option<i64
     Ok(fields)
 }
 
-/// Offset, timestamp, key, value, headers, timestamp type, sequence, and what a control record says.
-fn record_fields<'py>(py: Python<'py>, header: &Header, view: &View<'_>) -> PyResult<Bound<'py, PyTuple>> {
+/// Creates a `klamm.protocol.BatchRecord`. The arguments go by position, because there is one call for each record.
+fn batch_record<'py>(py: Python<'py>, header: &Header, view: &View<'_>) -> PyResult<Bound<'py, PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let headers = view.headers().map(|(k, v)| (String::from_utf8_lossy(k), v.map(|v| PyBytes::new(py, v))));
     let (key, value) = (view.key().map(|k| PyBytes::new(py, k)), view.value().map(|v| PyBytes::new(py, v)));
     let control = Control::parse(view.key(), view.value()).filter(|_| header.is_control());
-    let control = control.map(|c| (c.version, c.control_type.number(), c.control_type.name(), c.coordinator_epoch));
+    let control = control.map(|c| {
+        construct!(py, "klamm.protocol.Control", {
+            version: c.version,
+            type_id: c.control_type.number(),
+            type: c.control_type.name(),
+            coordinator_epoch: c.coordinator_epoch,
+        })
+    });
+    let (headers, control) = (PyList::new(py, headers)?, control.transpose()?);
     let sequence = header.sequence_at(view.offset());
     let timestamp_type = header.timestamp_type().name();
-    let headers = PyList::new(py, headers)?;
-    (view.offset(), view.timestamp(), key, value, headers, timestamp_type, sequence, control).into_pyobject(py)
+    let fields = (view.offset(), view.timestamp(), key, value, headers, timestamp_type, sequence, control);
+    CLASS.import(py, "klamm.protocol", "BatchRecord")?.call1(fields)
 }
 
 /// A record to encode.
@@ -201,22 +210,22 @@ struct Plain<'py> {
 }
 
 impl<'py> Plain<'py> {
-    /// Of its fields in this order; it is the record at that place of what was given.
-    fn of(place: usize, [offset, timestamp, key, value, headers]: [Bound<'py, PyAny>; 5]) -> PyResult<Self> {
-        let name = |field: &str| format!("records[{place}].{field}");
+    /// Converts the fields of the record at that index.
+    fn of(index: usize, [offset, timestamp, key, value, headers]: [Bound<'py, PyAny>; 5]) -> PyResult<Self> {
+        let name = |field: &str| format!("records[{index}].{field}");
         let number = |field: &str, value: &Bound<'py, PyAny>| {
             value.extract().map_err(|_| not_whole(&name(field), value, "an int", "that fits 64 bits"))
         };
-        let octets = |field: &str, value: Bound<'py, PyAny>| match value.cast_into_exact::<PyBytes>() {
+        let bytes = |field: &str, value: Bound<'py, PyAny>| match value.cast_into_exact::<PyBytes>() {
             Ok(bytes) => Ok(Some(bytes)),
             Err(e) => optional_bytes(&name(field), e.into_inner()),
         };
         Ok(Self {
             offset: number("offset", &offset)?,
             timestamp: number("timestamp", &timestamp)?,
-            key: octets("key", key)?,
-            value: octets("value", value)?,
-            headers: Headers::of_record(place, &headers)?,
+            key: bytes("key", key)?,
+            value: bytes("value", value)?,
+            headers: Headers::of_record(index, &headers)?,
         })
     }
 
@@ -229,7 +238,7 @@ impl<'py> Plain<'py> {
     }
 }
 
-/// What a batch has beside its records; `klamm.protocol` has checked it.
+/// The fields of a batch without its records. `klamm.protocol` has checked them.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(super) struct Fields {
@@ -250,7 +259,7 @@ pub(super) struct Fields {
     max_timestamp: Option<i64>,
 }
 
-/// One batch of magic 2, or the messages of magic 0 or 1, one after the other or in a compressed one.
+/// Encodes a batch of magic 2, or messages of magic 0 or 1. Compressed messages are inside one outer message.
 #[pyfunction]
 pub(super) fn encode_batch<'py>(
     py: Python<'py>,
@@ -258,11 +267,11 @@ pub(super) fn encode_batch<'py>(
     fields: Fields,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let refused = |message: String| refused(py, &message);
-    let records = records.into_iter().enumerate().map(|(place, fields)| Plain::of(place, fields));
+    let records = records.into_iter().enumerate().map(|(index, fields)| Plain::of(index, fields));
     let records: Vec<Plain<'py>> = records.collect::<PyResult<_>>()?;
     let Some(compression) = Compression::from_name(&fields.compression) else {
         let names = Compression::ALL.map(Compression::name).join(", ");
-        return Err(refused(format!("there is no compression {:?}, only {names}", fields.compression)));
+        return Err(refused(format!("compression {:?} does not exist; there are {names}", fields.compression)));
     };
     let codec = match fields.level {
         Some(level) => Codec::with_level(compression, level).map_err(refused)?,
@@ -302,7 +311,8 @@ fn batch(py: Python<'_>, records: &[Plain<'_>], fields: &Fields, codec: Codec) -
     for record in records {
         let (offset, base) = (record.offset, fields.base_offset);
         let delta = offset.checked_sub(base).and_then(|delta| u32::try_from(delta).ok()?.try_into().ok());
-        let delta = delta.ok_or_else(|| refused(py, &format!("offset {offset} is out of reach of {base}")))?;
+        let delta = delta
+            .ok_or_else(|| refused(py, &format!("offset {offset} cannot be in a batch with base offset {base}")))?;
         builder.append_at(delta, record.timestamp, record.key(), record.value(), &record.headers.parts()?);
     }
     let producer = record::Producer {
@@ -331,12 +341,18 @@ fn batch(py: Python<'_>, records: &[Plain<'_>], fields: &Fields, codec: Codec) -
     Ok(data)
 }
 
-/// The checksum of magic 2 (Castagnoli).
+/// Computes the CRC-32C (Castagnoli) checksum of magic 2.
+///
+/// Args:
+///     data (bytes-like): The bytes.
+///
+/// Returns:
+///     The checksum, an unsigned 32-bit integer.
 #[pyfunction]
 pub(super) fn crc32c(data: &Bound<'_, PyAny>) -> PyResult<u32> {
-    Ok(record::crc32c(&octets("data", data)?))
+    Ok(record::crc32c(&backed_bytes("data", data)?))
 }
 
-// A mark is 136 bytes and the smallest record 7, so that marks of every 32nd are at most 0.6 of what is marked; a record is
-// 16 records' walk away, 160 ns, where making an object of it takes 1000.
+// A mark has 136 bytes and the smallest record 7, so marks of every 32nd record take at most 0.6 of the memory of the records.
+// Finding a record takes 16 steps on average, 160 ns. Creating its Python object takes 1000 ns.
 const STRIDE: usize = 32;

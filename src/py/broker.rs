@@ -1,8 +1,9 @@
-//! `DevBrokerCore`: the embedded cluster, behind `klamm.testing.DevBroker`.
+//! [`DevBrokerCore`]: the base class of `klamm.testing.DevBroker`. It runs and controls the embedded cluster.
 
+use super::construct::{construct, list};
 use super::error::exception;
 use crate::api::{self, ErrorCode};
-use crate::broker::{Acls, Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, Seen, TlsServer, Version, old};
+use crate::broker::{Acls, Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, TlsServer, Version, old};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -10,39 +11,36 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A cluster in this process, on a thread of its own.
+/// A Kafka cluster in this process, in a thread of its own.
 #[pyclass(subclass, frozen, module = "klamm._klamm")]
 pub(super) struct DevBrokerCore {
     options: Options,
     running: Mutex<Option<Broker>>,
-    /// Where the package registers the nodes.
+    /// The ZooKeeper in which the package registers the nodes.
     #[pyo3(get, name = "_zookeeper")]
     zookeeper: Option<String>,
 }
 
-/// Passwords by user, by mechanism.
+/// Mechanisms, each with its users and their passwords.
 type Users = BTreeMap<String, Option<BTreeMap<String, String>>>;
-
-/// Node, API, version, client id, correlation id and time of a request.
-type Request = (i32, &'static str, i16, Option<String>, i32, f64);
 
 impl DevBrokerCore {
     fn running(&self) -> MutexGuard<'_, Option<Broker>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the running cluster do something, and waits for it.
-    fn steer<T: Send>(&self, py: Python<'_>, what: impl FnOnce(&Control) -> io::Result<T> + Send) -> PyResult<T> {
+    /// Sends a command to the running cluster and waits until it is done.
+    fn command<T: Send>(&self, py: Python<'_>, what: impl FnOnce(&Control) -> io::Result<T> + Send) -> PyResult<T> {
         let control = self.running().as_ref().map(|broker| broker.control().clone());
         let Some(control) = control else {
-            return Err(exception(py, "ClosedError", "the dev broker does not run", Some("start() it first")));
+            return Err(exception(py, "ClosedError", "the dev broker does not run", Some("call start() first")));
         };
-        py.detach(|| what(&control)).map_err(|e| raise(py, e))
+        py.detach(|| what(&control)).map_err(|e| control_error(py, e))
     }
 }
 
-/// What the caller got wrong is a `ConfigError`, what the system refused an `OSError`.
-fn raise(py: Python<'_>, error: io::Error) -> PyErr {
+/// Returns a `ConfigError` for an error of the caller, and an `OSError` for an error of the system.
+fn control_error(py: Python<'_>, error: io::Error) -> PyErr {
     match error.kind() {
         ErrorKind::InvalidInput => exception(py, "ConfigError", &error.to_string(), None),
         ErrorKind::NotConnected => exception(py, "ClosedError", &error.to_string(), None),
@@ -120,27 +118,27 @@ impl DevBrokerCore {
         Ok(Self { options, running: Mutex::default(), zookeeper })
     }
 
-    /// Starts the cluster, unless it runs.
+    /// Starts the cluster, unless it is running.
     #[pyo3(name = "_start")]
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         if self.running().is_some() {
             return Ok(());
         }
-        // The lock is not held meanwhile: whoever waits for it may hold the interpreter.
-        let started = py.detach(|| Broker::start(self.options.clone())).map_err(|e| raise(py, e))?;
+        // The lock is not held meanwhile: a thread that waits for it may hold the interpreter.
+        let started = py.detach(|| Broker::start(self.options.clone())).map_err(|e| control_error(py, e))?;
         let other = self.running().replace(started);
         py.detach(|| drop(other));
         Ok(())
     }
 
-    /// Ends the cluster and everything in it.
+    /// Stops the cluster and deletes its data in memory.
     #[pyo3(name = "_stop")]
     fn stop(&self, py: Python<'_>) {
         let running = self.running().take();
         py.detach(|| drop(running));
     }
 
-    /// `host:port` of every node; none while it does not run.
+    /// Returns `host:port` of every node, or an empty list if the cluster is not running.
     #[pyo3(name = "_addresses")]
     fn addresses(&self) -> Vec<String> {
         self.running().as_ref().map_or_else(Vec::new, |b| b.addresses().iter().map(ToString::to_string).collect())
@@ -148,60 +146,66 @@ impl DevBrokerCore {
 
     #[pyo3(name = "_kill")]
     fn kill(&self, py: Python<'_>, node: i32) -> PyResult<()> {
-        self.steer(py, |control| control.kill(node))
+        self.command(py, |control| control.kill(node))
     }
 
     #[pyo3(name = "_start_node")]
     fn start_node(&self, py: Python<'_>, node: i32) -> PyResult<()> {
-        self.steer(py, |control| control.start_node(node))
+        self.command(py, |control| control.start_node(node))
     }
 
     #[pyo3(name = "_add_node")]
     fn add_node(&self, py: Python<'_>) -> PyResult<i32> {
-        self.steer(py, Control::add_node)
+        self.command(py, Control::add_node)
     }
 
     #[pyo3(name = "_move_leader")]
     fn move_leader(&self, py: Python<'_>, topic: String, partition: i32, node: i32) -> PyResult<()> {
-        self.steer(py, |control| control.move_leader(topic, partition, node))
+        self.command(py, |control| control.move_leader(topic, partition, node))
     }
 
     #[pyo3(name = "_truncate")]
     fn truncate(&self, py: Python<'_>, topic: String, partition: i32, offset: i64) -> PyResult<()> {
-        self.steer(py, |control| control.truncate(topic, partition, offset))
+        self.command(py, |control| control.truncate(topic, partition, offset))
     }
 
     #[pyo3(name = "_compact")]
     fn compact(&self, py: Python<'_>, topic: String) -> PyResult<()> {
-        self.steer(py, |control| control.compact(topic))
+        self.command(py, |control| control.compact(topic))
     }
 
     #[pyo3(name = "_move_coordinator")]
     fn move_coordinator(&self, py: Python<'_>, key: String, node: i32) -> PyResult<()> {
-        self.steer(py, |control| control.move_coordinator(key, node))
+        self.command(py, |control| control.move_coordinator(key, node))
     }
 
     #[pyo3(name = "_advance")]
     fn advance(&self, py: Python<'_>, seconds: f64) -> PyResult<()> {
         let by = duration(py, seconds)?;
-        self.steer(py, |control| control.advance(by).map(drop))
+        self.command(py, |control| control.advance(by).map(drop))
     }
 
-    /// The last requests, the oldest first.
+    /// Returns the last requests, oldest first, each as a `klamm.testing.Request`.
     #[pyo3(name = "_requests")]
-    fn requests(&self, py: Python<'_>) -> PyResult<Vec<Request>> {
-        let seen = self.steer(py, Control::requests)?;
-        let request = |seen: Seen| {
-            let Seen { time, node, api, version, client_id, correlation_id } = seen;
-            (node, api, version, client_id, correlation_id, time.as_secs_f64())
-        };
-        Ok(seen.into_iter().map(request).collect())
+    fn requests(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let requests = self.command(py, Control::requests)?;
+        let requests = requests.iter().map(|request| {
+            construct!(py, "klamm.testing.Request", {
+                node: request.node,
+                api: request.api,
+                version: request.version,
+                client_id: &request.client_id,
+                correlation_id: request.correlation_id,
+                time: request.time.as_secs_f64(),
+            })
+        });
+        list(py, requests)
     }
 
-    /// The topics that each node of Kafka 0.7 registers in ZooKeeper, and how many partitions they have.
+    /// Returns the topics that each node of Kafka 0.7 registers in ZooKeeper, with their numbers of partitions.
     #[pyo3(name = "_registered")]
     fn registered(&self, py: Python<'_>) -> PyResult<Vec<(i32, String, i32)>> {
-        self.steer(py, Control::registered)
+        self.command(py, Control::registered)
     }
 
     #[pyo3(name = "_fault", signature = (action, *, api, seconds, error, times, node, topic, probability, seed))]
@@ -221,26 +225,28 @@ impl DevBrokerCore {
     ) -> PyResult<()> {
         let api = api.map(|name| {
             let known = api::by_name(name).map(|entry| entry.info.key);
-            known.ok_or_else(|| refused(py, &format!("there is no API '{name}'"), Some("names are as Produce, EndTxn")))
+            known.ok_or_else(|| {
+                refused(py, &format!("there is no API '{name}'"), Some("use a name such as Produce or EndTxn"))
+            })
         });
         let api = api.transpose()?;
         let action = parse(py, action, seconds, error)?;
         if times == Some(0) || !(0.0..=1.0).contains(&probability) {
-            return Err(refused(py, "`times` is at least 1, and `probability` from 0 to 1", None));
+            return Err(refused(py, "`times` has to be at least 1, and `probability` from 0 to 1", None));
         }
         let fault = Fault { action, api, node, topic, times, probability, seed };
-        self.steer(py, |control| control.fault(fault))
+        self.command(py, |control| control.fault(fault))
     }
 
     #[pyo3(name = "_clear_faults")]
     fn clear_faults(&self, py: Python<'_>) -> PyResult<()> {
-        self.steer(py, Control::clear_faults)
+        self.command(py, Control::clear_faults)
     }
 }
 
 fn mechanisms(py: Python<'_>, users: Users) -> PyResult<BTreeMap<String, BTreeMap<String, String>>> {
     if users.is_empty() {
-        return Err(refused(py, "`sasl` names no mechanism", Some(&MECHANISMS.join(", "))));
+        return Err(refused(py, "`sasl` has no mechanism", Some(&MECHANISMS.join(", "))));
     }
     let known = |(name, users): (String, Option<BTreeMap<String, String>>)| match MECHANISMS.contains(&name.as_str()) {
         true => Ok((name, users.unwrap_or_default())),
@@ -261,14 +267,16 @@ fn parse(py: Python<'_>, action: &str, seconds: Option<f64>, error: Option<&str>
         ("drip", Some(seconds), None) => duration(py, seconds).map(Action::Drip),
         ("error", None, Some(name)) => match ErrorCode::all().find(|code| code.is_error() && code.name() == name) {
             Some(code) => Ok(Action::Error(code)),
-            None => {
-                Err(refused(py, &format!("there is no error '{name}'"), Some("names are as NOT_LEADER_OR_FOLLOWER")))
-            }
+            None => Err(refused(
+                py,
+                &format!("there is no error '{name}'"),
+                Some("use a name such as NOT_LEADER_OR_FOLLOWER"),
+            )),
         },
         ("drop" | "lose_answer" | "cut" | "corrupt", ..) => refuse("takes neither `seconds` nor `error`"),
         ("delay" | "throttle" | "drip", ..) => refuse("takes `seconds`, and no `error`"),
         ("error", ..) => refuse("takes `error`, and no `seconds`"),
-        _ => refuse("is none of delay, drop, lose_answer, cut, error, throttle, corrupt, drip"),
+        _ => refuse("does not exist: use delay, drop, lose_answer, cut, error, throttle, corrupt or drip"),
     }
 }
 
@@ -277,5 +285,5 @@ fn refused(py: Python<'_>, message: &str, hint: Option<&str>) -> PyErr {
 }
 
 fn duration(py: Python<'_>, seconds: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(seconds).map_err(|_| refused(py, "seconds are a number from 0 on", None))
+    Duration::try_from_secs_f64(seconds).map_err(|_| refused(py, "seconds have to be a number from 0", None))
 }

@@ -1,10 +1,14 @@
-//! `CertificateAuthority`: throw-away certificates for the dev broker and its clients.
+//! [`CertificateAuthority`]: creates temporary certificates for the dev broker and its clients.
 
 use super::error::exception;
 use crate::broker::Authority;
 use pyo3::prelude::*;
 
-/// An authority that lasts as long as the object.
+/// A certificate authority for tests: it signs certificates for a dev broker and its clients.
+///
+/// Example:
+///     authority = klamm.testing.CertificateAuthority()
+///     certificate, key = authority.issue("broker", ["localhost"])
 #[pyclass(frozen, module = "klamm.testing")]
 pub(super) struct CertificateAuthority {
     authority: Authority,
@@ -18,13 +22,24 @@ impl CertificateAuthority {
         Ok(Self { authority })
     }
 
-    /// Its certificate, as PEM text.
+    /// The certificate of the authority, in PEM.
     #[getter]
     fn pem(&self) -> &str {
         self.authority.pem()
     }
 
-    /// A certificate and its private key, as PEM texts.
+    /// Creates a certificate.
+    ///
+    /// Args:
+    ///     name (str): The common name: of the broker, or of a client.
+    ///     hosts (list[str]): Host names and IP addresses of a broker. Defaults to none, for a client.
+    ///     expired (bool): Whether the certificate has expired. Defaults to False.
+    ///
+    /// Returns:
+    ///     The certificate and its private key, both in PEM.
+    ///
+    /// Raises:
+    ///     ConfigError: A name cannot be in a certificate.
     #[pyo3(signature = (name, hosts=Vec::new(), *, expired=false))]
     fn issue(&self, py: Python<'_>, name: &str, hosts: Vec<String>, expired: bool) -> PyResult<(String, String)> {
         let made = py.detach(|| self.authority.issue(name, &hosts, expired));

@@ -1,47 +1,82 @@
-//! Offsets on their way between Python and the group, and who wants to hear how a commit in the background ended.
+//! Offsets on their way between Python and the group, and the commits that run in the background.
 //!
-//! Commits end in the order in which they were asked for, one after the other, so the first that is not over hides no other.
-//! Whoever wants to hear is called where the consumer is used, never on the client's own thread.
+//! Background commits complete in the order in which the program requested them, so the first one in the queue is always the
+//! next to complete. Their `on_commit` callbacks run in the thread that uses the consumer, never in the client's thread.
 
-use super::error::raise;
-use super::pending::{Deadline, wait_for};
-use crate::client::{self, CommittedOffset};
+use super::construct::construct;
+use super::deadline::{Deadline, wait_for};
+use crate::client::{self, CommittedOffset, TopicPartition};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Topic, partition, offset, text, the leader epoch of the record before it, and when it was committed.
-pub(super) type Given = (String, i32, i64, String, Option<i32>, Option<i64>);
-
-/// An offset as Python gives it.
-pub(super) fn offset((topic, partition, offset, metadata, epoch, timestamp): Given) -> CommittedOffset {
-    let (leader_epoch, timestamp) = (epoch.unwrap_or(-1), timestamp.unwrap_or(-1));
-    CommittedOffset { leader_epoch, timestamp, metadata, ..CommittedOffset::new(topic.into(), partition, offset) }
+/// A `klamm.record.OffsetToCommit`.
+#[derive(FromPyObject)]
+pub(super) struct OffsetToCommit {
+    topic: String,
+    partition: i32,
+    offset: i64,
+    metadata: String,
+    leader_epoch: Option<i32>,
+    timestamp_ms: Option<i64>,
 }
 
-/// An offset's text and leader epoch as Python takes them.
-pub(super) fn kept(offset: CommittedOffset) -> (i64, String, Option<i32>) {
-    (offset.offset, offset.metadata, Some(offset.leader_epoch).filter(|epoch| *epoch >= 0))
+impl From<OffsetToCommit> for CommittedOffset {
+    fn from(o: OffsetToCommit) -> Self {
+        Self {
+            leader_epoch: o.leader_epoch.unwrap_or(-1),
+            timestamp: o.timestamp_ms.unwrap_or(-1),
+            metadata: o.metadata,
+            ..Self::new(o.topic.into(), o.partition, o.offset)
+        }
+    }
 }
 
-/// A commit that nobody waits for.
-struct Unattended {
+/// Creates a `klamm.record.OffsetToCommit`.
+pub(super) fn offset_to_commit(py: Python<'_>, o: &CommittedOffset) -> PyResult<Py<PyAny>> {
+    construct!(py, "klamm.record.OffsetToCommit", {
+        topic: &*o.topic,
+        partition: o.partition,
+        offset: o.offset,
+        metadata: &o.metadata,
+        leader_epoch: known(o.leader_epoch),
+        timestamp_ms: known(o.timestamp),
+    })
+}
+
+/// Creates a `klamm.OffsetAndMetadata`.
+pub(super) fn offset_and_metadata(py: Python<'_>, o: &CommittedOffset) -> PyResult<Py<PyAny>> {
+    construct!(py, "klamm.record.OffsetAndMetadata", {
+        offset: o.offset,
+        metadata: &o.metadata,
+        leader_epoch: known(o.leader_epoch),
+        timestamp_ms: known(o.timestamp),
+    })
+}
+
+fn known<T: PartialOrd + From<i8>>(number: T) -> Option<T> {
+    Some(number).filter(|number| *number >= T::from(0))
+}
+
+/// A commit that runs in the background.
+struct BackgroundCommit {
     pending: client::Pending<()>,
     offsets: Vec<CommittedOffset>,
     on_commit: Option<Py<PyAny>>,
 }
 
-/// The commits that nobody waits for, until their outcome is told.
+/// The commits that run in the background, until their callbacks have run.
 #[derive(Default)]
 pub(super) struct Commits {
-    /// Whether there is any: what every record asks.
+    /// Whether the queue has an entry. The consumer checks it for every record.
     any: AtomicBool,
-    queue: Mutex<VecDeque<Unattended>>,
+    queue: Mutex<VecDeque<BackgroundCommit>>,
 }
 
 impl Commits {
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Unattended>> {
+    fn queue(&self) -> MutexGuard<'_, VecDeque<BackgroundCommit>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -51,44 +86,42 @@ impl Commits {
         offsets: Vec<CommittedOffset>,
         on_commit: Option<Py<PyAny>>,
     ) {
-        self.queue().push_back(Unattended { pending, offsets, on_commit });
+        self.queue().push_back(BackgroundCommit { pending, offsets, on_commit });
         self.any.store(true, Relaxed);
     }
 
-    /// Whether the outcome of one is there to be told.
+    /// Returns whether a commit has completed whose callback has not run.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.any.load(Relaxed) && self.queue().front().is_some_and(|first| first.pending.is_done())
     }
 
-    /// Waits until all are over; whether they are.
+    /// Waits until all commits have completed. Returns false at a timeout.
     pub(super) fn wait(&self, py: Python<'_>, end: Deadline) -> PyResult<bool> {
-        // Commits end in order.
+        // Commits complete in order.
         let last = self.queue().back().map(|last| last.pending.clone());
         last.map_or(Ok(true), |last| wait_for(py, end, |slice| last.wait(slice)))
     }
 
-    /// Calls who wants to hear of those that are over. What one raises ends this, and the next are told the next time.
-    pub(super) fn tell(&self, py: Python<'_>) -> PyResult<()> {
-        while let Some(over) = self.take() {
-            let (Some(on_commit), Some(result)) = (over.on_commit, over.pending.get()) else {
+    /// Runs the callbacks of commits that have completed. An exception ends the run, and the next call runs the rest.
+    pub(super) fn run_callbacks(&self, py: Python<'_>) -> PyResult<()> {
+        while let Some(done) = self.take() {
+            let (Some(on_commit), Some(result)) = (done.on_commit, done.pending.get()) else {
                 continue;
             };
-            let error = result.err().map(|e| raise(py, &e).into_value(py));
-            let named = |o: CommittedOffset| {
-                let timestamp = Some(o.timestamp).filter(|timestamp| *timestamp >= 0);
-                let (offset, metadata, epoch) = kept(o.clone());
-                (o.topic.to_string(), o.partition, (offset, metadata, epoch, timestamp))
-            };
-            let offsets: Vec<_> = over.offsets.into_iter().map(named).collect();
-            let offsets = py.import("klamm.record")?.call_method1("offsets_of", (offsets,))?;
+            let error = result.err().map(|e| PyErr::from(e).into_value(py));
+            let offsets = PyDict::new(py);
+            for o in &done.offsets {
+                let partition = TopicPartition::new(o.topic.clone(), o.partition);
+                offsets.set_item(&partition, offset_and_metadata(py, o)?)?;
+            }
             on_commit.call1(py, (offsets, error))?;
         }
         Ok(())
     }
 
-    /// The first, if it is over.
-    fn take(&self) -> Option<Unattended> {
+    /// Removes and returns the first commit if it has completed.
+    fn take(&self) -> Option<BackgroundCommit> {
         let mut queue = self.queue();
         let first = queue.pop_front_if(|first| first.pending.is_done());
         self.any.store(!queue.is_empty(), Relaxed);

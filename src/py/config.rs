@@ -1,26 +1,26 @@
-//! Configuration from Python: a bootstrap string, a list of them or a dict of dotted keys, then keywords in snake_case.
+//! Reads the configuration of a client: a bootstrap string, a list of them or a dict of dotted keys, and keywords.
 //!
-//! Which keys there are and what they take is the client's schema; here values only lose their Python types. An unknown
-//! keyword is looked up here, so that the answer is spelt as the question was.
+//! The client's schema checks the values. This file converts them from Python. It also reports unknown keywords itself, so
+//! that the error and its suggestion are in snake_case.
 
-use super::error::{exception, raise};
+use super::construct::{construct, list};
+use super::error::exception;
 use crate::client::{
-    COMPATIBILITY_ALIASES, ClientType, CompatibilityAlias, Config, CustomAssignor, KEYS, Key, Kind, SAME_VALUES, Value,
-    suggestion,
+    COMPATIBILITY_ALIASES, ClientType, Config, CustomAssignor, KEYS, Key, Kind, SAME_VALUES, Value, suggestion,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
 use std::sync::Arc;
 
-/// What Python has to do for a client that logs in with tokens.
+/// What `klamm.oauth` or `klamm.kerberos` needs for a client that logs in with tokens.
 pub(super) struct Login {
-    /// What returns tokens, if that was given, and whether under its name in confluent-kafka.
+    /// The token provider, and whether its setting has the name from confluent-kafka.
     pub provider: Option<(Py<PyAny>, bool)>,
-    /// The keys that say how to fetch tokens otherwise.
+    /// The settings for fetching tokens without a provider.
     pub settings: Vec<(&'static str, String)>,
 }
 
-/// The configuration of a client, its servers as text, and its login.
+/// The configuration of a client, its bootstrap servers as text, and its login.
 pub(super) type Parsed = (Config, String, Login);
 
 /// Reads the configuration of a client.
@@ -33,7 +33,7 @@ pub(super) fn parse(
     parse_with(py, client, bootstrap, keywords, Vec::new())
 }
 
-/// The same with assignors of Python's.
+/// Reads the configuration of a client with assignors written in Python.
 pub(super) fn parse_with(
     py: Python<'_>,
     client: ClientType,
@@ -50,7 +50,7 @@ pub(super) fn parse_with(
                     let (key, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
                     let key = key.extract::<String>().map_err(|_| key_type(&key))?;
                     if keywords.is_some_and(|k| k.contains(key.replace('.', "_")).unwrap_or(false)) {
-                        continue; // the keyword counts
+                        continue; // the keyword takes precedence
                     }
                     if is_function(&key) && value.is_callable() {
                         provider = Some((value.unbind(), key != PROVIDER));
@@ -78,12 +78,12 @@ pub(super) fn parse_with(
         pairs.push((key, value));
     }
     let servers = pairs.iter().find(|(key, _)| key == BOOTSTRAP).map_or_else(String::new, |(_, v)| shown(v));
-    let config = Config::parse_with(client, pairs, assignors).map_err(|e| raise(py, &e))?;
+    let config = Config::parse_with(client, pairs, assignors)?;
     if config.trusts_any_host() {
         let category = py.import("klamm.errors")?.getattr("InsecureWarning")?;
         PyErr::warn(py, &category, UNCHECKED, 2)?;
     }
-    let settings = config.token_settings().map_err(|e| raise(py, &e))?;
+    let settings = config.token_settings()?;
     Ok((config, servers, Login { provider, settings }))
 }
 
@@ -118,7 +118,7 @@ fn value_of(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     }
     match value.extract::<Vec<String>>() {
         Ok(items) => Ok(Value::List(items)),
-        Err(_) => Err(refused(key, value, "a setting is text, a number, a boolean or a list of texts")),
+        Err(_) => Err(refused(key, value, "allowed are str, numbers, bool and lists of str")),
     }
 }
 
@@ -128,7 +128,7 @@ fn refused(key: &str, value: &Bound<'_, PyAny>, why: &str) -> PyErr {
 }
 
 fn key_type(key: &Bound<'_, PyAny>) -> PyErr {
-    exception(key.py(), "ConfigError", &format!("a configuration key has to be text, not {key}"), None)
+    exception(key.py(), "ConfigError", &format!("a configuration key has to be a str, not {key}"), None)
 }
 
 fn unknown(py: Python<'_>, client: ClientType, keyword: &str) -> PyErr {
@@ -136,9 +136,9 @@ fn unknown(py: Python<'_>, client: ClientType, keyword: &str) -> PyErr {
     exception(py, "ConfigError", &format!("there is no option {keyword}"), hint.as_deref())
 }
 
-/// `(name, aliases, kind, default, allowed, roles, doc)` of every key.
+/// Returns every configuration key as a `klamm.config.Option`.
 #[pyfunction]
-pub(super) fn config_keys() -> Vec<KeyFields> {
+pub(super) fn config_keys(py: Python<'_>) -> PyResult<Py<PyAny>> {
     let kind = |key: &Key| match key.kind {
         Kind::Text => "text",
         Kind::Secret => "secret",
@@ -150,36 +150,40 @@ pub(super) fn config_keys() -> Vec<KeyFields> {
         Kind::Acks => "acks",
         Kind::Reset => "reset",
     };
-    let fields = |k: &Key| {
-        (
-            k.name,
-            k.aliases.to_vec(),
-            kind(k),
-            k.default,
-            k.allowed(),
-            k.clients.iter().map(|r| r.name()).collect(),
-            k.doc,
-        )
-    };
-    KEYS.iter().map(fields).collect()
+    let options = KEYS.iter().map(|k| {
+        construct!(py, "klamm.config.Option", {
+            name: k.name,
+            aliases: k.aliases.to_vec(),
+            kind: kind(k),
+            default: k.default,
+            allowed: k.allowed(),
+            clients: names(k.clients),
+            doc: k.doc,
+        })
+    });
+    list(py, options)
 }
 
-/// `(names, clients, hint)` of the options of other clients that klamm has not.
+/// Returns the options of other clients that klamm does not have, each as a `klamm.config.Foreign`.
 #[pyfunction]
-pub(super) fn foreign_keys() -> Vec<(Vec<&'static str>, Vec<&'static str>, String)> {
-    let fields = |f: &CompatibilityAlias| (f.names.to_vec(), f.clients.iter().map(|r| r.name()).collect(), f.hint());
-    COMPATIBILITY_ALIASES.iter().map(fields).collect()
+pub(super) fn foreign_keys(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let options = COMPATIBILITY_ALIASES.iter().map(|f| {
+        construct!(py, "klamm.config.Foreign", { names: f.names.to_vec(), clients: names(f.clients), hint: f.hint() })
+    });
+    list(py, options)
 }
 
-/// `(key, value, klamm's value)` of the values of other clients that klamm takes.
+/// Returns `(key, value, klamm's value)` of the values of other clients that klamm accepts.
 #[pyfunction]
 pub(super) fn foreign_values() -> Vec<(&'static str, &'static str, &'static str)> {
     SAME_VALUES.to_vec()
 }
 
-type KeyFields = (&'static str, Vec<&'static str>, &'static str, &'static str, String, Vec<&'static str>, &'static str);
+fn names(clients: &[ClientType]) -> Vec<&'static str> {
+    clients.iter().map(|client| client.name()).collect()
+}
 
 const BOOTSTRAP: &str = "bootstrap.servers";
 const PROVIDER: &str = "sasl.oauth.token.provider";
-const UNCHECKED: &std::ffi::CStr = c"ssl.endpoint.identification.algorithm=none: this client takes any broker that has a \
-    certificate of the same authority for the one it connects to, and whoever is in between can read and change everything";
+const UNCHECKED: &std::ffi::CStr = c"ssl.endpoint.identification.algorithm=none: the client accepts any broker whose \
+    certificate comes from the same authority, so an attacker with such a certificate can read and change all data";

@@ -1,21 +1,22 @@
-//! `ConsumerCore`: what the two consumer classes share, and the iterator behind `for record in consumer`, which makes a
-//! record without a Python frame of its own.
+//! [`ConsumerCore`]: the base class of `Consumer` and `AsyncConsumer`, and the iterator of `for record in consumer`.
 //!
-//! The client gives out slices of batches; what the program has not taken of them waits in `Taken`, and so positions are
-//! counted there too. A record counts as finished with when the program asks for more, not when it gets it: offsets that
-//! are committed by themselves never pass a record whose handling failed.
+//! The iterator creates records without a Python frame for each. The client delivers slices of batches, and the
+//! [`DeliveryBuffer`] holds the records that the program has not consumed yet. A record counts as processed when the program
+//! asks for the next one: so auto-commit never passes a record whose processing failed. `rebalance.rs` has the listeners.
 
-use super::commits::{self, Commits};
-use super::error::{exception, no_pickle, raise};
-use super::event_loop::{self, Ready};
-use super::parked::{News, Parked};
-use super::pending::{Deadline, Origin, Pending, wait_for};
-use super::producer::list;
-use super::record::{Record, Records};
-use super::taken::{Chunk, Handled, Taken};
+use super::commits::{Commits, OffsetToCommit, offset_and_metadata, offset_to_commit};
+use super::construct::{construct, list};
+use super::deadline::{Deadline, wait_for};
+use super::delivery_buffer::{Chunk, DeliveryBuffer, Processed};
+use super::error::{exception, no_pickle};
+use super::event_loop;
+use super::loop_future::{LoopFuture, Ready};
+use super::pending::{Pending, int_list};
+use super::record::Record;
+use super::records::Records;
 use super::tokens;
 use super::{arguments, assignors, config};
-use crate::client::{self, Assigned, ClientType, CommittedOffset, Error, Slice, TopicPartition};
+use crate::client::{self, AnyClient, Assigned, ClientType, CommittedOffset, Error, Slice, TopicPartition};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -23,36 +24,36 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A partition as Python names it.
-pub(super) type Place = (String, i32);
+/// A topic and a partition.
+pub(super) type PartitionTuple = (String, i32);
 
-/// The core of a consumer.
+/// The base class of the consumers.
 #[pyclass(subclass, frozen, generic, module = "klamm._klamm")]
 pub(super) struct ConsumerCore {
     pub(super) client: Arc<client::Consumer>,
     servers: String,
-    /// Records of one poll, at most.
+    /// The limit of records for one poll: `max.poll.records`.
     most: usize,
-    taken: Mutex<Taken>,
+    buffer: Mutex<DeliveryBuffer>,
     pub(super) commits: Commits,
-    /// What wants to know of partitions that come and go.
+    /// The rebalance listener.
     pub(super) listener: Mutex<Option<Py<PyAny>>>,
-    /// Whether changes are followed by Python, which may have to await the listener.
+    /// Whether Python handles the changes of the assignment, because it has to await the listener.
     pub(super) defers: AtomicBool,
-    /// Whether the client's thread may call Python, for an assignor.
+    /// Whether the client's thread may call an assignor written in Python.
     calls_python: bool,
 }
 
 impl Drop for ConsumerCore {
     fn drop(&mut self) {
-        // The end of the client's thread is waited for, which may wait for the interpreter.
+        // Joining the client's thread must not hold the interpreter, because that thread may be waiting for it.
         if self.calls_python && Arc::strong_count(&self.client) == 1 {
             Python::try_attach(|py| py.detach(|| self.client.end()));
         }
     }
 }
 
-/// How waiting for records ended.
+/// The result of waiting for records.
 #[derive(PartialEq)]
 enum Fetched {
     Records,
@@ -62,75 +63,77 @@ enum Fetched {
 }
 
 impl ConsumerCore {
-    fn origin(&self) -> Origin {
-        Origin::Consumer(self.client.clone())
+    fn any(&self) -> Arc<dyn AnyClient> {
+        self.client.clone()
     }
 
     fn pending_commit(&self, pending: client::Pending<()>) -> Pending {
         let client = self.client.clone();
-        Pending::explained("commit", self.origin(), pending, |py, ()| Ok(py.None()), move || client.why_not_committed())
+        Pending::explained("commit", self.any(), pending, |py, ()| Ok(py.None()), move || client.why_not_committed())
     }
 
     #[inline]
-    fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.client.check().map_err(|e| raise(py, &e))
+    fn check(&self) -> PyResult<()> {
+        Ok(self.client.check()?)
     }
 
-    /// Each holder keeps it for a moment and never gives the interpreter away meanwhile.
+    /// Locks the delivery buffer. A holder keeps the lock for a moment and never releases the interpreter meanwhile.
     #[inline]
-    pub(super) fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn buffer(&self) -> MutexGuard<'_, DeliveryBuffer> {
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has partitions that stay go on with what the program has not got of them; what was taken is to be dropped then.
-    fn give_back<'a>(&self, partitions: impl Iterator<Item = (&'a str, i32)>) {
-        let taken = self.taken();
+    /// Rewinds partitions that stay assigned to the first record that the program has not consumed.
+    ///
+    /// The caller then drops the delivery buffer.
+    fn rewind<'a>(&self, partitions: impl Iterator<Item = (&'a str, i32)>) {
+        let buffer = self.buffer();
         for (topic, partition) in partitions {
-            if let Some(offset) = taken.position(topic, partition) {
+            if let Some(offset) = buffer.position(topic, partition) {
                 self.client.rewind(topic, partition, offset);
             }
         }
     }
 
-    /// Drops what was taken, after a new assignment.
-    fn leave(&self) {
-        *self.taken() = Taken::default();
+    /// Empties the delivery buffer after a new assignment.
+    fn clear_buffer(&self) {
+        *self.buffer() = DeliveryBuffer::default();
     }
 
-    /// An error for who would wait for ever.
+    /// Fails if an endless wait for records could never end.
     fn refuse_to_wait_for_nothing(&self, py: Python<'_>) -> PyResult<()> {
         if !self.client.reads_nothing() {
             return Ok(());
         }
-        let message = "the consumer would wait for ever: it has neither topics nor partitions to read";
-        Err(exception(py, "ConfigError", message, Some("subscribe or assign first")))
+        let message = "the consumer has neither topics nor partitions to read, so it would wait for ever";
+        Err(exception(py, "ConfigError", message, Some("call subscribe() or assign() first")))
     }
 
-    /// Takes what the client has, without waiting.
-    fn try_fetch(&self, py: Python<'_>, most: usize, bytes: usize) -> PyResult<Fetched> {
-        let slices = self.client.try_poll(most, bytes).map_err(|e| raise(py, &e))?;
+    /// Moves records that the client has fetched into the delivery buffer, without waiting.
+    fn try_fetch(&self, most: usize, bytes: usize) -> PyResult<Fetched> {
+        let slices = self.client.try_poll(most, bytes)?;
         if slices.is_empty() {
             return Ok(if self.client.is_finished() { Fetched::End } else { Fetched::Nothing });
         }
         Ok(if self.keep(slices) { Fetched::Records } else { Fetched::Nothing })
     }
 
-    /// Keeps what the client gave; whether there is a record.
+    /// Appends slices to the delivery buffer. Returns whether it holds a record.
     fn keep(&self, slices: Vec<Slice>) -> bool {
-        let mut taken = self.taken();
-        taken.chunks.extend(slices.into_iter().filter(|s| !s.records.is_empty()).map(Chunk::new));
-        !taken.chunks.is_empty()
+        let mut buffer = self.buffer();
+        buffer.chunks.extend(slices.into_iter().filter(|s| !s.records.is_empty()).map(Chunk::new));
+        !buffer.chunks.is_empty()
     }
 
-    /// The same, waiting until `end`.
+    /// Waits until the deadline for records, and moves them into the delivery buffer.
     fn fetch(&self, py: Python<'_>, end: Deadline, most: usize, bytes: usize) -> PyResult<Fetched> {
         loop {
             self.follow(py)?;
-            let fetched = self.try_fetch(py, most, bytes)?;
+            let fetched = self.try_fetch(most, bytes)?;
             if fetched != Fetched::Nothing || end.left().is_zero() {
                 return Ok(fetched);
             }
-            let _waiting = self.client.may_wait().map_err(|e| raise(py, &e))?;
+            let _waiting = self.client.may_wait()?;
             if end.is_never() {
                 self.refuse_to_wait_for_nothing(py)?;
             }
@@ -144,47 +147,48 @@ impl ConsumerCore {
         self.client.note_progress();
         loop {
             self.follow(py)?;
-            let next = self.taken().next(&self.client);
+            let next = self.buffer().next(&self.client);
             if next.is_some() {
                 return Ok(next);
             }
-            self.check(py)?;
+            self.check()?;
             if self.fetch(py, Deadline::after(None), usize::MAX, CHUNK_BYTES)? == Fetched::End {
                 return Ok(None);
             }
         }
     }
 
-    /// What Python gives to commit; else what is behind every record given out.
-    fn to_commit(&self, given: Option<Vec<commits::Given>>) -> Result<Vec<CommittedOffset>, Error> {
+    /// Returns the given offsets, or the offsets after the delivered records.
+    fn to_commit(&self, given: Option<Vec<OffsetToCommit>>) -> Result<Vec<CommittedOffset>, Error> {
         if let Some(given) = given {
-            return Ok(given.into_iter().map(commits::offset).collect());
+            return Ok(given.into_iter().map(Into::into).collect());
         }
-        self.taken().finish(&self.client, Handled::All);
-        self.offsets_given_out()
+        self.buffer().finish(&self.client, Processed::All);
+        self.delivered_offsets()
     }
 
-    /// What is behind every record given out, with the leader epochs that are known. Where the program has not taken all, it is
-    /// before where the client is, unless that went back since.
-    fn offsets_given_out(&self) -> Result<Vec<CommittedOffset>, Error> {
-        let taken = self.taken();
-        let positions = taken.positions();
+    /// Returns the offsets after the delivered records, with the leader epochs that are known.
+    ///
+    /// A partition with records in the delivery buffer is below the client's position, unless the client went back since.
+    fn delivered_offsets(&self) -> Result<Vec<CommittedOffset>, Error> {
+        let buffer = self.buffer();
+        let positions = buffer.positions();
         let offsets = self.client.given_out()?;
         if positions.is_empty() {
             return Ok(offsets);
         }
-        let place = |o: &CommittedOffset| {
+        let position = |o: &CommittedOffset| {
             let offset = positions.get(&(&*o.topic, o.partition)).map_or(o.offset, |offset| o.offset.min(*offset));
             (o.topic.clone(), o.partition, offset)
         };
-        self.client.with_epochs(offsets.iter().map(place).collect())
+        self.client.with_epochs(offsets.iter().map(position).collect())
     }
 
-    /// At most `most` records of what is here, taking more from the client as long as it has some.
-    fn gather(&self, py: Python<'_>, most: usize, bytes: usize) -> PyResult<Records> {
+    /// Collects up to `most` records from the delivery buffer and from the client, without waiting.
+    fn gather(&self, most: usize, bytes: usize) -> PyResult<Records> {
         let (mut parts, mut rows, mut size) = (Vec::new(), 0, 0);
         loop {
-            for part in self.taken().take(most - rows, bytes - size) {
+            for part in self.buffer().take(most - rows, bytes - size) {
                 rows += part.range.len();
                 size += part.size();
                 parts.push(part);
@@ -193,7 +197,7 @@ impl ConsumerCore {
                 return Ok(Records::new(parts));
             }
             let more = if parts.is_empty() {
-                self.try_fetch(py, most, bytes)? == Fetched::Records
+                self.try_fetch(most, bytes)? == Fetched::Records
             } else {
                 self.keep(self.client.try_more(most - rows, bytes - size))
             };
@@ -224,13 +228,13 @@ impl ConsumerCore {
         let (config, servers, login) =
             config::parse_with(py, ClientType::Consumer, bootstrap_servers, Some(&keywords), assignors)?;
         let most = config.max_poll_records();
-        let client = client::Consumer::new(&config).map_err(|e| raise(py, &e))?;
+        let client = client::Consumer::new(&config)?;
         tokens::start(py, client.login_mailbox(), login)?;
         let this = Self {
             client: Arc::new(client),
             servers,
             most,
-            taken: Mutex::default(),
+            buffer: Mutex::default(),
             commits: Commits::default(),
             listener: Mutex::default(),
             defers: AtomicBool::new(false),
@@ -242,22 +246,22 @@ impl ConsumerCore {
         Ok(this)
     }
 
-    /// The iterator of `for record in consumer`.
+    /// Returns the iterator of `for record in consumer`.
     #[pyo3(name = "_records")]
     fn records(slf: &Bound<'_, Self>) -> RecordIterator {
         RecordIterator { consumer: slf.clone().unbind() }
     }
 
-    /// The next record if one is here: an awaitable that is done, or None where it has to be waited for.
+    /// Returns an awaitable of the next record if there is one, or None if the caller has to wait.
     #[pyo3(name = "_next_ready")]
     fn next_ready<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Ready>>> {
         self.client.note_progress();
         self.follow(py)?;
-        let mut next = if self.client.has_change() { None } else { self.taken().next(&self.client) };
+        let mut next = if self.client.has_change() { None } else { self.buffer().next(&self.client) };
         if next.is_none() {
-            self.check(py)?;
-            next = match self.try_fetch(py, usize::MAX, CHUNK_BYTES)? {
-                Fetched::Records => self.taken().next(&self.client),
+            self.check()?;
+            next = match self.try_fetch(usize::MAX, CHUNK_BYTES)? {
+                Fetched::Records => self.buffer().next(&self.client),
                 Fetched::End => return Err(PyStopAsyncIteration::new_err(())),
                 Fetched::Nothing => None,
             };
@@ -265,8 +269,9 @@ impl ConsumerCore {
         next.map(|record| Ready::new(py, Py::new(py, record)?.into_any())).transpose()
     }
 
-    /// At most so many records, and about so many bytes, of what is here; None at the end of a bounded assignment. Waits up
-    /// to `timeout` seconds for the first.
+    /// Returns up to that many records and roughly that many bytes, or None at the end of a bounded assignment.
+    ///
+    /// Waits up to `timeout` seconds for the first record.
     #[pyo3(name = "_poll", signature = (timeout, max_records, max_bytes=None))]
     fn poll(
         &self,
@@ -275,45 +280,46 @@ impl ConsumerCore {
         #[pyo3(from_py_with = arguments::max_records)] max_records: Option<usize>,
         max_bytes: Option<usize>,
     ) -> PyResult<Option<Records>> {
-        self.check(py)?;
+        self.check()?;
         let max_records = max_records.unwrap_or(self.most);
         let max_bytes = max_bytes.map_or(POLL_BYTES, |bytes| bytes.clamp(1, POLL_BYTES));
         self.client.note_progress();
-        self.taken().finish(&self.client, Handled::All);
+        self.buffer().finish(&self.client, Processed::All);
         self.follow(py)?;
-        let records = self.gather(py, max_records, max_bytes)?;
+        let records = self.gather(max_records, max_bytes)?;
         if records.len() > 0 || max_records == 0 {
             return Ok(Some(records));
         }
         match self.fetch(py, Deadline::after(timeout), max_records, max_bytes)? {
             Fetched::End => Ok(None),
             Fetched::Nothing => Ok(Some(Records::new(Vec::new()))),
-            Fetched::Records => self.gather(py, max_records, max_bytes).map(Some),
+            Fetched::Records => self.gather(max_records, max_bytes).map(Some),
         }
     }
 
-    /// Awaits records, an error or the end, at most for so many seconds; whether there is one.
+    /// Returns a future that waits for records, an error or the end. Its result is False after the timeout.
     #[pyo3(name = "_ready", signature = (timeout))]
     fn ready<'py>(
         &self,
         py: Python<'py>,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
-    ) -> PyResult<Bound<'py, Parked>> {
-        self.check(py)?;
+    ) -> PyResult<Bound<'py, LoopFuture>> {
+        self.check()?;
         if timeout.is_none() {
             self.refuse_to_wait_for_nothing(py)?;
         }
-        event_loop::park(py, News::Records(self.client.clone()), timeout)
+        event_loop::wait_on(py, self.client.clone(), timeout)
     }
 
-    /// Has the running loop watch the sockets no more.
+    /// Makes the running event loop stop watching the client's sockets.
     #[pyo3(name = "_unwatch")]
     fn unwatch(&self, py: Python<'_>) -> PyResult<()> {
         event_loop::forget(py, &(self.client.clone() as _))
     }
 
-    /// Reads these partitions: `(topic, partition, offset or None, end offset or None)`. Gives up those before as at the end;
-    /// `waits`: for the commit, too.
+    /// Assigns partitions: `(topic, partition, offset or None, end offset or None)`.
+    ///
+    /// Gives up the old assignment first, as when closing. With `waits` it also waits for the commit.
     #[pyo3(name = "_assign", signature = (partitions, waits))]
     fn assign(
         &self,
@@ -321,24 +327,24 @@ impl ConsumerCore {
         partitions: Vec<(String, i32, Option<i64>, Option<i64>)>,
         waits: bool,
     ) -> PyResult<()> {
-        self.check(py)?;
+        self.check()?;
         let given_up = if waits {
-            self.give_up(py, Deadline::after(None), Handled::Polled).1
+            self.give_up(py, Deadline::after(None), Processed::Batches).1
         } else {
-            self.taken().finish(&self.client, Handled::Polled);
+            self.buffer().finish(&self.client, Processed::Batches);
             Ok(())
         };
-        self.give_back(partitions.iter().map(|(topic, partition, ..)| (topic.as_str(), *partition)));
+        self.rewind(partitions.iter().map(|(topic, partition, ..)| (topic.as_str(), *partition)));
         let assigned = |(topic, partition, offset, end_offset)| Assigned { topic, partition, offset, end_offset };
-        self.client.assign(partitions.into_iter().map(assigned).collect()).map_err(|e| raise(py, &e))?;
-        self.leave();
+        self.client.assign(partitions.into_iter().map(assigned).collect())?;
+        self.clear_buffer();
         self.listen(None, false);
         given_up
     }
 
-    /// Reads topics, or those that match a pattern; `defers`: Python follows the changes, see `_next_change`.
+    /// Subscribes to topics, or to a pattern. With `defers`, Python handles the changes of the assignment.
     ///
-    /// No topics are the end of a subscription; `waits`: it is waited for what goes with that.
+    /// An empty list ends the subscription. With `waits` it also waits until the consumer has left its group.
     #[pyo3(name = "_subscribe", signature = (topics, pattern, listener, defers, waits))]
     fn subscribe(
         &self,
@@ -349,7 +355,7 @@ impl ConsumerCore {
         defers: bool,
         waits: bool,
     ) -> PyResult<()> {
-        self.check(py)?;
+        self.check()?;
         let topics = match topics {
             Some(topics) => arguments::topics(topics)?,
             None => Vec::new(),
@@ -360,174 +366,167 @@ impl ConsumerCore {
                 return self.unsubscribe(py);
             }
             if was_member {
-                let message = "subscribe to no topics cannot await that the consumer leaves its group";
-                return Err(exception(py, "ConfigError", message, Some("await unsubscribe() instead")));
+                let message = "subscribe([]) cannot wait until the consumer leaves its group";
+                return Err(exception(py, "ConfigError", message, Some("call `await unsubscribe()` instead")));
             }
         }
-        self.taken().finish(&self.client, Handled::Polled);
+        self.buffer().finish(&self.client, Processed::Batches);
         self.listen(listener, defers);
-        let goes_on = self.client.group().is_none();
-        if goes_on {
-            let assigned = self.client.assignment().map_err(|e| raise(py, &e))?;
-            self.give_back(assigned.iter().map(|p| (&*p.topic, p.partition)));
+        let keeps_partitions = self.client.group().is_none();
+        if keeps_partitions {
+            let assigned = self.client.assignment()?;
+            self.rewind(assigned.iter().map(|p| (&*p.topic, p.partition)));
         }
         let subscribed = match pattern {
             Some(pattern) => self.client.subscribe_pattern(pattern),
             None => self.client.subscribe(topics),
         };
-        if goes_on || (subscribed.is_ok() && !was_member) {
-            self.leave();
+        if keeps_partitions || (subscribed.is_ok() && !was_member) {
+            self.clear_buffer();
         }
-        subscribed.map_err(|e| raise(py, &e))
+        Ok(subscribed?)
     }
 
-    /// Reads nothing any more; a member gives up what it has as at the end.
+    /// Ends the subscription or assignment. A member of a group gives up its partitions, as when closing.
     #[pyo3(name = "_unsubscribe")]
     fn unsubscribe(&self, py: Python<'_>) -> PyResult<()> {
-        self.check(py)?;
-        let (_, given_up) = self.give_up(py, Deadline::after(None), Handled::Polled);
+        self.check()?;
+        let (_, given_up) = self.give_up(py, Deadline::after(None), Processed::Batches);
         if self.client.check().is_err() {
             return given_up;
         }
-        self.client.unsubscribe().map_err(|e| raise(py, &e))?;
-        self.leave();
+        self.client.unsubscribe()?;
+        self.clear_buffer();
         self.listen(None, false);
         given_up
     }
 
-    /// What the group changed: the listener's method and the partitions. `_handled` has to follow.
+    /// Returns the next change of the assignment: the listener's method and the partitions. `_handled` must follow.
     #[pyo3(name = "_next_change")]
-    fn python_next_change(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Place>)>> {
-        self.check(py)?;
-        if self.client.has_change() { self.next_change(py) } else { Ok(None) }
+    fn python_next_change(&self) -> PyResult<Option<(&'static str, Vec<PartitionTuple>)>> {
+        self.check()?;
+        let change = if self.client.has_change() { self.next_change()? } else { None };
+        Ok(change.map(|(name, partitions)| (name, partitions.into_iter().map(owned).collect())))
     }
 
     #[pyo3(name = "_handled")]
-    fn handled(&self, py: Python<'_>) -> PyResult<()> {
-        self.client.handled().map_err(|e| raise(py, &e))
+    fn handled(&self) -> PyResult<()> {
+        Ok(self.client.handled()?)
     }
 
-    /// Group, generation, member id and instance id.
+    /// Returns the `GroupMetadata`, or None without a group.
     #[pyo3(name = "_group_metadata")]
-    fn group_metadata(&self, py: Python<'_>) -> PyResult<Option<(String, i32, String, Option<String>)>> {
-        let metadata = self.client.group_metadata().map_err(|e| raise(py, &e))?;
-        Ok(metadata.map(|m| (m.group, m.generation, m.member, m.instance)))
+    fn group_metadata(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let Some(m) = self.client.group_metadata()? else { return Ok(None) };
+        let metadata = construct!(py, "klamm.transaction.GroupMetadata", {
+            group_id: m.group,
+            generation_id: m.generation,
+            member_id: m.member,
+            group_instance_id: m.instance,
+        })?;
+        Ok(Some(metadata))
     }
 
     #[pyo3(name = "_assignment")]
-    fn assignment(&self, py: Python<'_>) -> PyResult<Vec<Place>> {
-        Ok(self.client.assignment().map_err(|e| raise(py, &e))?.into_iter().map(owned).collect())
+    fn assignment(&self) -> PyResult<Vec<PartitionTuple>> {
+        Ok(self.client.assignment()?.into_iter().map(owned).collect())
     }
 
     #[pyo3(name = "_seek", signature = (topic, partition, offset))]
-    fn seek(
-        &self,
-        py: Python<'_>,
-        topic: &str,
-        partition: i32,
-        #[pyo3(from_py_with = arguments::offset)] offset: i64,
-    ) -> PyResult<()> {
-        self.check(py)?;
-        self.client.seek(topic, partition, offset).map_err(|e| raise(py, &e))?;
-        self.taken().forget(topic, partition);
+    fn seek(&self, topic: &str, partition: i32, #[pyo3(from_py_with = arguments::offset)] offset: i64) -> PyResult<()> {
+        self.check()?;
+        self.client.seek(topic, partition, offset)?;
+        self.buffer().forget(topic, partition);
         Ok(())
     }
 
-    /// Seeks to a timestamp: -1 for the end, -2 for the beginning.
-    #[pyo3(name = "_seek_to", signature = (places, timestamp))]
-    fn seek_to(&self, py: Python<'_>, places: Vec<Place>, timestamp: i64) -> PyResult<()> {
-        self.check(py)?;
-        self.client.seek_to(&places, timestamp).map_err(|e| raise(py, &e))?;
-        let mut taken = self.taken();
-        for (topic, partition) in &places {
-            taken.forget(topic, *partition);
+    /// Seeks to a timestamp. -1 is the end, -2 the beginning.
+    #[pyo3(name = "_seek_to", signature = (partitions, timestamp))]
+    fn seek_to(&self, partitions: Vec<PartitionTuple>, timestamp: i64) -> PyResult<()> {
+        self.check()?;
+        self.client.seek_to(&partitions, timestamp)?;
+        let mut buffer = self.buffer();
+        for (topic, partition) in &partitions {
+            buffer.forget(topic, *partition);
         }
         Ok(())
     }
 
     #[pyo3(name = "_position", signature = (topic, partition))]
     fn position(&self, py: Python<'_>, topic: &str, partition: i32) -> PyResult<Pending> {
-        self.check(py)?;
-        let ours = self.taken().position(topic, partition);
-        match ours {
-            Some(offset) => {
-                Ok(Pending::known("position", self.origin(), offset.into_pyobject(py)?.into_any().unbind()))
-            }
+        self.check()?;
+        let buffered = self.buffer().position(topic, partition);
+        match buffered {
+            Some(offset) => Ok(Pending::known("position", self.any(), offset.into_pyobject(py)?.into_any().unbind())),
             None => {
-                let pending = self.client.position(topic, partition).map_err(|e| raise(py, &e))?;
+                let pending = self.client.position(topic, partition)?;
                 let convert = |py: Python<'_>, at: i64| Ok(at.into_pyobject(py)?.into_any().unbind());
                 let (what, topic, client) =
                     (format!("position of {topic}-{partition}"), topic.to_owned(), self.client.clone());
                 let why = move || client.why_no_position(&topic, partition);
-                Ok(Pending::explained(what, self.origin(), pending, convert, why))
+                Ok(Pending::explained(what, self.any(), pending, convert, why))
             }
         }
     }
 
-    #[pyo3(name = "_pause", signature = (places))]
-    fn pause(&self, py: Python<'_>, places: Vec<Place>) -> PyResult<()> {
-        self.check(py)?;
-        self.client.pause(&places).map_err(|e| raise(py, &e))?;
-        let mut taken = self.taken();
-        for (topic, partition) in &places {
-            taken.pause(&self.client, topic, *partition);
+    #[pyo3(name = "_pause", signature = (partitions))]
+    fn pause(&self, partitions: Vec<PartitionTuple>) -> PyResult<()> {
+        self.check()?;
+        self.client.pause(&partitions)?;
+        let mut buffer = self.buffer();
+        for (topic, partition) in &partitions {
+            buffer.pause(&self.client, topic, *partition);
         }
         Ok(())
     }
 
-    #[pyo3(name = "_resume", signature = (places))]
-    fn resume(&self, py: Python<'_>, places: Vec<Place>) -> PyResult<()> {
-        self.check(py)?;
-        self.client.resume(&places).map_err(|e| raise(py, &e))?;
-        let mut taken = self.taken();
-        for (topic, partition) in &places {
-            taken.resume(topic, *partition);
+    #[pyo3(name = "_resume", signature = (partitions))]
+    fn resume(&self, partitions: Vec<PartitionTuple>) -> PyResult<()> {
+        self.check()?;
+        self.client.resume(&partitions)?;
+        let mut buffer = self.buffer();
+        for (topic, partition) in &partitions {
+            buffer.resume(topic, *partition);
         }
         Ok(())
     }
 
     #[pyo3(name = "_paused")]
-    fn paused(&self, py: Python<'_>) -> PyResult<Vec<Place>> {
-        Ok(self.client.paused().map_err(|e| raise(py, &e))?.into_iter().map(owned).collect())
+    fn paused(&self) -> PyResult<Vec<PartitionTuple>> {
+        Ok(self.client.paused()?.into_iter().map(owned).collect())
     }
 
-    /// Commits these offsets, or those after every record given out.
+    /// Commits these offsets, or the offsets after the delivered records.
     #[pyo3(name = "_commit", signature = (offsets))]
-    fn commit(&self, py: Python<'_>, offsets: Option<Vec<commits::Given>>) -> PyResult<Pending> {
-        self.check(py)?;
-        let offsets = self.to_commit(offsets).map_err(|e| raise(py, &e))?;
-        let pending = self.client.commit(offsets).map_err(|e| raise(py, &e))?;
+    fn commit(&self, offsets: Option<Vec<OffsetToCommit>>) -> PyResult<Pending> {
+        self.check()?;
+        let offsets = self.to_commit(offsets)?;
+        let pending = self.client.commit(offsets)?;
         Ok(self.pending_commit(pending))
     }
 
-    /// The same for nobody to wait for, except at the end; `on_commit` hears of the outcome from `_tell_commits`.
+    /// Commits in the background. `_run_commit_callbacks` calls `on_commit`, and closing waits for the commit.
     #[pyo3(name = "_commit_nowait", signature = (offsets, on_commit))]
-    fn commit_nowait(
-        &self,
-        py: Python<'_>,
-        offsets: Option<Vec<commits::Given>>,
-        on_commit: Option<Py<PyAny>>,
-    ) -> PyResult<Pending> {
-        self.check(py)?;
-        let offsets = self.to_commit(offsets).map_err(|e| raise(py, &e))?;
-        let pending = self.client.commit(offsets.clone()).map_err(|e| raise(py, &e))?;
+    fn commit_nowait(&self, offsets: Option<Vec<OffsetToCommit>>, on_commit: Option<Py<PyAny>>) -> PyResult<Pending> {
+        self.check()?;
+        let offsets = self.to_commit(offsets)?;
+        let pending = self.client.commit(offsets.clone())?;
         self.commits.note(pending.clone(), offsets, on_commit);
         Ok(self.pending_commit(pending))
     }
 
-    /// Calls who wants to hear of commits that are over.
-    #[pyo3(name = "_tell_commits")]
-    fn tell_commits(&self, py: Python<'_>) -> PyResult<()> {
-        self.commits.tell(py)
+    /// Calls `on_commit` of the background commits that have completed.
+    #[pyo3(name = "_run_commit_callbacks")]
+    fn run_commit_callbacks(&self, py: Python<'_>) -> PyResult<()> {
+        self.commits.run_callbacks(py)
     }
 
-    /// The offsets behind every record given out, for a transaction to commit, with the leader epochs that are known.
-    #[pyo3(name = "_given_out")]
-    fn given_out(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, i64, Option<i32>)>> {
-        self.check(py)?;
-        let offsets = self.offsets_given_out().map_err(|e| raise(py, &e))?;
-        let epoch = |epoch: i32| Some(epoch).filter(|epoch| *epoch >= 0);
-        Ok(offsets.into_iter().map(|o| (o.topic.to_string(), o.partition, o.offset, epoch(o.leader_epoch))).collect())
+    /// Returns the offsets after the delivered records, for a transaction to commit: a list of `OffsetToCommit`.
+    #[pyo3(name = "_offsets_to_commit")]
+    fn python_offsets_to_commit(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.check()?;
+        let offsets = self.delivered_offsets()?;
+        list(py, offsets.iter().map(|o| offset_to_commit(py, o)))
     }
 
     #[getter(_listener)]
@@ -535,65 +534,65 @@ impl ConsumerCore {
         self.listener(py)
     }
 
-    /// Whether Python follows the changes of the group.
+    /// Whether Python handles the changes of the assignment.
     #[getter(_defers)]
     fn defers(&self) -> bool {
         self.defers.load(Relaxed)
     }
 
-    /// Whether the group says what is read.
+    /// Whether the group assigns the partitions.
     #[getter(_is_member)]
     fn is_member(&self) -> bool {
         self.client.is_member()
     }
 
-    /// Whether offsets are committed by themselves.
+    /// Whether auto-commit is on.
     #[getter(_auto_commits)]
     fn auto_commits(&self) -> bool {
         self.client.auto_commits()
     }
 
-    #[pyo3(name = "_committed", signature = (places, timeout))]
+    #[pyo3(name = "_committed", signature = (partitions, timeout))]
     fn committed(
         &self,
-        py: Python<'_>,
-        places: Vec<Place>,
+        partitions: Vec<PartitionTuple>,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        self.check(py)?;
-        let pending = self.client.committed(places, timeout).map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("committed offsets", self.origin(), pending, |py, offsets| {
-            let found = offsets.into_iter().map(|o| o.map(commits::kept));
-            Ok(PyList::new(py, found.collect::<Vec<_>>())?.into_any().unbind())
+        self.check()?;
+        let pending = self.client.committed(partitions, timeout)?;
+        Ok(Pending::new("committed offsets", self.any(), pending, |py, offsets| {
+            let found =
+                offsets.iter().map(|o| o.as_ref().map_or_else(|| Ok(py.None()), |o| offset_and_metadata(py, o)));
+            list(py, found)
         }))
     }
 
-    /// `(offset, timestamp)` of the first record at or after a timestamp (-1: the end, -2: the beginning), or None; with `of_led`
-    /// also None of what has no leader.
+    /// Returns `(offset, timestamp)` of the first record at or after a timestamp, or None. -1 is the end, -2 the beginning.
+    ///
+    /// With `of_led`, the result is also None for a partition without a leader.
     #[pyo3(name = "_list_offsets", signature = (asked, timeout, of_led=false))]
     fn list_offsets(
         &self,
-        py: Python<'_>,
         asked: Vec<(String, i32, i64)>,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
         of_led: bool,
     ) -> PyResult<Pending> {
-        self.check(py)?;
-        let pending = self.client.list_offsets(asked, timeout, of_led).map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("offsets", self.origin(), pending, |py, offsets| {
+        self.check()?;
+        let pending = self.client.list_offsets(asked, timeout, of_led)?;
+        Ok(Pending::new("offsets", self.any(), pending, |py, offsets| {
             Ok(PyList::new(py, offsets)?.into_any().unbind())
         }))
     }
 
-    /// `((topic, partition), records not read yet or None)` of every assigned partition.
+    /// Returns the lag of every assigned partition: `((topic, partition), records or None)`.
     #[pyo3(name = "_lag")]
-    fn lag(&self, py: Python<'_>) -> PyResult<Vec<(Place, Option<i64>)>> {
-        self.check(py)?;
-        let lag = self.client.lag().map_err(|e| raise(py, &e))?;
-        let taken = self.taken();
-        let own = |(place, lag): (TopicPartition, Option<i64>)| {
-            let backlog = taken.backlog(&place.topic, place.partition);
-            (owned(place), lag.map(|lag| lag + backlog))
+    fn lag(&self) -> PyResult<Vec<(PartitionTuple, Option<i64>)>> {
+        self.check()?;
+        let lag = self.client.lag()?;
+        let buffer = self.buffer();
+        let own = |(p, lag): (TopicPartition, Option<i64>)| {
+            let backlog = buffer.backlog(&p.topic, p.partition);
+            (owned(p), lag.map(|lag| lag + backlog))
         };
         Ok(lag.into_iter().map(own).collect())
     }
@@ -601,16 +600,15 @@ impl ConsumerCore {
     #[pyo3(name = "_partitions_for", signature = (topic, timeout))]
     fn partitions_for(
         &self,
-        py: Python<'_>,
         #[pyo3(from_py_with = arguments::topic)] topic: &str,
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
     ) -> PyResult<Pending> {
-        self.check(py)?;
-        let pending = self.client.partitions_for(topic, timeout).map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("answer about the topic", self.origin(), pending, list))
+        self.check()?;
+        let pending = self.client.partitions_for(topic, timeout)?;
+        Ok(Pending::new("answer about the topic", self.any(), pending, int_list))
     }
 
-    /// Ends the client. `handled`: whether what was given out last was handled, too, if somebody knows.
+    /// Closes the client. `handled` says whether the last record was processed too, or is None if unknown.
     #[pyo3(name = "_close", signature = (timeout, handled))]
     fn close(
         &self,
@@ -619,9 +617,9 @@ impl ConsumerCore {
         handled: Option<bool>,
     ) -> PyResult<()> {
         let handled = match handled {
-            Some(true) => Handled::All,
-            Some(false) => Handled::Before,
-            None => Handled::Polled,
+            Some(true) => Processed::All,
+            Some(false) => Processed::Earlier,
+            None => Processed::Batches,
         };
         if self.client.check().is_err() {
             return Ok(());
@@ -645,11 +643,11 @@ impl ConsumerCore {
         self.client.check().is_err()
     }
 
-    /// Whether every partition with an end has reached it.
+    /// Whether all partitions have reached their end offset.
     #[pyo3(name = "_is_finished")]
-    fn is_finished(&self, py: Python<'_>) -> PyResult<bool> {
-        self.check(py)?;
-        Ok(self.taken().chunks.is_empty() && self.client.is_finished())
+    fn is_finished(&self) -> PyResult<bool> {
+        self.check()?;
+        Ok(self.buffer().chunks.is_empty() && self.client.is_finished())
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
@@ -661,7 +659,7 @@ impl ConsumerCore {
     }
 }
 
-/// `for record in consumer`.
+/// The iterator of `for record in consumer`.
 #[pyclass(frozen, generic, module = "klamm._klamm")]
 pub(super) struct RecordIterator {
     consumer: Py<ConsumerCore>,
@@ -678,12 +676,12 @@ impl RecordIterator {
     }
 }
 
-pub(super) fn owned(TopicPartition { topic, partition }: TopicPartition) -> Place {
+pub(super) fn owned(TopicPartition { topic, partition }: TopicPartition) -> PartitionTuple {
     (topic.to_string(), partition)
 }
 
-/// Taken from the client at a time while iterating: what is taken no longer counts towards the bound of the prefetch.
+/// Bytes that iteration takes from the client at a time. They no longer count towards the limit of the prefetch.
 const CHUNK_BYTES: usize = 4 << 20;
 
-/// The most that one call gathers, so that an Arrow column stays far below its 2 GiB.
+/// Most bytes that one call collects, so that an Arrow column stays far below its limit of 2 GiB.
 const POLL_BYTES: usize = 64 << 20;

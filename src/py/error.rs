@@ -1,15 +1,37 @@
-//! The one place where errors become Python exceptions.
+//! The one place where errors become Python exceptions. `?` converts errors of the client and of the codec.
 //!
-//! The classes live in `klamm.errors`, which is imported when the first error is raised: the kind of an error chooses
-//! the class, and an error code from a broker the subclass of that code.
+//! The classes are in `klamm.errors`, which is imported when the first error is raised. The kind of an error selects the
+//! class, and an error code of a broker selects the subclass of that code.
 
 use crate::api::ErrorCode;
 use crate::client::{Error, ErrorKind};
+use crate::wire;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyModule};
 
-/// The exception for an error of the client.
+impl From<Error> for PyErr {
+    #[cold]
+    fn from(error: Error) -> Self {
+        Python::attach(|py| raise(py, &error))
+    }
+}
+
+/// Becomes a `DecodeError` with the field path and the offset at which the bytes are wrong.
+impl From<wire::Error> for PyErr {
+    #[cold]
+    fn from(error: wire::Error) -> Self {
+        let made = |py: Python<'_>| -> PyResult<Self> {
+            let fields = PyDict::new(py);
+            fields.set_item("path", error.path())?;
+            fields.set_item("offset", error.offset())?;
+            Ok(Self::from_value(errors(py)?.getattr("DecodeError")?.call((error.to_string(),), Some(&fields))?))
+        };
+        Python::attach(made).unwrap_or_else(|broken| broken)
+    }
+}
+
+/// Returns the exception for an error of the client.
 #[cold]
 pub(super) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     let fields = PyDict::new(py);
@@ -50,7 +72,7 @@ fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<P
     Ok(PyErr::from_value(errors(py)?.getattr(class)?.call((error.placed(),), Some(&fields))?))
 }
 
-/// An exception of a class of `klamm.errors`, for what only the Python edge can get wrong.
+/// Returns an exception of a class of `klamm.errors`, for errors of the Python edge itself.
 #[cold]
 pub(super) fn exception(py: Python<'_>, class: &str, message: &str, hint: Option<&str>) -> PyErr {
     let made = || -> PyResult<PyErr> {
@@ -61,25 +83,13 @@ pub(super) fn exception(py: Python<'_>, class: &str, message: &str, hint: Option
     made().unwrap_or_else(|broken| broken)
 }
 
-/// An argument of a type that cannot be used: `ArgumentError`, which is a `TypeError` too.
+/// Returns an `ArgumentError`, which is also a `TypeError`, for an argument of the wrong type.
 #[cold]
 pub(super) fn argument(py: Python<'_>, message: &str, hint: Option<&str>) -> PyErr {
     exception(py, "ArgumentError", message, hint)
 }
 
-/// Bytes that are not what they should be: where in the message, as a field path and an offset.
-#[cold]
-pub(super) fn decode(py: Python<'_>, error: &crate::wire::Error) -> PyErr {
-    let made = || -> PyResult<PyErr> {
-        let fields = PyDict::new(py);
-        fields.set_item("path", error.path())?;
-        fields.set_item("offset", error.offset())?;
-        Ok(PyErr::from_value(errors(py)?.getattr("DecodeError")?.call((error.to_string(),), Some(&fields))?))
-    };
-    made().unwrap_or_else(|broken| broken)
-}
-
-/// What a deserializer raised, with the record that it was given.
+/// Returns the exception for a deserializer that raised `cause` for a field of this record.
 #[cold]
 pub(super) fn deserialization(field: &str, record: &Bound<'_, PyAny>, cause: PyErr) -> PyErr {
     let py = record.py();
@@ -89,11 +99,11 @@ pub(super) fn deserialization(field: &str, record: &Bound<'_, PyAny>, cause: PyE
     error
 }
 
-/// Refuses to pickle a client: it is a connection, and the copy would share it.
+/// Returns the exception for a client that is pickled: a copy would share its connections.
 #[cold]
 pub(super) fn no_pickle(py: Python<'_>, what: &str) -> PyErr {
-    let message = format!("a {what} cannot be pickled or copied: it holds connections and a thread");
-    argument(py, &message, Some("make one where it is used, from the same configuration"))
+    let message = format!("a {what} cannot be pickled or copied: it owns connections and a thread");
+    argument(py, &message, Some("create a new one from the same configuration where it is needed"))
 }
 
 fn errors(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
@@ -102,13 +112,15 @@ fn errors(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
     Ok(module.bind(py))
 }
 
-/// Python's `os.register_at_fork` calls this in every child: clients of the parent then raise instead of hanging.
+/// Marks the clients of the parent as unusable in a forked child, so that they raise instead of hanging.
+///
+/// `os.register_at_fork` calls it.
 #[pyfunction]
 pub(super) fn after_fork_in_child() {
     crate::client::fork::forked();
 }
 
-/// `(code, name, retriable, refresh_metadata)` of every error code Kafka has; `klamm.errors` makes its classes of it.
+/// Returns `(code, name, retriable, refresh_metadata)` of every error code of Kafka, for `klamm.errors`.
 #[pyfunction]
 pub(super) fn error_codes() -> Vec<(i16, &'static str, bool, bool)> {
     let row = |c: ErrorCode| (c.0, c.name(), c.is_retriable(), c.is_stale_metadata());

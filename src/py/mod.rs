@@ -1,10 +1,12 @@
-//! The extension module `klamm._klamm`: convert, give the interpreter away, raise. One file for each exposed class.
+//! The extension module `klamm._klamm`. It converts values, releases the interpreter, and raises exceptions.
 //!
-//! Nothing here knows Kafka. The classes are cores: the package `klamm` derives its public classes from them, and what
-//! starts with an underscore is for that package alone. Rules: the I/O thread never holds the interpreter, every wait
-//! looks for signals, `error.rs` alone makes exceptions of errors, and `arrow.rs` alone has unsafe code.
+//! There is one file for each exposed class. The package `klamm` derives its public classes from the core classes here, and
+//! names with an underscore are for the package only. The client does everything that concerns Kafka.
+//!
+//! Rules: the I/O thread never holds the interpreter. Every wait checks for signals. Only `error.rs` converts errors to
+//! exceptions, and only `arrow.rs` has unsafe code.
 
-#![allow(clippy::disallowed_methods, reason = "an edge: it waits, and shares what Python shares")]
+#![allow(clippy::disallowed_methods, reason = "Python waits, and shares objects between threads")]
 
 mod admin;
 mod arguments;
@@ -12,27 +14,31 @@ mod arrow;
 mod assignors;
 mod batches;
 mod broker;
+mod bytes_like;
 mod certificates;
 mod commits;
 mod config;
+mod construct;
 mod consumer;
+mod deadline;
+mod delivery_buffer;
+mod deserializers;
 mod error;
 mod event_loop;
 mod legacy;
-mod octets;
-mod parked;
+mod loop_future;
 mod pending;
 mod producer;
 mod protocol;
 mod rebalance;
 mod record;
+mod records;
 mod scram;
 mod share_consumer;
-mod taken;
 mod tokens;
-mod zookeeper;
+mod wait_source;
 
-/// What `import klamm._klamm` finds.
+/// The contents of `klamm._klamm`.
 #[pyo3::pymodule(gil_used = false)]
 mod _klamm {
     use pyo3::prelude::*;
@@ -55,35 +61,37 @@ mod _klamm {
     #[pymodule_export]
     use super::consumer::{ConsumerCore, RecordIterator};
     #[pymodule_export]
+    use super::deserializers::Deserializers;
+    #[pymodule_export]
     use super::error::error_codes;
     #[pymodule_export]
     use super::legacy::{
-        LegacyConnection, Message07, decode_fetched, decode_messages, decode_request, decode_response, encode_messages,
-        encode_request, encode_response,
+        Fetched07, LegacyConnection, Message07, ZooKeeperMember, ZooKeeperOperation, decode_fetched, decode_messages,
+        decode_request, decode_response, encode_messages, encode_request, encode_response,
     };
     #[pymodule_export]
     use super::pending::Pending;
     #[pymodule_export]
-    use super::producer::ProducerCore;
-    #[pymodule_export]
     use super::protocol::{apis, decode, decode_header, decode_prefix, encode, murmur2, schema, structures};
     #[pymodule_export]
-    use super::record::{Deserializers, Record, RecordMetadata, Records};
+    use super::record::{Record, RecordMetadata};
+    #[pymodule_export]
+    use super::records::Records;
     #[pymodule_export]
     use super::scram::ScramClient;
     #[pymodule_export]
     use super::share_consumer::{ShareConsumerCore, ShareRecordIterator};
     #[pymodule_export]
-    use super::tokens::TokenDesk;
-    #[pymodule_export]
-    use super::zookeeper::ZooKeeperMember;
+    use super::tokens::{LoginQuestion, TokenDesk};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
     #[pymodule_init]
-    fn watch_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // Its own name is Producer, because Python's errors for wrong arguments of `send` show that name.
+        module.add("ProducerCore", module.py().get_type::<super::producer::ProducerCore>())?;
         let os = module.py().import("os")?;
         // Windows has no fork.
         if os.hasattr("register_at_fork")? {

@@ -1,75 +1,29 @@
-//! `Pending`: something that is under way. `.result(timeout)` waits for it, `await` parks on it; both see one outcome.
+//! [`Pending`]: the result of an operation that may still be running. `.result(timeout)` and `await` both wait for it.
 //!
-//! Waiting gives the interpreter away and comes back every [`SLICE`] to look for signals, so that Ctrl+C ends it.
+//! A `Pending` combines a completion of the client with the conversion of its value to Python. The wait itself is in
+//! `deadline.rs` for threads and in `event_loop.rs` for asyncio.
 
 use super::arguments;
-use super::error::{exception, raise};
-use super::event_loop::{self, Ready};
-use super::parked::{News, Parked};
+use super::deadline::{Deadline, wait_for};
+use super::error::exception;
+use super::event_loop;
+use super::loop_future::{LoopFuture, Ready, stop_iteration};
 use super::record::metadata;
-use crate::client::{self, ErrorKind};
-use pyo3::exceptions::PyStopIteration;
+use super::wait_source::WaitSource;
+use crate::client::{self, AnyClient, ErrorKind};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyList, PyTuple};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// A wait without looking for signals is no longer than this.
-pub(super) const SLICE: Duration = Duration::from_millis(100);
-
-/// Whose work it is: knows what the network said last, for messages.
-#[derive(Clone)]
-pub(super) enum Origin {
-    Producer(Arc<client::Producer>),
-    Consumer(Arc<client::Consumer>),
-    ShareConsumer(Arc<client::ShareConsumer>),
-    Admin(Arc<client::Admin>),
-}
-
-impl Origin {
-    /// An error in the child of a fork: what is under way belongs to the parent, and a lock may be held for ever.
-    fn check(&self, py: Python<'_>) -> PyResult<()> {
-        let result = match self {
-            Self::Producer(p) => p.check(),
-            Self::Consumer(c) => c.check(),
-            Self::ShareConsumer(c) => c.check(),
-            Self::Admin(a) => a.check(),
-        };
-        match result {
-            Err(e) if e.kind() == ErrorKind::Forked => Err(raise(py, &e)),
-            _ => Ok(()),
-        }
-    }
-
-    /// Lets whoever is about to wait do so; an error in a callback that would do it for ever.
-    fn may_wait(&self, py: Python<'_>) -> PyResult<client::Waiting> {
-        let result = match self {
-            Self::Producer(p) => p.may_wait(),
-            Self::Consumer(c) => c.may_wait(),
-            Self::ShareConsumer(c) => c.may_wait(),
-            Self::Admin(a) => a.may_wait(),
-        };
-        result.map_err(|e| raise(py, &e))
-    }
-
-    /// What went wrong last, of what is tried again.
-    fn last_error(&self) -> Option<client::Error> {
-        match self {
-            Self::Producer(p) => p.last_network_error().or_else(|| p.last_refusal()),
-            Self::Consumer(c) => c.last_network_error(),
-            Self::ShareConsumer(c) => c.last_network_error(),
-            Self::Admin(a) => a.last_network_error(),
-        }
-    }
-}
-
-/// A completion whose value becomes a Python object when somebody looks.
-trait Outcome: Send + Sync {
-    /// What it is called in the message of a timeout.
+/// A completion whose value becomes a Python object when Python asks for it.
+trait Completion: Send + Sync {
+    /// Returns the name of the value for the message of a timeout.
     fn what(&self) -> &str;
-    /// Why it is not there, if that is known.
+    /// Returns why the value is not there yet, if that is known.
     fn why(&self) -> Option<client::Error>;
     fn wait(&self, timeout: Duration) -> bool;
     fn is_done(&self) -> bool;
@@ -84,7 +38,7 @@ struct Converted<T, F, W> {
     why: W,
 }
 
-impl<T, F, W> Outcome for Converted<T, F, W>
+impl<T, F, W> Completion for Converted<T, F, W>
 where
     T: Clone + Send + Sync,
     F: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + Sync,
@@ -103,33 +57,17 @@ where
         self.pending.is_done()
     }
     fn get(&self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>> {
-        Some(self.pending.get()?.map_err(|e| raise(py, &e)).and_then(|value| (self.convert)(py, value)))
+        Some(self.pending.get()?.map_err(PyErr::from).and_then(|value| (self.convert)(py, value)))
     }
     fn on_done(&self, waker: Waker) {
         self.pending.on_done(waker);
     }
 }
 
-/// What `add_done_callback` left to be called.
-struct Callback {
-    pending: Py<Pending>,
-    callback: Py<PyAny>,
-}
-
-impl Wake for Callback {
-    fn wake(self: Arc<Self>) {
-        Python::attach(|py| {
-            if let Err(error) = self.callback.call1(py, (&self.pending,)) {
-                error.write_unraisable(py, Some(self.callback.bind(py)));
-            }
-        });
-    }
-}
-
-/// A value that was there from the start.
+/// A value that was known from the start.
 struct Known(&'static str, Py<PyAny>);
 
-impl Outcome for Known {
+impl Completion for Known {
     fn what(&self) -> &str {
         self.0
     }
@@ -150,37 +88,54 @@ impl Outcome for Known {
     }
 }
 
-/// Something under way: `.result(timeout)` waits for its outcome, and so does `await`.
+/// The result of an operation that may still be running.
+///
+/// Wait for it with `result()`, or with `await` on an asyncio event loop. Any number of threads and tasks may wait
+/// for the same object, and all get the same result. `klamm.Delivery` is this class: the result of a sent record.
+///
+/// Example:
+///     delivery = producer.send("greetings", b"hello")
+///     metadata = delivery.result(timeout=5)
 #[pyclass(frozen, name = "Pending", module = "klamm._klamm", generic)]
 pub(super) struct Pending {
-    kind: Kind,
-    origin: Origin,
+    work: Work,
 }
 
-/// Deliveries are many and need no box.
-enum Kind {
-    Delivery(client::Pending<client::RecordMetadata>),
-    Other(Box<dyn Outcome>),
+enum Work {
+    /// An acknowledgement. It needs no box, because a producer creates one for each record.
+    Delivery(client::Pending<client::RecordMetadata>, Arc<client::Producer>),
+    Other(Box<dyn Completion>, Arc<dyn AnyClient>),
 }
 
 impl Pending {
-    pub(super) fn delivery(pending: client::Pending<client::RecordMetadata>, origin: Origin) -> Self {
-        Self { kind: Kind::Delivery(pending), origin }
+    /// Returns the acknowledgement of a record.
+    pub(super) fn delivery(pending: client::Pending<client::RecordMetadata>, producer: Arc<client::Producer>) -> Self {
+        Self { work: Work::Delivery(pending, producer) }
     }
 
-    /// `convert` makes the Python value; `what` names it in the message of a timeout.
-    pub(super) fn new<T, F>(what: &'static str, origin: Origin, pending: client::Pending<T>, convert: F) -> Self
+    /// Returns a result that `convert` makes of the completion's value. The message of a timeout names it `what`.
+    pub(super) fn new<T, F>(
+        what: &'static str,
+        client: Arc<dyn AnyClient>,
+        pending: client::Pending<T>,
+        convert: F,
+    ) -> Self
     where
         T: Clone + Send + Sync + 'static,
         F: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + Sync + 'static,
     {
-        Self::explained(what, origin, pending, convert, || None)
+        Self::explained(what, client, pending, convert, || None)
     }
 
-    /// The same of what may be waited for for less long than it is tried: `why` gives what is in its way so far.
+    /// Returns a result whose value is None.
+    pub(super) fn empty(what: &'static str, client: Arc<dyn AnyClient>, pending: client::Pending<()>) -> Self {
+        Self::new(what, client, pending, |py, ()| Ok(py.None()))
+    }
+
+    /// Returns a result that the client keeps trying to get after a wait timed out: `why` says what prevents it so far.
     pub(super) fn explained<T, F, W>(
         what: impl Into<Cow<'static, str>>,
-        origin: Origin,
+        client: Arc<dyn AnyClient>,
         pending: client::Pending<T>,
         convert: F,
         why: W,
@@ -190,115 +145,159 @@ impl Pending {
         F: Fn(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + Sync + 'static,
         W: Fn() -> Option<client::Error> + Send + Sync + 'static,
     {
-        Self { kind: Kind::Other(Box::new(Converted { what: what.into(), pending, convert, why })), origin }
+        Self { work: Work::Other(Box::new(Converted { what: what.into(), pending, convert, why }), client) }
     }
 
-    pub(super) fn known(what: &'static str, origin: Origin, value: Py<PyAny>) -> Self {
-        Self { kind: Kind::Other(Box::new(Known(what, value))), origin }
+    /// Returns a result that is known already.
+    pub(super) fn known(what: &'static str, client: Arc<dyn AnyClient>, value: Py<PyAny>) -> Self {
+        Self { work: Work::Other(Box::new(Known(what, value)), client) }
+    }
+
+    fn client(&self) -> &dyn AnyClient {
+        match &self.work {
+            Work::Delivery(_, producer) => &**producer,
+            Work::Other(_, client) => &**client,
+        }
+    }
+
+    /// Fails in the child of a fork: the operation belongs to the parent, and a lock may be held for ever.
+    fn check(&self) -> PyResult<()> {
+        match self.client().check() {
+            Err(e) if e.kind() == ErrorKind::Forked => Err(e.into()),
+            _ => Ok(()),
+        }
     }
 
     fn what(&self) -> &str {
-        match &self.kind {
-            Kind::Delivery(_) => "acknowledgement",
-            Kind::Other(outcome) => outcome.what(),
+        match &self.work {
+            Work::Delivery(..) => "acknowledgement",
+            Work::Other(completion, _) => completion.what(),
         }
     }
 
-    /// Why there is no outcome yet, as far as that is known.
+    /// Returns why there is no result yet, as far as that is known.
     fn why(&self) -> Option<client::Error> {
-        let own = match &self.kind {
-            Kind::Delivery(_) => None,
-            Kind::Other(outcome) => outcome.why(),
+        let own = match &self.work {
+            Work::Delivery(..) => None,
+            Work::Other(completion, _) => completion.why(),
         };
-        own.or_else(|| self.origin.last_error())
+        own.or_else(|| self.client().last_error())
     }
 
     fn wait(&self, timeout: Duration) -> bool {
-        match &self.kind {
-            Kind::Delivery(pending) => match &self.origin {
-                Origin::Producer(producer) => producer.wait(pending, timeout),
-                _ => pending.wait(timeout),
-            },
-            Kind::Other(outcome) => outcome.wait(timeout),
-        }
-    }
-
-    /// Whose record it is.
-    pub(super) fn producer(&self) -> Option<&Arc<client::Producer>> {
-        match (&self.kind, &self.origin) {
-            (Kind::Delivery(_), Origin::Producer(producer)) => Some(producer),
-            _ => None,
+        match &self.work {
+            Work::Delivery(pending, producer) => producer.wait(pending, timeout),
+            Work::Other(completion, _) => completion.wait(timeout),
         }
     }
 
     fn is_done(&self) -> bool {
-        match &self.kind {
-            Kind::Delivery(pending) => pending.is_done(),
-            Kind::Other(outcome) => outcome.is_done(),
+        match &self.work {
+            Work::Delivery(pending, _) => pending.is_done(),
+            Work::Other(completion, _) => completion.is_done(),
         }
     }
 
-    /// The outcome, if there is one.
-    pub(super) fn get(&self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>> {
-        match &self.kind {
-            Kind::Delivery(pending) => Some(pending.get()?.map_err(|e| raise(py, &e)).and_then(|m| metadata(py, m))),
-            Kind::Other(outcome) => outcome.get(py),
+    /// Returns the result, if there is one.
+    fn get(&self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>> {
+        match &self.work {
+            Work::Delivery(pending, _) => Some(pending.get()?.map_err(PyErr::from).and_then(|m| metadata(py, m))),
+            Work::Other(completion, _) => completion.get(py),
         }
     }
 
-    pub(super) fn on_done(&self, waker: Waker) {
-        match &self.kind {
-            Kind::Delivery(pending) => pending.on_done(waker),
-            Kind::Other(outcome) => outcome.on_done(waker),
+    fn on_done(&self, waker: Waker) {
+        match &self.work {
+            Work::Delivery(pending, _) => pending.on_done(waker),
+            Work::Other(completion, _) => completion.on_done(waker),
         }
     }
 
-    fn outcome(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<PyResult<Py<PyAny>>> {
-        self.origin.check(py)?;
+    fn wait_for_result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<PyResult<Py<PyAny>>> {
+        self.check()?;
         let waits = !self.is_done() && timeout.is_none_or(|seconds| seconds > 0.0);
-        let _waiting = waits.then(|| self.origin.may_wait(py)).transpose()?;
+        let _waiting = waits.then(|| self.client().may_wait()).transpose()?;
         if !wait_for(py, Deadline::after(timeout), |slice| self.wait(slice))? {
             return Err(self.timed_out(py, timeout.unwrap_or_default()));
         }
         self.get(py).ok_or_else(|| self.timed_out(py, 0.0))
     }
+
+    /// Returns the error of a wait that ended after that many seconds without a result.
+    #[cold]
+    fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyErr {
+        let why = py.detach(|| self.why());
+        let message = match &why {
+            Some(error) => format!("no {} within {seconds} s: {}", self.what(), error.placed()),
+            None => format!("no {} within {seconds} s", self.what()),
+        };
+        let hint = why.as_ref().and_then(|error| error.hint());
+        let hint =
+            hint.unwrap_or("the operation continues: increase the timeout, or check that the brokers are reachable");
+        exception(py, "KafkaTimeoutError", &message, Some(hint))
+    }
 }
 
 #[pymethods]
 impl Pending {
-    /// Waits for the outcome and returns it, or raises what went wrong.
+    /// Waits for the result and returns it.
+    ///
+    /// Args:
+    ///     timeout (float | None): Longest wait in seconds. None (the default) waits until there is a result.
+    ///
+    /// Returns:
+    ///     The result: a RecordMetadata for the Delivery of a record.
+    ///
+    /// Raises:
+    ///     KafkaTimeoutError: There is no result within the timeout. The operation continues.
+    ///     KafkaError: The operation failed. For a record this is, for example, a BrokerError or a NetworkError.
     #[pyo3(signature = (timeout = None))]
     fn result(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Py<PyAny>> {
-        self.outcome(py, timeout)?
+        self.wait_for_result(py, timeout)?
     }
 
-    /// Waits for the outcome and returns what went wrong, or None.
+    /// Waits for the result and returns the error of the operation, or None if it succeeded.
+    ///
+    /// Args:
+    ///     timeout (float | None): Longest wait in seconds. None (the default) waits until there is a result.
+    ///
+    /// Returns:
+    ///     The exception that `result()` would raise, or None.
+    ///
+    /// Raises:
+    ///     KafkaTimeoutError: There is no result within the timeout. The operation continues.
     #[pyo3(signature = (timeout = None))]
     fn exception(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Option<Py<PyAny>>> {
-        Ok(self.outcome(py, timeout)?.err().map(|e| e.into_value(py).into_any()))
+        Ok(self.wait_for_result(py, timeout)?.err().map(|e| e.into_value(py).into_any()))
     }
 
-    /// Whether there is an outcome.
-    fn done(&self, py: Python<'_>) -> PyResult<bool> {
-        self.origin.check(py)?;
+    /// Returns True if the operation has ended, successfully or not.
+    fn done(&self) -> PyResult<bool> {
+        self.check()?;
         Ok(self.is_done())
     }
 
-    /// Calls `callback` with this object when there is an outcome, at once if there is one.
+    /// Calls a function with this object when the operation ends, or at once if it has ended.
     ///
-    /// It runs in the thread that brings the outcome, mostly the client's I/O thread, so it must be short and wait for
-    /// nothing; what it raises goes to `sys.unraisablehook`.
+    /// The call happens in the thread that completes the operation, mostly the client's I/O thread. So the function must
+    /// be short and must not wait. An exception from it goes to `sys.unraisablehook`.
+    ///
+    /// Args:
+    ///     callback (Callable[[Pending], object]): The function.
+    ///
+    /// Raises:
+    ///     ArgumentError: `callback` is not callable.
     fn add_done_callback(slf: &Bound<'_, Self>, callback: Py<PyAny>) -> PyResult<()> {
         let this = slf.get();
-        this.origin.check(slf.py())?;
+        this.check()?;
         if !callback.bind(slf.py()).is_callable() {
             return Err(arguments::of_type("callback", callback.bind(slf.py()), "a function", None));
         }
@@ -306,17 +305,29 @@ impl Pending {
         Ok(())
     }
 
-    /// Awaits the outcome, at most for so many seconds; KafkaTimeoutError is raised then, and the work goes on.
+    /// Returns an awaitable that waits for the result at most that long.
+    ///
+    /// Args:
+    ///     timeout (float | None): Longest wait in seconds. None waits until there is a result.
+    ///
+    /// Returns:
+    ///     An awaitable of the result.
+    ///
+    /// Raises:
+    ///     KafkaTimeoutError: From the `await`: there is no result within the timeout. The operation continues.
+    ///
+    /// Example:
+    ///     metadata = await producer.send_nowait("greetings", b"hello").within(5)
     #[pyo3(signature = (timeout))]
     fn within<'py>(
         slf: &Bound<'py, Self>,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
-        this.origin.check(py)?;
+        this.check()?;
         match this.get(py) {
-            Some(outcome) => Ok(Ready::new(py, outcome?)?.into_any()),
-            None => Ok(event_loop::park(py, News::Of(slf.clone().unbind()), timeout)?.into_any()),
+            Some(result) => Ok(Ready::new(py, result?)?.into_any()),
+            None => Ok(event_loop::wait_on(py, slf.clone().unbind(), timeout)?.into_any()),
         }
     }
 
@@ -324,16 +335,15 @@ impl Pending {
         Self::within(slf, None)
     }
 
-    /// Does a step of a task; with `throw` and `close` this makes it a coroutine, as `asyncio.create_task` wants one.
+    /// Runs one step of a task. With `throw` and `close` the object is a coroutine, as `asyncio.create_task` requires.
     ///
-    /// It looks whether there is an outcome and parks anew if there is none, so that any number of tasks may share one.
-    fn send<'py>(slf: &Bound<'py, Self>, _value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Parked>> {
+    /// Each step waits anew if there is no result yet, so that any number of tasks can share one object.
+    fn send<'py>(slf: &Bound<'py, Self>, _value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, LoopFuture>> {
         let (py, this) = (slf.py(), slf.get());
-        this.origin.check(py)?;
+        this.check()?;
         match this.get(py) {
-            // In a tuple, since a value that is a tuple would be taken for the exception's arguments.
-            Some(outcome) => Err(PyStopIteration::new_err((outcome?,))),
-            None => Parked::__next__(event_loop::park(py, News::Of(slf.clone().unbind()), None)?),
+            Some(result) => Err(stop_iteration(result?)),
+            None => LoopFuture::__next__(event_loop::wait_on(py, slf.clone().unbind(), None)?),
         }
     }
 
@@ -345,7 +355,7 @@ impl Pending {
     fn close(&self) {}
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        self.origin.check(py)?;
+        self.check()?;
         Ok(match self.get(py) {
             None => format!("<Pending {}>", self.what()),
             Some(Ok(value)) => format!("<Pending {}: {}>", self.what(), value.bind(py).repr()?),
@@ -354,64 +364,45 @@ impl Pending {
     }
 }
 
-impl Pending {
-    /// The error for a wait of so many seconds that saw no outcome.
-    #[cold]
-    pub(super) fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyErr {
-        let why = py.detach(|| self.why());
-        let message = match &why {
-            Some(error) => format!("no {} within {seconds} s: {}", self.what(), error.placed()),
-            None => format!("no {} within {seconds} s", self.what()),
-        };
-        let hint = why.as_ref().and_then(|error| error.hint());
-        let hint = hint.unwrap_or("it may still come; wait longer, or look at the brokers");
-        exception(py, "KafkaTimeoutError", &message, Some(hint))
-    }
+/// Converts numbers of partitions.
+pub(super) fn int_list(py: Python<'_>, items: Vec<i32>) -> PyResult<Py<PyAny>> {
+    Ok(PyList::new(py, items)?.into_any().unbind())
 }
 
-/// Waits in slices with the interpreter given away until `wait` says it is over, or it is too late. A signal's exception
-/// ends it.
-pub(super) fn wait_for(py: Python<'_>, end: Deadline, wait: impl Fn(Duration) -> bool + Sync) -> PyResult<bool> {
-    if wait(Duration::ZERO) {
-        return Ok(true);
-    }
-    loop {
-        let slice = end.left().min(SLICE);
-        if py.detach(|| wait(slice)) {
-            return Ok(true);
-        }
-        py.check_signals()?;
-        if end.left().is_zero() {
-            return Ok(false);
+/// Ready when the operation has ended.
+impl WaitSource for Py<Pending> {
+    fn watched(&self) -> Option<Arc<dyn AnyClient>> {
+        match &self.get().work {
+            Work::Delivery(_, producer) => Some(producer.clone()),
+            Work::Other(..) => None,
         }
     }
-}
-
-/// When a wait is over; never, if no time was given.
-#[derive(Clone, Copy)]
-pub(super) struct Deadline(Option<Instant>);
-
-impl Deadline {
-    /// So many seconds from now.
-    pub(super) fn after(seconds: Option<f64>) -> Self {
-        Self(seconds.and_then(duration).and_then(|d| Instant::now().checked_add(d)))
+    fn on_ready(&self, waker: Waker) {
+        self.get().on_done(waker);
     }
-
-    pub(super) fn is_never(self) -> bool {
-        self.0.is_none()
+    fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.get().get(py).unwrap_or_else(|| Ok(py.None()))
     }
-
-    pub(super) fn left(self) -> Duration {
-        self.0.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
+    fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyResult<Py<PyAny>> {
+        Err(self.get().timed_out(py, seconds))
+    }
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(self)
     }
 }
 
-/// Seconds as Python has them; what is below zero, or no number, is now.
-pub(super) fn duration(seconds: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(seconds.max(0.0)).ok()
+/// A function of `add_done_callback`.
+struct Callback {
+    pending: Py<Pending>,
+    callback: Py<PyAny>,
 }
 
-/// Seconds for a call that cannot wait for ever, and does not look at the clock in slices.
-pub(super) fn bounded(seconds: Option<f64>) -> Duration {
-    seconds.and_then(duration).unwrap_or(Duration::MAX).min(Duration::from_secs(u32::MAX.into()))
+impl Wake for Callback {
+    fn wake(self: Arc<Self>) {
+        Python::attach(|py| {
+            if let Err(error) = self.callback.call1(py, (&self.pending,)) {
+                error.write_unraisable(py, Some(self.callback.bind(py)));
+            }
+        });
+    }
 }

@@ -1,43 +1,47 @@
-//! `ProducerCore`: what the two producer classes share. `send` and `send_nowait` are called a million times a second and
-//! are inherited as they are, without a Python frame of their own; everything else is a piece that `klamm.producer`
-//! builds its methods of.
+//! [`ProducerCore`]: the base class of `Producer` and `AsyncProducer`.
 //!
-//! A call that finds the buffer full waits for room with the interpreter given away, at most `max.block.ms`. Keys and
-//! values are copied once, from the caller's objects into the open batch of a partition.
+//! Programs call `send` and `send_nowait` a million times per second, so `Producer` inherits both without a Python frame in
+//! between. `klamm.producer` builds the other methods from the rest. A call that finds the buffer full releases the
+//! interpreter and waits for room, at most `max.block.ms`. Keys and values are copied once: from the caller's objects into
+//! the open batch of a partition.
 
 use super::arrow::{ArrowRows, RowCursor};
+use super::bytes_like::{BytesLike, Header, Headers, optional_bytes};
+use super::commits::OffsetToCommit;
+use super::construct::construct;
+use super::deadline::{Deadline, wait_for};
 use super::error::{argument, exception, no_pickle, raise};
 use super::event_loop;
-use super::octets::{Header, Headers, Octets, optional_bytes};
-use super::parked::{News, Parked};
-use super::pending::{Deadline, Origin, Pending, wait_for};
+use super::loop_future::LoopFuture;
+use super::pending::{Pending, int_list};
 use super::tokens;
-use super::{arguments, commits, config};
+use super::wait_source::BufferRoom;
+use super::{arguments, config};
 use crate::arrow::Row;
 use crate::client::{
-    self, Appender, ClientType, Error, ErrorKind, Failure, GroupMetadata, NOW, NewRecord, PAUSE, TopicIndex,
+    self, AnyClient, Appender, ClientType, Error, ErrorKind, Failure, NOW, NewRecord, PAUSE, TopicIndex,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The core of a producer.
-#[pyclass(subclass, frozen, module = "klamm._klamm")]
+/// The base class of the producers.
+#[pyclass(subclass, frozen, name = "Producer", module = "klamm._klamm")]
 pub(super) struct ProducerCore {
     client: Arc<client::Producer>,
     servers: String,
     on_error: Option<Py<PyAny>>,
-    /// What `take_failures` gave and `flush` has not raised yet.
+    /// Failures of records without a Delivery that `flush` has not raised yet.
     failures: Mutex<Vec<Failure>>,
 }
 
 impl ProducerCore {
-    fn origin(&self) -> Origin {
-        Origin::Producer(self.client.clone())
+    fn any(&self) -> Arc<dyn AnyClient> {
+        self.client.clone()
     }
 
-    /// Runs `attempt` until the buffer has room for its record.
+    /// Calls `attempt`, and waits and retries while the buffer has no room for the record.
     #[inline]
     fn when_room<T>(&self, py: Python<'_>, attempt: impl Fn() -> Result<T, Error>) -> PyResult<T> {
         match attempt() {
@@ -55,7 +59,7 @@ impl ProducerCore {
     ) -> PyResult<T> {
         loop {
             if error.kind() != ErrorKind::BufferFull || self.client.drop_when_full() {
-                return Err(raise(py, &error));
+                return Err(error.into());
             }
             self.room(py)?;
             match attempt() {
@@ -65,7 +69,7 @@ impl ProducerCore {
         }
     }
 
-    /// Waits until the buffer has room again.
+    /// Waits until the buffer has room, at most `max.block.ms`.
     fn room(&self, py: Python<'_>) -> PyResult<()> {
         let _waiting = self.client.may_wait().map_err(|e| {
             let message = format!("the buffer is full, and {}", e.message());
@@ -75,36 +79,36 @@ impl ProducerCore {
         if wait_for(py, Deadline::after(Some(seconds)), |slice| self.client.wait_for_room(slice))? {
             return Ok(());
         }
-        Err(self.no_room(py))
+        Err(self.no_room())
     }
 
-    /// An error for a producer that is not to wait for room.
+    /// Fails if the buffer is full and the producer is configured not to wait.
     fn refuse_to_wait(&self, py: Python<'_>, done: usize) -> PyResult<()> {
         if !self.client.drop_when_full() || self.client.has_room() {
             return Ok(());
         }
-        let message = format!("the buffer is full; {done} records of the call were sent, and the rest were not");
-        Err(exception(py, "BufferFullError", &message, Some("wait for deliveries, or raise buffer_memory")))
+        let message = format!("the buffer is full; {done} records of the call were sent, the others were not");
+        Err(exception(py, "BufferFullError", &message, Some("wait for deliveries, or increase buffer_memory")))
     }
 
     #[cold]
-    fn no_room(&self, py: Python<'_>) -> PyErr {
+    fn no_room(&self) -> PyErr {
         let message = format!("no room in the buffer within {} s", self.client.max_block().as_secs_f64());
         let (message, hint) = match (self.client.last_network_error(), self.client.last_refusal()) {
             (Some(e), _) => {
-                (format!("{message}; the network said last: {}", e.message()), "look whether the brokers run")
+                (format!("{message}; last network error: {}", e.message()), "check that the brokers are reachable")
             }
             (None, Some(e)) => (
-                format!("{message}; a broker said last: {}", e.message()),
-                "records are sent again until it takes them",
+                format!("{message}; last error of a broker: {}", e.message()),
+                "the producer retries until the broker accepts the records",
             ),
             (None, None) => {
-                (message, "records come in faster than brokers take them: raise max_block_ms or buffer_memory")
+                (message, "the program sends faster than the brokers accept: increase max_block_ms or buffer_memory")
             }
         };
         let error = Error::new(ErrorKind::Timeout, message).with_hint(hint);
         self.client.fail_transaction(&error);
-        raise(py, &error)
+        error.into()
     }
 }
 
@@ -122,12 +126,38 @@ impl ProducerCore {
             arguments::function("on_error", on_error.bind(py))?;
         }
         let (config, servers, login) = config::parse(py, ClientType::Producer, bootstrap_servers, config)?;
-        let client = client::Producer::new(&config).map_err(|e| raise(py, &e))?;
+        let client = client::Producer::new(&config)?;
         tokens::start(py, client.login_mailbox(), login)?;
         Ok(Self { client: Arc::new(client), servers, on_error, failures: Mutex::default() })
     }
 
-    /// Sends a record; the returned Delivery is its acknowledgement.
+    /// Sends a record.
+    ///
+    /// The call copies the record into the buffer and returns at once. It waits only while the buffer is full or the topic
+    /// is not known yet, at most `max_block_ms`.
+    ///
+    /// Args:
+    ///     topic (str): The topic.
+    ///     value (bytes-like | None): The value. None (the default) is a null value.
+    ///     key (bytes-like | None): The key. It selects the partition, unless `partition` is given. Defaults to None.
+    ///     partition (int | None): The partition, from 0. None (the default) lets the partitioner choose.
+    ///     timestamp_ms (int | datetime | None): Milliseconds since 1970, or a datetime. None (the default) is now.
+    ///     headers (sequence of (str, bytes-like | None), or mapping | None): The headers. Defaults to none.
+    ///
+    /// Returns:
+    ///     A Delivery: `.result(timeout)` waits for the acknowledgement, a RecordMetadata.
+    ///
+    /// Raises:
+    ///     KafkaTimeoutError: The buffer had no room within `max_block_ms`.
+    ///     BufferFullError: The buffer is full, and `drop_when_full` is set.
+    ///     ArgumentError: An argument has the wrong type.
+    ///     ConfigError: The value of an argument cannot work, for example a negative partition.
+    ///     BrokerError: The record is larger than `max_request_size`, or the topic name is invalid.
+    ///     ClosedError: The producer is closed.
+    ///
+    /// Example:
+    ///     delivery = producer.send("greetings", b"hello", key=b"world", headers={"lang": b"en"})
+    ///     print(delivery.result(timeout=5).offset)
     #[pyo3(signature = (topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None))]
     fn send(
         &self,
@@ -143,10 +173,33 @@ impl ProducerCore {
         let headers = headers.parts()?;
         let record = || record(&value, &key, partition, timestamp_ms, &headers);
         let pending = self.when_room(py, || self.client.send(topic, record()))?;
-        Ok(Pending::delivery(pending, self.origin()))
+        Ok(Pending::delivery(pending, self.client.clone()))
     }
 
-    /// Sends a record without a handle for it: what goes wrong reaches `on_error` and `flush`.
+    /// Sends a record without returning a Delivery. This is faster than `send()`.
+    ///
+    /// If the delivery fails, `on_error` is called with the error, and `flush()` and `close()` raise it.
+    ///
+    /// Args:
+    ///     topic (str): The topic.
+    ///     value (bytes-like | None): The value. None (the default) is a null value.
+    ///     key (bytes-like | None): The key. It selects the partition, unless `partition` is given. Defaults to None.
+    ///     partition (int | None): The partition, from 0. None (the default) lets the partitioner choose.
+    ///     timestamp_ms (int | datetime | None): Milliseconds since 1970, or a datetime. None (the default) is now.
+    ///     headers (sequence of (str, bytes-like | None), or mapping | None): The headers. Defaults to none.
+    ///
+    /// Raises:
+    ///     KafkaTimeoutError: The buffer had no room within `max_block_ms`.
+    ///     BufferFullError: The buffer is full, and `drop_when_full` is set.
+    ///     ArgumentError: An argument has the wrong type.
+    ///     ConfigError: The value of an argument cannot work, for example a negative partition.
+    ///     BrokerError: The record is larger than `max_request_size`, or the topic name is invalid.
+    ///     ClosedError: The producer is closed.
+    ///
+    /// Example:
+    ///     for line in lines:
+    ///         producer.send_nowait("lines", line)
+    ///     producer.flush()
     #[pyo3(signature = (topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None))]
     fn send_nowait(
         &self,
@@ -167,11 +220,10 @@ impl ProducerCore {
         self.when_room(py, || self.client.send_nowait(topic, record()))
     }
 
-    /// `send` that raises BufferFullError instead of waiting.
+    /// Sends like `send`, but raises BufferFullError instead of waiting.
     #[pyo3(name = "_try_send", signature = (topic, value, key, partition, timestamp_ms, headers))]
     fn try_send(
         &self,
-        py: Python<'_>,
         #[pyo3(from_py_with = arguments::topic)] topic: &str,
         value: Option<&Bound<'_, PyAny>>,
         key: Option<&Bound<'_, PyAny>>,
@@ -182,15 +234,14 @@ impl ProducerCore {
         let (value, key, headers) = parts(value, key, headers)?;
         let headers = headers.parts()?;
         let record = record(&value, &key, partition, timestamp_ms, &headers);
-        let pending = self.client.send(topic, record).map_err(|e| raise(py, &e))?;
-        Ok(Pending::delivery(pending, self.origin()))
+        let pending = self.client.send(topic, record)?;
+        Ok(Pending::delivery(pending, self.client.clone()))
     }
 
-    /// Sends values from `start` on while there is room; returns the first one not sent.
+    /// Sends values from index `start` while there is room. Returns the index of the first value that was not sent.
     #[pyo3(name = "_send_values", signature = (topic, values, keys, partition, start))]
     fn send_values(
         &self,
-        py: Python<'_>,
         #[pyo3(from_py_with = arguments::topic)] topic: &str,
         values: &Bound<'_, PyAny>,
         keys: Option<&Bound<'_, PyAny>>,
@@ -203,13 +254,13 @@ impl ProducerCore {
         let mut next = start;
         let mut chunk: Vec<KeyAndValue<'_>> = Vec::with_capacity(CHUNK);
         while next < length {
-            // Whatever Python code an item may run (exporting its buffer) has run before the producer is locked.
+            // Reading an item may run Python code (it exports its buffer), so it happens before the producer is locked.
             chunk.clear();
             for i in next..length.min(next + CHUNK) {
                 let key = keys.as_ref().map_or(Ok(None), |keys| keys.get(i))?;
                 chunk.push((key, values.get(i)?));
             }
-            let (sent, is_enough) = self.append(topic, partition, &chunk).map_err(|e| raise(py, &e))?;
+            let (sent, is_enough) = self.append(topic, partition, &chunk)?;
             next += sent;
             if is_enough {
                 break;
@@ -218,7 +269,7 @@ impl ProducerCore {
         Ok(next)
     }
 
-    /// Sends rows of Arrow data while there is room; whether that were all.
+    /// Sends rows of Arrow data while there is room. Returns whether all of them were sent.
     #[pyo3(name = "_send_rows", signature = (topic, rows))]
     fn send_rows(
         &self,
@@ -235,15 +286,16 @@ impl ProducerCore {
             Ok(()) => Ok(true),
             Err(Stop::Full) => Ok(false),
             Err(Stop::Data(why)) => Err(argument(py, &why, None)),
-            Err(Stop::Client(e)) => Err(raise(py, &e)),
+            Err(Stop::Client(e)) => Err(e.into()),
         }
     }
 
-    /// Waits until the buffer has room, at most `max.block.ms`, or the network has caught up; `done` of a call's records
-    /// were sent before.
+    /// Waits until the buffer has room, at most `max.block.ms`, or until the network has caught up.
+    ///
+    /// `done` is the number of records that the call has sent before, for the error message.
     #[pyo3(name = "_wait_for_room", signature = (done))]
     fn wait_for_room(&self, py: Python<'_>, done: usize) -> PyResult<()> {
-        self.client.check().map_err(|e| raise(py, &e))?;
+        self.client.check()?;
         if self.client.is_paced() && self.client.has_room() {
             py.detach(|| self.client.pause());
             return Ok(());
@@ -252,53 +304,55 @@ impl ProducerCore {
         self.room(py)
     }
 
-    /// For how many seconds at most a call with many records waits for the network to catch up; None if it has, or if the
-    /// buffer is full.
+    /// Returns how many seconds a bulk call may wait for the network to catch up.
+    ///
+    /// None if the network has caught up, or if the buffer is full.
     #[pyo3(name = "_pause")]
     fn pause(&self) -> Option<f64> {
         (self.client.is_paced() && self.client.has_room()).then(|| PAUSE.as_secs_f64())
     }
 
-    /// Has it go on although the network has not.
+    /// Lets the bulk call continue although the network has not caught up.
     #[pyo3(name = "_run_ahead")]
     fn run_ahead(&self) {
         self.client.run_ahead();
     }
 
-    /// Awaits that the buffer has room and the network has caught up, at most for so many seconds; whether it is so.
+    /// Returns a future that waits for room and for the network to catch up. Its result is False after the timeout.
     #[pyo3(name = "_room", signature = (done, timeout))]
-    fn await_room<'py>(&self, py: Python<'py>, done: usize, timeout: f64) -> PyResult<Bound<'py, Parked>> {
-        self.client.check().map_err(|e| raise(py, &e))?;
+    fn await_room<'py>(&self, py: Python<'py>, done: usize, timeout: f64) -> PyResult<Bound<'py, LoopFuture>> {
+        self.client.check()?;
         self.refuse_to_wait(py, done)?;
-        event_loop::park(py, News::Room(self.client.clone()), Some(timeout))
+        event_loop::wait_on(py, BufferRoom(self.client.clone()), Some(timeout))
     }
 
-    /// The error for having waited that long in vain.
+    /// Returns the error for a wait for room that timed out.
     #[pyo3(name = "_no_room")]
     fn no_room_error(&self, py: Python<'_>) -> Py<PyAny> {
-        self.no_room(py).into_value(py).into_any()
+        self.no_room().into_value(py).into_any()
     }
 
-    /// Whether a full buffer is an error at once.
+    /// Whether a full buffer is an error without waiting.
     #[getter(_drops)]
     fn drops(&self) -> bool {
         self.client.drop_when_full()
     }
 
-    /// The longest that sending waits for room, seconds.
+    /// Longest wait for room in seconds.
     #[getter(_max_block)]
     fn max_block(&self) -> f64 {
         self.client.max_block().as_secs_f64()
     }
 
-    /// Everything sent so far is on its way or has failed.
+    /// Waits until all records sent so far are delivered or have failed.
     #[pyo3(name = "_flush")]
-    fn flush(&self, py: Python<'_>) -> PyResult<Pending> {
-        self.call(py, "end of the flush", client::Producer::flush)
+    fn flush(&self) -> PyResult<Pending> {
+        self.call("end of the flush", client::Producer::flush)
     }
 
-    /// Tells `on_error` what failed since the last call, and returns what failed since the last `_failures(True)`:
-    /// exceptions, and how many records each stands for.
+    /// Calls `on_error` for new failures. With `take`, also returns all failures since the last such call.
+    ///
+    /// A failure is an exception and the number of records that it stands for.
     #[pyo3(name = "_failures", signature = (take))]
     fn failures(&self, py: Python<'_>, take: bool) -> PyResult<Vec<(Py<PyAny>, u64)>> {
         self.report(py)?;
@@ -309,86 +363,97 @@ impl ProducerCore {
         Ok(failures.iter().map(|f| (raise(py, &f.error).into_value(py).into_any(), f.count)).collect())
     }
 
-    /// The producer is ready for transactions.
+    /// Prepares the producer for transactions.
     #[pyo3(name = "_init_transactions")]
-    fn init_transactions(&self, py: Python<'_>) -> PyResult<Pending> {
-        self.call(py, "producer id for transactions", client::Producer::init_transactions)
+    fn init_transactions(&self) -> PyResult<Pending> {
+        self.call("producer id for transactions", client::Producer::init_transactions)
     }
 
     /// Opens a transaction.
     #[pyo3(name = "_begin_transaction")]
-    fn begin_transaction(&self, py: Python<'_>) -> PyResult<()> {
-        self.client.begin_transaction().map_err(|e| raise(py, &e))
+    fn begin_transaction(&self) -> PyResult<()> {
+        Ok(self.client.begin_transaction()?)
     }
 
-    /// The transaction has ended.
+    /// Commits or aborts the transaction.
     #[pyo3(name = "_end_transaction", signature = (commit))]
-    fn end_transaction(&self, py: Python<'_>, commit: bool) -> PyResult<Pending> {
-        self.call(py, "end of the transaction", |client| client.end_transaction(commit))
+    fn end_transaction(&self, commit: bool) -> PyResult<Pending> {
+        self.call("end of the transaction", |client| client.end_transaction(commit))
     }
 
-    /// The abort of the transaction that is open, if one is.
+    /// Aborts the open transaction. Returns None if none is open.
     #[pyo3(name = "_abort_transaction")]
     fn abort_transaction(&self) -> Option<Pending> {
         let abort = self.client.abort_transaction()?;
-        Some(Pending::new("end of the transaction", self.origin(), abort, |py, ()| Ok(py.None())))
+        Some(Pending::empty("end of the transaction", self.any(), abort))
     }
 
-    /// Has the transaction, if one is open, end in an abort: a record that was to be part of it could not be sent.
+    /// Makes the open transaction, if there is one, end in an abort: one of its records could not be sent.
     #[pyo3(name = "_fail_transaction", signature = (why))]
     fn fail_transaction(&self, why: &str) {
         self.client.fail_transaction(&Error::new(ErrorKind::Aborted, format!("a record could not be sent: {why}")));
     }
 
-    /// A group's offsets are part of the transaction.
-    #[pyo3(name = "_commit_offsets", signature = (group, generation, member, instance, offsets))]
-    fn commit_offsets(
-        &self,
-        py: Python<'_>,
-        group: String,
-        generation: i32,
-        member: String,
-        instance: Option<String>,
-        offsets: Vec<commits::Given>,
-    ) -> PyResult<Pending> {
-        let group = GroupMetadata { group, generation, member, instance };
-        let offsets = offsets.into_iter().map(commits::offset).collect();
-        self.call(py, "commit of offsets in the transaction", |client| client.commit_offsets(group, offsets))
+    /// Adds a group's offsets to the transaction.
+    #[pyo3(name = "_commit_offsets", signature = (group, offsets))]
+    fn commit_offsets(&self, group: GroupMetadata, offsets: Vec<OffsetToCommit>) -> PyResult<Pending> {
+        let group = client::GroupMetadata {
+            group: group.group_id,
+            generation: group.generation_id,
+            member: group.member_id,
+            instance: group.group_instance_id,
+        };
+        let offsets = offsets.into_iter().map(Into::into).collect();
+        self.call("commit of offsets in the transaction", |client| client.commit_offsets(group, offsets))
     }
 
-    /// The partitions of a topic.
+    /// Returns the partitions of a topic.
     #[pyo3(name = "_partitions_for", signature = (topic))]
-    fn partitions_for(
-        &self,
-        py: Python<'_>,
-        #[pyo3(from_py_with = arguments::topic)] topic: &str,
-    ) -> PyResult<Pending> {
-        let (asked, pending) = self.client.partitions_for(topic).map_err(|e| raise(py, &e))?;
-        let (what, client) = (format!("answer about topic {topic:?}"), self.client.clone());
-        Ok(Pending::explained(what, self.origin(), pending, list, move || client.why(asked)))
+    fn partitions_for(&self, #[pyo3(from_py_with = arguments::topic)] topic: &str) -> PyResult<Pending> {
+        let (asked, pending) = self.client.partitions_for(topic)?;
+        let (what, client) = (format!("metadata of topic {topic:?}"), self.client.clone());
+        Ok(Pending::explained(what, self.any(), pending, int_list, move || client.why(asked)))
     }
 
-    /// What was counted: (topic, numbers), (broker, numbers), bytes that wait, records without an outcome. Times are in
-    /// seconds.
+    /// Returns the `ProducerMetrics`. Times are in seconds.
     #[pyo3(name = "_metrics")]
-    fn metrics(&self, py: Python<'_>) -> PyResult<MetricsFields> {
-        let metrics = self.client.metrics().map_err(|e| raise(py, &e))?;
-        let topic = |(name, m): (Arc<str>, client::TopicMetrics)| {
-            (name.to_string(), (m.records, m.bytes, m.batches, m.errors, m.retries, m.queue_time.as_secs_f64()))
-        };
-        let broker = |(node, m): (i32, client::BrokerMetrics)| {
-            let (latency, max_latency) = (m.latency.as_secs_f64(), m.max_latency.as_secs_f64());
-            (node, (m.requests, m.bytes, m.errors, m.in_flight, latency, max_latency, m.throttled.as_secs_f64()))
-        };
-        Ok((
-            metrics.topics.into_iter().map(topic).collect(),
-            metrics.brokers.into_iter().map(broker).collect(),
-            metrics.buffered_bytes,
-            metrics.outstanding,
-        ))
+    fn metrics(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let metrics = self.client.metrics()?;
+        let (topics, brokers) = (PyDict::new(py), PyDict::new(py));
+        for (name, m) in &metrics.topics {
+            let topic = construct!(py, "klamm.metrics.TopicMetrics", {
+                records: m.records,
+                bytes: m.bytes,
+                batches: m.batches,
+                errors: m.errors,
+                retries: m.retries,
+                queue_time: m.queue_time.as_secs_f64(),
+            })?;
+            topics.set_item(&**name, topic)?;
+        }
+        for (node, m) in &metrics.brokers {
+            let broker = construct!(py, "klamm.metrics.BrokerMetrics", {
+                requests: m.requests,
+                bytes: m.bytes,
+                errors: m.errors,
+                in_flight: m.in_flight,
+                request_latency: m.latency.as_secs_f64(),
+                max_request_latency: m.max_latency.as_secs_f64(),
+                throttled: m.throttled.as_secs_f64(),
+            })?;
+            brokers.set_item(node, broker)?;
+        }
+        construct!(py, "klamm.metrics.ProducerMetrics", {
+            topics: topics,
+            brokers: brokers,
+            buffered_bytes: metrics.buffered_bytes,
+            outstanding: metrics.outstanding,
+        })
     }
 
-    /// Ends the client; what is not sent by then is lost. `waited` is how long the caller waited before, in seconds.
+    /// Closes the client and drops the records that are not sent by then.
+    ///
+    /// `waited` is the number of seconds that the caller has waited before, for the error message.
     #[pyo3(name = "_close", signature = (timeout, waited=0.0))]
     fn close(
         &self,
@@ -398,7 +463,7 @@ impl ProducerCore {
     ) -> PyResult<()> {
         event_loop::forget(py, &(self.client.clone() as _))?;
         let Ok(flush) = self.client.flush() else { return Ok(()) };
-        // A callback closes at once: what it would wait for comes when it has returned.
+        // A callback cannot wait: the deliveries that it would wait for complete after it has returned.
         let waiting = self.client.may_wait();
         let timeout = if waiting.is_ok() { timeout } else { Some(0.0) };
         let end = Deadline::after(timeout);
@@ -407,17 +472,17 @@ impl ProducerCore {
         }
         let is_flushed = wait_for(py, end, |slice| flush.wait(slice));
         let left = self.client.outstanding();
-        // It gives an error if something is left, which is said better below.
+        // Its error for records that are left is replaced by the one below.
         let _ = py.detach(|| self.client.close(Duration::ZERO));
         if is_flushed? || left == 0 {
             return Ok(());
         }
         let seconds = timeout.unwrap_or_default() + waited;
-        let message = format!("{left} records had no outcome when the producer was closed after {seconds} s");
-        Err(exception(py, "KafkaTimeoutError", &message, Some("close later, or flush first")))
+        let message = format!("{left} records were still in flight when the producer was closed after {seconds} s");
+        Err(exception(py, "KafkaTimeoutError", &message, Some("increase the timeout, or call flush() first")))
     }
 
-    /// Records without an outcome; none if the client cannot be used any more.
+    /// Returns the number of records in flight or in the buffer. 0 if the client is closed.
     #[pyo3(name = "_outstanding")]
     fn outstanding(&self) -> u64 {
         if self.client.check().is_ok() { self.client.outstanding() } else { 0 }
@@ -435,15 +500,14 @@ impl ProducerCore {
 impl ProducerCore {
     fn call(
         &self,
-        py: Python<'_>,
         what: &'static str,
         f: impl FnOnce(&client::Producer) -> Result<client::Pending<()>, Error>,
     ) -> PyResult<Pending> {
-        let pending = f(&self.client).map_err(|e| raise(py, &e))?;
-        Ok(Pending::new(what, self.origin(), pending, |py, ()| Ok(py.None())))
+        let pending = f(&self.client)?;
+        Ok(Pending::empty(what, self.any(), pending))
     }
 
-    /// Appends records under one lock while there is room; how many were, and whether no more are to follow for now.
+    /// Appends records under one lock while there is room. Returns their number, and whether the caller should pause.
     fn append(&self, topic: &str, partition: Option<i32>, chunk: &[KeyAndValue<'_>]) -> Result<(usize, bool), Error> {
         let mut records = Vec::with_capacity(chunk.len());
         for (key, value) in chunk {
@@ -460,7 +524,7 @@ impl ProducerCore {
     }
 
     fn append_rows(&self, topic: Option<&str>, cursor: &mut RowCursor) -> Result<(), Stop> {
-        // A batch at a time: the next one may have to be computed by Python code, which must not run under a lock.
+        // One batch at a time: Python code may compute the next one, and must not run under a lock.
         while cursor.fill().map_err(Stop::Data)? {
             let Some((input, next)) = &mut cursor.current else { break };
             let rows = *next..input.len().min(*next + CHUNK);
@@ -476,7 +540,7 @@ impl ProducerCore {
                     break;
                 }
             }
-            // What is before a bad row is sent.
+            // The rows before an invalid row are sent.
             let sent = run.send(&mut appender);
             *next += run.sent;
             cursor.sent += run.sent;
@@ -488,7 +552,7 @@ impl ProducerCore {
         Ok(())
     }
 
-    /// Takes what failed from the client and tells `on_error`.
+    /// Takes new failures from the client and calls `on_error`.
     fn report(&self, py: Python<'_>) -> PyResult<()> {
         if !self.client.has_failures() || self.client.check().is_err_and(|e| e.kind() == ErrorKind::Forked) {
             return Ok(());
@@ -505,13 +569,22 @@ impl ProducerCore {
     }
 }
 
-/// Rows that go to one topic after the other.
+/// A `klamm.transaction.GroupMetadata`.
+#[derive(FromPyObject)]
+struct GroupMetadata {
+    group_id: String,
+    generation_id: i32,
+    member_id: String,
+    group_instance_id: Option<String>,
+}
+
+/// Consecutive rows for the same topic.
 struct Run<'a> {
-    /// The topic of all, if the caller said so.
+    /// The topic of all rows, if the caller gave one.
     given: Option<TopicIndex>,
     topic: Option<TopicIndex>,
     records: Vec<NewRecord<'a>>,
-    /// How many were sent.
+    /// The number of records sent.
     sent: usize,
 }
 
@@ -522,7 +595,7 @@ impl<'a> Run<'a> {
             (Some(topic), _) => topic,
             (None, Some(name)) => appender.topic(name).map_err(Stop::Client)?,
             (None, None) => {
-                let why = format!("row {number}: there is no topic, neither as argument nor in the data");
+                let why = format!("row {number}: there is no topic: neither an argument nor in the data");
                 return Err(Stop::Data(why));
             }
         };
@@ -548,15 +621,12 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Why sending rows stopped early.
+/// The reason why sending rows stopped early.
 enum Stop {
     Full,
     Data(String),
     Client(Error),
 }
-
-type MetricsFields =
-    (Vec<(String, (u64, u64, u64, u64, u64, f64))>, Vec<(i32, (u64, u64, u64, u64, f64, f64, f64))>, usize, u64);
 
 type KeyAndValue<'py> = (Option<Bound<'py, PyBytes>>, Option<Bound<'py, PyBytes>>);
 
@@ -602,33 +672,29 @@ impl<'a, 'py> Items<'a, 'py> {
     }
 }
 
-/// The bytes of a record's arguments.
+/// Converts the arguments of a record.
 #[inline]
 #[allow(clippy::type_complexity)]
 fn parts<'a, 'py>(
     value: Option<&'a Bound<'py, PyAny>>,
     key: Option<&'a Bound<'py, PyAny>>,
     headers: Option<&'a Bound<'py, PyAny>>,
-) -> PyResult<(Option<Octets<'a, 'py>>, Option<Octets<'a, 'py>>, Headers<'py>)> {
-    Ok((Octets::optional("value", value)?, Octets::optional("key", key)?, Headers::new(headers)?))
+) -> PyResult<(Option<BytesLike<'a, 'py>>, Option<BytesLike<'a, 'py>>, Headers<'py>)> {
+    Ok((BytesLike::optional("value", value)?, BytesLike::optional("key", key)?, Headers::new(headers)?))
 }
 
 #[inline]
 fn record<'a>(
-    value: &'a Option<Octets<'_, '_>>,
-    key: &'a Option<Octets<'_, '_>>,
+    value: &'a Option<BytesLike<'_, '_>>,
+    key: &'a Option<BytesLike<'_, '_>>,
     partition: Option<i32>,
     timestamp: Option<i64>,
     headers: &'a [Header<'a>],
 ) -> NewRecord<'a> {
-    let (key, value) = (key.as_ref().map(Octets::as_bytes), value.as_ref().map(Octets::as_bytes));
+    let (key, value) = (key.as_ref().map(BytesLike::as_bytes), value.as_ref().map(BytesLike::as_bytes));
     NewRecord { partition, timestamp: timestamp.unwrap_or(NOW), is_timed: false, key, value, headers }
 }
 
-pub(super) fn list(py: Python<'_>, items: Vec<i32>) -> PyResult<Py<PyAny>> {
-    Ok(PyList::new(py, items)?.into_any().unbind())
-}
-
-/// Records of a sequence between two locks of the producer: enough that the lock costs nothing, few enough that the I/O
-/// thread is not kept waiting (about 15 microseconds), and that what is known of them stays in the fastest cache.
+/// Records that are appended under one lock: enough to make the lock cheap, and few enough that the I/O thread waits only
+/// about 15 microseconds and that the references fit the L1 cache.
 const CHUNK: usize = 256;

@@ -1,21 +1,41 @@
-//! `klamm.protocol`: the codec by name, as the tools see it. Messages are dicts with the names of Kafka's schemas, a
-//! uuid is its text form, bytes are `bytes`.
+//! The codec by name of message, for `klamm.protocol` and the command-line tools.
+//!
+//! Messages are dicts with the field names of Kafka's schemas. A UUID is a string and binary data is `bytes`. The codec
+//! itself is in `src/api`; this file converts values and errors.
 
 use super::arguments;
-use super::error::{argument, decode as decode_error, exception};
-use super::octets::from_buffer;
+use super::bytes_like::backed_bytes;
+use super::construct::{construct, list};
+use super::error::{argument, exception};
 use crate::api::header::{RequestHeader, ResponseHeader, get_response_header};
 use crate::api::{self, Door, Entry, Info};
 use crate::client::murmur2 as java_murmur2;
 use crate::wire::{Field, Reader, Reason, Shape, Type, Value, camel_case, take_value};
 use bytes::Bytes;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The fields of a body.
+/// Decodes the body of a message.
+///
+/// Decoding takes at most 256 times the memory of the body plus 128 KiB: one half while reading, one half for the dicts.
+///
+/// Args:
+///     name (str): The name of the API or structure, for example "Fetch".
+///     kind (str): "request", "response", "header" or "data".
+///     version (int): The version of the message.
+///     body (bytes-like): The bytes. All of them must belong to the message.
+///
+/// Returns:
+///     A dict of the fields, with Kafka's names.
+///
+/// Raises:
+///     DecodeError: The bytes are damaged, or some are left over. `path` and `offset` say where.
+///     ConfigError: The message or the version does not exist.
+///
+/// Example:
+///     fields = klamm.protocol.decode("Fetch", "request", 17, body)
 #[pyfunction]
 pub(super) fn decode<'py>(
     py: Python<'py>,
@@ -25,12 +45,14 @@ pub(super) fn decode<'py>(
     body: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let door = door(py, name, kind)?;
-    let body = Bytes::from_owner(octets("body", body)?);
-    let value = door.decode(version, body).map_err(|e| refused(py, &e))?;
+    let body = Bytes::from_owner(backed_bytes("body", body)?);
+    let value = door.decode(version, body).map_err(|e| refused(py, e))?;
     to_python(py, value, &mut Names::new())
 }
 
-/// The fields of the body that bytes begin with, how many tagged fields were dropped, and the bytes behind it.
+/// Decodes the body at the start of some bytes.
+///
+/// Returns the fields, the number of unknown tagged fields, and the bytes after the body.
 #[pyfunction]
 pub(super) fn decode_prefix<'py>(
     py: Python<'py>,
@@ -40,13 +62,29 @@ pub(super) fn decode_prefix<'py>(
     data: &Bound<'py, PyAny>,
 ) -> PyResult<(Bound<'py, PyAny>, usize, Bound<'py, PyBytes>)> {
     let door = door(py, name, kind)?;
-    let data = Bytes::from_owner(octets("data", data)?);
-    let found = door.decode_prefix(version, data).map_err(|e| refused(py, &e))?;
+    let data = Bytes::from_owner(backed_bytes("data", data)?);
+    let found = door.decode_prefix(version, data).map_err(|e| refused(py, e))?;
     let rest = PyBytes::new(py, &found.rest);
     Ok((to_python(py, found.value, &mut Names::new())?, found.unknown_tags, rest))
 }
 
-/// The bytes of a body; fields left out take their defaults.
+/// Encodes the body of a message.
+///
+/// Args:
+///     name (str): The name of the API or structure, for example "Fetch".
+///     kind (str): "request", "response", "header" or "data".
+///     version (int): The version of the message.
+///     fields (dict): The fields, with Kafka's names. Missing fields take their defaults.
+///
+/// Returns:
+///     The bytes of the body.
+///
+/// Raises:
+///     ArgumentError: A field has the wrong type.
+///     ConfigError: The message, the version or a field does not exist, or a value does not fit its field.
+///
+/// Example:
+///     body = klamm.protocol.encode("ApiVersions", "request", 3, {"clientSoftwareName": "test"})
 #[pyfunction]
 pub(super) fn encode<'py>(
     py: Python<'py>,
@@ -60,7 +98,24 @@ pub(super) fn encode<'py>(
     Ok(PyBytes::new(py, &body))
 }
 
-/// The fields of the header that a frame begins with, and the body behind it.
+/// Decodes the header at the start of a frame.
+///
+/// A request names its API and version. A response does not, so both must be given. The header versions follow Kafka's
+/// rules, with their exceptions for ApiVersions and ControlledShutdown. A version newer than klamm knows has the header
+/// of the newest known version.
+///
+/// Args:
+///     kind (str): "request" or "response".
+///     frame (bytes-like): The frame without its length prefix.
+///     api (str | None): The name of the API. Needed for a response.
+///     version (int | None): The version of the API. Needed for a response.
+///
+/// Returns:
+///     The fields of the header as a dict, and the body as bytes.
+///
+/// Raises:
+///     DecodeError: The header is damaged.
+///     ConfigError: The kind, the API or the version is missing or does not exist.
 #[pyfunction]
 #[pyo3(signature = (kind, frame, api=None, version=None))]
 pub(super) fn decode_header<'py>(
@@ -70,7 +125,7 @@ pub(super) fn decode_header<'py>(
     #[pyo3(from_py_with = arguments::api)] api: Option<&str>,
     #[pyo3(from_py_with = arguments::version_or_none)] version: Option<i16>,
 ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyBytes>)> {
-    let mut r = Reader::new(Bytes::from_owner(octets("frame", frame)?), 0, false);
+    let mut r = Reader::new(Bytes::from_owner(backed_bytes("frame", frame)?), 0, false);
     let header = match (kind, api, version) {
         ("request", ..) => RequestHeader::get(&mut r, |key| api::by_key(key).map(|entry| entry.info))
             .map(|mut header| take_value(&mut Shape::Struct(&mut header), r.version))
@@ -81,15 +136,15 @@ pub(super) fn decode_header<'py>(
                 .map(|correlation_id| take_value(&mut Shape::Struct(&mut ResponseHeader { correlation_id }), r.version))
         }
         ("response", ..) => {
-            let hint = Some("it does not say itself what it answers");
+            let hint = Some("pass both: a response does not contain them");
             return Err(exception(py, "ConfigError", "the header of a response needs its api and version", hint));
         }
         _ => {
-            let message = format!("a header is that of a request or a response, not of {kind:?}");
+            let message = format!("a header belongs to a request or a response, not to {kind:?}");
             return Err(exception(py, "ConfigError", &message, None));
         }
     };
-    let header = to_python(py, header.map_err(|e| refused(py, &e))?, &mut Names::new())?;
+    let header = to_python(py, header.map_err(|e| refused(py, e))?, &mut Names::new())?;
     Ok((header, PyBytes::new(py, &r.rest())))
 }
 
@@ -106,7 +161,7 @@ fn unknown_message(py: Python<'_>, name: &str, kind: &str) -> PyErr {
             ("structure", alike.map(|door| door.info().name).collect(), "structures")
         }
         _ => {
-            let message = format!("a message is of the kind request, response, header or data, not {kind:?}");
+            let message = format!("the kind of a message is request, response, header or data, not {kind:?}");
             return exception(py, "ConfigError", &message, None);
         }
     };
@@ -116,15 +171,15 @@ fn unknown_message(py: Python<'_>, name: &str, kind: &str) -> PyErr {
     exception(py, "ConfigError", &format!("there is no {what} {name:?}"), hint.as_deref())
 }
 
-/// A version that does not exist is the caller's fault, everything else the data's.
-fn refused(py: Python<'_>, error: &crate::wire::Error) -> PyErr {
+/// Returns a `ConfigError` for a version that does not exist, and a `DecodeError` for damaged data.
+fn refused(py: Python<'_>, error: crate::wire::Error) -> PyErr {
     match error.reason() {
         Reason::Version { .. } => exception(py, "ConfigError", &error.to_string(), None),
-        _ => decode_error(py, error),
+        _ => error.into(),
     }
 }
 
-/// What cannot be written is the caller's fault, whatever it is.
+/// Returns the error for fields that cannot be encoded.
 fn unwritable(py: Python<'_>, error: &crate::wire::Error) -> PyErr {
     match error.reason() {
         Reason::Type { .. } => argument(py, &error.to_string(), None),
@@ -132,7 +187,7 @@ fn unwritable(py: Python<'_>, error: &crate::wire::Error) -> PyErr {
     }
 }
 
-/// The keys of dicts, of which there is one object for each name.
+/// The keys of dicts: one Python string for each name.
 type Names<'py> = HashMap<Arc<str>, Bound<'py, PyString>>;
 
 fn to_python<'py>(py: Python<'py>, value: Value, names: &mut Names<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -163,10 +218,10 @@ fn to_python<'py>(py: Python<'py>, value: Value, names: &mut Names<'py>) -> PyRe
     })
 }
 
-/// What no field holds is for the message to refuse, which knows where it stands and what belongs there.
+/// Converts a field. A value that no field can hold becomes `Value::Foreign`: the codec rejects it with the field's path.
 fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
     if depth > DEEPEST {
-        return Ok(Value::Foreign("what is nested deeper than any message of Kafka".to_owned()));
+        return Ok(Value::Foreign("a value nested deeper than any message of Kafka".to_owned()));
     }
     if value.is_none() {
         return Ok(Value::Null);
@@ -182,7 +237,7 @@ fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
         return Ok(Value::Float(v.value()));
     }
     if let Ok(v) = value.cast::<PyString>() {
-        let half = |_| Value::Foreign("a string with half of a surrogate pair, which UTF-8 has not".to_owned());
+        let half = |_| Value::Foreign("a string with half of a surrogate pair, which UTF-8 cannot encode".to_owned());
         return Ok(v.to_str().map_or_else(half, |text| Value::String(text.to_owned())));
     }
     if let Ok(v) = value.cast::<PyDict>() {
@@ -201,44 +256,63 @@ fn from_python(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
         dict.update(v)?;
         return from_python(&dict, depth);
     }
-    Ok(match octets("a field", value) {
+    Ok(match backed_bytes("a field", value) {
         Ok(bytes) => Value::Bytes(Bytes::from_owner(bytes)),
         Err(_) => Value::Foreign(format!("an object of type {}", value.get_type().name()?)),
     })
 }
 
-/// The bytes of a bytes-like object; `bytes` are not copied. `what` names it in messages.
-pub(super) fn octets(what: &str, value: &Bound<'_, PyAny>) -> PyResult<PyBackedBytes> {
-    if value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>() {
-        return Ok(value.extract()?);
-    }
-    Ok(from_buffer(what, value, "bytes-like")?.extract()?)
+/// Returns every API as a `klamm.protocol.Api`.
+#[pyfunction]
+pub(super) fn apis(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let apis = api::APIS.iter().map(|Entry { info, .. }| {
+        construct!(py, "klamm.protocol.Api", {
+            name: info.name,
+            key: info.key,
+            min: info.min,
+            max: info.max,
+            max_stable: info.max_stable,
+            flexible: flexible(info),
+            internal: info.internal,
+        })
+    });
+    list(py, apis)
 }
 
-/// `(name, key, min, max, max_stable, flexible or None, internal)` of every API.
+/// Returns every header and data structure as a `klamm.protocol.Structure`.
 #[pyfunction]
-pub(super) fn apis() -> Vec<(&'static str, i16, i16, i16, i16, Option<i16>, bool)> {
-    let row = |Entry { info, .. }: &'static Entry| {
-        (info.name, info.key, info.min, info.max, info.max_stable, flexible(info), info.internal)
-    };
-    api::APIS.iter().map(row).collect()
-}
-
-/// `(name, kind, min, max, flexible or None)` of every header and structure.
-#[pyfunction]
-pub(super) fn structures() -> Vec<(&'static str, &'static str, i16, i16, Option<i16>)> {
-    let row = |door: &'static Door| {
+pub(super) fn structures(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let structures = api::STRUCTURES.iter().map(|door| {
         let info = door.info();
-        (info.name, door.kind(), info.min, info.max, flexible(info))
-    };
-    api::STRUCTURES.iter().map(row).collect()
+        construct!(py, "klamm.protocol.Structure", {
+            name: info.name,
+            kind: door.kind(),
+            min: info.min,
+            max: info.max,
+            flexible: flexible(info),
+        })
+    });
+    list(py, structures)
 }
 
 fn flexible(info: &Info) -> Option<i16> {
     (info.flexible != i16::MAX).then_some(info.flexible)
 }
 
-/// What a message is made of, in the form of Kafka's own schema files.
+/// Returns the schema of a message in the form of Kafka's schema files.
+///
+/// Version ranges are strings (`3`, `3-5`, `3+`) and arrays have types such as `[]int32`. A struct lists its `fields` in
+/// place. Records are `bytes`. Defaults are values as `decode` returns them. Names of structs are klamm's own.
+///
+/// Args:
+///     name (str): The name of the API or structure, for example "Fetch".
+///     kind (str): "request", "response", "header" or "data".
+///
+/// Returns:
+///     The schema as a dict.
+///
+/// Raises:
+///     ConfigError: The message does not exist.
 #[pyfunction]
 pub(super) fn schema<'py>(
     py: Python<'py>,
@@ -289,7 +363,7 @@ fn fields_schema<'py>(py: Python<'py>, fields: &[Field]) -> PyResult<Vec<Bound<'
     each.collect()
 }
 
-/// A type as Kafka's schemas spell it, and the fields of the struct that it is or holds.
+/// Returns the name of a type in Kafka's schemas, and the fields if it is a struct or an array of structs.
 fn type_schema(of: &Type) -> (String, Option<&[Field]>) {
     let name = match of {
         Type::Bool => "bool",
@@ -313,7 +387,7 @@ fn type_schema(of: &Type) -> (String, Option<&[Field]>) {
     (name.to_owned(), None)
 }
 
-/// `3`, `3-5` or `3+`.
+/// Formats a range of versions: `3`, `3-5` or `3+`.
 fn versions(first: i16, last: i16) -> String {
     match last {
         i16::MAX => format!("{first}+"),
@@ -322,11 +396,17 @@ fn versions(first: i16, last: i16) -> String {
     }
 }
 
-/// The hash that chooses a key's partition, as a signed 32-bit integer.
+/// Computes the hash that selects the partition of a key.
+///
+/// Args:
+///     data (bytes-like): The key.
+///
+/// Returns:
+///     The murmur2 hash of Kafka's Java client, a signed 32-bit integer.
 #[pyfunction]
 pub(super) fn murmur2(data: &Bound<'_, PyAny>) -> PyResult<i32> {
-    Ok(java_murmur2(&octets("data", data)?))
+    Ok(java_murmur2(&backed_bytes("data", data)?))
 }
 
-// The deepest of Kafka's own messages has five levels of structs, and a list around each.
+// Kafka's deepest message has five levels of structs, each in a list.
 const DEEPEST: usize = 32;

@@ -1,11 +1,11 @@
-//! A consumer's rebalances: what its listener hears of them, and what comes before it leaves its group.
+//! Rebalances of a consumer: calls its listener, and commits before it gives up partitions or leaves its group.
 
-use super::consumer::{ConsumerCore, Place, owned};
-use super::error::raise;
-use super::pending::{Deadline, wait_for};
-use super::taken::Handled;
+use super::consumer::ConsumerCore;
+use super::deadline::{Deadline, wait_for};
+use super::delivery_buffer::Processed;
 use crate::client::{Change, TopicPartition};
 use pyo3::prelude::*;
+use pyo3::types::PySet;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,93 +14,95 @@ impl ConsumerCore {
         self.listener.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|l| l.clone_ref(py))
     }
 
-    /// Has a listener hear of changes; `defers`: from Python.
+    /// Sets the listener. With `defers`, Python calls it.
     pub(super) fn listen(&self, listener: Option<Py<PyAny>>, defers: bool) {
-        // What a listener does when it goes may come back here.
+        // The old listener is dropped last: its `__del__` may call this consumer.
         let before = std::mem::replace(&mut *self.listener.lock().unwrap_or_else(PoisonError::into_inner), listener);
         self.defers.store(defers, Relaxed);
         drop(before);
     }
 
-    /// What the group changed, as the listener's method and partitions. The program is done with every record it got; what
-    /// it did not get of partitions that go is dropped.
-    pub(super) fn next_change(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Place>)>> {
-        let mut taken = self.taken();
-        taken.finish(&self.client, Handled::All);
-        let Some(change) = self.client.take_change().map_err(|e| raise(py, &e))? else {
+    /// Returns the next change of the assignment: the listener's method and the partitions.
+    ///
+    /// All delivered records count as processed. Records of revoked partitions in the delivery buffer are dropped.
+    pub(super) fn next_change(&self) -> PyResult<Option<(&'static str, Vec<TopicPartition>)>> {
+        let mut buffer = self.buffer();
+        buffer.finish(&self.client, Processed::All);
+        let Some(change) = self.client.take_change()? else {
             return Ok(None);
         };
-        let (name, places) = match change {
-            Change::Assigned(places) => ("assigned", places),
-            Change::Revoked(places) => ("revoked", places),
-            Change::Lost(places) => ("lost", places),
+        let (name, partitions) = match change {
+            Change::Assigned(partitions) => ("assigned", partitions),
+            Change::Revoked(partitions) => ("revoked", partitions),
+            Change::Lost(partitions) => ("lost", partitions),
         };
-        for TopicPartition { topic, partition } in places.iter().filter(|_| name != "assigned") {
-            if let Some(offset) = taken.position(topic, *partition) {
+        for TopicPartition { topic, partition } in partitions.iter().filter(|_| name != "assigned") {
+            if let Some(offset) = buffer.position(topic, *partition) {
                 self.client.rewind(topic, *partition, offset);
             }
-            taken.forget(topic, *partition);
+            buffer.forget(topic, *partition);
         }
-        Ok(Some((name, places.into_iter().map(owned).collect())))
+        Ok(Some((name, partitions)))
     }
 
-    /// Follows the group, unless Python does, and tells of commits that are over.
+    /// Handles changes of the assignment, unless Python does, and runs callbacks of background commits.
     pub(super) fn follow(&self, py: Python<'_>) -> PyResult<()> {
         if self.commits.is_due() {
-            self.commits.tell(py)?;
+            self.commits.run_callbacks(py)?;
         }
         while self.client.has_change() && !self.defers.load(Relaxed) {
-            let Some((name, places)) = self.next_change(py)? else {
+            let Some((name, partitions)) = self.next_change()? else {
                 break;
             };
             let told = match self.listener(py) {
-                Some(listener) => tell(py, &listener, name, places),
+                Some(listener) => call_listener(py, &listener, name, &partitions),
                 None => Ok(()),
             };
-            self.client.handled().map_err(|e| raise(py, &e))?;
+            self.client.handled()?;
             told?;
         }
         Ok(())
     }
 
-    /// What comes before leaving the group: tells the listener, unless Python does, and commits what is finished. Says
-    /// whether a signal ended the wait for that, and what went wrong first.
-    pub(super) fn give_up(&self, py: Python<'_>, end: Deadline, handled: Handled) -> (bool, PyResult<()>) {
-        self.taken().finish(&self.client, handled);
-        let told = if self.defers.load(Relaxed) { Ok(()) } else { self.tell_all_go(py) };
+    /// Prepares to give up all partitions: calls the listener, unless Python does, and commits the processed records.
+    ///
+    /// Returns whether a signal ended the wait for the commit, and the first error.
+    pub(super) fn give_up(&self, py: Python<'_>, end: Deadline, handled: Processed) -> (bool, PyResult<()>) {
+        self.buffer().finish(&self.client, handled);
+        let told = if self.defers.load(Relaxed) { Ok(()) } else { self.revoke_all(py) };
         if self.client.check().is_err() {
-            return (false, told); // by the listener, and all was done there
+            return (false, told); // the listener closed the consumer, which did the rest
         }
         let commit = match self.client.commit_finished() {
             Ok(Some(commit)) => commit,
             Ok(None) => return (false, told),
-            Err(e) => return (false, told.and(Err(raise(py, &e)))),
+            Err(e) => return (false, told.and(Err(e.into()))),
         };
         match wait_for(py, end, |slice| commit.wait(slice)) {
             Ok(_) => {
-                let committed = commit.result().map_err(|e| raise(py, &e));
+                let committed = commit.result().map_err(PyErr::from);
                 (false, told.and(committed))
             }
             Err(signal) => (true, told.and(Err(signal))),
         }
     }
 
-    /// Tells the listener that the consumer's partitions go, which is the last that it hears: it may close the consumer.
-    pub(super) fn tell_all_go(&self, py: Python<'_>) -> PyResult<()> {
+    /// Tells the listener that all partitions are revoked, and removes it. The listener may close the consumer.
+    pub(super) fn revoke_all(&self, py: Python<'_>) -> PyResult<()> {
         let Some(listener) = self.listener(py) else {
             return Ok(());
         };
         self.listen(None, false);
-        let places = self.client.assignment().map_err(|e| raise(py, &e))?;
-        if places.is_empty() {
+        let partitions = self.client.assignment()?;
+        if partitions.is_empty() {
             return Ok(());
         }
-        tell(py, &listener, "revoked", places.into_iter().map(owned).collect())
+        call_listener(py, &listener, "revoked", &partitions)
     }
 }
 
-/// Calls a listener's method with a set of partitions.
-fn tell(py: Python<'_>, listener: &Py<PyAny>, name: &str, places: Vec<Place>) -> PyResult<()> {
-    let named = py.import("klamm.rebalance")?.call_method1("partitions", (places,))?;
-    listener.call_method1(py, name, (named,)).map(drop)
+/// Calls a method of the listener with a set of partitions.
+fn call_listener(py: Python<'_>, listener: &Py<PyAny>, name: &str, partitions: &[TopicPartition]) -> PyResult<()> {
+    let partitions = PySet::new(py, partitions)?;
+    listener.call_method1(py, name, (partitions,)).map(drop)
 }

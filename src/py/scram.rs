@@ -1,11 +1,27 @@
-//! `klamm.protocol.ScramClient`: the messages of SCRAM, for tools and tests that speak to a broker themselves.
+//! [`ScramClient`]: the messages of a SCRAM login, for tools and tests that have their own connection to a broker.
 
-use super::error::{exception, raise};
+use super::error::exception;
 use crate::client::scram::{Client, Expected, Mechanism};
 use pyo3::prelude::*;
 use std::sync::Mutex;
 
-/// One exchange with a broker.
+/// The client's side of one SCRAM exchange (RFC 5802), whose messages go through SaslAuthenticate.
+///
+/// Args:
+///     mechanism (str): "SCRAM-SHA-256" or "SCRAM-SHA-512".
+///     username (str): The user name.
+///     password (str): The password.
+///     nonce (str | None): The client's nonce. None (the default) creates a random one.
+///     extensions (list[(str, str)] | None): SCRAM extensions. A delegation token has `("tokenauth", "true")`.
+///
+/// Raises:
+///     ConfigError: The mechanism does not exist.
+///
+/// Example:
+///     client = klamm.protocol.ScramClient("SCRAM-SHA-256", "user", "pencil")
+///     client.first()                  # send this to the broker
+///     client.final(server_first)      # send this as the response to its challenge
+///     client.verify(server_final)     # raises unless the broker knows the password
 #[pyclass(frozen, module = "klamm.protocol")]
 pub(super) struct ScramClient {
     client: Client,
@@ -26,7 +42,7 @@ impl ScramClient {
     ) -> PyResult<Self> {
         let Some(mechanism) = Mechanism::from_name(mechanism) else {
             let names = Mechanism::ALL.map(Mechanism::name).join(" and ");
-            let message = format!("there is no SCRAM mechanism {mechanism:?}, only {names}");
+            let message = format!("SCRAM mechanism {mechanism:?} does not exist; there are {names}");
             return Err(exception(py, "ConfigError", &message, None));
         };
         let nonce = match nonce {
@@ -34,28 +50,44 @@ impl ScramClient {
             None => py.import("secrets")?.call_method1("token_urlsafe", (24,))?.extract()?,
         };
         let client = Client::new(mechanism, username, password, &nonce, &extensions.unwrap_or_default());
-        Ok(Self { client: client.map_err(|e| raise(py, &e))?, expected: Mutex::new(None) })
+        Ok(Self { client: client?, expected: Mutex::new(None) })
     }
 
-    /// The client's first message.
+    /// Returns the client's first message.
     fn first(&self) -> String {
         self.client.first()
     }
 
-    /// The client's answer to the broker's first message.
+    /// Returns the client's response to the broker's first message.
+    ///
+    /// Args:
+    ///     server_first (str): The broker's first message.
+    ///
+    /// Returns:
+    ///     The client's final message.
+    ///
+    /// Raises:
+    ///     AuthenticationError: The broker's message is invalid.
     #[pyo3(name = "final")]
     fn answer(&self, py: Python<'_>, server_first: &str) -> PyResult<String> {
         let answer = py.detach(|| self.client.answer(server_first));
-        let (message, expected) = answer.map_err(|e| raise(py, &e))?;
+        let (message, expected) = answer?;
         *self.expected() = Some(expected);
         Ok(message)
     }
 
-    /// Checks the broker's last message.
+    /// Checks the broker's final message.
+    ///
+    /// Args:
+    ///     server_final (str): The broker's final message.
+    ///
+    /// Raises:
+    ///     AuthenticationError: The broker rejected the login, or does not know the password.
+    ///     ConfigError: `final()` was not called before.
     fn verify(&self, py: Python<'_>, server_final: &str) -> PyResult<()> {
         match &*self.expected() {
-            Some(expected) => expected.check(server_final).map_err(|e| raise(py, &e)),
-            None => Err(exception(py, "ConfigError", "verify comes after final", None)),
+            Some(expected) => Ok(expected.check(server_final)?),
+            None => Err(exception(py, "ConfigError", "verify() must be called after final()", None)),
         }
     }
 

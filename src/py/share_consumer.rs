@@ -1,34 +1,37 @@
-//! `ShareConsumerCore`: what the two share consumers have in common.
+//! [`ShareConsumerCore`]: the base class of `ShareConsumer` and `AsyncShareConsumer`.
 //!
-//! What the client gives out of a fetch waits here until the program takes it, record by record or as a whole. With
-//! implicit acknowledgement a record is accepted when the program asks for more, unless it said something else before.
+//! It holds the records of a fetch until the program consumes them, one by one or as a batch. With implicit
+//! acknowledgement it accepts a record when the program asks for the next one, unless the program acknowledged the record
+//! itself. Fetching and sending acknowledgements is the client's part.
 
-use super::error::{exception, no_pickle, raise};
-use super::event_loop::{self, Ready};
-use super::parked::{News, Parked};
-use super::pending::{Deadline, Origin, Pending, wait_for};
-use super::record::{Part, Record, Records};
+use super::deadline::{Deadline, wait_for};
+use super::error::{exception, no_pickle};
+use super::event_loop;
+use super::loop_future::{LoopFuture, Ready};
+use super::pending::Pending;
+use super::record::{Record, RecordRange};
+use super::records::Records;
 use super::tokens;
 use super::{arguments, config};
 use crate::api::ErrorCode;
-use crate::client::{self, Acknowledgement, ClientType, Error, Outcomes, TopicPartition};
+use crate::client::{self, Acknowledgement, ClientType, Error, Outcomes};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What was taken from the client.
+/// The records that the client has acquired for the program.
 #[derive(Default)]
-struct Taken {
-    /// What the program did not get yet.
-    waiting: VecDeque<Part>,
-    /// What it got and is not known to be done with.
-    given: Vec<Part>,
-    /// Whether it got that as a whole, and is done with all of it or nothing.
+struct AcquiredRecords {
+    /// Records that the program has not consumed.
+    waiting: VecDeque<RecordRange>,
+    /// Records that the program has consumed and maybe still processes.
+    given: Vec<RecordRange>,
+    /// Whether it consumed them as a batch: then it has processed all of them or none.
     as_whole: bool,
 }
 
-impl Taken {
+impl AcquiredRecords {
     fn next(&mut self) -> Option<Record> {
         loop {
             let part = self.waiting.front_mut()?;
@@ -38,20 +41,20 @@ impl Taken {
             };
             match self.given.last_mut().filter(|g| Arc::ptr_eq(&g.slice, &part.slice) && g.range.end == index) {
                 Some(given) => given.range.end = index + 1,
-                None => self.given.push(Part { slice: part.slice.clone(), range: index..index + 1 }),
+                None => self.given.push(RecordRange { slice: part.slice.clone(), range: index..index + 1 }),
             }
             self.as_whole = false;
             return Some(Record::new(part.slice.clone(), index));
         }
     }
 
-    fn take(&mut self, most: usize) -> Vec<Part> {
+    fn take(&mut self, most: usize) -> Vec<RecordRange> {
         let (mut left, mut parts) = (most, Vec::new());
         while left > 0
             && let Some(part) = self.waiting.front_mut()
         {
             let end = part.range.end.min(part.range.start.saturating_add(left));
-            let taken = Part { slice: part.slice.clone(), range: part.range.start..end };
+            let taken = RecordRange { slice: part.slice.clone(), range: part.range.start..end };
             part.range.start = end;
             if part.range.is_empty() {
                 self.waiting.pop_front();
@@ -67,40 +70,40 @@ impl Taken {
     }
 }
 
-/// The core of a share consumer.
+/// The base class of the share consumers.
 #[pyclass(subclass, frozen, generic, module = "klamm._klamm")]
 pub(super) struct ShareConsumerCore {
     client: Arc<client::ShareConsumer>,
     servers: String,
-    /// Records of one poll, at most.
+    /// The limit of records for one poll: `max.poll.records`.
     most: usize,
     explicit: bool,
-    taken: Mutex<Taken>,
-    /// What wants to know what became of acknowledgements.
+    buffer: Mutex<AcquiredRecords>,
+    /// The callback `on_acknowledged`.
     listener: Mutex<Option<Py<PyAny>>>,
 }
 
 impl ShareConsumerCore {
-    fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.client.check().map_err(|e| raise(py, &e))
+    fn check(&self) -> PyResult<()> {
+        Ok(self.client.check()?)
     }
 
-    /// Each holder keeps it for a moment and never gives the interpreter away meanwhile.
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the acquired records. A holder keeps the lock for a moment and never releases the interpreter meanwhile.
+    fn buffer(&self) -> MutexGuard<'_, AcquiredRecords> {
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn acknowledge_part(&self, py: Python<'_>, part: &Part, what: Acknowledgement) -> PyResult<usize> {
+    fn acknowledge_part(&self, part: &RecordRange, what: Acknowledgement) -> PyResult<usize> {
         let offsets = part.records().iter().map(|r| r.offset);
         let (topic, partition) = (&part.slice.topic, part.slice.partition);
-        self.client.acknowledge(topic, partition, offsets, what).map_err(|e| raise(py, &e))
+        Ok(self.client.acknowledge(topic, partition, offsets, what)?)
     }
 
-    /// The program is done with all it got, or all but the last record or batch.
-    fn settle(&self, py: Python<'_>, all: bool) -> PyResult<()> {
+    /// Accepts the consumed records: all of them, or all but the last record or batch.
+    fn accept(&self, all: bool) -> PyResult<()> {
         let (mut given, as_whole) = {
-            let mut taken = self.taken();
-            (std::mem::take(&mut taken.given), taken.as_whole)
+            let mut buffer = self.buffer();
+            (std::mem::take(&mut buffer.given), buffer.as_whole)
         };
         if self.explicit || as_whole && !all {
             return Ok(());
@@ -108,27 +111,30 @@ impl ShareConsumerCore {
         if let (false, Some(last)) = (all, given.last_mut()) {
             last.range.end -= 1;
         }
-        given.iter().try_for_each(|part| self.acknowledge_part(py, part, Acknowledgement::Accept).map(drop))
+        given.iter().try_for_each(|part| self.acknowledge_part(part, Acknowledgement::Accept).map(drop))
     }
 
-    /// The next records from the client, if there are any.
+    /// Takes the next records from the client without waiting. Returns whether there are any.
     fn try_fetch(&self, py: Python<'_>) -> PyResult<bool> {
-        self.tell(py)?;
-        self.settle(py, true)?;
+        self.run_callback(py)?;
+        self.accept(true)?;
         if self.explicit {
-            match self.client.unacknowledged().map_err(|e| raise(py, &e))? {
+            match self.client.unacknowledged()? {
                 0 => {}
                 left => {
-                    let message = format!("{left} records were not acknowledged, with explicit acknowledgement");
-                    let hint = "acknowledge every record before asking for more; renew those that need more time";
+                    let message =
+                        format!("{left} records were not acknowledged, which explicit acknowledgement requires");
+                    let hint = "acknowledge every record before the next poll, and renew those that need more time";
                     return Err(exception(py, "ConfigError", &message, Some(hint)));
                 }
             }
         }
-        let slices = self.client.try_poll(self.most).map_err(|e| raise(py, &e))?;
-        let mut taken = self.taken();
-        taken.waiting.extend(slices.into_iter().map(|s| Part { range: 0..s.records.len(), slice: Arc::new(s) }));
-        Ok(!taken.waiting.is_empty())
+        let slices = self.client.try_poll(self.most)?;
+        let mut buffer = self.buffer();
+        buffer
+            .waiting
+            .extend(slices.into_iter().map(|s| RecordRange { range: 0..s.records.len(), slice: Arc::new(s) }));
+        Ok(!buffer.waiting.is_empty())
     }
 
     fn fetch(&self, py: Python<'_>, end: Deadline) -> PyResult<bool> {
@@ -147,48 +153,49 @@ impl ShareConsumerCore {
         }
     }
 
-    /// An error for who would wait for ever.
+    /// Fails if an endless wait for records could never end.
     fn refuse_to_wait_for_nothing(&self, py: Python<'_>) -> PyResult<()> {
-        if !self.client.subscription().map_err(|e| raise(py, &e))?.is_empty() {
+        if !self.client.subscription()?.is_empty() {
             return Ok(());
         }
-        let message = "the consumer would wait for ever: it has no topics to read";
-        Err(exception(py, "ConfigError", message, Some("subscribe first")))
+        let message = "the consumer has no topics to read, so it would wait for ever";
+        Err(exception(py, "ConfigError", message, Some("call subscribe() first")))
     }
 
     fn next_record(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         loop {
-            let next = self.taken().next();
+            let next = self.buffer().next();
             if next.is_some() {
                 return Ok(next);
             }
-            self.check(py)?;
+            self.check()?;
             self.fetch(py, Deadline::after(None))?;
         }
     }
 
-    /// Tells the listener what became of acknowledgements.
-    fn tell(&self, py: Python<'_>) -> PyResult<()> {
+    /// Calls `on_acknowledged` with the results of acknowledgements.
+    fn run_callback(&self, py: Python<'_>) -> PyResult<()> {
         let Some(listener) =
             self.listener.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|l| l.clone_ref(py))
         else {
             return Ok(());
         };
-        let outcomes = self.client.take_outcomes().map_err(|e| raise(py, &e))?;
+        let outcomes = self.client.take_outcomes()?;
         if outcomes.is_empty() {
             return Ok(());
         }
-        listener.call1(py, (named(py, outcomes)?,)).map(drop)
+        listener.call1(py, (results(py, outcomes)?,)).map(drop)
     }
 }
 
-/// Outcomes as a dict from TopicPartition to an exception or None.
-fn named(py: Python<'_>, outcomes: Outcomes) -> PyResult<Py<PyAny>> {
-    let pair = |(TopicPartition { topic, partition }, error): (TopicPartition, Option<Error>)| {
-        (topic.to_string(), partition, error.map(|e| raise(py, &e).into_value(py).into_any()))
-    };
-    let list = PyList::new(py, outcomes.into_iter().map(pair).collect::<Vec<_>>())?;
-    Ok(py.import("klamm.share")?.call_method1("outcomes", (list,))?.unbind())
+/// Returns a dict from TopicPartition to an exception or None.
+fn results(py: Python<'_>, outcomes: Outcomes) -> PyResult<Py<PyAny>> {
+    let results = PyDict::new(py);
+    for (partition, error) in outcomes {
+        let error = error.map(|e| PyErr::from(e).into_value(py));
+        results.set_item(&partition, error)?;
+    }
+    Ok(results.into_any().unbind())
 }
 
 #[pymethods]
@@ -208,23 +215,23 @@ impl ShareConsumerCore {
         }
         let (config, servers, login) =
             config::parse(py, ClientType::ShareConsumer, bootstrap_servers, Some(&keywords))?;
-        let client = client::ShareConsumer::new(&config).map_err(|e| raise(py, &e))?;
+        let client = client::ShareConsumer::new(&config)?;
         tokens::start(py, client.login_mailbox(), login)?;
         let this = Self {
             client: Arc::new(client),
             servers,
             most: config.max_poll_records(),
             explicit: config.acknowledges_explicitly(),
-            taken: Mutex::default(),
+            buffer: Mutex::default(),
             listener: Mutex::default(),
         };
         if let Some(topics) = topics.filter(|t| !t.is_none()) {
-            this.subscribe(py, topics)?;
+            this.subscribe(topics)?;
         }
         Ok(this)
     }
 
-    /// Who is told what became of acknowledgements.
+    /// Sets the callback `on_acknowledged`.
     #[pyo3(name = "_listen", signature = (listener))]
     fn listen(&self, py: Python<'_>, listener: Option<Py<PyAny>>) -> PyResult<()> {
         if let Some(listener) = &listener {
@@ -235,47 +242,47 @@ impl ShareConsumerCore {
     }
 
     #[pyo3(name = "_subscribe", signature = (topics))]
-    fn subscribe(&self, py: Python<'_>, topics: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.check(py)?;
-        self.client.subscribe(arguments::topics(topics)?).map_err(|e| raise(py, &e))
+    fn subscribe(&self, topics: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.check()?;
+        Ok(self.client.subscribe(arguments::topics(topics)?)?)
     }
 
     #[pyo3(name = "_unsubscribe")]
-    fn unsubscribe(&self, py: Python<'_>) -> PyResult<()> {
-        self.client.unsubscribe().map_err(|e| raise(py, &e))
+    fn unsubscribe(&self) -> PyResult<()> {
+        Ok(self.client.unsubscribe()?)
     }
 
     #[pyo3(name = "_subscription")]
-    fn subscription(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let topics = self.client.subscription().map_err(|e| raise(py, &e))?;
+    fn subscription(&self) -> PyResult<Vec<String>> {
+        let topics = self.client.subscription()?;
         Ok(topics.iter().map(ToString::to_string).collect())
     }
 
-    /// Group and member id.
+    /// Returns the group and the member ID.
     #[pyo3(name = "_member")]
-    fn member(&self, py: Python<'_>) -> PyResult<(String, String)> {
-        Ok((self.client.group().to_owned(), self.client.member_id().map_err(|e| raise(py, &e))?))
+    fn member(&self) -> PyResult<(String, String)> {
+        Ok((self.client.group().to_owned(), self.client.member_id()?))
     }
 
-    /// The iterator of `for record in consumer`.
+    /// Returns the iterator of `for record in consumer`.
     #[pyo3(name = "_records")]
     fn records(slf: &Bound<'_, Self>) -> ShareRecordIterator {
         ShareRecordIterator { consumer: slf.clone().unbind() }
     }
 
-    /// The next record if one is here: an awaitable that is done, or None where it has to be waited for.
+    /// Returns an awaitable of the next record if there is one, or None if the caller has to wait.
     #[pyo3(name = "_next_ready")]
     fn next_ready<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Ready>>> {
-        let mut next = self.taken().next();
+        let mut next = self.buffer().next();
         if next.is_none() {
-            self.check(py)?;
+            self.check()?;
             self.try_fetch(py)?;
-            next = self.taken().next();
+            next = self.buffer().next();
         }
         next.map(|record| Ready::new(py, Py::new(py, record)?.into_any())).transpose()
     }
 
-    /// At most so many records; waits up to `timeout` seconds for the first.
+    /// Returns up to that many records. Waits up to `timeout` seconds for the first.
     #[pyo3(name = "_poll", signature = (timeout, max_records))]
     fn poll(
         &self,
@@ -283,30 +290,30 @@ impl ShareConsumerCore {
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
         #[pyo3(from_py_with = arguments::max_records)] max_records: Option<usize>,
     ) -> PyResult<Records> {
-        self.check(py)?;
-        self.settle(py, true)?;
+        self.check()?;
+        self.accept(true)?;
         let most = max_records.unwrap_or(self.most);
-        if self.taken().waiting.is_empty() {
+        if self.buffer().waiting.is_empty() {
             self.fetch(py, Deadline::after(timeout))?;
         }
-        Ok(Records::new(self.taken().take(most)))
+        Ok(Records::new(self.buffer().take(most)))
     }
 
-    /// Awaits records or an error, at most for so many seconds; whether there is one.
+    /// Returns a future that waits for records or an error. Its result is False after the timeout.
     #[pyo3(name = "_ready", signature = (timeout))]
     fn ready<'py>(
         &self,
         py: Python<'py>,
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
-    ) -> PyResult<Bound<'py, Parked>> {
-        self.check(py)?;
+    ) -> PyResult<Bound<'py, LoopFuture>> {
+        self.check()?;
         if timeout.is_none() {
             self.refuse_to_wait_for_nothing(py)?;
         }
-        event_loop::park(py, News::Shared(self.client.clone()), timeout)
+        event_loop::wait_on(py, self.client.clone(), timeout)
     }
 
-    /// Says what became of a record, or of several.
+    /// Acknowledges a record, or all records of a poll.
     #[pyo3(name = "_acknowledge", signature = (records, what))]
     fn acknowledge(
         &self,
@@ -314,48 +321,48 @@ impl ShareConsumerCore {
         records: &Bound<'_, PyAny>,
         #[pyo3(from_py_with = arguments::acknowledge_type)] what: &str,
     ) -> PyResult<()> {
-        self.check(py)?;
+        self.check()?;
         let Some((_, what)) = Acknowledgement::ALL.into_iter().find(|(name, _)| *name == what) else {
             let names: Vec<&str> = Acknowledgement::ALL.iter().map(|(name, _)| *name).collect();
-            let message = format!("records cannot be acknowledged as {what:?}");
+            let message = format!("acknowledge_type cannot be {what:?}");
             return Err(exception(py, "ConfigError", &message, Some(&format!("allowed: {}", names.join(", ")))));
         };
         if let Ok(records) = records.cast::<Records>() {
             let records = records.get();
             let mut known = 0;
-            for part in records.parts() {
-                known += self.acknowledge_part(py, part, what)?;
+            for part in records.ranges() {
+                known += self.acknowledge_part(part, what)?;
             }
-            return if known == records.len() { Ok(()) } else { Err(not_in_hand(py, "some of these records")) };
+            return if known == records.len() { Ok(()) } else { Err(not_acquired("some of these records")) };
         }
         let Ok(record) = records.cast::<Record>() else {
             return Err(arguments::of_type("records", records, "a Record or the Records of a poll", None));
         };
         let record = record.get();
-        let (topic, partition, offset) = record.place();
+        let (topic, partition, offset) = record.position();
         let known = self.client.acknowledge(topic, partition, [offset].into_iter(), what);
-        match known.map_err(|e| raise(py, &e))? {
-            0 => Err(not_in_hand(py, &format!("record {offset} of {topic}-{partition}"))),
+        match known? {
+            0 => Err(not_acquired(&format!("record {offset} of {topic}-{partition}"))),
             _ => Ok(()),
         }
     }
 
-    /// What brokers say to all acknowledgements so far; everything given out counts as accepted with implicit ones.
+    /// Sends all acknowledgements and returns their results. With implicit ones it accepts the consumed records first.
     #[pyo3(name = "_commit")]
-    fn commit(&self, py: Python<'_>) -> PyResult<Pending> {
-        self.check(py)?;
-        self.settle(py, true)?;
-        let pending = self.client.commit().map_err(|e| raise(py, &e))?;
-        Ok(Pending::new("answer to acknowledgements", Origin::ShareConsumer(self.client.clone()), pending, named))
+    fn commit(&self) -> PyResult<Pending> {
+        self.check()?;
+        self.accept(true)?;
+        let pending = self.client.commit()?;
+        Ok(Pending::new("result of the acknowledgements", self.client.clone(), pending, results))
     }
 
-    /// How long records are the consumer's, seconds; None before the first fetch.
+    /// Returns the duration of the acquisition lock in seconds, or None before the first fetch.
     #[pyo3(name = "_lock")]
-    fn lock(&self, py: Python<'_>) -> PyResult<Option<f64>> {
-        Ok(self.client.lock().map_err(|e| raise(py, &e))?.map(|lock| lock.as_secs_f64()))
+    fn lock(&self) -> PyResult<Option<f64>> {
+        Ok(self.client.lock()?.map(|lock| lock.as_secs_f64()))
     }
 
-    /// Ends the client. `handled`: the last record given out was handled, too.
+    /// Closes the client. `handled` says whether the last record was processed too.
     #[pyo3(name = "_close", signature = (timeout, handled))]
     fn close(
         &self,
@@ -366,15 +373,15 @@ impl ShareConsumerCore {
         if self.client.check().is_err() {
             return Ok(());
         }
-        let settled = self.settle(py, handled);
+        let accepted = self.accept(handled);
         let end = Deadline::after(timeout);
         let left = match self.client.leave() {
             Ok(()) => wait_for(py, end, |slice| self.client.wait_until_left(slice)),
             Err(_) => Ok(false),
         };
-        let told = self.tell(py);
+        let called = self.run_callback(py);
         py.detach(|| self.client.end());
-        settled.and(told)?;
+        accepted.and(called)?;
         left.map(drop)
     }
 
@@ -392,12 +399,12 @@ impl ShareConsumerCore {
     }
 }
 
-fn not_in_hand(py: Python<'_>, what: &str) -> PyErr {
+fn not_acquired(what: &str) -> PyErr {
     let error = Error::refused(ErrorCode::INVALID_RECORD_STATE, format!("acknowledge {what}"));
-    raise(py, &error.with_hint("they were acknowledged before, or did not come from this consumer"))
+    error.with_hint("the records were acknowledged before, or another consumer acquired them").into()
 }
 
-/// `for record in consumer`.
+/// The iterator of `for record in consumer`.
 #[pyclass(frozen, generic, module = "klamm._klamm")]
 pub(super) struct ShareRecordIterator {
     consumer: Py<ShareConsumerCore>,

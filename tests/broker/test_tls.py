@@ -118,7 +118,7 @@ def test_a_certificate_for_another_host_and_the_switch_for_it(topic):
         said = refusal(config)
         assert "the broker's certificate is not for 127.0.0.1, but for kafka.example" in said
         for nothing in ("none", ""):
-            with pytest.warns(InsecureWarning, match="takes any broker"):
+            with pytest.warns(InsecureWarning, match="accepts any broker"):
                 producer = klamm.Producer({**config, "ssl.endpoint.identification.algorithm": nothing})
             with producer:
                 producer.send(topic, b"v").result(20)

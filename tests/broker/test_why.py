@@ -138,7 +138,7 @@ def test_a_producer_says_why_it_does_not_know_the_partitions(style, dev, fault):
         how = {"error": "LEADER_NOT_AVAILABLE"} if fault == "error" else {"seconds": 3600}
         dev.fault("Metadata", fault, times=None, **how)
         said = heard(lambda p: p.partitions_for("t", timeout=0.5), producer)
-    assert said.startswith('no answer about topic "t" within 0.5 s: ')
+    assert said.startswith('no metadata of topic "t" within 0.5 s: ')
     assert ("LEADER_NOT_AVAILABLE" if fault == "error" else "no broker has responded to Metadata yet") in said
 
 

@@ -68,7 +68,7 @@ REFUSED = [
         r"keys\[0\] has to be bytes",
     ),
     ("producer", "send_many", {"topic": "t", "values": [], "partition": 0.5}, ArgumentError, "partition has to be"),
-    ("producer", "send_arrow", {"topic": 5, "data": None}, ArgumentError, "NoneType is no Arrow data"),
+    ("producer", "send_arrow", {"topic": 5, "data": None}, ArgumentError, "data has to be Arrow data, not NoneType"),
     ("producer", "flush", {"timeout": "1"}, ArgumentError, SECONDS + "str"),
     ("producer", "flush", {"timeout": timedelta(seconds=1)}, ArgumentError, SECONDS + r"timedelta.*total_seconds\(\)"),
     ("producer", "close", {"timeout": [1]}, ArgumentError, SECONDS + "list"),

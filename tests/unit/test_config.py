@@ -127,7 +127,7 @@ def test_options_of_other_clients_with_the_same_meaning_are_accepted():
         ("", "bootstrap.servers is empty"),
         ("host:port", "bootstrap.servers"),
         ({"bootstrap.servers": NOWHERE, "linger.mss": 5}, "did you mean linger.ms?"),
-        ({"bootstrap.servers": NOWHERE, 5: 5}, "has to be text"),
+        ({"bootstrap.servers": NOWHERE, 5: 5}, "has to be a str"),
         (5, "bootstrap.servers"),
     ],
 )

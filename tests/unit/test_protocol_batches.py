@@ -144,7 +144,7 @@ def test_a_level_is_heard():
         ({"magic": 1, "compression": "zstd"}, "zstd needs magic 2"),
         ({"magic": 1, "producer_id": 5}, "producer_id needs magic 2"),
         ({"magic": 0, "log_append_time": 5}, "log_append_time needs"),
-        ({"base_offset": 9, "keep_offsets": True}, "offset 0 is out of reach of 9"),
+        ({"base_offset": 9, "keep_offsets": True}, "offset 0 cannot be in a batch with base offset 9"),
     ],
 )
 def test_what_a_format_lacks_is_refused(fields, says):
@@ -158,7 +158,7 @@ def test_what_a_format_lacks_is_refused(fields, says):
         (5, "records have to be a list, not int"),
         (protocol.BatchRecord(), "records have to be a list, not BatchRecord"),
         ([protocol.BatchRecord(), b"v"], "records[1] has to be a BatchRecord, not bytes"),
-        ([protocol.BatchRecord(value="v")], "records[0].value is a str, and Kafka stores bytes"),
+        ([protocol.BatchRecord(value="v")], "records[0].value is a str, but Kafka stores bytes"),
         ([protocol.BatchRecord(), protocol.BatchRecord(key=5)], "records[1].key has to be bytes-like or None, not int"),
         ([protocol.BatchRecord(timestamp=1.5)], "records[0].timestamp has to be an int, not float"),
         ([protocol.BatchRecord(headers=[("h", "v")])], "records[0].headers[0].value is a str"),
@@ -176,7 +176,7 @@ def test_records_that_cannot_be_used_are_named(records, says):
 
 def test_a_header_whose_name_is_no_text_is_named_with_its_record():
     records = [protocol.BatchRecord(), protocol.BatchRecord(headers=[("h", b""), ("\udc80", b"")])]
-    with pytest.raises(ConfigError, match=r"^records\[1\]\.headers\[1\]\.name cannot be .*: it is no Unicode text"):
+    with pytest.raises(ConfigError, match=r"^records\[1\]\.headers\[1\]\.name cannot be .*: it is not valid Unicode text"):
         protocol.encode_batch(records)
 
 

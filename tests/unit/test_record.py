@@ -164,14 +164,14 @@ def test_a_subclass_of_a_record_works():
 
 
 def test_a_timestamp_type_that_is_none_is_refused():
-    with pytest.raises(ConfigError, match="there is no timestamp type 2"):
+    with pytest.raises(ConfigError, match="timestamp type 2 does not exist"):
         klamm.Record("t", timestamp_type=2)
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"value": "text"}, r"value is a str, and Kafka stores bytes; hint: encode it: value.encode\(\)"),
+        ({"value": "text"}, r"value is a str, but Kafka stores bytes; hint: encode it: value.encode\(\)"),
         ({"key": 5}, "key has to be bytes-like or None, not int"),
         ({"headers": [("h", "text")]}, r"headers\[0\].value is a str"),
         ({"headers": [b"h"]}, "pairs of str and bytes, not bytes"),

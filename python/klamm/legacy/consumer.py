@@ -25,7 +25,7 @@ from klamm.legacy.connection import Closing, Connection, address, seconds
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from klamm._klamm import Message07
+    from klamm._klamm import Fetched07, Message07
 
 LATEST = -1
 EARLIEST = -2
@@ -279,22 +279,22 @@ class Consumer07(Closing):
     def _check_fetched(
         self,
         position: tuple[str, int, int],
-        response: tuple[int, Collection[Message07], int, int, DecodeError | None],
+        response: Fetched07,
         size: int,
         *,
         is_boundary: bool,
     ) -> _LazyFetched | None:
         """Return the messages of a response; None if the first message needs a larger fetch."""
         topic, partition, offset = position
-        error, messages, next_offset, rest, damage = response
-        self._check(error, topic, partition, f"fetch from offset {offset}")
+        messages, rest, damage = response.messages, response.left, response.damage
+        self._check(response.error, topic, partition, f"fetch from offset {offset}")
         if self._magic == 0 and any(message.magic != 0 for message in messages):
             raise DecodeError(
                 f"a message after offset {offset} of {topic}-{partition} does not have magic 0",
                 hint="if this broker is Kafka 0.7, use magic=1",
             )
-        if next_offset != offset:
-            return _LazyFetched(messages, next_offset)
+        if response.next_offset != offset:
+            return _LazyFetched(messages, response.next_offset)
         if damage is not None:
             self._raise_damaged(position, str(damage), is_boundary=is_boundary, cause=damage)
         if rest == 0:

@@ -219,10 +219,9 @@ class GroupConsumer07(Closing):
                 self._committed.notify_all()
             now = time.monotonic()
             if operation is not None:
-                number, kind, path, data, names = operation
-                result = self._execute(kind, path, data, names)
+                result = self._execute(operation.kind, operation.path, operation.data, operation.names)
                 with self._lock:
-                    self._member.answered(time.monotonic(), number, *result)
+                    self._member.answered(time.monotonic(), operation.number, *result)
                     if result[0] == "failed" and self._client.connected and self._client.client_id[0] == self._session:
                         self._member.connected(time.monotonic(), False)
                 continue

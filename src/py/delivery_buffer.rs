@@ -1,42 +1,47 @@
-//! What a program has not taken of the records that the client gave out, and which of those it took it is done with.
+//! [`DeliveryBuffer`]: fetched records that the program has not consumed yet, and the consumed records that count as processed.
+//!
+//! The client has a prefetch buffer of its own. This second buffer exists because a program consumes record by record: each
+//! record is delivered from here under an uncontended lock. The client's lock is shared with the I/O thread, which holds it
+//! while it handles responses. So positions, pauses and lag are corrected here by the records that the program has not
+//! consumed. Fetching and committing are left to the client.
 
-use super::record::{Part, Record};
+use super::record::{Record, RecordRange};
 use crate::client::{self, Slice};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// What was taken from the client.
+/// Records that were taken from the client.
 #[derive(Default)]
-pub(super) struct Taken {
-    /// In order; only the first may have been given out in part.
+pub(super) struct DeliveryBuffer {
+    /// In order. Only the first chunk may be partly consumed.
     pub chunks: VecDeque<Chunk>,
-    /// Of partitions that were paused since.
+    /// Chunks of partitions that were paused later.
     paused: Vec<Chunk>,
-    /// Given out up to this many of their records, and not finished with as far as we know: whole ones, and what was given
-    /// out of those that were paused since.
-    given: Vec<(Arc<Slice>, usize)>,
-    /// Whether what was given out last is a record of an iteration.
+    /// Slices whose first records (the number) are consumed and may still be processed: whole slices, and the consumed part
+    /// of slices that were paused later.
+    consumed: Vec<(Arc<Slice>, usize)>,
+    /// Whether an iteration delivered the last record, rather than a poll.
     is_iterated: bool,
 }
 
 pub(super) struct Chunk {
     slice: Arc<Slice>,
-    /// The first record not given out.
+    /// Index of the first record that is not consumed.
     next: usize,
-    /// The first record not finished with.
+    /// Index of the first record that is not processed.
     unfinished: usize,
 }
 
-/// What a program is done with.
+/// The records that count as processed, so that their offsets may be committed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Handled {
-    /// Everything that was given out: it asks for more, or ended well.
+pub(super) enum Processed {
+    /// All consumed records: the program asks for more, or its `with` block ended without an exception.
     All,
-    /// Everything but a record of an iteration that was left: nobody says how it ended, and a loop that polls is as a rule
-    /// done with a batch when it ends, while one that iterates was left within.
-    Polled,
-    /// Nothing that was given out since it last asked for more: handling it failed.
-    Before,
+    /// Polled batches, but not the last record of an iteration. A loop over polls has usually processed its batch when it
+    /// closes the consumer. A loop over records was usually left while it processed a record.
+    Batches,
+    /// Only the records before the last request for records: processing the later ones failed.
+    Earlier,
 }
 
 impl Chunk {
@@ -48,7 +53,7 @@ impl Chunk {
         self.slice.partition == partition && *self.slice.topic == *topic
     }
 
-    /// The offset after the records before `index`.
+    /// Returns the offset after the records below `index`.
     fn offset_after(&self, index: usize) -> Option<i64> {
         Some(self.slice.records.get(index.checked_sub(1)?)?.offset + 1)
     }
@@ -58,12 +63,12 @@ impl Chunk {
     }
 }
 
-impl Taken {
-    /// The next record; the ones before it are finished with.
+impl DeliveryBuffer {
+    /// Returns the next record. The records before it count as processed.
     #[inline]
     pub fn next(&mut self, client: &client::Consumer) -> Option<Record> {
-        if !self.given.is_empty() {
-            self.finish(client, Handled::All);
+        if !self.consumed.is_empty() {
+            self.finish(client, Processed::All);
         }
         self.is_iterated = true;
         loop {
@@ -74,13 +79,13 @@ impl Taken {
                 chunk.next += 1;
                 return Some(Record::new(chunk.slice.clone(), index));
             }
-            self.finish(client, Handled::All);
+            self.finish(client, Processed::All);
             self.chunks.pop_front();
         }
     }
 
-    /// Some records, of whole slices as long as `bytes` last: what a poll took of the client is within its own.
-    pub fn take(&mut self, most: usize, bytes: usize) -> Vec<Part> {
+    /// Returns up to `most` records, in whole slices until `bytes` are used up.
+    pub fn take(&mut self, most: usize, bytes: usize) -> Vec<RecordRange> {
         let (mut left, mut bytes, mut parts) = (most, bytes as isize, Vec::new());
         self.is_iterated = false;
         while left > 0 && bytes > 0 {
@@ -88,23 +93,23 @@ impl Taken {
             let range = chunk.next..chunk.slice.records.len().min(chunk.next.saturating_add(left));
             chunk.next = range.end;
             left -= range.len();
-            let part = Part { slice: chunk.slice.clone(), range };
+            let part = RecordRange { slice: chunk.slice.clone(), range };
             bytes -= part.size() as isize;
             parts.push(part);
             if chunk.next == chunk.slice.records.len() {
-                let given = (chunk.slice.clone(), chunk.next);
+                let consumed = (chunk.slice.clone(), chunk.next);
                 self.chunks.pop_front();
-                self.given.push(given);
+                self.consumed.push(consumed);
             }
         }
         parts
     }
 
-    /// Tells the client what the program is done with.
-    pub fn finish(&mut self, client: &client::Consumer, handled: Handled) {
-        let all = handled == Handled::All || (handled == Handled::Polled && !self.is_iterated);
+    /// Reports the processed offsets to the client.
+    pub fn finish(&mut self, client: &client::Consumer, handled: Processed) {
+        let all = handled == Processed::All || (handled == Processed::Batches && !self.is_iterated);
         if all {
-            for (slice, end) in self.given.drain(..) {
+            for (slice, end) in self.consumed.drain(..) {
                 if let Some(last) = slice.records.get(end.saturating_sub(1)) {
                     client.finished_with(&slice.topic, slice.partition, last.offset + 1);
                 }
@@ -120,12 +125,12 @@ impl Taken {
         }
     }
 
-    /// The offset of the next record the program will get, where it differs from the client's.
+    /// Returns the offset of the next record for the program, or None if that is the client's position.
     pub fn position(&self, topic: &str, partition: i32) -> Option<i64> {
         self.chunks.iter().chain(&self.paused).filter(|c| c.is_of(topic, partition)).find_map(Chunk::position)
     }
 
-    /// Records that the client has given out and the program has not taken, in offsets.
+    /// Returns the number of offsets between the first record in the buffer and the end of the last.
     pub fn backlog(&self, topic: &str, partition: i32) -> i64 {
         let chunks = self.chunks.iter().chain(&self.paused).filter(|c| c.is_of(topic, partition));
         let (mut first, mut end) = (None, None);
@@ -139,15 +144,15 @@ impl Taken {
     pub fn forget(&mut self, topic: &str, partition: i32) {
         self.chunks.retain(|c| !c.is_of(topic, partition));
         self.paused.retain(|c| !c.is_of(topic, partition));
-        self.given.retain(|(s, _)| !(s.partition == partition && *s.topic == *topic));
+        self.consumed.retain(|(s, _)| !(s.partition == partition && *s.topic == *topic));
     }
 
-    /// Sets records of a partition aside. Of the one that was given out in part, what was given out counts as before.
+    /// Sets the records of a partition aside. The consumed part of its first chunk stays consumed.
     pub fn pause(&mut self, client: &client::Consumer, topic: &str, partition: i32) {
         if let Some(chunk) = self.chunks.front().filter(|c| c.next > 0 && c.is_of(topic, partition)) {
-            let given = (chunk.slice.clone(), chunk.next);
-            self.finish(client, Handled::Before);
-            self.given.push(given);
+            let consumed = (chunk.slice.clone(), chunk.next);
+            self.finish(client, Processed::Earlier);
+            self.consumed.push(consumed);
         }
         let (paused, chunks): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.chunks).into_iter().partition(|c| c.is_of(topic, partition));
@@ -159,14 +164,14 @@ impl Taken {
         let (resumed, paused): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.paused).into_iter().partition(|c| c.is_of(topic, partition));
         self.paused = paused;
-        // Behind the first, which may have been given out in part, and before whatever the client gives later.
+        // After the first chunk, which may be partly consumed, and before chunks that come later.
         let first = usize::from(!self.chunks.is_empty());
         for (i, chunk) in resumed.into_iter().enumerate() {
             self.chunks.insert(first + i, chunk);
         }
     }
 
-    /// Where the program is in partitions of which it has not taken all that the client gave out.
+    /// Returns the next offset for the program in each partition that has records in the buffer.
     pub fn positions(&self) -> HashMap<(&str, i32), i64> {
         let mut positions = HashMap::new();
         for chunk in self.chunks.iter().chain(&self.paused) {

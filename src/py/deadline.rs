@@ -1,0 +1,57 @@
+//! Timeouts of Python calls, and waiting with the interpreter released.
+//!
+//! A wait wakes up every [`SLICE`] to check for signals, so that Ctrl+C interrupts it.
+
+use pyo3::prelude::*;
+use std::time::{Duration, Instant};
+
+/// Longest wait between two checks for signals.
+pub(super) const SLICE: Duration = Duration::from_millis(100);
+
+/// The time at which a wait times out, or never.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// Returns the deadline that many seconds from now. `None` never times out.
+    pub(super) fn after(seconds: Option<f64>) -> Self {
+        Self(seconds.and_then(duration).and_then(|d| Instant::now().checked_add(d)))
+    }
+
+    pub(super) fn is_never(self) -> bool {
+        self.0.is_none()
+    }
+
+    pub(super) fn left(self) -> Duration {
+        self.0.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Calls `wait` in slices, with the interpreter released, until it returns true or the deadline has passed.
+///
+/// Returns whether `wait` returned true. An exception from a signal handler ends the wait.
+pub(super) fn wait_for(py: Python<'_>, end: Deadline, wait: impl Fn(Duration) -> bool + Sync) -> PyResult<bool> {
+    if wait(Duration::ZERO) {
+        return Ok(true);
+    }
+    loop {
+        let slice = end.left().min(SLICE);
+        if py.detach(|| wait(slice)) {
+            return Ok(true);
+        }
+        py.check_signals()?;
+        if end.left().is_zero() {
+            return Ok(false);
+        }
+    }
+}
+
+/// Converts a Python timeout. Negative numbers and NaN become zero, and `None` is a time too long to represent.
+pub(super) fn duration(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds.max(0.0)).ok()
+}
+
+/// Converts a timeout for a call that takes no endless wait: at most `u32::MAX` seconds.
+pub(super) fn bounded(seconds: Option<f64>) -> Duration {
+    seconds.and_then(duration).unwrap_or(Duration::MAX).min(Duration::from_secs(u32::MAX.into()))
+}

@@ -1,0 +1,13 @@
+//! Kafka 0.6 and 0.7 for Python: the codec, connections, and membership of ZooKeeper groups.
+//!
+//! `klamm.legacy` builds its clients of these parts. The rest of `src/py` does not use them.
+
+mod codec;
+mod connection;
+mod messages;
+mod zookeeper;
+
+pub(super) use codec::{decode_request, decode_response, encode_request, encode_response};
+pub(super) use connection::LegacyConnection;
+pub(super) use messages::{Fetched07, Message07, decode_fetched, decode_messages, encode_messages};
+pub(super) use zookeeper::{ZooKeeperMember, ZooKeeperOperation};

@@ -1,0 +1,72 @@
+//! [`WaitSource`]: what an asyncio task can await, and the sources that are clients.
+//!
+//! A pending result is the third source; `pending.rs` implements it.
+
+use crate::client::{AnyClient, Consumer, Producer, ShareConsumer};
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::prelude::*;
+use std::sync::Arc;
+use std::task::Waker;
+
+pub(super) trait WaitSource: Send + Sync {
+    /// Returns the client whose sockets an event loop may watch to be woken, if there is one.
+    fn watched(&self) -> Option<Arc<dyn AnyClient>> {
+        None
+    }
+
+    /// Registers a waker that is called once the source is ready.
+    fn on_ready(&self, waker: Waker);
+
+    /// Unregisters a waker: an idle client would otherwise collect the wakers of all waits that were cancelled.
+    fn forget(&self, _waker: &Waker) {}
+
+    /// Returns the result of the wait once the source is ready.
+    fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        Ok(true.into_pyobject(py)?.to_owned().into_any().unbind())
+    }
+
+    /// Returns the result of a wait that timed out after that many seconds.
+    fn timed_out(&self, py: Python<'_>, _seconds: f64) -> PyResult<Py<PyAny>> {
+        Ok(false.into_pyobject(py)?.to_owned().into_any().unbind())
+    }
+
+    /// Shows the Python objects that the source holds to the garbage collector.
+    fn traverse(&self, _visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        Ok(())
+    }
+}
+
+/// Ready when the consumer has records, an error or the end of its assignment.
+impl WaitSource for Arc<Consumer> {
+    fn watched(&self) -> Option<Arc<dyn AnyClient>> {
+        Some(self.clone())
+    }
+    fn on_ready(&self, waker: Waker) {
+        self.on_records(waker);
+    }
+    fn forget(&self, waker: &Waker) {
+        Consumer::forget(self, waker);
+    }
+}
+
+/// Ready when the share consumer has records or an error.
+impl WaitSource for Arc<ShareConsumer> {
+    fn on_ready(&self, waker: Waker) {
+        ShareConsumer::on_ready(self, waker);
+    }
+    fn forget(&self, waker: &Waker) {
+        ShareConsumer::forget(self, waker);
+    }
+}
+
+/// Ready when the producer's buffer has room.
+pub(super) struct BufferRoom(pub(super) Arc<Producer>);
+
+impl WaitSource for BufferRoom {
+    fn on_ready(&self, waker: Waker) {
+        self.0.on_ready(waker);
+    }
+    fn forget(&self, waker: &Waker) {
+        self.0.forget(waker);
+    }
+}
