@@ -52,3 +52,24 @@ def test_plain_data_can_be_pickled():
 
 def test_errors_are_caught_by_the_name_at_the_top():
     assert klamm.KafkaError is KafkaError
+
+
+@pytest.mark.parametrize(
+    "documented",
+    [
+        klamm.Producer.send,
+        klamm.Producer.send_nowait,
+        klamm.Delivery.result,
+        klamm.Delivery.within,
+        klamm.Records.to_arrow,
+        klamm.Record,
+    ],
+    ids=lambda documented: documented.__qualname__,
+)
+def test_the_extension_documents_arguments_and_errors(documented):
+    assert {"Args:", "Raises:"} <= set(map(str.strip, documented.__doc__.splitlines()))
+
+
+def test_an_error_about_arguments_names_the_public_class():
+    with klamm.Producer(NOWHERE) as producer, pytest.raises(TypeError, match=r"^Producer\.send\(\) missing"):
+        producer.send()
