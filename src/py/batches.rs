@@ -271,7 +271,7 @@ pub(super) fn encode_batch<'py>(
     let records: Vec<Plain<'py>> = records.collect::<PyResult<_>>()?;
     let Some(compression) = Compression::from_name(&fields.compression) else {
         let names = Compression::ALL.map(Compression::name).join(", ");
-        return Err(refused(format!("compression {:?} does not exist; there are {names}", fields.compression)));
+        return Err(refused(format!("there is no compression {:?}, only {names}", fields.compression)));
     };
     let codec = match fields.level {
         Some(level) => Codec::with_level(compression, level).map_err(refused)?,

@@ -33,7 +33,7 @@ def clients():
 
 REFUSED = [
     ("producer", "send", {"topic": 5}, ArgumentError, "topic has to be a str, not int"),
-    ("producer", "send", {"topic": "\udc80"}, ConfigError, "no Unicode text"),
+    ("producer", "send", {"topic": "\udc80"}, ConfigError, "not valid Unicode text"),
     ("producer", "send_nowait", {"topic": b"t"}, ArgumentError, "topic has to be a str, not bytes"),
     (
         "producer",
