@@ -133,8 +133,8 @@ impl ProducerCore {
 
     /// Sends a record.
     ///
-    /// The call copies the record into the buffer and returns at once. It waits only while the buffer is full or the topic
-    /// is not known yet, at most `max_block_ms`.
+    /// The call copies the record into the buffer and returns at once. It waits only while the buffer is full, at most
+    /// `max_block_ms`.
     ///
     /// Args:
     ///     topic (str): The topic.
@@ -151,7 +151,7 @@ impl ProducerCore {
     ///     KafkaTimeoutError: The buffer had no room within `max_block_ms`.
     ///     BufferFullError: The buffer is full, and `drop_when_full` is set.
     ///     ArgumentError: An argument has the wrong type.
-    ///     ConfigError: The value of an argument cannot work, for example a negative partition.
+    ///     ConfigError: The value of an argument cannot work, for example a partition that the topic does not have.
     ///     BrokerError: The record is larger than `max_request_size`, or the topic name is invalid.
     ///     ClosedError: The producer is closed.
     ///
@@ -192,7 +192,7 @@ impl ProducerCore {
     ///     KafkaTimeoutError: The buffer had no room within `max_block_ms`.
     ///     BufferFullError: The buffer is full, and `drop_when_full` is set.
     ///     ArgumentError: An argument has the wrong type.
-    ///     ConfigError: The value of an argument cannot work, for example a negative partition.
+    ///     ConfigError: The value of an argument cannot work, for example a partition that the topic does not have.
     ///     BrokerError: The record is larger than `max_request_size`, or the topic name is invalid.
     ///     ClosedError: The producer is closed.
     ///
