@@ -284,7 +284,10 @@ def test_a_partition_that_is_not_there_is_named(style, broker, topic):
         (lambda p: p.send("t", b"v", headers={"h": OBJECTS}), r"headers\[0\].value holds Python objects"),
         (lambda p: p.send_many("t", [b"v", OBJECTS]), r"values\[1\] holds Python objects"),
         (lambda p: p.send("t", Row(b"v")), "value holds Python objects: the buffer of Row"),
-        (lambda p: p.send_many("t", [ctypes.c_double(1.5)]), r"values\[0\] is a number of type c_double, but Kafka stores"),
+        (
+            lambda p: p.send_many("t", [ctypes.c_double(1.5)]),
+            r"values\[0\] is a number of type c_double, but Kafka stores",
+        ),
         (lambda p: p.send_arrow("t", [b"v"]), "data has to be Arrow data, not list"),
     ],
 )

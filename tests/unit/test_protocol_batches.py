@@ -176,7 +176,9 @@ def test_records_that_cannot_be_used_are_named(records, says):
 
 def test_a_header_whose_name_is_no_text_is_named_with_its_record():
     records = [protocol.BatchRecord(), protocol.BatchRecord(headers=[("h", b""), ("\udc80", b"")])]
-    with pytest.raises(ConfigError, match=r"^records\[1\]\.headers\[1\]\.name cannot be .*: it is not valid Unicode text"):
+    with pytest.raises(
+        ConfigError, match=r"^records\[1\]\.headers\[1\]\.name cannot be .*: it is not valid Unicode text"
+    ):
         protocol.encode_batch(records)
 
 
