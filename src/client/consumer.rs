@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// The largest fetch response, in bytes, that a caller polls for inline. The I/O thread reads larger ones ahead, while the
 /// application handles the records it has.
-const TRICKLE: usize = 16 << 10;
+const SMALL_FETCH: usize = 16 << 10;
 /// How long the I/O thread leaves reading to an application that may not come back.
 const READER_MAY_BE_AWAY: Duration = Duration::from_millis(100);
 
@@ -35,7 +35,7 @@ pub struct Locked {
     /// The application's progress when it was last compared.
     seen: u64,
     /// Whether the last fetch response with records was small.
-    is_trickle: bool,
+    is_small_fetch: bool,
     /// The number of requests in flight that are not fetches.
     others: usize,
 }
@@ -109,7 +109,7 @@ impl ClientRole for Machine {
         match response {
             Prepared::Fetch(_, Ok(fetched)) => match fetched.bytes() {
                 0 => {}
-                bytes => state.local.is_trickle = bytes <= TRICKLE,
+                bytes => state.local.is_small_fetch = bytes <= SMALL_FETCH,
             },
             Prepared::Fetch(_, Err(_)) => {}
             Prepared::Op(_) | Prepared::Group(_) => state.local.others = state.local.others.saturating_sub(1),
@@ -132,11 +132,11 @@ impl ClientRole for Machine {
     /// away, and neither must a call.
     fn stand_by(state: &State<Self>, unlocked: &Unlocked, has_visited: bool) -> Option<Duration> {
         let is_only_fetching = state.local.others == 0 && !unlocked.asked.load(Relaxed);
-        (has_visited && state.local.is_trickle && is_only_fetching).then_some(READER_MAY_BE_AWAY)
+        (has_visited && state.local.is_small_fetch && is_only_fetching).then_some(READER_MAY_BE_AWAY)
     }
 
     fn is_light(state: &State<Self>) -> bool {
-        state.local.is_trickle
+        state.local.is_small_fetch
     }
 }
 
@@ -273,8 +273,8 @@ impl Client<Machine> {
     /// Waits until [`Consumer::try_poll`] returns something, or until every end offset is reached.
     pub fn wait_for_records(&self, timeout: Duration) -> bool {
         self.unlocked().waiting.fetch_add(1, Relaxed);
-        let is_trickle = self.state().local.is_trickle;
-        let is_ready = if is_trickle && !timeout.is_zero() {
+        let is_small_fetch = self.state().local.is_small_fetch;
+        let is_ready = if is_small_fetch && !timeout.is_zero() {
             self.unlocked().asked.store(false, Relaxed);
             self.wait_inline_until(timeout, Machine::ends_wait)
         } else {
@@ -297,13 +297,8 @@ impl Client<Machine> {
     }
 
     /// Notes that the application has handled a partition's records below an offset, which limits auto commit.
-    pub fn finished_with(&self, topic: &str, partition: i32, next_offset: i64) {
+    pub fn note_handled(&self, topic: &str, partition: i32, next_offset: i64) {
         self.state().role.finished_with(topic, partition, next_offset);
-    }
-
-    /// Notes that the application has handled all delivered records.
-    pub fn finished_with_all(&self) {
-        self.state().role.finished_with_all();
     }
 
     /// Moves the position of a partition to an offset.
@@ -363,7 +358,7 @@ impl Client<Machine> {
     }
 
     /// Returns the position of each partition: the offset after the last delivered record.
-    pub fn given_out(&self) -> Result<Vec<CommittedOffset>, Error> {
+    pub fn positions(&self) -> Result<Vec<CommittedOffset>, Error> {
         Ok(self.open()?.role.given_out())
     }
 
@@ -399,15 +394,15 @@ impl Client<Machine> {
     }
 
     /// Returns, for each partition, the first offset at or after a timestamp, and its timestamp. -1 means the end and -2 the
-    /// beginning. The call waits for partitions without a leader. With `of_led`, these have no offset instead.
+    /// beginning. The call waits for partitions without a leader. With `skip_leaderless`, these have no offset instead.
     pub fn list_offsets(
         &self,
         wanted: Vec<(String, i32, i64)>,
         timeout: Option<Duration>,
-        of_led: bool,
+        skip_leaderless: bool,
     ) -> Result<Pending<Vec<Option<(i64, i64)>>>, Error> {
         let wanted = wanted.into_iter().map(|(t, p, timestamp)| (t.into(), p, timestamp)).collect();
-        let op = match of_led {
+        let op = match skip_leaderless {
             true => ListOffsets::of_led(self.now(), wanted, self.unlocked().read_committed),
             false => ListOffsets::new(wanted, self.unlocked().read_committed),
         };
@@ -520,7 +515,7 @@ mod tests {
         let consumer = Consumer::new(&config).unwrap();
         let may_stand_by = |visited| Machine::stand_by(&consumer.state(), consumer.unlocked(), visited).is_some();
         assert!(!may_stand_by(true));
-        consumer.state().local.is_trickle = true;
+        consumer.state().local.is_small_fetch = true;
         assert!(may_stand_by(true));
         assert!(!may_stand_by(false));
         consumer.state().local.others = 1;

@@ -173,7 +173,7 @@ impl ConsumerCore {
     fn delivered_offsets(&self) -> Result<Vec<CommittedOffset>, Error> {
         let buffer = self.buffer();
         let positions = buffer.positions();
-        let offsets = self.client.given_out()?;
+        let offsets = self.client.positions()?;
         if positions.is_empty() {
             return Ok(offsets);
         }

@@ -111,7 +111,7 @@ impl DeliveryBuffer {
         if all {
             for (slice, end) in self.consumed.drain(..) {
                 if let Some(last) = slice.records.get(end.saturating_sub(1)) {
-                    client.finished_with(&slice.topic, slice.partition, last.offset + 1);
+                    client.note_handled(&slice.topic, slice.partition, last.offset + 1);
                 }
             }
         }
@@ -120,7 +120,7 @@ impl DeliveryBuffer {
                 chunk.unfinished = chunk.next;
             }
             if let Some(offset) = chunk.offset_after(chunk.unfinished) {
-                client.finished_with(&chunk.slice.topic, chunk.slice.partition, offset);
+                client.note_handled(&chunk.slice.topic, chunk.slice.partition, offset);
             }
         }
     }
