@@ -140,7 +140,7 @@ def test_what_is_wrong_with_the_first_argument_is_said(bootstrap, says):
 ELSEWHERE = {
     "queue.buffering.max.kbytes": ("buffer.memory", "in bytes"),
     "queue.buffering.max.messages": ("buffer.memory", "bytes, not records"),
-    "batch.num.messages": ("batch.size", "by its bytes"),
+    "batch.num.messages": ("batch.size", "the bytes of a batch"),
     "sticky.partitioning.linger.ms": ("batch.size", "bytes"),
     "compression.level": ("compression.zstd.level", "snappy and lz4 have none"),
     "partitioner.ignore.keys": ("partitioner", "=uniform"),
@@ -202,7 +202,7 @@ def test_partitioners_have_the_names_of_other_clients(name, key):
         ("consistent", "consistent_random"),
         ("fnv1a", "fnv1a_random"),
         ("random", "uniform"),
-        ("com.example.MyPartitioner", "a function"),
+        ("com.example.MyPartitioner", "a Python function"),
         ("sticky", "murmur2_random, consistent_random"),
     ],
 )
