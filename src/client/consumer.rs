@@ -170,13 +170,13 @@ impl Client<Machine> {
     /// Assigns these partitions in place of the earlier ones. With auto commit, the consumer commits the handled records of the
     /// earlier ones.
     pub fn assign(&self, assigned: Vec<Assigned>) -> Result<(), Error> {
-        self.change(|now, s| Ok(s.role.assign(now, assigned)))
+        self.update(|now, s| s.role.assign(now, assigned))
     }
 
     /// Subscribes to topics: with the other members of the group, or without a group to every partition, including those that
     /// are added later.
     pub fn subscribe(&self, topics: Vec<String>) -> Result<(), Error> {
-        self.change(|now, s| Ok(s.role.subscribe(now, topics)))
+        self.update(|now, s| s.role.subscribe(now, topics))
     }
 
     /// Subscribes to the topics whose whole name matches a regular expression, including those that are created later.
@@ -186,7 +186,7 @@ impl Client<Machine> {
 
     /// Unsubscribes from everything. A member leaves its group.
     pub fn unsubscribe(&self) -> Result<(), Error> {
-        self.change(|now, s| Ok(s.role.unsubscribe(now)))
+        self.update(|now, s| s.role.unsubscribe(now))
     }
 
     /// Returns whether the assignment changed, for [`Consumer::take_change`]. Costs one atomic load.
@@ -207,12 +207,12 @@ impl Client<Machine> {
     /// commits the offsets of revoked partitions in between.
     pub fn take_change(&self) -> Result<Option<Change>, Error> {
         self.unlocked().change.store(false, Relaxed);
-        self.change(|now, s| Ok(s.role.take_change(now)))
+        self.update(|now, s| s.role.take_change(now))
     }
 
     /// Notes that the application has handled the change of the assignment.
     pub fn handled(&self) -> Result<(), Error> {
-        self.change(|now, s| Ok(s.role.handled(now)))?;
+        self.update(|now, s| s.role.handled(now))?;
         self.unlocked().change.store(self.state().role.has_change(), Relaxed);
         Ok(())
     }
@@ -348,7 +348,7 @@ impl Client<Machine> {
     /// Commits offsets.
     pub fn commit(&self, offsets: Vec<CommittedOffset>) -> Result<Pending<()>, Error> {
         let (completion, pending) = completion(|output| matches!(output, Output::Done).then_some(()));
-        self.change(|now, s| Ok(s.role.commit(now, offsets, self.api_timeout(), completion)))?;
+        self.update(|now, s| s.role.commit(now, offsets, self.api_timeout(), completion))?;
         Ok(pending)
     }
 
@@ -445,7 +445,7 @@ impl Client<Machine> {
 
     /// Begins to leave the group, if the consumer is a member.
     pub fn leave(&self) -> Result<(), Error> {
-        self.change(|now, s| Ok(s.role.leave(now)))
+        self.update(|now, s| s.role.leave(now))
     }
 
     /// Waits until the coordinator has confirmed that the consumer left. The state machine gives up after some seconds.

@@ -128,6 +128,11 @@ impl<R: ClientRole> Client<R> {
         Ok(result)
     }
 
+    /// Changes the state machine like [`Client::change`], where the change cannot fail.
+    pub(super) fn update<T>(&self, f: impl FnOnce(Time, &mut State<R>) -> T) -> Result<T, Error> {
+        self.change(|now, state| Ok(f(now, state)))
+    }
+
     /// Starts an operation.
     pub(super) fn op<T: Send + 'static>(
         &self,
@@ -140,10 +145,7 @@ impl<R: ClientRole> Client<R> {
     {
         let (completion, pending) = completion(convert);
         let timeout = timeout.unwrap_or(self.core.api_timeout);
-        self.change(|now, state| {
-            state.role.start_op(now, Box::new(op), timeout, completion);
-            Ok(())
-        })?;
+        self.update(|now, state| state.role.start_op(now, Box::new(op), timeout, completion))?;
         Ok(pending)
     }
 

@@ -383,7 +383,7 @@ impl Client<Machine> {
             _ => None,
         });
         let op = Box::new(Partitions::new(topic.to_owned(), self.unlocked().create_topics));
-        let op = self.change(|now, state| Ok(state.role.start(now, op, self.api_timeout(), completion)))?;
+        let op = self.update(|now, state| state.role.start(now, op, self.api_timeout(), completion))?;
         Ok((op, pending))
     }
 

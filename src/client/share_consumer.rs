@@ -62,12 +62,12 @@ impl Client<Machine> {
 
     /// Subscribes to these topics, together with the other members of the group.
     pub fn subscribe(&self, topics: Vec<String>) -> Result<(), Error> {
-        self.change(|now, s| Ok(s.role.subscribe(now, topics.into_iter().map(Into::into).collect())))
+        self.update(|now, s| s.role.subscribe(now, topics.into_iter().map(Into::into).collect()))
     }
 
     /// Unsubscribes from all topics.
     pub fn unsubscribe(&self) -> Result<(), Error> {
-        self.change(|now, s| Ok(s.role.unsubscribe(now)))
+        self.update(|now, s| s.role.unsubscribe(now))
     }
 
     /// Returns the topics of the subscription.
@@ -78,7 +78,7 @@ impl Client<Machine> {
     /// Returns up to `max_records` buffered records, and asks the brokers for more if there are none. Never blocks. An error
     /// is returned once, after the records that arrived before it.
     pub fn try_poll(&self, max_records: usize) -> Result<Vec<Slice>, Error> {
-        self.change(|now, s| Ok(s.role.poll_records(now, max_records)))?
+        self.update(|now, s| s.role.poll_records(now, max_records))?
     }
 
     /// Waits until [`ShareConsumer::try_poll`] returns something.
@@ -111,7 +111,7 @@ impl Client<Machine> {
     /// Sends the acknowledgements. The result is what the brokers answered.
     pub fn commit(&self) -> Result<Pending<Outcomes>, Error> {
         let (promise, pending) = Pending::new();
-        self.change(|_, s| Ok(s.role.commit(promise)))?;
+        self.update(|_, s| s.role.commit(promise))?;
         Ok(pending)
     }
 
@@ -127,7 +127,7 @@ impl Client<Machine> {
 
     /// Begins to leave the group, and releases the records that the application still has.
     pub fn leave(&self) -> Result<(), Error> {
-        self.change(|now, s| Ok(s.role.leave(now)))
+        self.update(|now, s| s.role.leave(now))
     }
 
     /// Waits until the brokers have confirmed that the consumer left.
