@@ -5,7 +5,7 @@
 //!
 //! * [`Connection`]: one connection, with version negotiation, authentication and timeouts.
 //! * [`version_probe`]: finds out the release of brokers that have no ApiVersions.
-//! * [`sasl`]: authentication.
+//! * [`sasl`]: the authentication of a client.
 //! * [`Network`]: all connections of a client, bootstrap and metadata.
 //! * [`group`]: membership of a group.
 //! * [`Role`]: what the client does: [`producer`], [`consumer`], [`share`], or single operations ([`ops`]).
