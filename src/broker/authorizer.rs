@@ -1,46 +1,44 @@
-//! Who may do what (KIP-11): the rules that CreateAcls made, judged as by Kafka's StandardAuthorizer.
+//! Access control lists (KIP-11): the rules that CreateAcls adds, evaluated as in Kafka's StandardAuthorizer.
 //!
 //! ```text
-//! super user            allowed, whatever the rules say
+//! super user            allowed, whatever the rules are
 //! a rule denies         denied
-//! a rule allows         allowed; whoever may read, write, delete or alter may describe, too
-//! rules, for others     denied
+//! a rule allows         allowed; read, write, delete and alter each include describe
+//! other rules only      denied
 //! no rule at all        denied, unless `allow.everyone.if.no.acl.found`
 //! ```
 //!
-//! A principal is `User:` and the name of a login, that of a client's certificate, or ANONYMOUS. Everybody comes from
-//! 127.0.0.1. Without an authorizer everything is allowed.
+//! A principal is `User:` followed by the SASL user, the name in the client's certificate, or ANONYMOUS. The host is
+//! always 127.0.0.1. Without an authorizer everything is allowed.
 
-use super::Connection;
-use super::handlers::Context;
-use super::journal::Entry;
-use super::state::State;
 use crate::api::ErrorCode;
 use crate::api::describe_configs::{GROUP, TOPIC};
-use crate::wire::Uuid;
 use std::collections::BTreeSet;
 
-/// Applies to any name, principal or host.
+/// Matches any name, principal or host.
 const WILDCARD: &str = "*";
 const EVERYBODY: &str = "User:*";
-/// Where clients are: nodes listen on no other address.
+/// The host of all clients: nodes listen on no other address.
 const HOST: &str = "127.0.0.1";
-/// The one name that a cluster has as a resource.
+/// The only name of a cluster resource.
 pub(super) const CLUSTER: &str = "kafka-cluster";
 
-/// What keeping a rule takes besides its texts.
+/// Kafka's message where no authorizer is configured.
+pub(super) const NO_AUTHORIZER: &str = "No Authorizer is configured.";
+
+/// Memory for a rule, without its strings.
 const RULE: usize = 128;
 
-/// Who is asked before anything is done, and what was said of them.
+/// Settings of the authorizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acls {
-    /// Principals that may do everything, as `User:admin`.
+    /// Principals that may do everything, such as `User:admin`.
     pub super_users: BTreeSet<String>,
-    /// Whether what no rule speaks of is allowed to all: Kafka's `allow.everyone.if.no.acl.found`.
+    /// Whether a resource without rules is open to everyone: Kafka's `allow.everyone.if.no.acl.found`.
     pub allow_everyone_if_no_acl_found: bool,
 }
 
-/// Declares an enum by the numbers that Kafka gives its values.
+/// Declares an enum with Kafka's numbers for its values.
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident { $($value:ident = $number:literal $text:literal,)* }) => {
         $(#[$doc])*
@@ -57,7 +55,7 @@ macro_rules! numbered {
                 self as i8
             }
 
-            /// Kafka's name for a number, for errors.
+            /// Returns Kafka's name for a number, for error messages.
             pub fn text(number: i8) -> &'static str {
                 match number { 1 => "ANY", $($number => $text,)* _ => "UNKNOWN" }
             }
@@ -66,7 +64,7 @@ macro_rules! numbered {
 }
 
 numbered! {
-    /// What kind of thing a rule is about.
+    /// Type of the resource of a rule.
     Kind {
         Topic = 2 "TOPIC",
         Group = 3 "GROUP",
@@ -78,7 +76,7 @@ numbered! {
 }
 
 numbered! {
-    /// Which names of a kind a rule is about.
+    /// How a rule's name matches resource names.
     Pattern {
         Literal = 3 "LITERAL",
         Prefixed = 4 "PREFIXED",
@@ -86,7 +84,7 @@ numbered! {
 }
 
 numbered! {
-    /// What somebody wants to do.
+    /// An operation on a resource.
     Operation {
         All = 2 "ALL",
         Read = 3 "READ",
@@ -106,7 +104,7 @@ numbered! {
 }
 
 numbered! {
-    /// What a rule says.
+    /// Whether a rule allows or denies.
     Permission {
         Deny = 2 "DENY",
         Allow = 3 "ALLOW",
@@ -114,7 +112,7 @@ numbered! {
 }
 
 impl Operation {
-    /// Whether who is allowed this may do that.
+    /// Returns whether a rule that allows this operation also allows the other.
     fn implies(self, other: Self) -> bool {
         match other {
             _ if self == Self::All || self == other => true,
@@ -124,12 +122,12 @@ impl Operation {
         }
     }
 
-    fn bit(self) -> i32 {
+    pub fn bit(self) -> i32 {
         1 << self.number()
     }
 }
 
-/// Something that somebody wants to do something with.
+/// A resource that an operation applies to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Resource<'a> {
     Topic(&'a str),
@@ -139,7 +137,7 @@ pub(super) enum Resource<'a> {
 }
 
 impl<'a> Resource<'a> {
-    /// What the APIs of configurations mean by a number and a name.
+    /// Returns the resource that the configuration APIs mean by a type and a name.
     pub fn of_configs(resource_type: i8, name: &'a str) -> Self {
         match resource_type {
             TOPIC => Self::Topic(name),
@@ -164,8 +162,8 @@ impl<'a> Resource<'a> {
         }
     }
 
-    /// What who may not is told.
-    fn refusal(self) -> ErrorCode {
+    /// Returns the error code for an operation that is not allowed.
+    pub fn refusal(self) -> ErrorCode {
         match self {
             Self::Topic(_) => ErrorCode::TOPIC_AUTHORIZATION_FAILED,
             Self::Group(_) => ErrorCode::GROUP_AUTHORIZATION_FAILED,
@@ -174,8 +172,8 @@ impl<'a> Resource<'a> {
         }
     }
 
-    /// What can be done with it at all.
-    fn operations(self) -> &'static [Operation] {
+    /// Returns the operations that the resource has.
+    pub fn operations(self) -> &'static [Operation] {
         use Operation::{Alter, AlterConfigs, ClusterAction, Create, Delete, Describe, DescribeConfigs};
         use Operation::{IdempotentWrite, Read, TwoPhaseCommit, Write};
         match self {
@@ -187,7 +185,7 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// That somebody may, or may not, do something with some resources.
+/// A rule: it allows or denies a principal an operation on resources.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rule {
     pub kind: Kind,
@@ -227,7 +225,7 @@ fn covers(pattern: Pattern, name: &str, other: &str) -> bool {
     }
 }
 
-/// Which rules somebody asks for; what is left out fits all.
+/// Selects rules. A field that is `None` matches all of them.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
     pub kind: Option<Kind>,
@@ -239,14 +237,14 @@ pub(super) struct Filter {
     pub permission: Option<Permission>,
 }
 
-/// How the name of a filter is meant.
+/// How the name of a filter matches rules.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Names {
-    /// As that of a rule, of whatever pattern.
+    /// The rule has this name, with any pattern type.
     Any,
-    /// As that of something that rules apply to.
+    /// The rule applies to a resource of this name.
     Match,
-    /// As that of a rule of this pattern.
+    /// The rule has this name and this pattern type.
     Of(Pattern),
 }
 
@@ -277,7 +275,7 @@ impl Filter {
     }
 }
 
-/// See the top of this file.
+/// The authorizer: its settings and its rules.
 #[derive(Debug)]
 pub(super) struct Authorizer {
     acls: Acls,
@@ -289,7 +287,7 @@ impl Authorizer {
         Self { acls, rules: BTreeSet::new() }
     }
 
-    fn allows(&self, principal: &str, operation: Operation, resource: Resource<'_>) -> bool {
+    pub fn allows(&self, principal: &str, operation: Operation, resource: Resource<'_>) -> bool {
         if self.acls.super_users.contains(principal) {
             return true;
         }
@@ -306,9 +304,10 @@ impl Authorizer {
         is_allowed || !is_known && self.acls.allow_everyone_if_no_acl_found
     }
 
-    /// Whether there may be a topic that a principal may write to: a rule allows it, and none that denies it is as wide.
-    fn may_write_somewhere(&self, principal: &str) -> bool {
-        // Kafka looks at a name that nobody has, so that super users pass.
+    /// Returns whether the principal may be able to write to some topic: a rule allows it, and no rule that is at least
+    /// as wide denies it.
+    pub fn may_write_somewhere(&self, principal: &str) -> bool {
+        // Kafka tests a name that no topic has, so that super users pass.
         if self.allows(principal, Operation::Write, Resource::Topic("hardcode")) {
             return true;
         }
@@ -323,93 +322,5 @@ impl Authorizer {
             })
         };
         rules().any(|rule| rule.permission == Permission::Allow && !denied(&rule.name, rule.pattern))
-    }
-}
-
-impl State {
-    /// Adds a rule, unless it is there; false if there is no memory.
-    pub fn add_rule(&mut self, rule: Rule) -> bool {
-        let Self { authorizer: Some(authorizer), memory, journal, .. } = self else { return false };
-        if authorizer.rules.contains(&rule) {
-            return true;
-        }
-        let has_room = memory.take(rule.cost());
-        if has_room {
-            journal.note(|| Entry::rule(&rule, true));
-            authorizer.rules.insert(rule);
-        }
-        has_room
-    }
-
-    /// Takes away the rules that a filter lets through.
-    pub fn take_rules(&mut self, filter: &Filter) -> Vec<Rule> {
-        let Self { authorizer: Some(authorizer), memory, journal, .. } = self else { return Vec::new() };
-        let taken: Vec<_> = authorizer.rules.extract_if(.., |rule| filter.fits(rule)).collect();
-        for rule in &taken {
-            memory.give(rule.cost());
-            journal.note(|| Entry::rule(rule, false));
-        }
-        taken
-    }
-
-    /// Does again what a journal says of a rule.
-    pub fn redo_rule(&mut self, rule: Rule, is_there: bool) {
-        let Self { authorizer: Some(authorizer), memory, .. } = self else { return };
-        let cost = rule.cost();
-        if is_there && authorizer.rules.insert(rule.clone()) {
-            memory.charge(cost);
-        }
-        if !is_there && authorizer.rules.remove(&rule) {
-            memory.give(cost);
-        }
-    }
-
-    /// Who is at the other end of a connection.
-    pub fn principal(&self, connection: Connection) -> String {
-        let login = self.door.as_ref().and_then(|door| door.user(connection));
-        let name = login.or_else(|| self.certified.get(&connection).map(String::as_str));
-        format!("User:{}", name.unwrap_or("ANONYMOUS"))
-    }
-
-    /// Whether a client may do something.
-    pub fn allows(&self, context: &Context, operation: Operation, resource: Resource<'_>) -> bool {
-        let Some(authorizer) = &self.authorizer else { return true };
-        authorizer.allows(&self.principal(context.connection), operation, resource)
-    }
-
-    /// The same, with what is answered if it may not.
-    pub fn check(&self, context: &Context, operation: Operation, resource: Resource<'_>) -> Result<(), ErrorCode> {
-        if self.allows(context, operation, resource) { Ok(()) } else { Err(resource.refusal()) }
-    }
-
-    /// The same of a topic that a request names, or gives the id of; there may be none of it.
-    pub fn check_topic(&self, context: &Context, operation: Operation, name: &str, id: Uuid) -> Result<(), ErrorCode> {
-        let name = if id.is_zero() { Some(name) } else { self.topics.name_of(id) };
-        name.map_or(Ok(()), |name| self.check(context, operation, Resource::Topic(name)))
-    }
-
-    /// Whether a client may write to any topic.
-    pub fn may_write_somewhere(&self, context: &Context) -> bool {
-        let Some(authorizer) = &self.authorizer else { return true };
-        authorizer.may_write_somewhere(&self.principal(context.connection))
-    }
-
-    /// All that a client may do, a bit for each operation by its number.
-    pub fn operations(&self, context: &Context, resource: Resource<'_>) -> i32 {
-        let allowed = resource.operations().iter().filter(|operation| self.allows(context, **operation, resource));
-        allowed.fold(0, |bits, operation| bits | operation.bit())
-    }
-
-    /// The same if it was asked for, and Kafka's word for nothing otherwise.
-    pub fn operations_if(&self, wanted: bool, context: &Context, resource: Resource<'_>) -> i32 {
-        if wanted { self.operations(context, resource) } else { i32::MIN }
-    }
-
-    /// That of the cluster: who may not describe it may do nothing with it.
-    pub fn cluster_operations_if(&self, wanted: bool, context: &Context) -> i32 {
-        match wanted && !self.allows(context, Operation::Describe, Resource::Cluster) {
-            true => 0,
-            false => self.operations_if(wanted, context, Resource::Cluster),
-        }
     }
 }

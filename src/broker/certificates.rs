@@ -1,4 +1,4 @@
-//! A throw-away authority and the certificates it signs, made when asked for and kept nowhere.
+//! Test certificates: a certificate authority and the certificates it signs. They are made on request and not stored.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -6,20 +6,20 @@ use rcgen::{
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// How long a certificate is good for unless somebody says otherwise, and from how long ago: clocks differ.
+/// Default validity of a certificate, and how far in the past it starts, because clocks differ.
 const LASTS: Duration = Duration::from_secs(30 * 24 * 3600);
 const SINCE: Duration = Duration::from_secs(3600);
 
-/// Certificate and private key, as PEM text.
+/// A certificate and its private key, as PEM text.
 #[derive(Clone)]
 pub struct Certificate {
     /// The certificate.
     pub certificate: String,
-    /// Its key.
+    /// The private key.
     pub key: String,
 }
 
-/// Signs certificates.
+/// A certificate authority.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -32,7 +32,7 @@ impl fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// An authority that nobody trusts yet. The error is a sentence.
+    /// Creates an authority. The error is a message.
     pub fn new() -> Result<Self, String> {
         let make = || {
             let mut params = CertificateParams::new(Vec::new())?;
@@ -44,16 +44,16 @@ impl Authority {
             let pem = params.self_signed(&key)?.pem();
             Ok(Self { pem, issuer: Issuer::new(params, key) })
         };
-        make().map_err(|e: rcgen::Error| format!("cannot make an authority: {e}"))
+        make().map_err(|e: rcgen::Error| format!("cannot create a certificate authority: {e}"))
     }
 
-    /// Its certificate, as PEM text.
+    /// Returns the certificate of the authority, as PEM text.
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// A certificate for hosts, or for a client by its name. Without a time it lasts a month; it may be over already. The
-    /// error is a sentence.
+    /// Signs a certificate for hosts, or for a client by its name. Without `valid_for` it lasts a month. It may already
+    /// have expired. The error is a message.
     pub fn issue(&self, name: &str, hosts: &[String], expired: bool) -> Result<Certificate, String> {
         let make = || {
             let mut params = CertificateParams::new(hosts)?;
@@ -67,11 +67,11 @@ impl Authority {
             let certificate = params.signed_by(&key, &self.issuer)?.pem();
             Ok(Certificate { certificate, key: key.serialize_pem() })
         };
-        make().map_err(|e: rcgen::Error| format!("cannot make a certificate for {name:?}: {e}"))
+        make().map_err(|e: rcgen::Error| format!("cannot create a certificate for {name:?}: {e}"))
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "certificates go by the wall clock")]
+#[allow(clippy::disallowed_methods, reason = "certificate validity uses the wall clock")]
 fn since() -> SystemTime {
     SystemTime::now() - SINCE
 }

@@ -1,79 +1,23 @@
-//! What goes from logs: by age and size (retention), on request (DeleteRecords), and for a newer record with the same
-//! key (compaction).
+//! The log cleaner: retention by age and size, and compaction.
 //!
-//! Retention takes whole segments, and the last one only by age, as in Kafka; with segments of 1 GiB, the default,
-//! `retention.bytes` takes nothing of a small log. Compaction runs when it is asked for, takes the last segment in as
-//! well, and stops where a transaction is open. Records of aborted transactions go; the marks at the ends of
-//! transactions stay, which Kafka takes after `delete.retention.ms`. A batch keeps its offsets, producer and sequence,
-//! and the last one of a log stays even if it is empty, so that readers reach its end.
+//! Retention deletes whole segments. As in Kafka, it deletes the last segment only by age, so with the default segment
+//! size of 1 GiB, `retention.bytes` has no effect on a small log.
+//!
+//! Compaction runs on request. It includes the last segment and stops at the first open transaction. It removes the
+//! records of aborted transactions and keeps transaction markers, which Kafka removes after `delete.retention.ms`. A
+//! batch keeps its offsets, producer and sequence. The last batch of a log stays even if it is empty, so that readers
+//! reach the end.
 
 use super::configs::Configs;
-use super::journal::Entry;
 use super::log::Log;
-use super::state::{Clock, State};
-use super::transactions::last_stable_offset;
 use crate::api::ErrorCode;
 use crate::compress::DEFAULT_LIMIT;
 use crate::record::{Batch, BatchBuilder, Header, Producer, TimestampType};
 use bytes::Bytes;
 use std::collections::HashMap;
 
-impl State {
-    /// Forgets the records of a partition before an offset, and gives where it starts now.
-    pub fn delete_before(&mut self, topic: &str, index: i32, offset: i64) -> Option<i64> {
-        let partition = self.topics.get_mut(topic)?.partition(index)?;
-        if offset > partition.log.start_offset() {
-            let before = partition.log.total_cost();
-            partition.log.delete_before(offset);
-            self.memory.give(before - partition.log.total_cost());
-            self.woken.extend(&partition.waiters);
-            self.journal.note(|| Entry::start(topic, index, offset));
-        }
-        Some(partition.log.start_offset())
-    }
-
-    /// Has the retention of all topics take what is due.
-    pub fn retain(&mut self, clock: Clock) {
-        let mut due = Vec::new();
-        for name in self.topics.names() {
-            let Some(topic) = self.topics.get(name).filter(|topic| topic.configs.delete) else {
-                continue;
-            };
-            for (partition, index) in topic.partitions.iter().zip(0..) {
-                let start = due_up_to(&partition.log, &topic.configs, clock.wall_ms);
-                due.extend(start.map(|start| (name.to_owned(), index, start)));
-            }
-        }
-        for (topic, index, start) in due {
-            self.delete_before(&topic, index, start);
-        }
-    }
-
-    /// Has a topic compacted; the error is a sentence.
-    pub fn compact(&mut self, clock: Clock, name: &str) -> Result<(), String> {
-        let topic = self.topics.get_mut(name).ok_or_else(|| format!("there is no topic '{name}'"))?;
-        if !topic.configs.compact {
-            return Err(format!("topic '{name}' is not compacted: its cleanup.policy says so"));
-        }
-        let configs = &topic.configs;
-        for (partition, index) in topic.partitions.iter_mut().zip(0..) {
-            let stable = last_stable_offset(&partition.log, &partition.producers);
-            let batches = partition.log.batches();
-            let kept = compacted(&partition.log, batches, stable, configs, clock.wall_ms)
-                .map_err(|code| format!("topic '{name}' cannot be compacted: {}", code.name()))?;
-            let before = partition.log.total_cost();
-            partition.log.replace(&kept, configs.rolling(clock.wall_ms));
-            self.memory.give(before);
-            self.memory.charge(partition.log.total_cost());
-            let whole = || kept.iter().flat_map(|batch| batch.data.iter().copied()).collect();
-            self.journal.note(|| Entry::cleaned(name, index, clock, whole()));
-        }
-        Ok(())
-    }
-}
-
-/// The offset up to which retention takes a log, if it takes anything.
-fn due_up_to(log: &Log, configs: &Configs, now_ms: i64) -> Option<i64> {
+/// Returns the offset before which retention deletes, if it deletes anything.
+pub(super) fn due_up_to(log: &Log, configs: &Configs, now_ms: i64) -> Option<i64> {
     let mut start = None;
     let last = log.segments().last()?.0.base_offset;
     for (segment, behind) in log.segments() {
@@ -88,15 +32,15 @@ fn due_up_to(log: &Log, configs: &Configs, now_ms: i64) -> Option<i64> {
     start
 }
 
-/// What compaction leaves of a log's batches, up to an offset; all that is behind it stays.
-fn compacted(
+/// Returns the batches that compaction leaves. Batches after `stable` stay as they are.
+pub(super) fn compacted(
     log: &Log,
     batches: Vec<Batch>,
     stable: i64,
     configs: &Configs,
     now_ms: i64,
 ) -> Result<Vec<Batch>, ErrorCode> {
-    // Without a lag nothing is too young, not even what a client with another clock dates after now; so in Kafka.
+    // As in Kafka, a lag of 0 makes every record eligible, even one with a timestamp in the future.
     let lag_ms = configs.min_compaction_lag_ms;
     let is_young = |header: &Header| lag_ms > 0 && now_ms.saturating_sub(header.max_timestamp) < lag_ms;
     let end = batches.iter().find(|b| is_young(&b.header)).map_or(stable, |b| stable.min(b.header.base_offset));
@@ -123,13 +67,13 @@ fn compacted(
     Ok(kept)
 }
 
-/// Whether a batch has records that count.
+/// Returns whether a batch has records that count: it is neither a marker nor of an aborted transaction.
 fn is_data(log: &Log, header: &Header) -> bool {
     let aborted = header.is_transactional() && log.is_aborted(header.producer_id, header.base_offset);
     !header.is_control() && !aborted
 }
 
-/// What is left of a batch. Its first cleaning gives the tombstones in it a time at which they go (KIP-534).
+/// Returns what is left of a batch. Its first cleaning sets the time at which its tombstones are removed (KIP-534).
 fn rewritten(
     log: &Log,
     batch: &Batch,

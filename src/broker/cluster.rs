@@ -1,53 +1,34 @@
-//! The cluster as a machine without I/O: frames and time go in, replies come out.
+//! The cluster as a state machine without I/O: frames and time go in, replies come out.
 //!
 //! ```text
-//! connect(node, c)  certify(c, name)  handle(now, c, frame)  disconnect(now, c)  handle_timeout(now)    in
-//! poll_send() -> Output     next_timeout() -> Time     is_parked(c)              out
-//! kill  start_node  move_leader  move_coordinator  fault                         what a test does to it
+//! in    connect  certify  handle  disconnect  handle_timeout
+//! out   poll_send -> Output   next_timeout -> Time   is_blocked
+//! test  kill  start_node  move_leader  move_coordinator  fault
 //! ```
 //!
-//! As in Kafka, a connection's requests are handled one at a time and answered in order. A request that has to wait
-//! (a long poll) parks its connection: what the client sent behind it stays queued until the answer or the deadline.
-//! The listener stops reading from a parked connection, so that the queue is bounded by what one read brings. An answer
-//! that a fault holds back parks its connection in the same way.
+//! As in Kafka, requests on one connection are handled one at a time and answered in order. A request that has to wait
+//! (a long poll) blocks its connection: later requests stay queued until the reply is sent. A reply that a fault delays
+//! blocks the connection too. The server does not read from a blocked connection, so the queue holds at most one read.
 
+use super::clock::{Clock, Time};
 use super::fault::{self, Action, Fault, Faults};
-use super::handlers::{self, Context, Outcome, Parked};
-use super::requests::{Requests, Seen};
-use super::sasl::Door;
-use super::state::{Clock, Node, State};
-use super::{Options, Time};
-use crate::api::Info;
+use super::handlers;
+use super::ids::Connection;
+use super::options::{Node, Options};
+use super::request::{Context, FrameResult, Output, WaitingRequest, millis};
+use super::request_log::{LoggedRequest, RequestLog};
+use super::sasl::Authenticator;
+use super::state::State;
+use super::version::Version;
 use crate::wire::Error;
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-/// How often retention is looked after, as in Kafka, besides whenever the clock is moved on. Nobody is woken for it:
-/// what is due is gone before the next request is answered.
+/// How often retention runs, as in Kafka, in addition to each time the clock is advanced. No timer fires for it: due
+/// data is deleted before the next request is answered.
 const RETENTION_INTERVAL: Time = Time::from_secs(300);
 
-/// A connection, numbered by whoever accepts it; never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Connection(pub u64);
-
-/// What the listener has to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Write these pieces, one after the other: a frame with its length, unless a fault left only a part of it.
-    Reply {
-        /// To whom.
-        connection: Connection,
-        /// Pieces of the frame; the long ones are slices of the log. None if there is only to be read on.
-        parts: Vec<Bytes>,
-    },
-    /// Close the connection once what came before is written: the client broke the protocol.
-    Close {
-        /// Which one.
-        connection: Connection,
-    },
-}
-
-/// See the top of this file.
+/// The cluster: its state, its connections and the requests that wait.
 #[derive(Debug)]
 pub struct Cluster {
     state: State,
@@ -55,67 +36,69 @@ pub struct Cluster {
     deadlines: BTreeSet<(Time, Connection)>,
     outputs: VecDeque<Output>,
     start_ms: i64,
-    /// When retention was last looked after.
+    /// When retention ran last.
     retained: Time,
     faults: Faults,
-    requests: Requests,
+    requests: RequestLog,
 }
 
 #[derive(Debug)]
 struct Client {
     node: i32,
     queue: VecDeque<Bytes>,
-    parked: Option<Parked>,
-    /// What goes wrong with the answer to the request that is parked.
-    struck: Option<Struck>,
-    late: Option<Late>,
+    waiting: Option<WaitingRequest>,
+    /// The fault for the reply to the waiting request.
+    fault: Option<ReplyFault>,
+    delayed: Option<DelayedReply>,
 }
 
-/// A request whose answer something happens to.
+/// A fault that changes the reply to a request.
 #[derive(Debug)]
-struct Struck {
+struct ReplyFault {
     action: Action,
     random: u64,
-    api: &'static Info,
-    context: Context,
 }
 
-/// An answer that is held back: a piece goes out whenever the time has come.
+/// A reply that a fault delays. One piece is sent each time its time has come.
 #[derive(Debug)]
-struct Late {
+struct DelayedReply {
     pieces: VecDeque<Vec<Bytes>>,
     at: Time,
     every: Time,
 }
 
 impl Cluster {
-    /// A cluster without topics. `start_ms` is the wall clock at time zero, milliseconds since 1970; `seed` makes
-    /// the ids it hands out.
+    /// Creates a cluster without topics. `start_ms` is the wall clock at time zero, in milliseconds since 1970. `seed`
+    /// determines the generated IDs.
     pub fn new(options: &Options, nodes: Vec<Node>, start_ms: i64, seed: u64) -> Self {
+        let release = match options.as_version {
+            Version::Release(release) => Some(release),
+            _ => None,
+        };
         Self {
-            state: State::new(options, nodes, seed),
+            state: State::new(options, nodes, release, handlers::served(release), seed),
             clients: HashMap::new(),
             deadlines: BTreeSet::new(),
             outputs: VecDeque::new(),
             start_ms,
             retained: Time::ZERO,
             faults: Faults::default(),
-            requests: Requests::default(),
+            requests: RequestLog::default(),
         }
     }
 
-    /// A client connected to a node.
+    /// Adds a client's connection to a node.
     pub fn connect(&mut self, node: i32, connection: Connection) {
         self.clients
-            .insert(connection, Client { node, queue: VecDeque::new(), parked: None, struck: None, late: None });
+            .insert(connection, Client { node, queue: VecDeque::new(), waiting: None, fault: None, delayed: None });
     }
 
-    /// A client showed a certificate, which names somebody.
+    /// Notes the name in the client's TLS certificate.
     pub fn certify(&mut self, connection: Connection, name: String) {
         self.state.certified.insert(connection, name);
     }
 
-    /// A client is gone; what it asked for is forgotten, and what it held of share groups is free.
+    /// Removes a connection. Its requests are dropped, and the records it acquired from share groups become available.
     pub fn disconnect(&mut self, now: Time, connection: Connection) {
         self.forget(connection);
         self.settle(now);
@@ -125,19 +108,19 @@ impl Cluster {
         let Some(client) = self.clients.remove(&connection) else {
             return;
         };
-        if let Some(parked) = client.parked {
-            if let Some(at) = parked.deadline {
+        if let Some(waiting) = client.waiting {
+            if let Some(at) = waiting.deadline {
                 self.deadlines.remove(&(at, connection));
             }
-            handlers::forget(&mut self.state, connection, &parked);
+            handlers::forget(&mut self.state, connection, &waiting);
         }
-        if let Some(late) = client.late {
-            self.deadlines.remove(&(late.at, connection));
+        if let Some(delayed) = client.delayed {
+            self.deadlines.remove(&(delayed.at, connection));
         }
         self.state.hang_up(connection);
     }
 
-    /// A frame arrived, without its length.
+    /// Handles a frame, without its length.
     pub fn handle(&mut self, now: Time, connection: Connection, frame: Bytes) {
         let Some(client) = self.clients.get_mut(&connection) else {
             return;
@@ -147,33 +130,33 @@ impl Cluster {
         self.settle(now);
     }
 
-    /// Whether the connection waits for an answer, so that nothing more needs to be read from it.
-    pub fn is_parked(&self, connection: Connection) -> bool {
-        self.clients.get(&connection).is_some_and(Client::is_parked)
+    /// Returns whether the connection waits for a reply, so that nothing more should be read from it.
+    pub fn is_blocked(&self, connection: Connection) -> bool {
+        self.clients.get(&connection).is_some_and(Client::is_blocked)
     }
 
-    /// Makes again what a journal of a cluster has, and keeps one from now on; how many of its bytes are whole.
+    /// Restores the state from a journal, and starts to keep one. Returns how many of its bytes are complete frames.
     pub fn restore(&mut self, now: Time, journal: Bytes) -> Result<usize, Error> {
         self.state.restore(Clock::new(now, self.start_ms), journal)
     }
 
-    /// What has to be kept before anything more is sent.
+    /// Returns the journal entries to write before anything more is sent.
     pub fn take_journal(&mut self) -> Option<Vec<u8>> {
         self.state.take_journal()
     }
 
-    /// What to write or close next.
+    /// Returns the next output.
     pub fn poll_send(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When [`Self::handle_timeout`] has something to do.
+    /// Returns when [`Self::handle_timeout`] has something to do.
     pub fn next_timeout(&self) -> Option<Time> {
-        let parked = self.deadlines.first().map(|(at, _)| *at);
-        parked.into_iter().chain(self.state.next_timeout()).min()
+        let waiting = self.deadlines.first().map(|(at, _)| *at);
+        waiting.into_iter().chain(self.state.next_timeout()).min()
     }
 
-    /// Answers what has waited long enough, and ends what has lasted too long.
+    /// Answers requests whose deadline has passed, and expires transactions and members.
     pub fn handle_timeout(&mut self, now: Time) {
         self.state.handle_timeout(Clock::new(now, self.start_ms));
         if now >= self.retained.saturating_add(RETENTION_INTERVAL) {
@@ -181,16 +164,16 @@ impl Cluster {
             self.retain(now);
         }
         while let Some(&(_, connection)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
-            match self.clients.get_mut(&connection).and_then(|client| client.late.take()) {
-                Some(late) => self.go_on(now, connection, late),
+            match self.clients.get_mut(&connection).and_then(|client| client.delayed.take()) {
+                Some(delayed) => self.go_on(now, connection, delayed),
                 None => self.resume(now, connection, true),
             }
         }
         self.settle(now);
     }
 
-    /// Takes a node down and its connections with it. What it led and coordinated moves to other nodes, where there is
-    /// a replica; the error is a sentence.
+    /// Stops a node and closes its connections. Other nodes with a replica take over what it led and coordinated. The
+    /// error is a message.
     pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
         self.state.kill(now, node)?;
         let its = self.clients.iter().filter(|(_, client)| client.node == node).map(|(connection, _)| *connection);
@@ -201,79 +184,80 @@ impl Cluster {
         Ok(())
     }
 
-    /// Brings a node up again, or a new one in.
+    /// Starts a node that was stopped, or adds a new one.
     pub fn start_node(&mut self, now: Time, node: Node) {
         self.state.start(now, node);
         self.settle(now);
     }
 
-    /// Has a partition led by a node; the error is a sentence.
+    /// Makes a node the leader of a partition. The error is a message.
     pub fn move_leader(&mut self, now: Time, topic: &str, partition: i32, node: i32) -> Result<(), String> {
         self.state.move_leader(topic, partition, node)?;
         self.settle(now);
         Ok(())
     }
 
-    /// Cuts a log at an offset, as the election of a replica that lagged behind does; the error is a sentence.
+    /// Truncates a log at an offset, as the election of a lagging replica does. The error is a message.
     pub fn truncate(&mut self, now: Time, topic: &str, partition: i32, offset: i64) -> Result<(), String> {
         self.state.truncate(topic, partition, offset)?;
         self.settle(now);
         Ok(())
     }
 
-    /// Has the retention of all topics take what is due.
+    /// Applies the retention of all topics.
     pub fn retain(&mut self, now: Time) {
         self.state.retain(Clock::new(now, self.start_ms));
         self.settle(now);
     }
 
-    /// Has a topic compacted; the error is a sentence.
+    /// Compacts a topic. The error is a message.
     pub fn compact(&mut self, now: Time, topic: &str) -> Result<(), String> {
         self.state.compact(Clock::new(now, self.start_ms), topic)
     }
 
-    /// Has a group or transactional id coordinated by a node; the error is a sentence.
+    /// Makes a node the coordinator of a group or transactional ID. The error is a message.
     pub fn move_coordinator(&mut self, now: Time, key: &str, node: i32) -> Result<(), String> {
         self.state.move_coordinator(now, key, node)?;
         self.settle(now);
         Ok(())
     }
 
-    /// Has something go wrong from now on.
+    /// Adds a fault.
     pub fn fault(&mut self, fault: Fault) {
         self.faults.add(fault);
     }
 
-    /// Has nothing go wrong any more.
+    /// Removes all faults.
     pub fn clear_faults(&mut self) {
         self.faults.clear();
     }
 
-    /// The last requests of all nodes, the oldest first.
-    pub fn requests(&self) -> impl Iterator<Item = &Seen> {
+    /// Returns the last requests of all nodes, the oldest first.
+    pub fn requests(&self) -> impl Iterator<Item = &LoggedRequest> {
         self.requests.all()
     }
 
-    /// Handles a connection's frames until one parks it.
+    /// Handles a connection's frames until one of them has to wait.
     fn run(&mut self, now: Time, connection: Connection) {
-        while let Some(client) = self.clients.get_mut(&connection).filter(|client| !client.is_parked()) {
+        while let Some(client) = self.clients.get_mut(&connection).filter(|client| !client.is_blocked()) {
             let Some(frame) = client.queue.pop_front() else {
                 return;
             };
             let context = Context::new(Clock::new(now, self.start_ms), client.node, connection);
-            let (outcome, struck) = self.serve(context, frame);
-            let is_refused = self.state.door.as_ref().is_some_and(|door| door.is_refused(connection));
-            match outcome {
-                Outcome::Reply(parts) => self.answer(now, connection, parts, struck),
-                Outcome::Silent => self.pause(now, connection),
-                Outcome::Park(parked) => {
+            let (result, fault) = self.serve(context, frame);
+            let is_refused =
+                self.state.authenticator.as_ref().is_some_and(|authenticator| authenticator.is_refused(connection));
+            match result {
+                FrameResult::Reply(parts) => self.answer(now, connection, parts, fault),
+                FrameResult::NoReply => self.pause(now, connection),
+                FrameResult::Wait(waiting) => {
                     if let Some(client) = self.clients.get_mut(&connection) {
-                        self.deadlines.extend(parked.deadline.map(|at| (at, connection)));
-                        client.parked = Some(parked);
-                        client.struck = struck;
+                        self.deadlines.extend(waiting.deadline.map(|at| (at, connection)));
+                        client.waiting = Some(waiting);
+                        client.fault = fault;
                     }
                 }
-                Outcome::Close => self.close(connection),
+                FrameResult::Close => self.close(connection),
             }
             if is_refused {
                 self.close(connection);
@@ -281,17 +265,22 @@ impl Cluster {
         }
     }
 
-    /// What becomes of a frame, and of the answer to it.
-    fn serve(&mut self, context: Context, frame: Bytes) -> (Outcome, Option<Struck>) {
-        if self.state.door.as_ref().is_some_and(|door| door.wants_bare_token(context.connection)) {
+    /// Handles a frame, and returns the fault for its reply.
+    fn serve(&mut self, context: Context, frame: Bytes) -> (FrameResult, Option<ReplyFault>) {
+        if self
+            .state
+            .authenticator
+            .as_ref()
+            .is_some_and(|authenticator| authenticator.wants_bare_token(context.connection))
+        {
             return (self.take_bare(&context, &frame), None);
         }
-        let request = match handlers::open(&self.state, context, frame) {
+        let mut request = match handlers::open(&self.state, context, frame) {
             Ok(request) => request,
-            Err(outcome) => return (*outcome, None),
+            Err(result) => return (*result, None),
         };
         let (api, context) = (request.api, request.context.clone());
-        self.requests.note(Seen {
+        self.requests.note(LoggedRequest {
             time: context.clock.now,
             node: context.node,
             api: api.name,
@@ -299,96 +288,102 @@ impl Cluster {
             client_id: context.client_id.as_deref().map(str::to_owned),
             correlation_id: context.correlation_id,
         });
-        let is_open = |door: &Door| door.is_open(context.connection, context.clock.now);
-        if !handlers::is_for_all(&request) && !self.state.door.as_ref().is_none_or(is_open) {
-            return (Outcome::Close, None);
+        let is_open = |authenticator: &Authenticator| authenticator.is_open(context.connection, context.clock.now);
+        if !handlers::is_for_all(&request) && !self.state.authenticator.as_ref().is_none_or(is_open) {
+            return (FrameResult::Close, None);
         }
         match self.faults.strike(&self.state, &request) {
             None => (handlers::handle(&mut self.state, request), None),
-            Some((Action::Drop, _)) => (Outcome::Close, None),
+            Some((Action::Drop, _)) => (FrameResult::Close, None),
             Some((Action::Error(code), _)) => (handlers::refuse(&mut self.state, request, code), None),
             Some((action, random)) => {
-                let outcome = handlers::handle(&mut self.state, request);
-                (outcome, Some(Struck { action, random, api, context }))
+                if let Action::Throttle(by) = action {
+                    request.context.throttle_ms = Some(millis(by));
+                }
+                let result = handlers::handle(&mut self.state, request);
+                (result, Some(ReplyFault { action, random }))
             }
         }
     }
 
-    /// A token without SaslAuthenticate: its answer is as bare, and a refusal is the end of the connection.
-    fn take_bare(&mut self, context: &Context, token: &[u8]) -> Outcome {
+    /// Handles a SASL token without a SaslAuthenticate header. The reply has no header either, and a failure closes the
+    /// connection.
+    fn take_bare(&mut self, context: &Context, token: &[u8]) -> FrameResult {
         match self.state.take_token(context.clock, context.connection, token) {
             Some(Ok(told)) => {
                 let length = i32::try_from(told.message.len()).unwrap_or(i32::MAX).to_be_bytes();
-                Outcome::Reply(vec![Bytes::copy_from_slice(&length), told.message.into()])
+                FrameResult::Reply(vec![Bytes::copy_from_slice(&length), told.message.into()])
             }
-            Some(Err(_)) | None => Outcome::Close,
+            Some(Err(_)) | None => FrameResult::Close,
         }
     }
 
-    /// Sends an answer, or what a fault leaves of it.
-    fn answer(&mut self, now: Time, connection: Connection, parts: Vec<Bytes>, struck: Option<Struck>) {
-        let Some(Struck { action, random, api, context }) = struck else {
+    /// Sends a reply, changed by its fault.
+    fn answer(&mut self, now: Time, connection: Connection, parts: Vec<Bytes>, fault: Option<ReplyFault>) {
+        let Some(ReplyFault { action, random }) = fault else {
             self.outputs.push_back(Output::Reply { connection, parts });
             return self.pause(now, connection);
         };
-        // Whatever else happens to the answer, it is later than that.
+        // A fault replaces the pause that a quota demands.
         self.state.quotas.take_pause(connection);
         let parts = match action {
             Action::Delay(by) => {
-                let late = Late { pieces: [parts].into(), at: now.saturating_add(by), every: by };
-                return self.hold_back(connection, late);
+                let delayed = DelayedReply { pieces: [parts].into(), at: now.saturating_add(by), every: by };
+                return self.hold_back(connection, delayed);
             }
             Action::Drip(over) => {
                 let pieces: VecDeque<_> = fault::drips(&parts).into_iter().map(|piece| vec![piece]).collect();
                 let every = over / u32::try_from(pieces.len()).unwrap_or(1).max(1);
-                return self.hold_back(connection, Late { pieces, at: now.saturating_add(every), every });
+                return self.hold_back(connection, DelayedReply { pieces, at: now.saturating_add(every), every });
             }
             Action::LoseAnswer => return self.close(connection),
             Action::Cut => {
                 self.outputs.push_back(Output::Reply { connection, parts: vec![fault::half(&parts)] });
                 return self.close(connection);
             }
-            Action::Throttle(by) => handlers::throttled(&context, api, &parts, by, false).unwrap_or(parts),
             Action::Corrupt => vec![fault::corrupt(&parts, random)],
-            Action::Drop | Action::Error(_) => parts,
+            Action::Drop | Action::Error(_) | Action::Throttle(_) => parts,
         };
         self.outputs.push_back(Output::Reply { connection, parts });
     }
 
-    /// Has a connection wait that is over its quota. That it may go on, the listener hears by an answer of no bytes.
+    /// Blocks a connection that is over its quota. A reply without bytes then tells the server to read again.
     fn pause(&mut self, now: Time, connection: Connection) {
         if let Some(by) = self.state.quotas.take_pause(connection) {
-            self.hold_back(connection, Late { pieces: [Vec::new()].into(), at: now.saturating_add(by), every: by });
+            self.hold_back(
+                connection,
+                DelayedReply { pieces: [Vec::new()].into(), at: now.saturating_add(by), every: by },
+            );
         }
     }
 
-    fn hold_back(&mut self, connection: Connection, late: Late) {
+    fn hold_back(&mut self, connection: Connection, delayed: DelayedReply) {
         if let Some(client) = self.clients.get_mut(&connection) {
-            self.deadlines.insert((late.at, connection));
-            client.late = Some(late);
+            self.deadlines.insert((delayed.at, connection));
+            client.delayed = Some(delayed);
         }
     }
 
-    /// Sends the next piece of an answer that is held back.
-    fn go_on(&mut self, now: Time, connection: Connection, mut late: Late) {
-        self.deadlines.remove(&(late.at, connection));
-        if let Some(parts) = late.pieces.pop_front() {
+    /// Sends the next piece of a delayed reply.
+    fn go_on(&mut self, now: Time, connection: Connection, mut delayed: DelayedReply) {
+        self.deadlines.remove(&(delayed.at, connection));
+        if let Some(parts) = delayed.pieces.pop_front() {
             self.outputs.push_back(Output::Reply { connection, parts });
         }
-        if late.pieces.is_empty() {
+        if delayed.pieces.is_empty() {
             return self.run(now, connection);
         }
-        late.at = now.saturating_add(late.every);
-        self.hold_back(connection, late);
+        delayed.at = now.saturating_add(delayed.every);
+        self.hold_back(connection, delayed);
     }
 
-    /// Forgets a client and has its connection closed.
+    /// Removes a client and closes its connection.
     fn close(&mut self, connection: Connection) {
         self.forget(connection);
         self.outputs.push_back(Output::Close { connection });
     }
 
-    /// Looks again at every parked request that something happened to.
+    /// Checks every waiting request that has something new.
     fn settle(&mut self, now: Time) {
         while let Some(connection) = self.state.next_woken() {
             self.resume(now, connection, false);
@@ -399,21 +394,21 @@ impl Cluster {
         let Some(client) = self.clients.get_mut(&connection) else {
             return;
         };
-        let Some(parked) = &mut client.parked else {
+        let Some(waiting) = &mut client.waiting else {
             return;
         };
-        parked.context.clock = Clock::new(now, self.start_ms);
-        let Some(parts) = handlers::resume(&mut self.state, parked, expired) else {
+        waiting.context.clock = Clock::new(now, self.start_ms);
+        let Some(parts) = handlers::resume(&mut self.state, waiting, expired) else {
             return;
         };
-        if let Some(at) = parked.deadline {
+        if let Some(at) = waiting.deadline {
             self.deadlines.remove(&(at, connection));
         }
-        handlers::forget(&mut self.state, connection, parked);
-        client.parked = None;
-        let struck = client.struck.take();
+        handlers::forget(&mut self.state, connection, waiting);
+        client.waiting = None;
+        let fault = client.fault.take();
         match parts {
-            Ok(parts) => self.answer(now, connection, parts, struck),
+            Ok(parts) => self.answer(now, connection, parts, fault),
             Err(_) => self.close(connection),
         }
         self.run(now, connection);
@@ -421,7 +416,7 @@ impl Cluster {
 }
 
 impl Client {
-    fn is_parked(&self) -> bool {
-        self.parked.is_some() || self.late.is_some()
+    fn is_blocked(&self) -> bool {
+        self.waiting.is_some() || self.delayed.is_some()
     }
 }

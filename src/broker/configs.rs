@@ -1,13 +1,14 @@
-//! Topic configurations: every name Kafka 4.4 knows, its default, what a value may be.
+//! Topic configurations: every name that Kafka 4.4 knows, with its default and its valid values.
 //!
-//! Enforced are `max.message.bytes`, `message.timestamp.type`, `message.timestamp.before.max.ms`,
+//! The broker enforces `max.message.bytes`, `message.timestamp.type`, `message.timestamp.before.max.ms`,
 //! `message.timestamp.after.max.ms`, `min.insync.replicas`, `cleanup.policy`, `retention.ms`, `retention.bytes`,
-//! `segment.bytes`, `segment.ms`, `delete.retention.ms` and `min.compaction.lag.ms`; the others are kept and given back.
+//! `segment.bytes`, `segment.ms`, `delete.retention.ms` and `min.compaction.lag.ms`. It stores and returns the others
+//! without effect.
 
 use super::log::Rolling;
 use std::collections::BTreeMap;
 
-/// What a value may be.
+/// Valid values of a configuration.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Bool,
@@ -27,7 +28,7 @@ const fn number(min: i64, max: i64) -> Kind {
     Number { min, max }
 }
 
-/// Name, default, kind; by name.
+/// Name, default and type, sorted by name.
 static KNOWN: &[(&str, &str, Kind)] = &[
     ("cleanup.policy", "delete", ListOf(&["compact", "delete"])),
     ("compression.gzip.level", "-1", number(-1, 9)),
@@ -64,7 +65,7 @@ static KNOWN: &[(&str, &str, Kind)] = &[
     ("unclean.leader.election.enable", "false", Bool),
 ];
 
-/// A topic's configuration: what was set, and what of it (or of the defaults) is enforced.
+/// A topic's configuration: the values that were set, and the effective values of the enforced ones.
 #[derive(Clone, Debug)]
 pub(super) struct Configs {
     set: BTreeMap<&'static str, String>,
@@ -73,13 +74,13 @@ pub(super) struct Configs {
     pub timestamp_before_max_ms: i64,
     pub timestamp_after_max_ms: i64,
     pub min_insync_replicas: usize,
-    /// Whether old records go by age and size.
+    /// Whether retention deletes old records.
     pub delete: bool,
-    /// Whether records go that have a newer one with the same key.
+    /// Whether compaction removes records that have a newer one with the same key.
     pub compact: bool,
-    /// -1 for ever.
+    /// -1 means no limit.
     pub retention_ms: i64,
-    /// -1 for any.
+    /// -1 means no limit.
     pub retention_bytes: i64,
     pub segment_bytes: u64,
     pub segment_ms: i64,
@@ -87,7 +88,7 @@ pub(super) struct Configs {
     pub min_compaction_lag_ms: i64,
 }
 
-/// A configuration as tools see it.
+/// A configuration as DescribeConfigs shows it.
 pub(super) struct Listed<'a> {
     pub name: &'static str,
     pub value: &'a str,
@@ -101,7 +102,7 @@ impl Default for Configs {
 }
 
 impl Configs {
-    /// Checks names and values; the error is a sentence.
+    /// Parses names and values. The error is a message.
     pub fn parse<'a>(given: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Result<Self, String> {
         let mut set = BTreeMap::new();
         for (name, value) in given {
@@ -117,7 +118,7 @@ impl Configs {
         Ok(Self::with(set))
     }
 
-    /// The same with some set, or with `None` at their defaults again; the error is a sentence.
+    /// Returns a copy with some values set, or reset to their defaults for `None`. The error is a message.
     pub fn altered<'a>(&'a self, changes: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Result<Self, String> {
         let mut values: BTreeMap<&str, &str> = self.set.iter().map(|(name, value)| (*name, value.as_str())).collect();
         for (name, value) in changes {
@@ -130,7 +131,7 @@ impl Configs {
         Self::parse(values.into_iter().map(|(name, value)| (name, Some(value))))
     }
 
-    /// What a list has, or `None` if this is no list.
+    /// Returns the items of a list configuration, or `None` if it is not a list.
     pub fn items(&self, name: &str) -> Option<Vec<String>> {
         let (name, default, _) = KNOWN.iter().find(|(known, _, kind)| *known == name && matches!(kind, ListOf(_)))?;
         let value = self.set.get(name).map_or(*default, String::as_str);
@@ -159,12 +160,12 @@ impl Configs {
         }
     }
 
-    /// How the log is cut into segments.
+    /// Returns how the log is split into segments.
     pub fn rolling(&self, now_ms: i64) -> Rolling {
         Rolling { bytes: self.segment_bytes, ms: self.segment_ms, now_ms }
     }
 
-    /// Every configuration, by name.
+    /// Returns every configuration, by name.
     pub fn list(&self) -> impl Iterator<Item = Listed<'_>> {
         KNOWN.iter().map(|(name, default, _)| match self.set.get(name) {
             Some(value) => Listed { name, value, is_default: false },

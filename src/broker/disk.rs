@@ -1,4 +1,4 @@
-//! The file of a cluster that outlives its process. What is in it is the [`journal`](super::journal)'s affair.
+//! The file in which a cluster survives its process. The [`journal`](super::journal) defines its content.
 
 use bytes::Bytes;
 use std::fs::{File, OpenOptions, TryLockError, create_dir_all};
@@ -6,10 +6,10 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 const NAME: &str = "klamm-dev-broker.journal";
-/// What the file begins with, so that no other is taken for it.
+/// The first bytes of the file, which identify it.
 const MAGIC: &[u8] = b"klamm dev broker, 1\n";
 
-/// See the top of this file.
+/// The open journal file.
 #[derive(Debug)]
 pub(super) struct Disk {
     file: File,
@@ -17,7 +17,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Opens the file in a directory, both of which are made if they are not there, and gives what it holds.
+    /// Opens the file in a directory, creates both if necessary, and returns the file's content.
     pub fn open(dir: &Path, fsync: bool) -> io::Result<(Self, Bytes)> {
         create_dir_all(dir)?;
         let path = dir.join(NAME);
@@ -29,7 +29,7 @@ impl Disk {
         }
         let mut data = Vec::new();
         file.read_to_end(&mut data)?;
-        // A crash may have come before the first bytes were all there.
+        // A crash may have happened before the first bytes were complete.
         if MAGIC.starts_with(&data) {
             file.set_len(0)?;
             file.seek(SeekFrom::Start(0))?;
@@ -46,14 +46,14 @@ impl Disk {
         Ok((Self { file, fsync }, Bytes::from(data).slice(MAGIC.len()..)))
     }
 
-    /// Forgets what comes after so many bytes: a frame that was not written to its end.
+    /// Truncates the file after `whole` bytes: a crash cut off the frame after them.
     pub fn cut(&mut self, whole: usize) -> io::Result<()> {
         let end = (MAGIC.len() + whole) as u64;
         self.file.set_len(end)?;
         self.file.seek(SeekFrom::Start(end)).map(drop)
     }
 
-    /// Writes a frame; when this returns, it is there.
+    /// Appends a frame. When this returns, the frame is in the file.
     pub fn append(&mut self, frame: &[u8]) -> io::Result<()> {
         self.file.write_all(frame)?;
         if self.fsync { self.file.sync_data() } else { Ok(()) }

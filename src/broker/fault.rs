@@ -1,9 +1,9 @@
-//! Faults: what goes wrong on purpose with a request that fits, and the transformations of answers that takes.
+//! Fault injection: faults that tests ask for, which requests they hit, and how they change replies.
 //!
-//! Rules are looked at in the order they were given, and the first that fits strikes. Chance is seeded, so that a run
-//! can be repeated. What a request is about is found by reading it by name, which only rules with a topic pay for.
+//! The first rule that matches a request applies. Probabilities are seeded, so that a run can be repeated. Only rules
+//! with a topic decode the request, generically by field name.
 
-use super::handlers::Opened;
+use super::request::RawRequest;
 use super::state::State;
 use crate::api::{self, ErrorCode};
 use crate::random::Random;
@@ -11,61 +11,61 @@ use crate::wire::{Uuid, Value};
 use bytes::{Bytes, BytesMut};
 use std::time::Duration;
 
-/// Pieces that a dripping answer comes in.
+/// Number of pieces of a dripping reply.
 const DRIPS: usize = 10;
 
-/// Bytes at the start of an answer that corruption spares, so that the client finds out by reading the body: the
-/// length and the correlation id.
+/// Bytes at the start of a reply that corruption spares: the length and the correlation ID. The client then finds the
+/// damage when it decodes the body.
 const SPARED: usize = 8;
 
-/// What goes wrong.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The request is handled, and its answer comes so much later; what is behind it on the connection waits.
+    /// The broker handles the request and sends its reply later. Later requests on the connection wait.
     Delay(Duration),
-    /// The connection is closed, and the request is not handled.
+    /// The broker closes the connection and does not handle the request.
     Drop,
-    /// The request is handled, and the connection is closed instead of answering.
+    /// The broker handles the request and closes the connection instead of replying.
     LoseAnswer,
-    /// The request is handled, and the connection is closed after half of the answer.
+    /// The broker handles the request and closes the connection after half of the reply.
     Cut,
-    /// The request is not handled but refused with this code.
+    /// The broker does not handle the request and returns this error code.
     Error(ErrorCode),
-    /// The answer says that the client was throttled for so long, in versions that can say it.
+    /// The reply reports this throttle time, in versions that have the field.
     Throttle(Duration),
-    /// One bit of the answer's body is wrong.
+    /// One bit of the reply's body is flipped.
     Corrupt,
-    /// The answer comes in ten pieces, which takes so long in all.
+    /// The reply arrives in ten pieces, over this time in total.
     Drip(Duration),
 }
 
-/// Which requests an [`Action`] strikes.
+/// Selects the requests that an [`Action`] applies to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// What goes wrong.
+    /// The effect.
     pub action: Action,
-    /// Only requests of this API, by its key.
+    /// Limits the fault to the API with this key.
     pub api: Option<i16>,
-    /// Only requests to this node.
+    /// Limits the fault to requests to this node.
     pub node: Option<i32>,
-    /// Only requests that name this topic.
+    /// Limits the fault to requests that name this topic.
     pub topic: Option<String>,
-    /// Only so many of them.
+    /// Limits the fault to this number of requests.
     pub times: Option<u32>,
-    /// How likely each of them is struck, 0 to 1.
+    /// Probability that the fault hits a matching request, from 0 to 1.
     pub probability: f64,
-    /// What chance starts from.
+    /// Seed of the probability.
     pub seed: u64,
 }
 
 impl Fault {
-    /// Strikes every request.
+    /// Returns a fault that hits every request.
     pub fn always(action: Action) -> Self {
         Self { action, api: None, node: None, topic: None, times: None, probability: 1.0, seed: 0 }
     }
 }
 
-/// All rules.
+/// The active faults.
 #[derive(Debug, Default)]
 pub(super) struct Faults(Vec<Rule>);
 
@@ -85,8 +85,8 @@ impl Faults {
         self.0.clear();
     }
 
-    /// What goes wrong with a request, and a random number for it.
-    pub fn strike(&mut self, state: &State, request: &Opened) -> Option<(Action, u64)> {
+    /// Returns the fault that hits a request, and a random number for it.
+    pub fn strike(&mut self, state: &State, request: &RawRequest) -> Option<(Action, u64)> {
         let index = self.0.iter_mut().position(|rule| rule.fits(state, request) && rule.strikes())?;
         let Rule { fault, random } = self.0.get_mut(index)?;
         let struck = (fault.action, random.next_u64());
@@ -101,7 +101,7 @@ impl Faults {
 }
 
 impl Rule {
-    fn fits(&self, state: &State, request: &Opened) -> bool {
+    fn fits(&self, state: &State, request: &RawRequest) -> bool {
         let Fault { api, node, topic, .. } = &self.fault;
         api.is_none_or(|key| key == request.api.key)
             && node.is_none_or(|node| node == request.context.node)
@@ -118,13 +118,12 @@ impl Rule {
     }
 
     fn strikes(&mut self) -> bool {
-        // 53 bits are what a float holds exactly.
         self.fault.probability >= 1.0 || self.random.next_f64() <= self.fault.probability
     }
 }
 
-/// The session that a Fetch goes on with.
-fn session(request: &Opened, value: &Value) -> Option<i32> {
+/// Returns the session that a Fetch continues.
+fn session(request: &RawRequest, value: &Value) -> Option<i32> {
     let Value::Struct(fields) = value else { return None };
     let of_fetch = || fields.iter().find(|(name, _)| **name == *"sessionId");
     match (request.api.key == api::fetch::API.key).then(of_fetch)?? {
@@ -133,7 +132,7 @@ fn session(request: &Opened, value: &Value) -> Option<i32> {
     }
 }
 
-/// Whether a topic is named anywhere in a request.
+/// Returns whether a request names a topic anywhere.
 fn names(value: &Value, topic: &str, id: Option<Uuid>) -> bool {
     match value {
         Value::Struct(fields) => fields.iter().any(|(field, value)| match (&**field, value) {
@@ -149,14 +148,14 @@ fn names(value: &Value, topic: &str, id: Option<Uuid>) -> bool {
     }
 }
 
-/// The first half of an answer.
+/// Returns the first half of a reply.
 pub(super) fn half(parts: &[Bytes]) -> Bytes {
     let mut whole = join(parts);
     whole.truncate(whole.len() / 2);
     whole.freeze()
 }
 
-/// An answer with one bit wrong.
+/// Returns a reply with one bit flipped.
 pub(super) fn corrupt(parts: &[Bytes], random: u64) -> Bytes {
     let mut whole = join(parts);
     if let Some(body) = whole.get_mut(SPARED..).filter(|body| !body.is_empty()) {
@@ -168,7 +167,7 @@ pub(super) fn corrupt(parts: &[Bytes], random: u64) -> Bytes {
     whole.freeze()
 }
 
-/// An answer in pieces.
+/// Splits a reply into pieces.
 pub(super) fn drips(parts: &[Bytes]) -> Vec<Bytes> {
     let mut rest = join(parts).freeze();
     let size = rest.len().div_ceil(DRIPS).max(1);

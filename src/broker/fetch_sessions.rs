@@ -1,18 +1,19 @@
-//! Fetch sessions (KIP-227): what a node remembers of a reader, so that neither has to repeat what stays as it was.
+//! Fetch sessions (KIP-227): a node remembers what a client fetches, so that later requests and responses only carry
+//! changes.
 //!
 //! ```text
-//! epoch 0    a full request: the answer names a new session, or 0 if there is no room for one
-//! epoch n    the n-th after it: says what changed; the answer leaves out what did not
+//! epoch 0    a full request; the response has the ID of a new session, or 0 if there is no room
+//! epoch n    an incremental request and response
 //! epoch -1   a full request without a session
 //! ```
 //!
-//! A full request ends the session that it names. A session that holds nothing more is over. A node has [`SLOTS`] of them:
-//! when all are taken, a new one takes the place of the one that was not used for the longest time, if that is
-//! [`UNUSED`], or of the smallest of those that have been used for as long, if it is smaller than the new one. Kafka has
-//! eight such caches that share the slots, and prefers its own followers, which there are none of here.
+//! A full request ends the session that it names. A session without partitions ends too. A node has [`SLOTS`] sessions.
+//! When all are in use, a new session replaces the one that has been idle for longest, if that is at least [`UNUSED`].
+//! Otherwise it replaces the smallest session of that age, if that is smaller than the new one. Kafka splits the slots
+//! over eight caches and prefers its own followers, which do not exist here.
 
 use super::Time;
-use super::state::Memory;
+use super::memory::Memory;
 use crate::api::ErrorCode;
 use crate::api::fetch::{Partition, PartitionResponse, Request, Response, Topic};
 use crate::random::Random;
@@ -20,23 +21,23 @@ use crate::wire::Uuid;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// `max.incremental.fetch.session.cache.slots`.
+/// Sessions of a node: Kafka's `max.incremental.fetch.session.cache.slots`.
 const SLOTS: usize = 1000;
 
 const UNUSED: Time = Time::from_secs(120);
 
-/// The epochs of full requests.
+/// Epochs of full requests.
 const OPEN: i32 = 0;
 const NONE: i32 = -1;
 
-/// What a session, and each of its partitions besides its name, takes, roughly.
+/// Approximate memory of a session, and of a partition without its topic name.
 const SESSION: usize = 256;
 const PARTITION: usize = 320;
 
-/// A partition as requests name it: the topic's name before v13, its id from then on, and the other empty.
+/// A partition as requests name it: by topic name before v13 and by topic ID from v13. The unused one is empty.
 type Place = (Arc<str>, Uuid, i32);
 
-/// See the top of this file.
+/// The sessions of all nodes.
 #[derive(Debug)]
 pub(super) struct FetchSessions {
     nodes: BTreeMap<i32, HashMap<i32, Session>>,
@@ -45,11 +46,11 @@ pub(super) struct FetchSessions {
 
 #[derive(Debug)]
 struct Session {
-    /// Whether its requests name topics by id.
+    /// Whether requests name topics by ID.
     by_id: bool,
-    /// Of the next request.
+    /// Epoch of the next request.
     epoch: i32,
-    /// In the order in which they are read.
+    /// Partitions in the order in which they are read.
     partitions: BTreeMap<u64, Cached>,
     order: HashMap<Place, u64>,
     last: u64,
@@ -58,7 +59,7 @@ struct Session {
     cost: usize,
 }
 
-/// A partition of a session: what the reader asked for last, and what it was told.
+/// A partition of a session: the last request for it, and what the client knows.
 #[derive(Debug)]
 struct Cached {
     place: Place,
@@ -72,7 +73,7 @@ impl FetchSessions {
         Self { nodes: BTreeMap::new(), random }
     }
 
-    /// Takes a request in: one that goes on with a session asks for all that the session holds from then on.
+    /// Applies a request to its session. An incremental request is extended to all partitions of the session.
     pub fn enter(
         &mut self,
         memory: &mut Memory,
@@ -113,7 +114,7 @@ impl FetchSessions {
         Ok(())
     }
 
-    /// Takes the answer to a request that was [entered](Self::enter): opens the session, or leaves out what the reader
+    /// Applies the response to a request that was [entered](Self::enter): opens the session, or removes what the client
     /// knows.
     pub fn conclude(
         &mut self,
@@ -151,7 +152,8 @@ impl FetchSessions {
             }
             epoch => {
                 response.session_id = request.session_id;
-                // One that made room for another meanwhile has its answer, whole, and is not found the next time.
+                // If another session replaced this one in the meantime, the client gets the full response. Its next
+                // request fails.
                 let Some(session) = sessions.get_mut(&request.session_id) else { return };
                 if session.epoch == after(epoch) {
                     return session.leave_out(response);
@@ -162,13 +164,13 @@ impl FetchSessions {
         }
     }
 
-    /// Whether a session has partitions of a topic.
+    /// Returns whether a session contains partitions of a topic.
     pub fn holds(&self, node: i32, session: i32, name: &str, id: Option<Uuid>) -> bool {
         let session = self.nodes.get(&node).and_then(|sessions| sessions.get(&session));
         session.is_some_and(|s| s.order.keys().any(|(n, i, _)| if s.by_id { Some(*i) == id } else { **n == *name }))
     }
 
-    /// A node is down, and what it remembered is gone.
+    /// Drops the sessions of a node that stopped.
     pub fn forget(&mut self, memory: &mut Memory, node: i32) {
         for session in self.nodes.remove(&node).into_iter().flat_map(HashMap::into_values) {
             memory.give(session.cost);
@@ -190,7 +192,7 @@ impl Session {
         }
     }
 
-    /// Takes in what a request asks for and what it gives up.
+    /// Adds and removes the partitions that a request names.
     fn update(&mut self, request: &Request) {
         for topic in &request.topics {
             let name: Arc<str> = topic.topic.as_str().into();
@@ -225,7 +227,7 @@ impl Session {
         Some(cached)
     }
 
-    /// All that it holds, in order.
+    /// Returns all partitions, in reading order.
     fn topics(&self) -> Vec<Topic> {
         let mut topics: Vec<Topic> = Vec::new();
         for Cached { place: (name, id, _), wanted, .. } in self.partitions.values() {
@@ -240,7 +242,7 @@ impl Session {
         topics
     }
 
-    /// Leaves out of an answer what the reader knows; what has records is read last the next time.
+    /// Removes from a response what the client knows. Partitions with records move to the end of the reading order.
     fn leave_out(&mut self, response: &mut Response) {
         for topic in &mut response.responses {
             let (name, id): (Arc<str>, _) = (topic.topic.as_str().into(), topic.topic_id);
@@ -258,13 +260,13 @@ impl Session {
         response.responses.retain(|topic| !topic.partitions.is_empty());
     }
 
-    /// Notes what the reader is told of a partition; whether it has to be.
+    /// Records what the client learns about a partition. Returns whether the response must contain it.
     fn tell(&mut self, place: &Place, answer: &PartitionResponse) -> bool {
         let Some(cached) = self.order.get(place).and_then(|n| self.partitions.get_mut(n)) else { return true };
         let failed = answer.error_code.is_error();
         let known = (cached.high_watermark, cached.log_start_offset);
         let is_known = known == (answer.high_watermark, answer.log_start_offset);
-        // What comes after an error is news, whatever it is.
+        // After an error the client needs the next response in any case.
         cached.high_watermark = if failed { -1 } else { answer.high_watermark };
         cached.log_start_offset = answer.log_start_offset;
         !is_known || failed || has_records(answer) || answer.preferred_read_replica >= 0
@@ -275,12 +277,12 @@ fn has_records(answer: &PartitionResponse) -> bool {
     answer.records.as_ref().is_some_and(|records| !records.is_empty())
 }
 
-/// The epoch of the next request; 0 would open a session.
+/// Returns the epoch of the next request. It skips 0, which would open a session.
 fn after(epoch: i32) -> i32 {
     epoch.checked_add(1).unwrap_or(1)
 }
 
-/// What keeping these takes at most.
+/// Returns the maximum memory of these partitions.
 fn cost(topics: &[Topic]) -> usize {
     topics.iter().map(|topic| topic.partitions.len() * (PARTITION + topic.topic.len())).sum()
 }
@@ -291,7 +293,7 @@ fn end(sessions: &mut HashMap<i32, Session>, memory: &mut Memory, id: i32) {
     }
 }
 
-/// Whether a new session has a place, for which an old one may have gone.
+/// Makes room for a new session, possibly by removing an old one. Returns whether there is room.
 fn make_room(sessions: &mut HashMap<i32, Session>, memory: &mut Memory, now: Time, partitions: usize) -> bool {
     if sessions.len() < SLOTS {
         return true;

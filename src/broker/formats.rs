@@ -1,8 +1,7 @@
-//! Message formats 0 and 1, which clients of old versions write and read: a log here is of format 2 alone.
+//! Message formats 0 and 1, for old clients. Logs only contain format 2.
 //!
-//! As in Kafka, what comes in is converted before it is kept, a wrapper of compressed messages to a batch of its own
-//! and plain messages that follow one another to one batch; what goes out is converted for each reader. Offsets that a
-//! client wrote mean nothing.
+//! As in Kafka, messages are converted when they arrive. A compressed wrapper becomes one batch, and consecutive plain
+//! messages become one batch. Records are converted back for each reader. Offsets that the client wrote are ignored.
 
 use super::log::{Log, Slice};
 use crate::api::ErrorCode;
@@ -11,7 +10,7 @@ use crate::record::{Batch, BatchBuilder, Header, Producer, batches, down_convert
 use crate::wire::Error;
 use bytes::Bytes;
 
-/// Messages of format 0 or 1 as batches.
+/// Converts messages of format 0 or 1 to batches.
 pub(super) fn up(data: Bytes) -> Result<Vec<Batch>, Error> {
     let mut out = Vec::new();
     for messages in batches(data).in_runs() {
@@ -27,14 +26,14 @@ pub(super) fn up(data: Bytes) -> Result<Vec<Batch>, Error> {
             continue;
         }
         let compression = messages.header.compression().unwrap_or_default();
-        let refused = |_| Error::new(crate::wire::Reason::Invalid("messages cannot be compressed again"), 0);
+        let refused = |_| Error::new(crate::wire::Reason::Invalid("messages cannot be recompressed"), 0);
         let data = builder.seal(compression, Producer::NONE).map_err(refused)?.data;
         out.extend(Header::parse(&data)?.map(|header| Batch { header, data }));
     }
     Ok(out)
 }
 
-/// The format that a version of Fetch can hold, if that is an old one.
+/// Returns the message format of a Fetch version, or `None` for format 2.
 pub(super) fn of_fetch(version: i16) -> Option<i8> {
     match version {
         ..2 => Some(0),
@@ -43,8 +42,8 @@ pub(super) fn of_fetch(version: i16) -> Option<i8> {
     }
 }
 
-/// What [`Log::read`] gives, for a reader of an old format. Control batches have no old form: what follows them comes
-/// in their place, so that the reader gets on.
+/// Reads as [`Log::read`] does and converts to an old format. Control batches have no old form: the read continues
+/// after them, so that the reader makes progress.
 pub(super) fn read_down(
     log: &mut Log,
     magic: i8,

@@ -1,18 +1,18 @@
-//! What a partition remembers of idempotent producers (KIP-98, KIP-360): the epoch and the last five batches of each
-//! id, so that a batch sent again is answered with the offset it has and a lost one is noticed; and where its open
-//! transaction starts.
+//! Idempotent producers of a partition (KIP-98, KIP-360): for each producer ID the epoch, the last five batches, and
+//! the start of its open transaction.
 //!
-//! As in Kafka, the first batch of an id that is not known may start at any sequence, since the partition may have
-//! forgotten it; a larger epoch starts at 0 again, also one that a transaction's marker brought.
+//! A repeated batch is answered with its existing offset, and a missing one is detected. As in Kafka, the first batch
+//! of an unknown ID may have any sequence, since the partition may have forgotten the producer. A higher epoch starts
+//! at sequence 0, including an epoch that came with a transaction marker.
 
 use crate::api::ErrorCode;
 use crate::record::{Header, sequence_after};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Batches that a client may have in flight at once; older ones need not be recognised.
+/// A client may have this many batches in flight. Older batches need not be recognised.
 const REMEMBERED: usize = 5;
 
-/// What one producer takes: five batches, its entry and what holds them.
+/// Memory of a producer: five batches and their containers.
 const COST: usize = 384;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,22 +28,22 @@ struct Producer {
     epoch: i16,
     batches: VecDeque<Written>,
     last_timestamp: i64,
-    /// Of the coordinator that wrote its last marker, -1 before the first.
+    /// Epoch of the coordinator that wrote its last marker; -1 before the first.
     coordinator_epoch: i32,
-    /// Where its transaction starts, if one is open.
+    /// Start of its open transaction.
     first_offset: Option<i64>,
 }
 
-/// A producer as tools see it.
+/// A producer as DescribeProducers shows it.
 #[derive(Debug)]
 pub(super) struct Known {
     pub id: i64,
     pub epoch: i16,
-    /// -1 if none of this epoch is known.
+    /// -1 if this epoch has written no batch.
     pub last_sequence: i32,
     pub last_timestamp: i64,
     pub coordinator_epoch: i32,
-    /// Where its open transaction starts, -1 without one.
+    /// Start of its open transaction; -1 if there is none.
     pub first_offset: i64,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Known {
 pub(super) enum Verdict {
     /// Append it.
     New,
-    /// It is in the log already.
+    /// The log already contains it.
     Duplicate { base_offset: i64, append_time: Option<i64> },
 }
 
@@ -60,22 +60,22 @@ pub(super) enum Verdict {
 #[derive(Debug, Default)]
 pub(super) struct Producers {
     by_id: BTreeMap<i64, Producer>,
-    /// Where open transactions start.
+    /// Starts of the open transactions.
     open: BTreeSet<i64>,
 }
 
 impl Producers {
-    /// Memory that remembering a batch takes.
+    /// Returns the memory that a batch adds here.
     pub fn cost(&self, header: &Header) -> usize {
         if header.producer_id < 0 || self.by_id.contains_key(&header.producer_id) { 0 } else { COST }
     }
 
-    /// Memory that all producers take.
+    /// Returns the memory of all producers.
     pub fn total_cost(&self) -> usize {
         self.by_id.len() * COST
     }
 
-    /// Judges a batch. Batches without a producer id are always new.
+    /// Checks a batch. A batch without a producer ID is always new.
     pub fn check(&self, header: &Header) -> Result<Verdict, (ErrorCode, String)> {
         let Some(producer) = self.by_id.get(&header.producer_id) else {
             return Ok(Verdict::New);
@@ -99,7 +99,7 @@ impl Producers {
             producer.batches.back().map_or(0, |b| sequence_after(b.last, 1))
         };
         if first != expected {
-            let message = format!("sequence {first} of producer {id} where {expected} was expected");
+            let message = format!("producer {id} sent sequence {first}, expected {expected}");
             return Err((ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER, message));
         }
         Ok(Verdict::New)
@@ -123,7 +123,7 @@ impl Producers {
         }
     }
 
-    /// The producer of a batch, its sequences forgotten if the batch has a new epoch.
+    /// Returns the producer of a batch. A new epoch resets its sequences.
     fn at_epoch(&mut self, header: &Header) -> &mut Producer {
         let producer = self.by_id.entry(header.producer_id).or_insert_with(|| Producer {
             epoch: header.producer_epoch,
@@ -139,18 +139,18 @@ impl Producers {
         producer
     }
 
-    /// Whether the producer of a batch has a transaction open here in the batch's epoch.
+    /// Returns whether the producer has an open transaction here, in the epoch of the batch.
     pub fn is_open(&self, header: &Header) -> bool {
         let producer = self.by_id.get(&header.producer_id);
         producer.is_some_and(|p| p.epoch == header.producer_epoch && p.first_offset.is_some())
     }
 
-    /// Whether anything is known of a producer.
+    /// Returns whether the partition knows the producer.
     pub fn knows(&self, id: i64) -> bool {
         self.by_id.contains_key(&id)
     }
 
-    /// Takes a marker in; gives the offset where the transaction started, if it wrote anything here.
+    /// Applies a marker. Returns the offset at which the transaction started, if it wrote to this partition.
     pub fn end_transaction(&mut self, marker: &Header, coordinator_epoch: i32) -> Option<i64> {
         let producer = self.at_epoch(marker);
         producer.coordinator_epoch = coordinator_epoch;
@@ -160,12 +160,12 @@ impl Producers {
         Some(first)
     }
 
-    /// The first offset of all open transactions.
+    /// Returns the first offset of all open transactions.
     pub fn first_unstable(&self) -> Option<i64> {
         self.open.first().copied()
     }
 
-    /// All producers, by id.
+    /// Returns all producers, by ID.
     pub fn all(&self) -> impl Iterator<Item = Known> {
         self.by_id.iter().map(|(id, p)| Known {
             id: *id,

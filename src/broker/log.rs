@@ -1,29 +1,28 @@
-//! A partition's log: batches as bytes, one after the other, and an index entry for each.
+//! A partition's log: batches as bytes, and an index entry for each.
 //!
 //! ```text
-//! sealed: [====|=======|==]  shared slices, read without copying      entries: offsets, position, largest timestamp
-//! open:   [===            ]  appended to; sealed when somebody reads   segments: what retention takes at once
+//! sealed: [====|=======|==]  shared slices, read without a copy     entries: offsets, position, largest timestamp
+//! open:   [===            ]  appended to; sealed by a read          segments: the unit of retention
 //! ```
 //!
-//! A batch is copied once, on append, and patched there: base offset, leader epoch and, where the topic says so, the
-//! append time (the checksum covers only the last). A read gives whole batches and touches none of them. A read that
-//! spans slices ends with the first one if that is worth an answer of its own, and is a copy of bounded size if not.
+//! A batch is copied once, on append. The copy gets its base offset, leader epoch and, if the topic says so, the append
+//! time; only the last changes the checksum. A read returns whole batches unchanged. A read that spans slices ends with
+//! the first slice if that is large enough for a response, and is otherwise copied up to a limit.
 
 use crate::api::ErrorCode;
 use crate::record::{Batch, Header, TimestampType, batches, crc32c};
 use bytes::{Bytes, BytesMut};
 
-/// Decompressed bytes of one batch that are looked at when a timestamp is searched.
+/// Maximum decompressed bytes of a batch in a search by timestamp.
 const DECOMPRESS_LIMIT: usize = crate::compress::DEFAULT_LIMIT;
 
-/// Room of the first and of the largest open buffer. Untouched room takes no memory, only addresses.
+/// Capacity of the first and of the largest open buffer. Untouched capacity uses address space only.
 const MIN_ROOM: usize = 64 << 10;
 const MAX_ROOM: usize = 4 << 20;
 
-/// A slice that is worth an answer of its own although there is more: copying the rest to it costs more than asking
-/// again.
+/// A slice of this size is returned on its own: to copy the rest would cost more than another request.
 const MIN_SHORT: usize = 256 << 10;
-/// Bytes that are copied for one answer, unless its first batch is larger.
+/// Maximum bytes copied for a response, unless its first batch is larger.
 const MAX_COPY: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -34,17 +33,17 @@ struct Entry {
     max_timestamp: i64,
 }
 
-/// A file of Kafka's log, as far as that shows: where it starts, and its oldest and newest record.
+/// A segment of Kafka's log as far as it is visible: its start, and its oldest and newest record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub base_offset: i64,
     position: u64,
     first_timestamp: i64,
-    /// Of the newest record, or when one without a timestamp was appended.
+    /// Timestamp of the newest record, or the append time of one without a timestamp.
     pub newest_ms: i64,
 }
 
-/// What a topic says of its segments, and what time it is.
+/// The segment configuration of the topic, and the current time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rolling {
     pub bytes: u64,
@@ -52,7 +51,7 @@ pub(super) struct Rolling {
     pub now_ms: i64,
 }
 
-/// A transaction that was aborted: where it started, the offset of its marker, and what was stable with the marker.
+/// An aborted transaction: its start, the offset of its marker, and the last stable offset with the marker.
 #[derive(Clone, Copy, Debug)]
 struct Aborted {
     producer_id: i64,
@@ -67,16 +66,16 @@ struct Sealed {
     data: Bytes,
 }
 
-/// See the top of this file.
+/// The log of a partition.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     start: i64,
     end: i64,
     entries: Vec<Entry>,
     segments: Vec<Segment>,
-    /// Leader epochs that wrote something, and where each began.
+    /// Leader epochs that wrote batches, with their start offsets.
     epochs: Vec<(i32, i64)>,
-    /// By their markers.
+    /// Ordered by the offsets of their markers.
     aborted: Vec<Aborted>,
     sealed: Vec<Sealed>,
     open: BytesMut,
@@ -84,16 +83,16 @@ pub(super) struct Log {
     room: usize,
 }
 
-/// What a read found.
+/// The result of a read.
 #[derive(Debug, Default)]
 pub(super) struct Slice {
     /// Whole batches.
     pub data: Bytes,
-    /// Bytes that could have been had within the limit: at least as many as in `data`.
+    /// Bytes available within the limit: at least the size of `data`.
     pub available: usize,
 }
 
-/// A record found by time.
+/// A record found by timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub offset: i64,
@@ -102,40 +101,40 @@ pub(super) struct Found {
 }
 
 impl Log {
-    /// Memory that one aborted transaction takes.
+    /// Memory of an aborted transaction.
     pub const ABORTED_COST: usize = size_of::<Aborted>();
 
-    /// Memory that appending a batch of `size` bytes takes.
+    /// Returns the memory that a batch of `size` bytes takes.
     pub fn cost(size: usize) -> usize {
         size + size_of::<Entry>()
     }
 
-    /// Memory that all batches take.
+    /// Returns the memory of all batches.
     pub fn total_cost(&self) -> usize {
         self.bytes() as usize + self.entries.len() * size_of::<Entry>() + self.aborted.len() * Self::ABORTED_COST
     }
 
-    /// Bytes of all batches.
+    /// Returns the bytes of all batches.
     pub fn bytes(&self) -> u64 {
         self.size() - self.position(0)
     }
 
-    /// The first offset.
+    /// Returns the first offset.
     pub fn start_offset(&self) -> i64 {
         self.start
     }
 
-    /// The offset the next record gets; without replicas to wait for, the high watermark too.
+    /// Returns the offset of the next record. It is also the high watermark, because there are no replicas to wait for.
     pub fn end_offset(&self) -> i64 {
         self.end
     }
 
-    /// Where the log ends, counted from the first byte it ever had.
+    /// Returns the end position, counted from the first byte the log ever had.
     fn size(&self) -> u64 {
         self.open_position + self.open.len() as u64
     }
 
-    /// Appends a batch whose header was checked and gives its base offset.
+    /// Appends a validated batch and returns its base offset.
     pub fn append(
         &mut self,
         data: &[u8],
@@ -161,7 +160,7 @@ impl Log {
         base_offset
     }
 
-    /// Appends a batch as it is: one that a log has had before.
+    /// Appends a batch of an earlier log unchanged.
     pub fn append_kept(&mut self, batch: &Batch, rolling: Rolling) {
         let Batch { header, data } = batch;
         let place = Entry {
@@ -192,7 +191,7 @@ impl Log {
         self.end = place.last_offset + 1;
     }
 
-    /// The batches from one on that was appended a moment ago.
+    /// Returns the batches from a recently appended one on.
     pub fn newest(&self, base_offset: i64) -> Bytes {
         let from = self.position(self.index_of(base_offset));
         let mut copy = BytesMut::new();
@@ -203,7 +202,7 @@ impl Log {
         copy.freeze()
     }
 
-    /// Begins a segment if the last one is full or too old for a batch.
+    /// Starts a new segment if the last one is full, or too old for the batch.
     fn roll(&mut self, place: Entry, size: usize, rolling: Rolling) {
         let stamp = if place.max_timestamp < 0 { rolling.now_ms } else { place.max_timestamp };
         if let Some(last) = self.segments.last_mut() {
@@ -217,18 +216,18 @@ impl Log {
         self.segments.push(Segment { base_offset, position, first_timestamp: stamp, newest_ms: stamp });
     }
 
-    /// The segments, the oldest first, with the bytes that the log has behind each.
+    /// Returns the segments, the oldest first, each with the bytes of the log after it.
     pub fn segments(&self) -> impl Iterator<Item = (Segment, u64)> {
         let ends = self.segments.iter().skip(1).map(|s| s.position).chain([self.size()]);
         self.segments.iter().zip(ends).map(|(segment, end)| (*segment, self.size() - end))
     }
 
-    /// Where the segment after an offset starts; the end of the log after the last.
+    /// Returns the start of the segment after an offset, or the end of the log.
     pub fn segment_end(&self, offset: i64) -> i64 {
         self.segments.iter().find(|s| s.base_offset > offset).map_or(self.end, |s| s.base_offset)
     }
 
-    /// Forgets the records before an offset; their batches go if nothing of them is left.
+    /// Deletes the records before an offset. Batches are removed once all their records are deleted.
     pub fn delete_before(&mut self, offset: i64) {
         self.start = self.start.max(offset.min(self.end));
         let gone = self.entries.partition_point(|e| e.last_offset < self.start);
@@ -248,7 +247,7 @@ impl Log {
         self.aborted.retain(|a| a.last >= self.start);
     }
 
-    /// Every batch, as it is kept.
+    /// Returns every batch.
     pub fn batches(&mut self) -> Vec<Batch> {
         self.seal();
         let first = self.position(0);
@@ -256,7 +255,7 @@ impl Log {
         batches(whole).filter_map(Result::ok).collect()
     }
 
-    /// Takes other batches in place of all it has: what cleaning left of them.
+    /// Replaces all batches with those that compaction left.
     pub fn replace(&mut self, kept: &[Batch], rolling: Rolling) {
         let (end, epochs) = (self.end, std::mem::take(&mut self.epochs));
         (self.open, self.open_position, self.room) = (BytesMut::new(), 0, 0);
@@ -269,13 +268,13 @@ impl Log {
         (self.end, self.epochs) = (end, epochs);
     }
 
-    /// Whether a producer's batch at an offset belongs to a transaction that was aborted.
+    /// Returns whether a producer's batch at an offset belongs to an aborted transaction.
     pub fn is_aborted(&self, producer_id: i64, offset: i64) -> bool {
         let from = self.aborted.partition_point(|a| a.last < offset);
         self.aborted.iter().skip(from).any(|a| a.producer_id == producer_id && a.first <= offset)
     }
 
-    /// Cuts off the batch that holds an offset, and what comes after it.
+    /// Removes the batch that contains an offset, and all later ones.
     pub fn truncate(&mut self, offset: i64) {
         if offset >= self.end {
             return;
@@ -297,7 +296,8 @@ impl Log {
         self.end = end;
     }
 
-    /// The largest leader epoch up to one, and where it ends; `current` writes at the end.
+    /// Returns the largest leader epoch up to the given one, and its end offset. `current` is the epoch that writes
+    /// now.
     pub fn end_of_epoch(&self, epoch: i32, current: i32) -> Option<(i32, i64)> {
         if epoch == current {
             return Some((epoch, self.end));
@@ -312,26 +312,26 @@ impl Log {
         Some((known, end))
     }
 
-    /// Remembers a transaction whose batches, `first` the first, do not count: its marker is at `last`, and with that
+    /// Records an aborted transaction whose batches start at `first` and whose marker is at `last`. With the marker,
     /// everything before `stable` is decided.
     pub fn note_aborted(&mut self, producer_id: i64, first: i64, last: i64, stable: i64) {
         self.aborted.push(Aborted { producer_id, first, last, stable });
     }
 
-    /// The aborted transactions, producer and first offset, that a reader of these bytes at `offset` has to know.
+    /// Returns the aborted transactions (producer, first offset) that a reader of these bytes at `offset` needs.
     pub fn aborted_in(&self, offset: i64, data: &[u8]) -> impl Iterator<Item = (i64, i64)> {
         let read = self.position(self.index_of(offset)) + data.len() as u64;
         let next = self.entries.partition_point(|e| e.position < read);
         let end = self.entries.get(next).map_or(self.end, |e| e.base_offset);
         let from = self.aborted.partition_point(|a| a.last < offset);
         let rest = self.aborted.get(from..).unwrap_or_default();
-        // Whatever comes after one with which all of this was decided starts later.
+        // Transactions after one with a stable offset in this range start later.
         let to = rest.iter().position(|a| a.stable >= end).map_or(rest.len(), |last| last + 1);
         rest.iter().take(to).filter(move |a| a.first < end).map(|a| (a.producer_id, a.first))
     }
 
-    /// Whole batches from the one that holds `offset` on and before `until`, at most `limit` bytes; with
-    /// `at_least_one` the first batch comes whatever its size.
+    /// Reads whole batches from the one that contains `offset` up to `until`, at most `limit` bytes. With
+    /// `at_least_one`, the first batch is returned whatever its size.
     pub fn read(&mut self, offset: i64, until: i64, limit: usize, at_least_one: bool) -> Result<Slice, ErrorCode> {
         if offset < self.start_offset() || offset > self.end {
             return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
@@ -364,17 +364,17 @@ impl Log {
         Ok(Slice { data, available })
     }
 
-    /// The index of the batch that holds `offset`, or of the next one: cleaning leaves gaps.
+    /// Returns the index of the batch that contains `offset`, or of the next one: compaction leaves gaps.
     fn index_of(&self, offset: i64) -> usize {
         self.entries.partition_point(|e| e.last_offset < offset)
     }
 
-    /// Where the batch of an index starts; the end of the log behind the last one.
+    /// Returns the position of a batch, or the end of the log after the last.
     fn position(&self, index: usize) -> u64 {
         self.entries.get(index).map_or(self.size(), |e| e.position)
     }
 
-    /// Where whole batches from an index on end that have at most `limit` bytes together, at the latest at `end`.
+    /// Returns where whole batches from an index on, of at most `limit` bytes together, end. At most `end`.
     fn boundary(&self, index: usize, end: u64, limit: usize, at_least_one: bool) -> u64 {
         let last = self.position(index).saturating_add(limit as u64);
         if end <= last {
@@ -385,7 +385,7 @@ impl Log {
         self.position(beyond.saturating_sub(1).max(least))
     }
 
-    /// The bytes between two positions, from the slice `first` on.
+    /// Returns the bytes between two positions, starting at the slice `first`.
     fn copy(&self, first: usize, from: u64, to: u64) -> Bytes {
         let mut copy = BytesMut::with_capacity(to.saturating_sub(from) as usize);
         for slice in self.sealed.iter().skip(first).take_while(|s| s.position < to) {
@@ -409,9 +409,9 @@ impl Log {
         batches(self.read(offset, i64::MAX, 0, true).ok()?.data).next()?.ok()
     }
 
-    /// The first record whose timestamp is at least `timestamp`; only the batch that holds it is opened.
+    /// Returns the first record with a timestamp of at least `timestamp`. Opens only the batch that contains it.
     pub fn first_since(&mut self, timestamp: i64) -> Result<Option<Found>, ErrorCode> {
-        // A header may promise a larger timestamp than its records have, so the walk goes on.
+        // A header may claim a larger timestamp than its records have, so the search continues.
         for index in 0..self.entries.len() {
             if self.entries.get(index).is_some_and(|e| e.max_timestamp < timestamp) {
                 continue;
@@ -426,7 +426,7 @@ impl Log {
         Ok(None)
     }
 
-    /// The first record with the largest timestamp of all.
+    /// Returns the first record with the largest timestamp.
     pub fn latest_record(&mut self) -> Result<Option<Found>, ErrorCode> {
         match self.entries.iter().map(|e| e.max_timestamp).max() {
             Some(latest) => self.first_since(latest),
@@ -434,7 +434,7 @@ impl Log {
         }
     }
 
-    /// The leader epoch of the record at or after `offset`.
+    /// Returns the leader epoch of the record at or after `offset`.
     pub fn epoch_at(&mut self, offset: i64) -> Option<i32> {
         self.batch(self.index_of(offset)).map(|b| b.header.partition_leader_epoch)
     }
@@ -456,7 +456,7 @@ fn first_in(batch: &Batch, timestamp: i64, start: i64) -> Result<Option<Found>, 
     Ok(None)
 }
 
-/// Writes what the broker decides into a batch's header.
+/// Writes the broker's fields into the header of a batch.
 fn patch(batch: &mut [u8], base_offset: i64, leader_epoch: i32, header: &Header, append_time: Option<i64>) {
     let mut put = |at: usize, bytes: &[u8]| {
         if let Some(field) = batch.get_mut(at..at + bytes.len()) {

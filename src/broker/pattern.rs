@@ -1,11 +1,11 @@
-//! The regular expressions that clients may send: what RE2 has and names of classes of Unicode do not need.
+//! Regular expressions from clients: the syntax of RE2, without Unicode class names.
 
 use regex_lite::{Regex, RegexBuilder};
 
-/// What one pattern may take when it is made, bytes: `{n}` in one another grow fast.
+/// Memory limit of a compiled pattern, in bytes: nested `{n}` grow fast.
 const MAX_SIZE: usize = 256 << 10;
 
-/// A pattern that has to match all of a text, as those that Kafka's brokers take.
+/// A pattern that must match a whole text, as in Kafka's brokers.
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     text: String,
@@ -13,25 +13,25 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Reads a pattern; the error is a sentence.
+    /// Parses a pattern. The error is a message.
     pub fn parse(text: &str) -> Result<Self, String> {
         let build = |text: &str| RegexBuilder::new(text).size_limit(MAX_SIZE).build().map_err(|e| e.to_string());
-        // By itself first: `a)|(b` is one only within parentheses.
+        // Parsed on its own first: `a)|(b` is only valid within parentheses.
         build(text)?;
         Ok(Self { text: text.to_owned(), regex: build(&format!("^(?:{text})$"))? })
     }
 
-    /// As the client wrote it.
+    /// Returns the pattern as the client wrote it.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether all of `text` is what the pattern says.
+    /// Returns whether the pattern matches all of `text`.
     pub fn matches(&self, text: &str) -> bool {
         self.regex.is_match(text)
     }
 
-    /// What keeping it takes at most, roughly.
+    /// Returns the approximate maximum memory of the pattern.
     pub fn cost(&self) -> usize {
         self.text.len() + MAX_SIZE
     }

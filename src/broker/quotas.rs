@@ -1,14 +1,11 @@
-//! How much clients may produce and fetch (KIP-13, KIP-546): a rate by user, by client id or by both, or the default of
-//! those.
+//! Client quotas (KIP-13, KIP-546): byte rates of produce and fetch requests by user, client ID or both, or their
+//! defaults.
 //!
-//! As in Kafka, each node measures over the last ten seconds, whoever a quota is for by itself. Who is over it has its
-//! answer at once and is not listened to until the rate is what it may be (KIP-219); a fetch is answered with nothing
-//! then. A single batch that is more than the quota allows in ten seconds is given all the same, where Kafka says to
-//! wait each time. Other quotas are kept, and do nothing.
+//! As in Kafka, each node measures the last ten seconds and has its own rates. A client over its quota gets its reply
+//! at once and is then not read until its rate is allowed again (KIP-219). A fetch gets an empty reply in that case. A
+//! single batch that exceeds ten seconds of quota is still delivered, where Kafka would throttle forever. Other quotas
+//! are stored without effect.
 
-use super::handlers::Context;
-use super::journal::Entry;
-use super::state::State;
 use super::{Connection, Time};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -17,40 +14,52 @@ pub(super) const USER: &str = "user";
 pub(super) const CLIENT_ID: &str = "client-id";
 pub(super) const IP: &str = "ip";
 
-/// What is measured, by the name of its quota.
+/// The enforced quotas.
 pub(super) const PRODUCER: &str = "producer_byte_rate";
 pub(super) const CONSUMER: &str = "consumer_byte_rate";
 
-/// What of a user or a client id can be limited, and of an address, and whether in whole numbers alone.
+/// Valid quotas of a user or client ID, and of an address, with whether they must be whole numbers.
 const LIMITS: &[(&str, bool)] =
     &[(PRODUCER, true), (CONSUMER, true), ("request_percentage", false), ("controller_mutation_rate", false)];
 const IP_LIMITS: &[(&str, bool)] = &[("connection_creation_rate", true)];
 
-/// How long rates are measured: Kafka's `quota.window.num` of `quota.window.size.seconds`, without the current one.
+/// The window that rates are measured over: Kafka's `quota.window.num` times `quota.window.size.seconds`, without the
+/// current one.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// What keeping a quota takes besides its texts.
+/// Memory of a quota, without its strings.
 const QUOTA: usize = 128;
 
-/// Rates that are kept before those are looked for that nobody has used lately.
+/// Number of rates from which unused ones are removed.
 const MANY_RATES: usize = 1000;
 
-/// Names by type; that of a default is `None`.
+/// Entity names by type; `None` is the default entity.
 pub(super) type Entity = BTreeMap<String, Option<String>>;
 
-/// Node, quota, user and client id that a rate is of.
+/// The key of a rate: node, quota, user and client ID.
 type Meter = (i32, &'static str, Option<String>, Option<String>);
 
-/// See the top of this file.
+/// The quotas that are set, and the measured rates.
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
     set: BTreeMap<Entity, BTreeMap<String, f64>>,
     rates: HashMap<Meter, Rate>,
-    /// Connections that are not listened to for so long, once they have their answer.
+    /// How long each connection is not read once its reply is sent.
     pauses: HashMap<Connection, Duration>,
 }
 
-/// Bytes by the second they came in.
+/// The client that a quota applies to.
+#[derive(Debug)]
+pub(super) struct Client<'a> {
+    pub now: Time,
+    pub node: i32,
+    pub connection: Connection,
+    /// `User:` followed by the user's name.
+    pub principal: String,
+    pub client_id: &'a str,
+}
+
+/// Bytes by the second in which they were counted.
 #[derive(Debug, Default)]
 struct Rate(VecDeque<(u64, usize)>);
 
@@ -73,7 +82,7 @@ impl Rate {
         }
     }
 
-    /// How long it takes until what there is makes no more than this.
+    /// Returns how long it takes until the rate is within the limit.
     fn excess(&self, limit: f64) -> Duration {
         let sum: f64 = self.0.iter().map(|(_, bytes)| *bytes as f64).sum();
         let most = Duration::from_millis(i32::MAX as u64);
@@ -82,19 +91,76 @@ impl Rate {
 }
 
 impl Quotas {
-    /// All of them, by whom they are for.
+    /// Returns whether no quota is set.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty()
+    }
+
+    /// Returns whether an entity has a quota of its own.
+    pub fn has(&self, entity: &Entity, key: &str) -> bool {
+        self.set.get(entity).is_some_and(|values| values.contains_key(key))
+    }
+
+    /// Counts bytes towards the client's rate, and returns for how long it is throttled.
+    pub fn meter(&mut self, client: &Client<'_>, key: &'static str, bytes: usize) -> Duration {
+        let Some((limit, rate)) = self.rate(client, key) else { return Duration::ZERO };
+        rate.add(client.now, bytes);
+        let by = rate.excess(limit);
+        if !by.is_zero() {
+            self.pauses.insert(client.connection, by);
+        }
+        by
+    }
+
+    /// Takes back the bytes counted last, unless the rate consists of nothing else. Returns whether it did.
+    pub fn unmeter(&mut self, client: &Client<'_>, key: &'static str, bytes: usize) -> bool {
+        let Some((_, rate)) = self.rate(client, key) else { return false };
+        let is_only = rate.0.iter().map(|(_, sum)| sum).sum::<usize>() <= bytes;
+        if !is_only {
+            rate.take_back(bytes);
+        }
+        !is_only
+    }
+
+    /// Returns how many bytes the client may have in one response: what its quota allows in one window, at most `most`.
+    pub fn at_once(&self, client: &Client<'_>, key: &str, most: i32) -> i32 {
+        let limit = self.limit(client, key).map(|(limit, ..)| limit * WINDOW.as_secs_f64());
+        limit.map_or(most, |limit| most.min(limit as i32))
+    }
+
+    /// Returns the client's limit and its rate so far.
+    fn rate(&mut self, client: &Client<'_>, key: &'static str) -> Option<(f64, &mut Rate)> {
+        let (limit, by_user, by_id) = self.limit(client, key)?;
+        let user = by_user.then(|| client.principal.clone());
+        let client_id = by_id.then(|| client.client_id.to_owned());
+        if self.rates.len() >= MANY_RATES {
+            self.rates.retain(|_, rate| {
+                rate.forget(client.now);
+                !rate.0.is_empty()
+            });
+        }
+        let rate = self.rates.entry((client.node, key, user, client_id)).or_default();
+        rate.forget(client.now);
+        Some((limit, rate))
+    }
+
+    /// Returns all quotas, by entity.
     pub fn all(&self) -> impl Iterator<Item = (&Entity, &BTreeMap<String, f64>)> {
         self.set.iter()
     }
 
-    /// For how long a connection is not to be listened to.
+    /// Takes the time for which a connection must not be read.
     pub fn take_pause(&mut self, connection: Connection) -> Option<Duration> {
         self.pauses.remove(&connection)
     }
 
-    /// The limit for a user with a client id, and whom of the two it is shared by; the narrowest there is.
-    fn limit(&self, user: &str, client_id: &str, key: &str) -> Option<(f64, bool, bool)> {
-        let (user, client_id) = (Some(user.to_owned()), Some(client_id.to_owned()));
+    /// Returns the most specific limit for a client, and whether its rate is kept by user and by client ID.
+    fn limit(&self, client: &Client<'_>, key: &str) -> Option<(f64, bool, bool)> {
+        if self.set.is_empty() {
+            return None;
+        }
+        let user = client.principal.strip_prefix("User:").unwrap_or(&client.principal);
+        let (user, client_id) = (Some(user.to_owned()), Some(client.client_id.to_owned()));
         let both = |user: &Option<String>, id: &Option<String>| {
             Entity::from([(USER.to_owned(), user.clone()), (CLIENT_ID.to_owned(), id.clone())])
         };
@@ -113,7 +179,8 @@ impl Quotas {
         order.into_iter().find_map(find)
     }
 
-    fn change(&mut self, entity: &Entity, key: &str, value: Option<f64>) {
+    /// Sets a quota, or removes it.
+    pub fn change(&mut self, entity: &Entity, key: &str, value: Option<f64>) {
         match value {
             Some(value) => drop(self.set.entry(entity.clone()).or_default().insert(key.to_owned(), value)),
             None => {
@@ -128,7 +195,12 @@ impl Quotas {
     }
 }
 
-/// Whether a quota can be set to this; the error is a sentence.
+/// Returns the memory that a quota takes.
+pub(super) fn cost(entity: &Entity) -> usize {
+    QUOTA + entity.iter().map(|(kind, name)| kind.len() + name.as_ref().map_or(0, String::len)).sum::<usize>()
+}
+
+/// Checks the value of a quota. The error is a message.
 pub(super) fn check(entity: &Entity, key: &str, value: Option<f64>) -> Result<(), String> {
     let known = if entity.contains_key(IP) { IP_LIMITS } else { LIMITS };
     let is_whole = known.iter().find(|(name, _)| *name == key).map(|(_, is_whole)| *is_whole);
@@ -140,76 +212,5 @@ pub(super) fn check(entity: &Entity, key: &str, value: Option<f64>) -> Result<()
             false => Ok(()),
         },
         Some(_) => Err(format!("Quota {key} must be greater than 0")),
-    }
-}
-
-impl State {
-    /// Sets a quota, or takes it away; false if there is no memory.
-    pub fn set_quota(&mut self, entity: &Entity, key: &str, value: Option<f64>) -> bool {
-        let had = self.quotas.set.get(entity).is_some_and(|values| values.contains_key(key));
-        let names = entity.iter().map(|(kind, name)| kind.len() + name.as_ref().map_or(0, String::len));
-        let cost = QUOTA + names.sum::<usize>();
-        match (had, value) {
-            (false, None) => return true,
-            (false, Some(_)) if !self.memory.take(cost) => return false,
-            (true, None) => self.memory.give(cost),
-            _ => {}
-        }
-        self.quotas.change(entity, key, value);
-        self.journal.note(|| Entry::quota(entity, key, value));
-        true
-    }
-
-    /// Counts bytes of a client towards its rate, and says how long it has to be silent then.
-    pub fn meter(&mut self, context: &Context, key: &'static str, bytes: usize) -> Duration {
-        let Some((limit, rate)) = self.rate(context, key) else { return Duration::ZERO };
-        rate.add(context.clock.now, bytes);
-        let by = rate.excess(limit);
-        if !by.is_zero() {
-            self.quotas.pauses.insert(context.connection, by);
-        }
-        by
-    }
-
-    /// Takes back what was counted last, unless it is all there was; whether it was.
-    pub fn unmeter(&mut self, context: &Context, key: &'static str, bytes: usize) -> bool {
-        let Some((_, rate)) = self.rate(context, key) else { return false };
-        let is_only = rate.0.iter().map(|(_, sum)| sum).sum::<usize>() <= bytes;
-        if !is_only {
-            rate.take_back(bytes);
-        }
-        !is_only
-    }
-
-    /// How much a client may have at once: what its quota allows in the time that is measured.
-    pub fn at_once(&self, context: &Context, key: &str, most: i32) -> i32 {
-        let limit = self.limit_of(context, key).map(|(limit, ..)| limit * WINDOW.as_secs_f64());
-        limit.map_or(most, |limit| most.min(limit as i32))
-    }
-
-    fn limit_of(&self, context: &Context, key: &str) -> Option<(f64, bool, bool)> {
-        if self.quotas.set.is_empty() {
-            return None;
-        }
-        let principal = self.principal(context.connection);
-        let user = principal.strip_prefix("User:").unwrap_or(&principal);
-        self.quotas.limit(user, context.client_id.as_deref().unwrap_or(""), key)
-    }
-
-    /// What a client may, and what it has done.
-    fn rate(&mut self, context: &Context, key: &'static str) -> Option<(f64, &mut Rate)> {
-        let (limit, by_user, by_id) = self.limit_of(context, key)?;
-        let user = by_user.then(|| self.principal(context.connection));
-        let client_id = context.client_id.as_deref().unwrap_or("").to_owned();
-        let now = context.clock.now;
-        if self.quotas.rates.len() >= MANY_RATES {
-            self.quotas.rates.retain(|_, rate| {
-                rate.forget(now);
-                !rate.0.is_empty()
-            });
-        }
-        let rate = self.quotas.rates.entry((context.node, key, user, by_id.then_some(client_id))).or_default();
-        rate.forget(now);
-        Some((limit, rate))
     }
 }

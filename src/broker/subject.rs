@@ -1,18 +1,18 @@
-//! Whom a certificate names, as Kafka has it: the subject's distinguished name in the form of RFC 2253,
+//! The subject of a client certificate, in the form that Kafka uses: the distinguished name as in RFC 2253,
 //! `CN=alice,O=Acme`.
 //!
-//! Read is no more of a certificate than it takes to come to the subject; rustls has judged it before. Names of
-//! attributes are those that Java writes, any other is its number.
+//! This parser reads only as far as the subject, because rustls has validated the certificate. Attribute names are
+//! those that Java writes; other attributes are shown by number.
 
-/// Tags of DER.
+/// DER tags.
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const OID: u8 = 0x06;
 const VERSION: u8 = 0xa0;
-/// Sixteen bits a character; the other kinds of text are read as UTF-8.
+/// Text with 16 bits per character. Other text types are read as UTF-8.
 const BMP_STRING: u8 = 0x1e;
 
-/// Attributes by the bytes of their numbers.
+/// Attribute names by the bytes of their object identifiers.
 const ATTRIBUTES: &[(&[u8], &str)] = &[
     (&[0x55, 4, 3], "CN"),
     (&[0x55, 4, 6], "C"),
@@ -25,7 +25,7 @@ const ATTRIBUTES: &[(&[u8], &str)] = &[
     (&[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 1, 1], "UID"),
 ];
 
-/// The subject of a certificate; `None` if it is not one.
+/// Returns the subject of a certificate, or `None` if the certificate is malformed.
 pub(super) fn of(certificate: &[u8]) -> Option<String> {
     let mut outer = Der(certificate).value(SEQUENCE)?;
     let mut fields = outer.value(SEQUENCE)?;
@@ -54,11 +54,11 @@ pub(super) fn of(certificate: &[u8]) -> Option<String> {
     Some(names.join(","))
 }
 
-/// What is left of some DER.
+/// The rest of a DER value.
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
-    /// The next value and its tag.
+    /// Returns the next value and its tag.
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (&[tag, first], rest) = self.0.split_first_chunk()?;
         let (length, rest) = match first {
@@ -74,7 +74,7 @@ impl<'a> Der<'a> {
         Some((tag, value))
     }
 
-    /// What is in the next value, which has to have this tag.
+    /// Returns the content of the next value, which must have this tag.
     fn value(&mut self, tag: u8) -> Option<Self> {
         self.next().filter(|(found, _)| *found == tag).map(|(_, value)| Self(value))
     }
@@ -88,7 +88,7 @@ fn text(tag: u8, value: &[u8]) -> String {
     String::from_utf8_lossy(value).into_owned()
 }
 
-/// A number as people write it: 1.2.840.113549.1.9.1.
+/// Formats an object identifier with dots: 1.2.840.113549.1.9.1.
 fn number(oid: &[u8]) -> String {
     let (mut parts, mut part) = (Vec::new(), 0u64);
     for byte in oid {

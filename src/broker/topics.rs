@@ -1,14 +1,14 @@
-//! Topics and their partitions: by name and by id, who leads, what a name may be.
+//! Topics and partitions: by name and ID, their leaders, and valid names.
 
-use super::Connection;
 use super::configs::Configs;
 use super::idempotence::Producers;
+use super::ids::{Connection, TopicIdPartition};
 use super::log::Log;
 use crate::api::ErrorCode;
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// Partitions one topic, and all together, may have: a bound for requests gone wild, not a promise.
+/// Maximum partitions of a topic, and of all topics together. They stop runaway requests.
 const MAX_PARTITIONS: usize = 10_000;
 const MAX_PARTITIONS_TOGETHER: usize = 200_000;
 
@@ -22,7 +22,7 @@ pub(super) struct Topic {
     pub partitions: Vec<Partition>,
 }
 
-/// A partition; its replicas are views of one log, so all that are up are always in sync.
+/// A partition. Its replicas are views of one log, so all replicas that are up are always in sync.
 #[derive(Debug)]
 pub(super) struct Partition {
     pub leader: i32,
@@ -30,12 +30,12 @@ pub(super) struct Partition {
     pub replicas: Vec<i32>,
     pub log: Log,
     pub producers: Producers,
-    /// Connections whose parked fetch reads this partition.
+    /// Connections with a waiting fetch of this partition.
     pub waiters: BTreeSet<Connection>,
 }
 
 impl Partition {
-    /// An empty one; the first of its replicas leads.
+    /// Creates an empty partition, led by its first replica.
     fn new(replicas: Vec<i32>) -> Self {
         Self {
             leader: replicas.first().copied().unwrap_or(-1),
@@ -47,13 +47,18 @@ impl Partition {
         }
     }
 
-    /// Makes a node the leader, -1 for none.
+    /// Makes a node the leader; -1 means no leader.
     pub fn lead(&mut self, node: i32) {
         self.leader = node;
         self.leader_epoch += 1;
     }
 
-    /// Whether a node leads this partition, for a client that knows its `epoch` (-1: does not).
+    /// Returns the last stable offset, up to which committed records can be read.
+    pub fn last_stable_offset(&self) -> i64 {
+        self.producers.first_unstable().unwrap_or(self.log.end_offset())
+    }
+
+    /// Checks that a node leads this partition, in the client's leader `epoch` (-1 if unknown).
     pub fn check_leader(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
         if self.leader != node {
             return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
@@ -61,7 +66,7 @@ impl Partition {
         self.check_epoch(epoch)
     }
 
-    /// Whether a node has a replica of it.
+    /// Checks that a node has a replica of this partition.
     pub fn check_replica(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
         if !self.replicas.contains(&node) {
             return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
@@ -80,7 +85,7 @@ impl Partition {
 }
 
 impl Topic {
-    /// A partition by the number from a request.
+    /// Returns a partition by its index.
     pub fn partition(&mut self, index: i32) -> Option<&mut Partition> {
         self.partitions.get_mut(usize::try_from(index).ok()?)
     }
@@ -96,22 +101,22 @@ pub(super) struct Topics {
 }
 
 impl Topics {
-    /// By name.
+    /// Returns a topic by name.
     pub fn get(&self, name: &str) -> Option<&Topic> {
         self.by_name.get(name)
     }
 
-    /// By name, to change it.
+    /// Returns a topic by name, to change it.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Topic> {
         self.by_name.get_mut(name)
     }
 
-    /// The name of an id.
+    /// Returns the name of a topic ID.
     pub fn name_of(&self, id: Uuid) -> Option<&str> {
         self.names.get(&id).map(String::as_str)
     }
 
-    /// The topic a request means: by id in versions that have ids, by name in the others.
+    /// Returns the topic of a request: by ID in versions that have IDs, and by name in others.
     pub fn find<'a>(&'a mut self, name: &'a str, id: Uuid, by_id: bool) -> Result<&'a mut Topic, ErrorCode> {
         let (name, unknown) = if by_id {
             (self.names.get(&id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID)?.as_str(), ErrorCode::UNKNOWN_TOPIC_ID)
@@ -121,22 +126,27 @@ impl Topics {
         self.by_name.get_mut(name).ok_or(unknown)
     }
 
-    /// All names, in order.
+    /// Returns a partition by the ID of its topic.
+    pub fn partition_by_id(&mut self, id: TopicIdPartition) -> Option<&mut Partition> {
+        self.by_name.get_mut(self.names.get(&id.topic_id)?)?.partition(id.partition)
+    }
+
+    /// Returns all names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
     }
 
-    /// Every partition, to change it.
+    /// Returns every partition, to change it.
     pub fn partitions_mut(&mut self) -> impl Iterator<Item = &mut Partition> {
         self.by_name.values_mut().flat_map(|topic| &mut topic.partitions)
     }
 
-    /// How many topics were ever made.
+    /// Returns how many topics were ever created.
     pub fn created(&self) -> usize {
         self.created
     }
 
-    /// Whether a topic of this name could be made; the error is a sentence.
+    /// Checks whether a topic of this name can be created. The error is a message.
     pub fn check_name(&self, name: &str) -> Result<(), (ErrorCode, String)> {
         if let Err(why) = valid_name(name) {
             return Err((ErrorCode::INVALID_TOPIC_EXCEPTION, format!("Topic name is invalid: {why}")));
@@ -144,7 +154,7 @@ impl Topics {
         if self.by_name.contains_key(name) {
             return Err((ErrorCode::TOPIC_ALREADY_EXISTS, format!("Topic '{name}' already exists.")));
         }
-        // Metric names take '.' for '_', so Kafka allows only one of such a pair.
+        // Metric names replace '.' by '_', so Kafka rejects the second of two such names.
         let flat = |name: &str| name.replace('.', "_");
         let mut similar = self.names().filter(|_| name.contains(['.', '_']));
         if let Some(other) = similar.find(|other| flat(other) == flat(name)) {
@@ -154,19 +164,22 @@ impl Topics {
         Ok(())
     }
 
-    /// Whether there may be so many partitions more.
+    /// Checks whether this many partitions can be added.
     pub fn check_partitions(&self, more: usize) -> Result<(), (ErrorCode, String)> {
         if more > MAX_PARTITIONS {
-            return Err((ErrorCode::POLICY_VIOLATION, format!("A topic may have {MAX_PARTITIONS} partitions here.")));
+            return Err((
+                ErrorCode::POLICY_VIOLATION,
+                format!("A topic may have at most {MAX_PARTITIONS} partitions."),
+            ));
         }
         if self.partitions + more > MAX_PARTITIONS_TOGETHER {
-            let message = format!("All topics together may have {MAX_PARTITIONS_TOGETHER} partitions here.");
+            let message = format!("All topics together may have at most {MAX_PARTITIONS_TOGETHER} partitions.");
             return Err((ErrorCode::POLICY_VIOLATION, message));
         }
         Ok(())
     }
 
-    /// Makes a topic whose name and partitions were checked. `replicas` has the leader of each partition first.
+    /// Creates a topic whose name and partitions were checked. `replicas` lists the leader of each partition first.
     pub fn create(&mut self, name: &str, id: Uuid, replicas: Vec<Vec<i32>>, configs: Configs) {
         self.created += 1;
         self.partitions += replicas.len();
@@ -175,7 +188,7 @@ impl Topics {
         self.by_name.insert(name.to_owned(), Topic { id, configs, partitions });
     }
 
-    /// Gives a topic more partitions, whose number was checked.
+    /// Adds partitions to a topic. Their number was checked.
     pub fn grow(&mut self, name: &str, replicas: Vec<Vec<i32>>) {
         if let Some(topic) = self.by_name.get_mut(name) {
             self.partitions += replicas.len();
@@ -183,7 +196,7 @@ impl Topics {
         }
     }
 
-    /// Takes a topic out.
+    /// Removes a topic.
     pub fn remove(&mut self, name: &str) -> Option<Topic> {
         let topic = self.by_name.remove(name)?;
         self.names.remove(&topic.id);
@@ -192,12 +205,12 @@ impl Topics {
     }
 }
 
-/// Names of topics that Kafka keeps for itself.
+/// Returns whether Kafka keeps this topic for itself.
 pub(super) fn is_internal(name: &str) -> bool {
     matches!(name, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
 }
 
-/// What Kafka allows as a topic name; the error is a sentence.
+/// Checks Kafka's rules for topic names. The error is a message.
 pub(super) fn valid_name(name: &str) -> Result<(), String> {
     if name.is_empty() {
         return Err("the empty string is not allowed".to_owned());

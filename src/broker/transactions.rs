@@ -1,4 +1,4 @@
-//! Transactions: what the coordinators know of every transactional id (KIP-98, KIP-360, KIP-588, KIP-890).
+//! Transactions: the coordinators' state of every transactional ID (KIP-98, KIP-360, KIP-588, KIP-890).
 //!
 //! ```text
 //!  init              add                      end
@@ -7,31 +7,30 @@
 //!   '--------------------------'--------------------------------------'
 //! ```
 //!
-//! Every end that a client with transaction protocol v2 asks for, and every one the coordinator decides by itself,
-//! raises the epoch; the markers carry the raised one. They are in all logs before the answer goes out, so the phases
-//! Kafka has in between (PrepareCommit, PrepareAbort, PrepareEpochFence) never show. Transactional ids do not expire.
+//! An end raises the epoch if the client uses transaction protocol v2 or if the coordinator ends the transaction
+//! itself. The markers carry the new epoch. They are in all logs before the reply is sent, so Kafka's phases in between
+//! (PrepareCommit, PrepareAbort, PrepareEpochFence) are never visible. Transactional IDs do not expire.
 
 use super::Time;
-use super::idempotence::Producers;
-use super::journal::Entry;
-use super::log::Log;
-use super::state::{Clock, Memory, ProducerId, ProducerIds, State};
+use super::clock::Clock;
+use super::ids::{ProducerId, ProducerIds};
+use super::memory::Memory;
 use crate::api::ErrorCode;
 use crate::record::{BatchBuilder, Control, Header, Producer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Where Kafka keeps committed offsets: as a member of a transaction it stands for a group.
+/// Kafka's topic for committed offsets. In a transaction it stands for the groups whose offsets are committed.
 pub(super) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 const OFFSETS_PARTITIONS: i32 = 50;
 
-/// The longest transaction allowed, milliseconds: Kafka's `transaction.max.timeout.ms`.
+/// Maximum transaction timeout in milliseconds: Kafka's `transaction.max.timeout.ms`.
 const MAX_TIMEOUT_MS: i32 = 15 * 60 * 1000;
 
-/// The last epoch a producer is given: the one after it is for fencing.
+/// The last epoch of a producer. The one after it is reserved for fencing.
 const LAST_EPOCH: i16 = i16::MAX - 1;
 
-/// What remembering a transactional id takes besides the id, and a partition besides its topic's name, roughly.
+/// Approximate memory of a transactional ID without the ID, and of a partition without the topic name.
 const ENTRY: usize = 160;
 const PARTITION: usize = 64;
 
@@ -44,7 +43,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// Kafka's names for the states of a transaction, those included that are never seen here.
+    /// Kafka's names for all transaction states, including those that do not occur here.
     pub const NAMES: [&str; 8] = [
         "Empty",
         "Ongoing",
@@ -66,63 +65,63 @@ impl Phase {
     }
 }
 
-/// What is known of one transactional id.
+/// The state of a transactional ID.
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub phase: Phase,
     pub producer: ProducerId,
     pub timeout_ms: i32,
-    /// Wall clock when the last transaction started, -1 before the first.
+    /// Wall clock at the start of the last transaction; -1 before the first.
     pub start_ms: i64,
     pub partitions: BTreeMap<String, BTreeSet<i32>>,
-    /// The epoch before this one, if its holder asked for this one; -1 if somebody else did.
+    /// The previous epoch, if the producer requested the current one itself; otherwise -1.
     last_epoch: i16,
-    /// The id before this one.
+    /// The previous producer ID.
     previous_id: i64,
     deadline: Time,
 }
 
-/// What a client says of its protocol when it writes to a partition.
+/// The transaction protocol of a client that writes to a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// Partitions are added before; INVALID_TXN_STATE where that was forgotten.
+    /// The client must have added the partition; otherwise INVALID_TXN_STATE.
     V1,
-    /// The same, but the client knows TRANSACTION_ABORTABLE.
+    /// The same, for a client that knows TRANSACTION_ABORTABLE.
     V1Abortable,
-    /// Writing adds the partition.
+    /// The write adds the partition.
     V2,
 }
 
-/// How a client ends its transaction.
+/// The end of a transaction that a client requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End<'a> {
     pub id: &'a str,
     pub producer: ProducerId,
     pub committed: bool,
-    /// As protocol v2 does, which can also abort a transaction that has nothing.
+    /// As in protocol v2, which can also abort an empty transaction.
     pub raises_epoch: bool,
 }
 
-/// A transaction that is over: markers have to be written.
+/// A transaction that has ended and whose markers must be written.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// The producer and epoch of the markers.
+    /// The producer ID and epoch of the markers.
     pub producer: ProducerId,
     pub committed: bool,
     pub partitions: BTreeMap<String, BTreeSet<i32>>,
 }
 
-/// All transactional ids.
+/// All transactional IDs.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
     by_id: BTreeMap<String, Transaction>,
     deadlines: BTreeSet<(Time, String)>,
-    /// Those that changed since somebody asked.
+    /// IDs that changed since the last call.
     changed: BTreeSet<String>,
 }
 
 message! {
-    /// What is kept of a transactional id.
+    /// The persistent state of a transactional ID.
     struct Saved {
         id: String,
         phase: i8,
@@ -140,11 +139,11 @@ message! {
     }
 }
 
-/// What an InitProducerId comes to.
+/// The result of InitProducerId.
 #[derive(Debug)]
 pub(super) enum Init {
     Given(ProducerId),
-    /// The transaction of the one before is aborted first, and the client has to ask again.
+    /// The transaction of the previous producer is aborted first. The client must retry.
     Fenced(Ended),
 }
 
@@ -153,12 +152,12 @@ impl Transactions {
         self.by_id.get(id)
     }
 
-    /// The ids whose transactions changed since this was asked last.
+    /// Takes the IDs that changed since the last call.
     pub fn take_changed(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.changed)
     }
 
-    /// What has to be kept of an id.
+    /// Returns the persistent state of an ID.
     pub fn saved(&self, id: &str) -> Option<Saved> {
         let txn = self.by_id.get(id)?;
         let topic = |(name, indexes): (&String, &BTreeSet<i32>)| SavedTopic {
@@ -178,7 +177,7 @@ impl Transactions {
         })
     }
 
-    /// Takes what was kept of an id in; an open transaction has the time that is left of it.
+    /// Restores an ID. An open transaction keeps the rest of its timeout.
     pub fn restore(&mut self, memory: &mut Memory, clock: Clock, saved: Saved) {
         if let Some(old) = self.by_id.remove(&saved.id) {
             self.deadlines.remove(&(old.deadline, saved.id.clone()));
@@ -207,7 +206,7 @@ impl Transactions {
         self.by_id.iter().map(|(id, t)| (id.as_str(), t))
     }
 
-    /// Gives a producer its id and epoch. `claims` is what it had before, if it says so (KIP-360).
+    /// Assigns a producer ID and epoch. `claims` is the producer's current one, if it sends it (KIP-360).
     pub fn init(
         &mut self,
         memory: &mut Memory,
@@ -229,7 +228,7 @@ impl Transactions {
             return Ok(Init::Given(producer));
         };
         let now = txn.producer;
-        // A retry after the answer with a new id was lost still has the old one.
+        // A client that lost the response with the new ID retries with the old one.
         let retries = |c: ProducerId| c.id == txn.previous_id && c.epoch >= LAST_EPOCH;
         if claims.is_some_and(|c| c.id != now.id && !retries(c)) {
             return Err(ErrorCode::PRODUCER_FENCED);
@@ -256,7 +255,7 @@ impl Transactions {
         Ok(Init::Given(txn.producer))
     }
 
-    /// Makes partitions part of the transaction, and starts one if there is none.
+    /// Adds partitions to the transaction, and starts one if none is open.
     pub fn add<'a>(
         &mut self,
         memory: &mut Memory,
@@ -286,7 +285,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// Whether a partition is part of the transaction: what brokers ask coordinators.
+    /// Checks whether a partition belongs to the transaction, as brokers ask coordinators.
     pub fn verify(&mut self, id: &str, producer: ProducerId, topic: &str, index: i32) -> Result<(), ErrorCode> {
         match check(&mut self.by_id, id, producer)?.partitions.get(topic) {
             Some(indexes) if indexes.contains(&index) => Ok(()),
@@ -294,7 +293,7 @@ impl Transactions {
         }
     }
 
-    /// Judges the first write to a partition in a transaction, which in protocol v2 adds the partition.
+    /// Checks the first write to a partition in a transaction. In protocol v2 it adds the partition.
     pub fn enter(
         &mut self,
         memory: &mut Memory,
@@ -315,7 +314,8 @@ impl Transactions {
         })
     }
 
-    /// Ends a transaction for its client; `None` says that it was done before. With it comes what the producer is now.
+    /// Ends a transaction for its client. `None` means that it had already ended. Also returns the producer's new ID
+    /// and epoch.
     pub fn end(
         &mut self,
         memory: &mut Memory,
@@ -360,7 +360,7 @@ impl Transactions {
         Ok((Some(ended), self.by_id.get(id).map_or(now, |txn| txn.producer)))
     }
 
-    /// Aborts a transaction that goes on although nobody asked for its end, and fences its producer.
+    /// Aborts an open transaction on the coordinator's own decision, and fences its producer.
     fn abort(&mut self, memory: &mut Memory, id: &str) -> Ended {
         let fencing = self.by_id.get(id).map_or(ProducerId::NONE, |txn| txn.producer.next_epoch());
         self.complete(memory, id, fencing, false)
@@ -382,24 +382,24 @@ impl Transactions {
         Ended { producer, committed, partitions }
     }
 
-    /// When the next transaction has lasted too long.
+    /// Returns when the next transaction times out.
     pub fn next_timeout(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Aborts a transaction that has lasted too long.
+    /// Aborts a transaction that has timed out.
     pub fn expire(&mut self, memory: &mut Memory, now: Time) -> Option<Ended> {
         let (_, id) = self.deadlines.first().filter(|(at, _)| *at <= now)?.clone();
         Some(self.abort(memory, &id))
     }
 }
 
-/// What remembering partitions takes.
+/// Returns the memory of partitions.
 fn cost(partitions: &BTreeMap<String, BTreeSet<i32>>) -> usize {
     partitions.iter().map(|(topic, indexes)| indexes.len() * (topic.len() + PARTITION)).sum()
 }
 
-/// The transaction of a producer, if it is still that of the id.
+/// Returns the transaction of a producer, if the producer still owns the ID.
 fn check<'a>(
     by_id: &'a mut BTreeMap<String, Transaction>,
     id: &str,
@@ -427,50 +427,20 @@ impl Transaction {
     }
 }
 
-/// The partition of [`OFFSETS_TOPIC`] that holds a group: Java's hash of its name.
+/// Returns the partition of [`OFFSETS_TOPIC`] for a group, by Java's hash of its name.
 pub(super) fn offsets_partition(group: &str) -> i32 {
     let hash = group.encode_utf16().fold(0u32, |h, unit| h.wrapping_mul(31).wrapping_add(unit.into()));
     let magnitude = hash.cast_signed().checked_abs().unwrap_or(0);
     magnitude % OFFSETS_PARTITIONS
 }
 
-/// Writes the markers of a transaction that is over, and settles the offsets it committed.
-pub(super) fn write_markers(state: &mut State, clock: Clock, coordinator_epoch: i32, ended: &Ended) {
-    let State { topics, groups, memory, woken, journal, .. } = state;
-    for (name, indexes) in &ended.partitions {
-        if name == OFFSETS_TOPIC {
-            groups.offsets.end_transaction(memory, ended.producer.id, indexes, ended.committed);
-            journal.note(|| Entry::ended(ended.producer.id, indexes, ended.committed));
-        }
-        let Some(topic) = topics.get_mut(name) else {
-            continue;
-        };
-        let append_time = topic.configs.append_time.then_some(clock.wall_ms);
-        let rolling = topic.configs.rolling(clock.wall_ms);
-        for index in indexes {
-            let Some(partition) = topic.partition(*index) else {
-                continue;
-            };
-            let Some((batch, header)) = marker(ended.producer, ended.committed, coordinator_epoch, clock.wall_ms)
-            else {
-                continue;
-            };
-            // What was promised to the transaction cannot be refused any more.
-            memory.charge(Log::cost(batch.len()) + partition.producers.cost(&header));
-            let offset = partition.log.append(&batch, &header, partition.leader_epoch, append_time, rolling);
-            journal.note(|| Entry::batch(name, *index, clock, partition.log.newest(offset)));
-            let first = partition.producers.end_transaction(&header, coordinator_epoch);
-            if let Some(first) = first.filter(|_| !ended.committed) {
-                memory.charge(Log::ABORTED_COST);
-                let stable = partition.producers.first_unstable().unwrap_or(offset + 1);
-                partition.log.note_aborted(ended.producer.id, first, offset, stable);
-            }
-            woken.extend(partition.waiters.iter());
-        }
-    }
-}
-
-fn marker(producer: ProducerId, committed: bool, coordinator_epoch: i32, now_ms: i64) -> Option<(Vec<u8>, Header)> {
+/// Returns the marker batch for a transaction that has ended.
+pub(super) fn marker(
+    producer: ProducerId,
+    committed: bool,
+    coordinator_epoch: i32,
+    now_ms: i64,
+) -> Option<(Vec<u8>, Header)> {
     let control = Control::end_of_transaction(committed, coordinator_epoch);
     let mut builder = BatchBuilder::with_capacity(0);
     builder.append(now_ms, Some(&control.key()), control.value().as_ref().map(|v| &v[..]), &[]);
@@ -480,11 +450,6 @@ fn marker(producer: ProducerId, committed: bool, coordinator_epoch: i32, now_ms:
     header.set_control();
     header.stamp(&mut batch);
     Some((batch, header))
-}
-
-/// The first offset that a reader of committed records has to wait for.
-pub(super) fn last_stable_offset(log: &Log, producers: &Producers) -> i64 {
-    producers.first_unstable().unwrap_or(log.end_offset())
 }
 
 #[cfg(test)]

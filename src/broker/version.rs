@@ -1,26 +1,26 @@
-//! The release of Kafka that a cluster passes itself off as.
+//! The Kafka release that a cluster imitates.
 
 use crate::api::Release;
 use std::fmt;
 
-/// What clients meet.
+/// What clients see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
-    /// Every API in every version that is served here.
+    /// Every API and version that the dev broker supports.
     #[default]
     Current,
-    /// What a broker of a release with versioned requests serves of that.
+    /// The APIs and versions of a release.
     Release(Release),
-    /// Brokers with byte offsets: see [`Old`].
-    Old(Old),
-    /// A broker of the proposal that came after 0.7, which otherwise is one of 0.7.2.
+    /// Brokers with byte offsets, see [`LegacyVersion`].
+    Legacy(LegacyVersion),
+    /// A broker of the draft protocol after 0.7, and otherwise of 0.7.2.
     Draft,
 }
 
-/// A release from before Kafka had a protocol with versions.
+/// A release from before Kafka's versioned protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
-pub enum Old {
+pub enum LegacyVersion {
     V0_6_1,
     V0_7_0,
     V0_7_1,
@@ -28,20 +28,20 @@ pub enum Old {
 }
 
 const NAMES: &[(&str, Version)] = &[
-    ("0.6.1", Version::Old(Old::V0_6_1)),
-    ("0.7.0", Version::Old(Old::V0_7_0)),
-    ("0.7.1", Version::Old(Old::V0_7_1)),
-    ("0.7.2", Version::Old(Old::V0_7_2)),
+    ("0.6.1", Version::Legacy(LegacyVersion::V0_6_1)),
+    ("0.7.0", Version::Legacy(LegacyVersion::V0_7_0)),
+    ("0.7.1", Version::Legacy(LegacyVersion::V0_7_1)),
+    ("0.7.2", Version::Legacy(LegacyVersion::V0_7_2)),
     ("draft", Version::Draft),
 ];
 
 impl Version {
-    /// From its name; the error is a sentence with the names that there are.
+    /// Parses a name. The error is a message that lists the valid names.
     pub fn parse(name: &str) -> Result<Self, String> {
         let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, version)| *version);
         found.or_else(|| Release::parse(name).map(Self::Release)).ok_or_else(|| {
             let names = NAMES.iter().map(|(known, _)| *known).chain(Release::ALL.iter().map(|release| release.name()));
-            format!("there is no version {name:?} here, only {}", names.collect::<Vec<_>>().join(", "))
+            format!("unknown Kafka version {name:?}; the dev broker supports {}", names.collect::<Vec<_>>().join(", "))
         })
     }
 }

@@ -3,7 +3,7 @@
 use super::construct::{construct, list};
 use super::error::exception;
 use crate::api::{self, ErrorCode};
-use crate::broker::{Acls, Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, TlsServer, Version, old};
+use crate::broker::{Acls, Action, Broker, Control, Fault, MECHANISMS, Options, Sasl, TlsServer, Version, legacy};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -80,14 +80,14 @@ impl DevBrokerCore {
     ) -> PyResult<Self> {
         let as_version = as_version.map_or(Ok(Version::default()), Version::parse);
         let as_version = as_version.map_err(|why| refused(py, &why, None))?;
-        let mut old = old::Settings::default();
-        let is_old = matches!(as_version, Version::Old(_) | Version::Draft);
-        if !is_old && (config.is_some() || zookeeper.is_some()) {
+        let mut legacy = legacy::Settings::default();
+        let is_legacy = matches!(as_version, Version::Legacy(_) | Version::Draft);
+        if !is_legacy && (config.is_some() || zookeeper.is_some()) {
             return Err(refused(py, "`config` and `zookeeper` are for brokers of Kafka 0.6 and 0.7", None));
         }
         for (name, value) in config.into_iter().flatten() {
             let value = value.str()?.to_string();
-            old.set(&name, &value).map_err(|why| refused(py, &why, None))?;
+            legacy.set(&name, &value).map_err(|why| refused(py, &why, None))?;
         }
         let session = sasl_session.map(|seconds| duration(py, seconds)).transpose()?;
         let sasl = sasl.map(|users| Ok::<_, PyErr>(Sasl { users: mechanisms(py, users)?, session })).transpose()?;
@@ -112,7 +112,7 @@ impl DevBrokerCore {
             acls,
             tls,
             as_version,
-            old,
+            legacy,
             ..Options::default()
         };
         Ok(Self { options, running: Mutex::default(), zookeeper })

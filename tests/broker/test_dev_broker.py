@@ -171,10 +171,10 @@ def test_time_that_passes_ends_a_transaction(cluster):
 @pytest.mark.parametrize(
     ("call", "why"),
     [
-        (lambda b: b.kill(9), "there is no node 9"),
-        (lambda b: b.start(8), "there is no node 8"),
-        (lambda b: b.move_leader("none", 0, 1), "no partition 0 of topic 'none'"),
-        (lambda b: b.move_coordinator("g", 7), "there is no node 7"),
+        (lambda b: b.kill(9), "node 9 does not exist"),
+        (lambda b: b.start(8), "node 8 does not exist"),
+        (lambda b: b.move_leader("none", 0, 1), "partition 0 of topic 'none' does not exist"),
+        (lambda b: b.move_coordinator("g", 7), "node 7 does not exist"),
         (lambda b: b.fail_next("Prodoce", error="NOT_COORDINATOR"), "no API 'Prodoce'"),
         (lambda b: b.fail_next("Produce", error="NOT_A_CODE"), "no error 'NOT_A_CODE'"),
         (lambda b: b.fault("Produce", "delay"), "takes `seconds`"),
@@ -190,5 +190,5 @@ def test_what_cannot_be_done_is_refused(cluster, call, why):
 
 
 def test_a_broker_at_rest_cannot_be_steered():
-    with pytest.raises(ClosedError, match="does not run"):
+    with pytest.raises(ClosedError, match="is not running"):
         DevBroker().kill(1)

@@ -1,7 +1,7 @@
-//! Who gets which partitions in a group whose coordinator assigns (KIP-848): `uniform` and `range`.
+//! Server-side assignors of KIP-848 groups: `uniform` and `range`.
 //!
-//! Kafka's `uniform` gives everybody as many partitions as the next, give or take one, and moves as few as it can; so
-//! does this one. Which of several members has the odd partition may differ.
+//! Like Kafka's, `uniform` gives each member the same number of partitions, plus or minus one, and moves as few as
+//! possible. The member that gets an odd partition may differ from Kafka's choice.
 
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Partitions by topic.
 pub(in crate::broker) type Shares = BTreeMap<Uuid, BTreeSet<i32>>;
 
-/// A way to assign.
+/// An assignor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::broker) enum Assignor {
     Uniform,
     Range,
 }
 
-/// What a member reads, and what it was meant to have so far.
+/// A member: the topics it reads, and its previous target assignment.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     pub instance: Option<String>,
@@ -25,12 +25,12 @@ pub(super) struct Reader {
 }
 
 impl Assignor {
-    /// The one a client asks for.
+    /// Returns the assignor that a client requests by name.
     pub fn by_name(name: &str) -> Option<Self> {
         [Self::Uniform, Self::Range].into_iter().find(|assignor| assignor.name() == name)
     }
 
-    /// Kafka's name.
+    /// Returns Kafka's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Uniform => "uniform",
@@ -38,7 +38,7 @@ impl Assignor {
         }
     }
 
-    /// Who gets what. `topics` says how many partitions each topic has.
+    /// Computes the assignment. `topics` has the number of partitions of each topic.
     pub(super) fn assign(
         self,
         readers: BTreeMap<String, Reader>,
@@ -51,7 +51,8 @@ impl Assignor {
     }
 }
 
-/// Every member keeps what it may; what nobody has goes to whoever has least, and then whoever has too much gives away.
+/// Assigns uniformly. Members keep what they may keep, free partitions go to the member with the fewest, and members
+/// with too many then give some away.
 fn uniform(readers: BTreeMap<String, Reader>, topics: &BTreeMap<Uuid, i32>) -> BTreeMap<String, Shares> {
     let mut free: Shares = topics.iter().map(|(topic, count)| (*topic, (0..*count).collect())).collect();
     let mut table = Table::default();
@@ -74,12 +75,12 @@ fn uniform(readers: BTreeMap<String, Reader>, topics: &BTreeMap<Uuid, i32>) -> B
             by_load.insert((load + 1, member));
         }
     }
-    // Every move makes the loads more alike, so there is an end to them.
+    // Each move makes the loads more equal, so the loop ends.
     while topics.keys().filter(|topic| table.balance(**topic)).count() > 0 {}
     table.ids.into_iter().zip(table.shares).collect()
 }
 
-/// Members by number, and how many partitions each has.
+/// Members by index, with their numbers of partitions.
 #[derive(Debug, Default)]
 struct Table {
     ids: Vec<String>,
@@ -102,7 +103,7 @@ impl Table {
         self.loads.get(member).copied().unwrap_or(0)
     }
 
-    /// Who reads a topic, or has partitions of it, by load.
+    /// Returns the members that read a topic or have partitions of it, by load.
     fn by_load(&self, topic: Uuid, holders: bool) -> BTreeSet<(usize, usize)> {
         let has = |member: usize| self.shares.get(member).is_some_and(|shares| shares.contains_key(&topic));
         let readers = self.readers.get(&topic).into_iter().flatten().copied();
@@ -127,7 +128,7 @@ impl Table {
         Some(partition)
     }
 
-    /// Moves partitions of a topic from those who have most to those who have least; whether any moved.
+    /// Moves partitions of a topic from the members with the most to those with the fewest. Returns whether any moved.
     fn balance(&mut self, topic: Uuid) -> bool {
         let (mut readers, mut holders) = (self.by_load(topic, false), self.by_load(topic, true));
         let mut moved = false;
@@ -152,7 +153,8 @@ impl Table {
     }
 }
 
-/// Of each topic a run of partitions, static members first, so that members get the same of topics that are alike.
+/// Assigns a range of each topic's partitions, static members first, so that members get the same partitions of similar
+/// topics.
 fn range(readers: &BTreeMap<String, Reader>, topics: &BTreeMap<Uuid, i32>) -> BTreeMap<String, Shares> {
     let mut order: Vec<_> = readers.iter().collect();
     order.sort_by_key(|(id, reader)| (reader.instance.is_none(), reader.instance.as_ref(), *id));

@@ -1,14 +1,14 @@
-//! Configurations of groups (KIP-848, KIP-932): how long sessions and locks last, how often members beat, where a share
-//! group starts.
+//! Group configurations (KIP-848, KIP-932): session and lock durations, heartbeat intervals, and where a share group
+//! starts.
 //!
-//! Left out: Kafka's bounds for them, which an operator sets and which would keep a test from being quick; of
-//! `share.auto.offset.reset` the form `by_duration:`; and names that change nothing here.
+//! Left out: Kafka's bounds for these values, which would slow tests down; the form `by_duration:` of
+//! `share.auto.offset.reset`; and names without an effect here.
 
 use std::time::Duration;
 
 const RESET: &str = "share.auto.offset.reset";
 
-/// What is configured of a group, or what a group has that nobody configured.
+/// The effective configuration of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::broker) struct Configs {
     pub consumer_heartbeat_ms: i32,
@@ -20,8 +20,8 @@ pub(in crate::broker) struct Configs {
 }
 
 impl Default for Configs {
-    /// Kafka's defaults, but for the heartbeats, which are 5 s there: what a member is to let go of, or gets, it learns
-    /// with a heartbeat, and tests should not wait that long.
+    /// Returns Kafka's defaults, except for the heartbeat intervals, which are 5 s in Kafka. A member learns its
+    /// assignment with a heartbeat, and tests should not wait that long.
     fn default() -> Self {
         Self {
             consumer_heartbeat_ms: 500,
@@ -35,22 +35,22 @@ impl Default for Configs {
 }
 
 impl Configs {
-    /// How long a member of a KIP-848 group may be silent.
+    /// Returns the session timeout of a member of a KIP-848 group.
     pub fn consumer_session(&self) -> Duration {
         millis(self.consumer_session_ms)
     }
 
-    /// How long a member of a share group may be silent.
+    /// Returns the session timeout of a member of a share group.
     pub fn share_session(&self) -> Duration {
         millis(self.share_session_ms)
     }
 
-    /// How long a record is its member's.
+    /// Returns how long a member may hold an acquired record.
     pub fn share_lock(&self) -> Duration {
         millis(self.share_lock_ms)
     }
 
-    /// Name, value and whether that is the default, of all.
+    /// Returns all configurations: name, value and whether it is the default.
     pub fn list(&self) -> Vec<(&'static str, String, bool)> {
         let default = Self::default();
         let reset = |from_start: bool| if from_start { "earliest" } else { "latest" };
@@ -67,7 +67,7 @@ impl Configs {
         all
     }
 
-    /// Sets one, or its default again; the error is a sentence.
+    /// Sets a configuration, or resets it to its default. The error is a message.
     pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), String> {
         let default = Self::default();
         if name == RESET {

@@ -1,4 +1,4 @@
-//! A consumer group of KIP-848: the coordinator assigns, and every member moves to its target by itself.
+//! A consumer group of KIP-848: the coordinator assigns, and each member moves to its target assignment by itself.
 //!
 //! ```text
 //!   join, leave, other topics --> group epoch + 1 --> target assignment of that epoch
@@ -9,13 +9,12 @@
 //!     '----------------------all of it is free--------'
 //! ```
 //!
-//! A partition is somebody's until its holder has said that it is not, left or was fenced; only then does the next one
-//! get it. Left out: members of the classic protocol in such a group, and so the way from one protocol to the other
-//! while a group has members; racks are kept and not looked at.
+//! A partition goes to its next owner only after the current owner has released it, left or was fenced. Left out:
+//! members of the classic protocol in such a group, and therefore online migration. Racks are stored but not used.
 
+use super::Configs;
 use super::assignor::{Assignor, Reader, Shares};
-use super::classic::CLIENT_HOST;
-use super::{Claim, Configs};
+use super::client::{CLIENT_HOST, Committer, Rejection};
 use crate::api::ErrorCode;
 use crate::api::consumer_group_describe as describe;
 use crate::api::consumer_group_heartbeat::{Assignment, JOIN, LEAVE_STATIC, Request, Response, TopicPartitions};
@@ -26,23 +25,20 @@ use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-/// What remembering a member takes besides what it says of itself, and a partition it has, roughly.
+/// Approximate memory of a member without its metadata, and of a partition it owns.
 const MEMBER: usize = 384;
 const PARTITION: usize = 32;
 
-/// A refusal and a sentence for a person.
-pub(in crate::broker) type Refused = (ErrorCode, String);
-
-/// See the top of this file.
+/// A consumer group of KIP-848.
 #[derive(Debug)]
 pub(in crate::broker) struct Group {
     pub epoch: i32,
     pub assignment_epoch: i32,
     members: BTreeMap<String, Member>,
-    /// Member ids by instance id.
+    /// Member IDs by instance ID.
     statics: BTreeMap<String, String>,
     target: BTreeMap<String, Shares>,
-    /// What the members read, as it was when the group last looked: ids and partitions.
+    /// Topics that the members read, as of the last check: IDs and partition counts.
     topics: BTreeMap<String, (Uuid, i32)>,
 }
 
@@ -50,9 +46,9 @@ pub(in crate::broker) struct Group {
 enum Stage {
     #[default]
     Stable,
-    /// It has to let go of something first.
+    /// The member must release partitions first.
     Unrevoked,
-    /// Others have to.
+    /// Other members must release partitions first.
     Unreleased,
 }
 
@@ -72,11 +68,11 @@ struct Member {
     revoking: Shares,
     /// When its session ends.
     deadline: Time,
-    /// Until when it has to let go of what is taken away.
+    /// When it must have released the partitions that are taken away.
     revoke_by: Option<Time>,
 }
 
-/// A heartbeat whose form was checked.
+/// A heartbeat whose fields were validated.
 #[derive(Debug)]
 pub(in crate::broker) struct Beat<'a> {
     pub now: Time,
@@ -89,7 +85,7 @@ pub(in crate::broker) struct Beat<'a> {
 }
 
 impl Beat<'_> {
-    /// What keeping it takes, roughly.
+    /// Returns the approximate memory of the member.
     pub fn cost(&self) -> usize {
         let names = self.request.subscribed_topic_names.iter().flatten().map(|name| name.len() + 64);
         let pattern = self.pattern.as_ref().map_or(0, Pattern::cost);
@@ -98,7 +94,7 @@ impl Beat<'_> {
 }
 
 impl Group {
-    /// A new group is in epoch 1, as Kafka's of 4.4.
+    /// Creates a group, in epoch 1 as in Kafka 4.4.
     pub fn new() -> Self {
         Self {
             epoch: 1,
@@ -118,7 +114,7 @@ impl Group {
         self.members.contains_key(member)
     }
 
-    /// Kafka's name for the state.
+    /// Returns Kafka's name for the state.
     pub fn state(&self) -> &'static str {
         if self.members.is_empty() {
             "Empty"
@@ -153,7 +149,7 @@ impl Group {
         self.members.values().map(|member| member.deadline.min(member.revoke_by.unwrap_or(Time::MAX))).min()
     }
 
-    /// Fences members whose session is over, or who did not let go in time.
+    /// Fences members whose session has ended, or that did not release partitions in time.
     pub fn handle_timeout(&mut self, now: Time) {
         let late = |member: &Member| member.deadline <= now || member.revoke_by.is_some_and(|at| at <= now);
         let late: Vec<_> = self.members.iter().filter(|(_, m)| late(m)).map(|(id, _)| id.clone()).collect();
@@ -162,7 +158,7 @@ impl Group {
         }
     }
 
-    /// A coordinator takes the group over: everybody's session starts anew.
+    /// Continues the group on a new coordinator: all sessions start again.
     pub fn load(&mut self, now: Time, session: Duration) {
         for member in self.members.values_mut() {
             member.deadline = now.saturating_add(session);
@@ -170,8 +166,8 @@ impl Group {
         }
     }
 
-    /// A member joins or goes on.
-    pub fn beat(&mut self, topics: &Topics, beat: Beat<'_>) -> Result<Response, Refused> {
+    /// Handles the heartbeat of a member that joins or stays.
+    pub fn beat(&mut self, topics: &Topics, beat: Beat<'_>) -> Result<Response, Rejection> {
         let request = beat.request;
         let id = beat.member_id;
         self.enter(&beat)?;
@@ -203,8 +199,8 @@ impl Group {
         })
     }
 
-    /// A member leaves; a static one may say that it will be back.
-    pub fn leave(&mut self, request: &Request) -> Result<Response, Refused> {
+    /// Handles the heartbeat of a member that leaves. A static member may announce that it will return.
+    pub fn leave(&mut self, request: &Request) -> Result<Response, Rejection> {
         let id = request.member_id.as_str();
         self.check_instance(id, request.instance_id.as_deref())?;
         let member = self.members.get_mut(id).ok_or_else(|| unknown(id, &request.group_id))?;
@@ -218,21 +214,21 @@ impl Group {
         Ok(Response { member_id: Some(id.to_owned()), member_epoch: request.member_epoch, ..Response::default() })
     }
 
-    /// Whether offsets may be committed for the group.
-    pub fn admit_commit(&self, claim: Claim<'_>) -> Result<(), ErrorCode> {
-        if claim.generation < 0 && self.is_empty() {
+    /// Checks whether a client may commit offsets for the group.
+    pub fn admit_commit(&self, committer: Committer<'_>) -> Result<(), ErrorCode> {
+        if committer.generation < 0 && self.is_empty() {
             return Ok(());
         }
-        self.admit(claim.member, claim.generation)
+        self.admit(committer.member, committer.generation)
     }
 
-    /// Whether a member is in this epoch.
+    /// Returns whether a member is in this epoch.
     pub fn admit(&self, member: &str, epoch: i32) -> Result<(), ErrorCode> {
         let member = self.members.get(member).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
         (member.epoch == epoch).then_some(()).ok_or(ErrorCode::STALE_MEMBER_EPOCH)
     }
 
-    /// The assignor most members ask for.
+    /// Returns the assignor that most members request.
     pub fn assignor(&self) -> Assignor {
         let mut votes = BTreeMap::<Assignor, usize>::new();
         for assignor in self.members.values().filter_map(|member| member.assignor) {
@@ -241,7 +237,7 @@ impl Group {
         votes.into_iter().rev().max_by_key(|(_, count)| *count).map_or(Assignor::Uniform, |(assignor, _)| assignor)
     }
 
-    /// The members for tools.
+    /// Returns the members for ConsumerGroupDescribe.
     pub fn describe(&self, topics: &Topics) -> Vec<describe::Member> {
         let list = |shares: &Shares| describe::Assignment {
             topic_partitions: shares
@@ -269,8 +265,8 @@ impl Group {
         self.members.iter().map(member).collect()
     }
 
-    /// Whether a member may join or go on; a static one that is back takes the place of the one before.
-    fn enter(&mut self, beat: &Beat<'_>) -> Result<(), Refused> {
+    /// Checks whether a member may join or stay. A static member that returns replaces its earlier incarnation.
+    fn enter(&mut self, beat: &Beat<'_>) -> Result<(), Rejection> {
         let (id, epoch) = (beat.member_id, beat.request.member_epoch);
         let instance = beat.request.instance_id.as_deref();
         if epoch != JOIN {
@@ -285,7 +281,7 @@ impl Group {
         }
     }
 
-    fn replace(&mut self, old: &str, id: &str) -> Result<(), Refused> {
+    fn replace(&mut self, old: &str, id: &str) -> Result<(), Rejection> {
         let Some(mut member) = self.members.remove(old) else {
             return Ok(());
         };
@@ -306,7 +302,7 @@ impl Group {
         Ok(())
     }
 
-    fn check_instance(&self, id: &str, instance: Option<&str>) -> Result<(), Refused> {
+    fn check_instance(&self, id: &str, instance: Option<&str>) -> Result<(), Rejection> {
         let Some(instance) = instance else { return Ok(()) };
         match self.statics.get(instance) {
             None => Err((ErrorCode::UNKNOWN_MEMBER_ID, format!("Instance id {instance} is unknown."))),
@@ -318,7 +314,7 @@ impl Group {
         }
     }
 
-    /// Takes a member out; the others learn of it with their next heartbeats.
+    /// Removes a member. The others learn about it with their next heartbeats.
     fn fence(&mut self, id: &str) {
         if let Some(instance) = self.members.remove(id).and_then(|member| member.instance) {
             self.statics.remove(&instance);
@@ -327,7 +323,7 @@ impl Group {
         self.epoch = self.epoch.saturating_add(1);
     }
 
-    /// The topics that members read and that there are.
+    /// Returns the topics that the members read and that exist.
     fn look(&self, topics: &Topics) -> BTreeMap<String, (Uuid, i32)> {
         let names = self.members.values().flat_map(|member| member.topics.iter().map(String::as_str));
         let mut names: BTreeSet<_> = names.collect();
@@ -341,7 +337,7 @@ impl Group {
         found.collect()
     }
 
-    /// Makes the target assignment of this epoch.
+    /// Computes the target assignment of this epoch.
     fn assign(&mut self) {
         let mut readers = BTreeMap::new();
         for (id, member) in &self.members {
@@ -353,7 +349,8 @@ impl Group {
         self.assignment_epoch = self.epoch;
     }
 
-    /// Moves a member on towards its target as far as others let it. `owned` is what it says it has, if it does.
+    /// Moves a member towards its target as far as other members allow. `owned` is the assignment that the member
+    /// reports, if it does.
     fn reconcile(&mut self, now: Time, id: &str, owned: Option<&[TopicPartitions]>) {
         let (epoch, empty) = (self.assignment_epoch, Shares::new());
         let target = self.target.get(id).unwrap_or(&empty);
@@ -413,7 +410,7 @@ impl Member {
         self.stage == Stage::Stable && self.epoch == epoch
     }
 
-    /// Takes in what a heartbeat says; whether the member reads other topics than before.
+    /// Applies the metadata of a heartbeat. Returns whether the member reads other topics than before.
     fn update(&mut self, beat: &Beat<'_>) -> bool {
         let request = beat.request;
         self.deadline = beat.now.saturating_add(beat.configs.consumer_session());
@@ -440,12 +437,12 @@ impl Member {
         rereads
     }
 
-    fn check_epoch(&self, said: i32, owned: Option<&[TopicPartitions]>) -> Result<(), Refused> {
+    fn check_epoch(&self, said: i32, owned: Option<&[TopicPartitions]>) -> Result<(), Rejection> {
         let has = |topic: &TopicPartitions| {
             let shares = self.assigned.get(&topic.topic_id);
             topic.partitions.iter().all(|p| shares.is_some_and(|shares| shares.contains(p)))
         };
-        // The answer that raised its epoch may have been lost.
+        // The response that raised the member's epoch may have been lost.
         let repeats = said == self.previous_epoch && owned.is_some_and(|owned| owned.iter().all(has));
         if said == self.epoch || said == JOIN || said < self.epoch && repeats {
             return Ok(());
@@ -467,7 +464,7 @@ impl Member {
     }
 }
 
-fn unknown(id: &str, group: &str) -> Refused {
+fn unknown(id: &str, group: &str) -> Rejection {
     (ErrorCode::UNKNOWN_MEMBER_ID, format!("Member {id} is not a member of group {group}."))
 }
 
@@ -487,7 +484,7 @@ fn without(a: &Shares, b: &Shares) -> Shares {
     filtered(a, |topic, partition| b.get(topic).is_none_or(|partitions| !partitions.contains(partition)))
 }
 
-/// The partitions that pass, and the topics that have any.
+/// Returns the partitions that pass the filter, without empty topics.
 fn filtered(shares: &Shares, pass: impl Fn(&Uuid, &i32) -> bool) -> Shares {
     let topics = shares.iter().map(|(topic, partitions)| {
         let partitions: BTreeSet<_> = partitions.iter().copied().filter(|p| pass(topic, p)).collect();

@@ -1,84 +1,42 @@
-//! Groups: their members, who gets what, what they committed.
+//! Consumer groups: their members, assignments and committed offsets.
 //!
 //! ```text
-//! offsets   what groups committed              classic   JoinGroup, SyncGroup, Heartbeat, LeaveGroup
-//!                                              consumer  ConsumerGroupHeartbeat (KIP-848); its assignor
-//!                                              share     ShareGroupHeartbeat, ShareFetch, ShareAcknowledge (KIP-932)
+//! classic    JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+//! consumer   ConsumerGroupHeartbeat (KIP-848), with its assignor
+//! share      ShareGroupHeartbeat, ShareFetch, ShareAcknowledge (KIP-932)
+//! offsets    committed offsets         replies   replies to requests that wait for other members
 //! ```
 //!
-//! One state serves all nodes, so a group survives the loss of its coordinator as Kafka's do, which the next
-//! coordinator reads from its log. A request that waits for others is answered through [`Answers`]: whoever moves the
-//! group leaves the answer there, and the connection is woken. What members are remembered by counts towards the
-//! cluster's memory. Groups do not expire; DeleteGroups forgets them.
+//! All nodes share one state, so a group survives the loss of its coordinator. Kafka's next coordinator reads the group
+//! from its log. Members count towards the cluster's memory. Groups do not expire; DeleteGroups removes them.
 
 mod assignor;
 pub(super) mod classic;
+mod client;
 mod configs;
 pub(super) mod consumer;
 pub(super) mod offsets;
+mod replies;
 pub(super) mod share;
 
 pub(super) use assignor::Assignor;
+pub(super) use client::Committer;
 pub(super) use configs::Configs;
+pub(super) use replies::{GroupReply, PendingReplies};
 
-use super::state::Memory;
+use super::ids::TopicIdPartition;
+use super::memory::Memory;
 use super::{Connection, Time};
-use crate::api::{ErrorCode, join_group, sync_group};
+use crate::api::ErrorCode;
 use crate::wire::Uuid;
 use offsets::Offsets;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-/// What remembering a group takes besides its members, roughly.
+/// Approximate memory of a group without its members.
 const GROUP: usize = 512;
 
-/// An answer that others bring about.
-#[derive(Debug)]
-pub(super) enum Answer {
-    Join(join_group::Response),
-    Sync(sync_group::Response),
-}
-
-/// The requests that wait for one.
-#[derive(Debug, Default)]
-pub(super) struct Answers {
-    waiting: BTreeMap<Connection, Option<Answer>>,
-    ready: Vec<Connection>,
-}
-
-impl Answers {
-    /// A connection waits from now on.
-    pub fn expect(&mut self, connection: Connection) {
-        self.waiting.insert(connection, None);
-    }
-
-    /// Answers a connection, unless it is gone.
-    fn give(&mut self, connection: Connection, answer: Answer) {
-        if let Some(place) = self.waiting.get_mut(&connection) {
-            *place = Some(answer);
-            self.ready.push(connection);
-        }
-    }
-
-    /// The answer to a connection, which waits no longer if there is one.
-    pub fn take(&mut self, connection: Connection) -> Option<Answer> {
-        let answer = self.waiting.get_mut(&connection)?.take()?;
-        self.waiting.remove(&connection);
-        Some(answer)
-    }
-
-    /// A connection waits no longer.
-    pub fn forget(&mut self, connection: Connection) {
-        self.waiting.remove(&connection);
-    }
-
-    /// A connection that has an answer now.
-    pub fn next_ready(&mut self) -> Option<Connection> {
-        self.ready.pop()
-    }
-}
-
-/// A group, by the protocol its members speak.
+/// A group, by its protocol.
 #[derive(Debug)]
 pub(super) enum Group {
     Classic(classic::Group),
@@ -95,7 +53,7 @@ impl Group {
         }
     }
 
-    /// Kafka's name for the protocol.
+    /// Returns Kafka's name for the protocol.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Classic(_) => "classic",
@@ -104,7 +62,7 @@ impl Group {
         }
     }
 
-    /// Kafka's name for the state.
+    /// Returns Kafka's name for the state.
     pub fn state(&self) -> &'static str {
         match self {
             Self::Classic(group) => group.phase.name(),
@@ -113,7 +71,7 @@ impl Group {
         }
     }
 
-    /// What the members say they are; empty if there never was one.
+    /// Returns the protocol type of the members, or an empty string if the group never had one.
     pub fn protocol_type(&self) -> &str {
         match self {
             Self::Classic(group) => group.protocol_type.as_deref().unwrap_or(""),
@@ -122,7 +80,7 @@ impl Group {
         }
     }
 
-    /// Whether a member reads a topic, as far as the coordinator knows.
+    /// Returns whether a member reads a topic, as far as the coordinator knows.
     pub fn is_subscribed(&self, topic: &str) -> bool {
         match self {
             Self::Classic(group) => group.is_subscribed(topic),
@@ -148,16 +106,7 @@ impl Group {
     }
 }
 
-/// Who commits or looks: a member, or nobody in particular.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Claim<'a> {
-    pub member: &'a str,
-    pub instance: Option<&'a str>,
-    /// The generation or member epoch, -1 for none.
-    pub generation: i32,
-}
-
-/// A group and what is filed elsewhere of it.
+/// A group with the memory it has taken and its timeout.
 #[derive(Debug)]
 struct Entry {
     group: Group,
@@ -169,12 +118,12 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     pub offsets: Offsets,
-    pub answers: Answers,
+    pub replies: PendingReplies,
     initial_delay: Duration,
     entries: BTreeMap<String, Entry>,
     deadlines: BTreeSet<(Time, String)>,
     configs: BTreeMap<String, Configs>,
-    /// Share groups that connections have sessions of.
+    /// Share groups in which each connection has a session.
     sessions: HashMap<Connection, BTreeSet<String>>,
 }
 
@@ -191,12 +140,12 @@ impl Groups {
         self.entries.iter().map(|(id, entry)| (id.as_str(), &entry.group))
     }
 
-    /// What is configured of a group, which need not be there.
+    /// Returns the configuration of a group. The group need not exist.
     pub fn configs(&self, id: &str) -> Configs {
         self.configs.get(id).copied().unwrap_or_default()
     }
 
-    /// Configures a group; false if there is no memory.
+    /// Configures a group. Returns false if there is no memory.
     pub fn configure(&mut self, memory: &mut Memory, id: &str, configs: Configs) -> bool {
         if !self.configs.contains_key(id) && !memory.take(GROUP + id.len()) {
             return false;
@@ -205,22 +154,22 @@ impl Groups {
         true
     }
 
-    /// Changes a group of the classic protocol; `None` if there is no such group.
+    /// Changes a classic group. Returns `None` if it does not exist.
     pub fn with_classic<T>(
         &mut self,
         memory: &mut Memory,
         id: &str,
-        change: impl FnOnce(&mut classic::Group, &mut Answers) -> T,
+        change: impl FnOnce(&mut classic::Group, &mut PendingReplies) -> T,
     ) -> Option<T> {
         let Group::Classic(group) = &mut self.entries.get_mut(id)?.group else {
             return None;
         };
-        let result = change(group, &mut self.answers);
+        let result = change(group, &mut self.replies);
         self.file(memory, id);
         Some(result)
     }
 
-    /// Changes a group of KIP-848; `None` if there is no such group.
+    /// Changes a KIP-848 group. Returns `None` if it does not exist.
     pub fn with_consumer<T>(
         &mut self,
         memory: &mut Memory,
@@ -235,7 +184,7 @@ impl Groups {
         Some(result)
     }
 
-    /// Changes a share group; `None` if there is no such group.
+    /// Changes a share group. Returns `None` if it does not exist.
     pub fn with_share<T>(
         &mut self,
         memory: &mut Memory,
@@ -250,30 +199,32 @@ impl Groups {
         Some(result)
     }
 
-    /// Makes a group of the classic protocol unless there is one, or one that stays; false if there is no memory.
+    /// Creates a classic group, unless there is one or a group of another protocol that has to stay. Returns false if
+    /// there is no memory.
     pub fn create_classic(&mut self, memory: &mut Memory, id: &str) -> bool {
         let is_there = |group: &Group| !matches!(group, Group::Consumer(_)) || !group.is_empty();
         self.get(id).is_some_and(is_there)
             || self.create(memory, id, Group::Classic(classic::Group::new(self.initial_delay)))
     }
 
-    /// Makes a group of KIP-848 unless there is one, or one that stays; false if there is no memory.
+    /// Creates a KIP-848 group, unless there is one or a group of another protocol that has to stay. Returns false if
+    /// there is no memory.
     pub fn create_consumer(&mut self, memory: &mut Memory, id: &str) -> bool {
         let is_there = |group: &Group| !matches!(group, Group::Classic(_)) || !group.is_empty();
         self.get(id).is_some_and(is_there) || self.create(memory, id, Group::Consumer(consumer::Group::new()))
     }
 
-    /// Makes a share group unless there is any group of this name; false if there is no memory.
+    /// Creates a share group, unless the ID is in use. Returns false if there is no memory.
     pub fn create_share(&mut self, memory: &mut Memory, id: &str) -> bool {
         self.entries.contains_key(id) || self.create(memory, id, Group::Share(share::Group::new()))
     }
 
-    /// Notes that a connection has a session of a share group.
+    /// Notes that a connection has a session in a share group.
     pub fn share_session(&mut self, connection: Connection, id: &str) {
         self.sessions.entry(connection).or_default().insert(id.to_owned());
     }
 
-    /// Ends the sessions of a connection that is gone; the share groups that had them.
+    /// Ends the share sessions of a closed connection. Returns the groups that had them.
     pub fn hang_up(&mut self, memory: &mut Memory, connection: Connection) -> BTreeSet<String> {
         let ids = self.sessions.remove(&connection).unwrap_or_default();
         for id in &ids {
@@ -282,15 +233,15 @@ impl Groups {
         ids
     }
 
-    /// Partitions of a share group of which something is to be had again.
-    pub fn take_freed(&mut self, id: &str) -> BTreeSet<share::Place> {
+    /// Takes the partitions of a share group in which records have become available again.
+    pub fn take_freed(&mut self, id: &str) -> BTreeSet<TopicIdPartition> {
         match self.entries.get_mut(id).map(|entry| &mut entry.group) {
             Some(Group::Share(group)) => std::mem::take(&mut group.freed),
             _ => BTreeSet::new(),
         }
     }
 
-    /// Forgets what groups know of a topic that is gone.
+    /// Removes a deleted topic from all groups.
     pub fn forget_topic(&mut self, memory: &mut Memory, name: &str, topic: Uuid) {
         self.offsets.forget_topic(memory, name);
         let shares = self.entries.iter().filter(|(_, entry)| matches!(entry.group, Group::Share(_)));
@@ -299,7 +250,7 @@ impl Groups {
         }
     }
 
-    /// Puts a new group in the place of one without members.
+    /// Replaces a group without members by a new one.
     fn create(&mut self, memory: &mut Memory, id: &str, group: Group) -> bool {
         self.remove(memory, id);
         let taken = GROUP + id.len();
@@ -310,7 +261,7 @@ impl Groups {
         room
     }
 
-    /// Forgets a group without members, and what it committed.
+    /// Deletes a group without members, and its committed offsets.
     pub fn delete(&mut self, memory: &mut Memory, id: &str) -> ErrorCode {
         match self.entries.get(id) {
             None => return ErrorCode::GROUP_ID_NOT_FOUND,
@@ -331,53 +282,54 @@ impl Groups {
         }
     }
 
-    /// Whether somebody may commit offsets for a group, which is made if nobody knew it.
+    /// Checks whether a client may commit offsets for a group. Creates the group if it does not exist.
     pub fn admit_commit(
         &mut self,
         memory: &mut Memory,
         now: Time,
         id: &str,
-        claim: Claim<'_>,
+        committer: Committer<'_>,
         transactional: bool,
     ) -> Result<(), ErrorCode> {
-        if claim.generation < 0 && !self.entries.contains_key(id) && !self.create_classic(memory, id) {
+        if committer.generation < 0 && !self.entries.contains_key(id) && !self.create_classic(memory, id) {
             return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
         }
         let entry = self.entries.get_mut(id).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?;
         match &mut entry.group {
-            Group::Classic(group) => group.admit_commit(now, claim, transactional)?,
-            Group::Consumer(group) => group.admit_commit(claim)?,
+            Group::Classic(group) => group.admit_commit(now, committer, transactional)?,
+            Group::Consumer(group) => group.admit_commit(committer)?,
             Group::Share(_) => return Err(ErrorCode::GROUP_ID_NOT_FOUND),
         }
         self.file(memory, id);
         Ok(())
     }
 
-    /// A group has another coordinator now, which knows what was in the log: requests that wait are refused.
+    /// Moves a group to a new coordinator. Waiting requests are rejected; the new coordinator knows what was in the
+    /// log.
     pub fn move_away(&mut self, memory: &mut Memory, now: Time, id: &str) {
-        self.with_classic(memory, id, |group, answers| group.load(now, answers));
+        self.with_classic(memory, id, |group, replies| group.load(now, replies));
         let configs = self.configs(id);
         self.with_consumer(memory, id, |group| group.load(now, configs.consumer_session()));
         self.with_share(memory, id, |group| group.load(now, configs.share_session()));
     }
 
-    /// When [`Self::handle_timeout`] has something to do.
+    /// Returns when [`Self::handle_timeout`] has something to do.
     pub fn next_timeout(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Does what is due; the groups it was due for.
+    /// Handles the timeouts that are due. Returns the groups they belonged to.
     pub fn handle_timeout(&mut self, memory: &mut Memory, now: Time) -> Vec<String> {
         let due: Vec<_> = self.deadlines.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| id.clone()).collect();
         for id in &due {
-            self.with_classic(memory, id, |group, answers| group.handle_timeout(now, answers));
+            self.with_classic(memory, id, |group, replies| group.handle_timeout(now, replies));
             self.with_consumer(memory, id, |group| group.handle_timeout(now));
             self.with_share(memory, id, |group| group.handle_timeout(now));
         }
         due
     }
 
-    /// Brings what is filed of a group up to date.
+    /// Updates the memory and the timeout of a group.
     fn file(&mut self, memory: &mut Memory, id: &str) {
         let Some(entry) = self.entries.get_mut(id) else {
             return;

@@ -1,16 +1,16 @@
-//! What groups committed.
+//! Committed offsets of groups.
 //!
-//! Offsets are kept by topic name and go with the topic. Those of a transaction wait for its end; then, as in Kafka,
-//! the one that was sent last counts. Keys and metadata count towards the cluster's memory.
+//! Offsets are stored by topic name and deleted with the topic. Offsets of a transaction wait for its end. As in Kafka,
+//! the offset that was sent last then counts. Keys and metadata count towards the cluster's memory.
 
-use crate::broker::state::Memory;
+use crate::broker::memory::Memory;
 use crate::broker::transactions::offsets_partition;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of metadata that may come with an offset: Kafka's `offset.metadata.max.bytes`.
+/// Maximum metadata of an offset: Kafka's `offset.metadata.max.bytes`.
 pub(in crate::broker) const MAX_METADATA: usize = 4096;
 
-/// An offset as it was committed.
+/// A committed offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::broker) struct Committed {
     pub offset: i64,
@@ -18,7 +18,7 @@ pub(in crate::broker) struct Committed {
     pub metadata: String,
 }
 
-/// A committed offset, and how many were committed before it in the cluster.
+/// A committed offset, with its position in the order of all commits.
 #[derive(Debug)]
 struct Kept {
     committed: Committed,
@@ -27,7 +27,7 @@ struct Kept {
 
 type Topics = BTreeMap<String, BTreeMap<i32, Kept>>;
 
-/// Offsets of open transactions, by producer id.
+/// Offsets of open transactions, by producer ID.
 type Pending = BTreeMap<String, BTreeMap<i32, BTreeMap<i64, Kept>>>;
 
 /// The offsets of all groups.
@@ -38,13 +38,13 @@ pub(in crate::broker) struct Offsets {
     commits: u64,
 }
 
-/// What keeping one offset takes, roughly.
+/// Returns the approximate memory of an offset.
 fn cost(group: &str, topic: &str, kept: &Kept) -> usize {
     group.len() + topic.len() + kept.committed.metadata.len() + 128
 }
 
 impl Offsets {
-    /// Keeps an offset; false if there is no memory for it.
+    /// Commits an offset. Returns false if there is no memory for it.
     pub fn commit(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32, new: Committed) -> bool {
         let new = self.keep(new);
         if !memory.take(cost(group, topic, &new)) {
@@ -54,7 +54,7 @@ impl Offsets {
         true
     }
 
-    /// Keeps an offset that counts once the transaction of a producer is committed; false if there is no memory.
+    /// Commits an offset that counts once a producer's transaction is committed. Returns false if there is no memory.
     pub fn commit_pending(
         &mut self,
         memory: &mut Memory,
@@ -74,7 +74,8 @@ impl Offsets {
         true
     }
 
-    /// Settles what a producer's transaction committed for the groups in these partitions of Kafka's topic for them.
+    /// Ends a producer's transaction for groups in these partitions of `__consumer_offsets`: applies or drops its
+    /// offsets.
     pub fn end_transaction(&mut self, memory: &mut Memory, id: i64, partitions: &BTreeSet<i32>, committed: bool) {
         let mut ended = Vec::new();
         for (group, topics) in &mut self.pending {
@@ -103,7 +104,7 @@ impl Offsets {
         Kept { committed, order: self.commits }
     }
 
-    /// Has an offset count unless a later one does; its memory is taken already.
+    /// Makes an offset count, unless a later one does. Its memory is already taken.
     fn settle(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32, new: Kept) {
         let topics = self.offsets.entry(group.to_owned()).or_default();
         let indexes = topics.entry(topic.to_owned()).or_default();
@@ -114,25 +115,25 @@ impl Offsets {
         memory.give(old.map_or(0, |old| cost(group, topic, &old)));
     }
 
-    /// Whether a transaction that is still open committed an offset for a partition.
+    /// Returns whether an open transaction has an offset for the partition.
     pub fn is_unstable(&self, group: &str, topic: &str, partition: i32) -> bool {
         let indexes = self.pending.get(group).and_then(|topics| topics.get(topic));
         indexes.is_some_and(|indexes| indexes.contains_key(&partition))
     }
 
-    /// What a group committed for a partition.
+    /// Returns the committed offset of a partition.
     pub fn committed(&self, group: &str, topic: &str, partition: i32) -> Option<&Committed> {
         self.offsets.get(group)?.get(topic)?.get(&partition).map(|kept| &kept.committed)
     }
 
-    /// Everything a group committed, by topic.
+    /// Returns all offsets of a group, by topic.
     pub fn all(&self, group: &str) -> impl Iterator<Item = (&str, impl Iterator<Item = (i32, &Committed)>)> {
         self.offsets.get(group).into_iter().flatten().map(|(topic, partitions)| {
             (topic.as_str(), partitions.iter().map(|(index, kept)| (*index, &kept.committed)))
         })
     }
 
-    /// Forgets what a group committed for a partition, a transaction that is open included.
+    /// Removes the offset of a partition, including those of open transactions.
     pub fn forget(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32) {
         let of_topic = self.offsets.get_mut(group).and_then(|topics| topics.get_mut(topic));
         let kept = of_topic.and_then(|indexes| indexes.remove(&partition));
@@ -143,7 +144,7 @@ impl Offsets {
         }
     }
 
-    /// Forgets everything a group committed.
+    /// Removes all offsets of a group.
     pub fn forget_group(&mut self, memory: &mut Memory, group: &str) {
         for (topic, indexes) in self.offsets.remove(group).into_iter().flatten() {
             indexes.into_values().for_each(|old| memory.give(cost(group, &topic, &old)));
@@ -154,7 +155,7 @@ impl Offsets {
         }
     }
 
-    /// Forgets what was committed for a topic that is gone.
+    /// Removes all offsets of a deleted topic.
     pub fn forget_topic(&mut self, memory: &mut Memory, topic: &str) {
         for (group, topics) in &mut self.offsets {
             for old in topics.remove(topic).into_iter().flat_map(BTreeMap::into_values) {

@@ -1,13 +1,14 @@
-//! AddOffsetsToTxn v0 to v4: makes a group's offsets part of a transaction.
+//! AddOffsetsToTxn v0 to v4: adds a group's offsets to a transaction.
 
-use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::add_offsets_to_txn::{Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
-use crate::broker::state::{ProducerId, State};
+use crate::broker::ids::ProducerId;
+use crate::broker::request::{Context, HandlerResult};
+use crate::broker::state::State;
 use crate::broker::transactions::{OFFSETS_TOPIC, offsets_partition};
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let id = request.transactional_id.as_str();
     let producer = ProducerId { id: request.producer_id, epoch: request.producer_epoch };
     let may_write = state.check(context, Operation::Write, Resource::TransactionalId(id));
@@ -27,9 +28,5 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         Err(ErrorCode::PRODUCER_FENCED) if context.version < 2 => ErrorCode::INVALID_PRODUCER_EPOCH,
         Err(code) => code,
     };
-    Answer::Reply(Response { error_code, ..Response::default() })
-}
-
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, ..Response::default() }
+    HandlerResult::Reply(Response { error_code, ..Response::default() })
 }

@@ -1,28 +1,30 @@
-//! AddPartitionsToTxn v0 to v5: makes partitions part of a transaction, all of one transaction or none.
+//! AddPartitionsToTxn v0 to v5: adds partitions to transactions. For each transaction it adds all partitions or none.
 //!
-//! v4 and later are for brokers: who may not act for the cluster is refused.
+//! v4 and later are for brokers: other clients are rejected.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::add_partitions_to_txn::TransactionResult;
 use crate::api::add_partitions_to_txn::{PartitionResult, Request, Response, Topic, TopicResult, Transaction};
 use crate::broker::authorizer::{Operation, Resource};
-use crate::broker::state::{ProducerId, State};
+use crate::broker::ids::ProducerId;
+use crate::broker::request::{Context, HandlerResult};
+use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if context.version >= 4 {
         if let Err(code) = state.check(context, Operation::ClusterAction, Resource::Cluster) {
-            return Answer::Reply(refuse(request, code));
+            return HandlerResult::Reply(request.refuse(code));
         }
         let results = request.transactions.into_iter().map(|transaction| TransactionResult {
             topic_results: add(state, context, &transaction),
             transactional_id: transaction.transactional_id,
         });
-        return Answer::Reply(Response { results_by_transaction: results.collect(), ..Response::default() });
+        return HandlerResult::Reply(Response { results_by_transaction: results.collect(), ..Response::default() });
     }
     let id = Resource::TransactionalId(&request.v3_and_below_transactional_id);
     if let Err(code) = state.check(context, Operation::Write, id) {
-        return Answer::Reply(refuse(request, code));
+        return HandlerResult::Reply(request.refuse(code));
     }
     let transaction = Transaction {
         transactional_id: request.v3_and_below_transactional_id,
@@ -32,18 +34,20 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         topics: request.v3_and_below_topics,
     };
     let results_by_topic_v3_and_below = add(state, context, &transaction);
-    Answer::Reply(Response { results_by_topic_v3_and_below, ..Response::default() })
+    HandlerResult::Reply(Response { results_by_topic_v3_and_below, ..Response::default() })
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let topics = |topics: Vec<Topic>| topics.into_iter().map(|topic| result(&topic, |_, _| error_code)).collect();
-    let results = request.transactions.into_iter().map(|transaction| TransactionResult {
-        transactional_id: transaction.transactional_id,
-        topic_results: topics(transaction.topics),
-    });
-    let results_by_transaction = results.collect();
-    let results_by_topic_v3_and_below = topics(request.v3_and_below_topics);
-    Response { error_code, results_by_transaction, results_by_topic_v3_and_below, ..Response::default() }
+impl Refuse for Request {
+    fn refuse(self, error_code: ErrorCode) -> Response {
+        let topics = |topics: Vec<Topic>| topics.into_iter().map(|topic| result(&topic, |_, _| error_code)).collect();
+        let results = self.transactions.into_iter().map(|transaction| TransactionResult {
+            transactional_id: transaction.transactional_id,
+            topic_results: topics(transaction.topics),
+        });
+        let results_by_transaction = results.collect();
+        let results_by_topic_v3_and_below = topics(self.v3_and_below_topics);
+        Response { error_code, results_by_transaction, results_by_topic_v3_and_below, ..Response::default() }
+    }
 }
 
 fn add(state: &mut State, context: &Context, wanted: &Transaction) -> Vec<TopicResult> {
@@ -51,7 +55,7 @@ fn add(state: &mut State, context: &Context, wanted: &Transaction) -> Vec<TopicR
         usize::try_from(index).is_ok_and(|index| state.topics.get(topic).is_some_and(|t| index < t.partitions.len()))
     };
     let pairs = || wanted.topics.iter().flat_map(|t| t.partitions.iter().map(|index| (t.name.as_str(), *index)));
-    // Brokers have asked for whoever they ask for.
+    // In v4 and later, the requesting broker has checked its own client.
     let may_write = |state: &State, topic: &str| match context.version {
         4.. => Ok(()),
         _ => state.check(context, Operation::Write, Resource::Topic(topic)),

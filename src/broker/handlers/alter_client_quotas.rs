@@ -1,41 +1,38 @@
-//! AlterClientQuotas v0 and v1: quotas of users, client ids and addresses. Byte rates are enforced, the others kept.
+//! AlterClientQuotas v0 and v1: sets quotas of users, client IDs and addresses. Byte rates are enforced; other quotas
+//! are only stored.
 
-use super::{Answer, Context, Refusal};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::alter_client_quotas::{Entity, Entry, EntryResponse, Op, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::quotas::{self, CLIENT_ID, IP, USER, check};
+use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::AlterConfigs, Resource::Cluster) {
-        return Answer::Reply(refuse(request, code));
+        return HandlerResult::Reply(request.refuse(code));
     }
     let mut seen = BTreeSet::new();
     let entries = request.entries.into_iter().map(|Entry { entity, ops }| {
         let named = entity.iter().map(|part| (part.entity_type.clone(), part.entity_name.clone())).collect();
         let altered = match seen.insert(quotas::Entity::clone(&named)) {
             true => alter(state, &named, ops, request.validate_only),
-            false => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Ignoring duplicate entity")),
+            false => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Ignoring duplicate entity")),
         };
-        let Refusal { code, message } = altered.err().unwrap_or(ErrorCode::NONE.into());
+        let ApiError { code, message } = altered.err().unwrap_or(ErrorCode::NONE.into());
         let part = |(entity_type, entity_name)| Entity { entity_type, entity_name };
         EntryResponse { error_code: code, error_message: message, entity: named.into_iter().map(part).collect() }
     });
     let entries = entries.collect();
-    Answer::Reply(Response { entries, ..Response::default() })
+    HandlerResult::Reply(Response { entries, ..Response::default() })
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |entry: Entry| EntryResponse { error_code, error_message: None, entity: entry.entity };
-    Response { entries: request.entries.into_iter().map(refuse).collect(), ..Response::default() }
-}
-
-/// All changes of an entity take place, or none.
-fn alter(state: &mut State, entity: &quotas::Entity, ops: Vec<Op>, validate_only: bool) -> Result<(), Refusal> {
-    let invalid = |why: String| Refusal::new(ErrorCode::INVALID_REQUEST, why);
+/// Applies all changes of an entity, or none.
+fn alter(state: &mut State, entity: &quotas::Entity, ops: Vec<Op>, validate_only: bool) -> Result<(), ApiError> {
+    let invalid = |why: String| ApiError::new(ErrorCode::INVALID_REQUEST, why);
     check_entity(entity).map_err(invalid)?;
     let mut keys = BTreeSet::new();
     for op in &ops {

@@ -1,7 +1,6 @@
-//! AlterConfigs v0 to v2: the whole configuration of topics and groups; what is not named has its default again. Those of
-//! nodes are left out, INVALID_REQUEST.
+//! AlterConfigs v0 to v2: replaces the whole configuration of topics and groups. Configurations that are not named
+//! return to their defaults. Node configurations are not supported (INVALID_REQUEST).
 
-use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::alter_configs::{Request, Resource, ResourceResponse, Response};
 use crate::api::describe_configs::{GROUP, TOPIC};
@@ -9,10 +8,11 @@ use crate::broker::authorizer::{self, Operation};
 use crate::broker::configs::Configs;
 use crate::broker::group;
 use crate::broker::journal::Entry;
+use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 use std::collections::BTreeMap;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let mut times = BTreeMap::<_, usize>::new();
     for resource in &request.resources {
         *times.entry((resource.resource_type, resource.resource_name.clone())).or_default() += 1;
@@ -22,13 +22,13 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let what = authorizer::Resource::of_configs(resource.resource_type, &resource.resource_name);
         let allowed = state.check(context, Operation::AlterConfigs, what);
         let altered = match (again, resource.resource_type) {
-            (true, _) => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.")),
+            (true, _) => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.")),
             _ if let Err(code) = allowed => Err(code.into()),
             (false, TOPIC) => alter_topic(state, &resource, request.validate_only),
             (false, GROUP) => alter_group(state, &resource, request.validate_only),
             (false, other) => {
                 let why = format!("Resources of type {other} cannot be altered here.");
-                Err(Refusal::new(ErrorCode::INVALID_REQUEST, why))
+                Err(ApiError::new(ErrorCode::INVALID_REQUEST, why))
             }
         };
         let refusal = altered.err().unwrap_or(ErrorCode::NONE.into());
@@ -40,27 +40,17 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         }
     });
     let responses = responses.collect();
-    Answer::Reply(Response { responses, ..Response::default() })
+    HandlerResult::Reply(Response { responses, ..Response::default() })
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |Resource { resource_type, resource_name, .. }| ResourceResponse {
-        error_code,
-        error_message: None,
-        resource_type,
-        resource_name,
-    };
-    Response { responses: request.resources.into_iter().map(refuse).collect(), ..Response::default() }
-}
-
-fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), Refusal> {
+fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
     let name = &resource.resource_name;
     let Some(topic) = state.topics.get_mut(name) else {
         let why = format!("The topic '{name}' does not exist.");
-        return Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
+        return Err(ApiError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
     };
     let given = resource.configs.iter().map(|c| (c.name.as_str(), c.value.as_deref()));
-    let configs = Configs::parse(given).map_err(|why| Refusal::new(ErrorCode::INVALID_CONFIG, why))?;
+    let configs = Configs::parse(given).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
     if !validate_only {
         topic.configs = configs;
         state.note_topic(name);
@@ -68,16 +58,16 @@ fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> R
     Ok(())
 }
 
-fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), Refusal> {
+fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
     let State { groups, memory, journal, .. } = state;
     let id = resource.resource_name.as_str();
     if id.is_empty() {
-        return Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Default group resources are not allowed."));
+        return Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Default group resources are not allowed."));
     }
     let mut configs = group::Configs::default();
     for config in &resource.configs {
         let value = config.value.as_deref();
-        configs.set(&config.name, value).map_err(|why| Refusal::new(ErrorCode::INVALID_CONFIG, why))?;
+        configs.set(&config.name, value).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
     }
     if validate_only {
         return Ok(());

@@ -1,24 +1,22 @@
-//! AlterShareGroupOffsets v0: where a share group without members begins; one that nobody knows is made. As in Kafka,
-//! an offset need not be one of the log.
+//! AlterShareGroupOffsets v0: sets where a share group without members starts. Creates the group if necessary. As in
+//! Kafka, an offset need not exist in the log.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::alter_share_group_offsets::{PartitionResponse, Request, Response, Topic, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group;
+use crate::broker::ids::TopicIdPartition;
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err((code, why)) = admit(state, context, &request.group_id) {
         let error_message = why.map(str::to_owned);
-        return Answer::Reply(Response { error_message, ..refuse(request, code) });
+        return HandlerResult::Reply(Response { error_message, ..request.refuse(code) });
     }
     let responses = request.topics.into_iter().map(|topic| alter(state, context, &request.group_id, topic));
-    Answer::Reply(Response { responses: responses.collect(), ..Response::default() })
-}
-
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, ..Response::default() }
+    HandlerResult::Reply(Response { responses: responses.collect(), ..Response::default() })
 }
 
 fn admit(state: &mut State, context: &Context, group_id: &str) -> Result<(), (ErrorCode, Option<&'static str>)> {
@@ -54,8 +52,8 @@ fn alter(state: &mut State, context: &Context, group_id: &str, topic: Topic) -> 
                 (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, Some(why))
             }
             (Ok(()), Some(partition)) => {
-                let (place, epoch) = ((topic_id, index), partition.leader_epoch);
-                groups.with_share(memory, group_id, |group| group.begin_at(place, wanted.start_offset, epoch));
+                let (id, epoch) = (TopicIdPartition { topic_id, partition: index }, partition.leader_epoch);
+                groups.with_share(memory, group_id, |group| group.begin_at(id, wanted.start_offset, epoch));
                 (ErrorCode::NONE, None)
             }
         };

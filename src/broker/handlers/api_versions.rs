@@ -1,21 +1,22 @@
-//! ApiVersions v0 to v5: exactly what is served, and of Kafka's features the one that is: `transaction.version`.
+//! ApiVersions v0 to v5: the served APIs and versions, and the feature `transaction.version`.
 //!
-//! A version that is not served is answered in v0 with UNSUPPORTED_VERSION and the versions of ApiVersions itself, so
-//! that the client can ask again (KIP-511; before 2.4 the code alone). As in Kafka, v3 does not say that a feature may be at version 0.
+//! A version that is not served gets a v0 response with UNSUPPORTED_VERSION and the versions of ApiVersions, so that
+//! the client can retry (KIP-511). Before Kafka 2.4 the response had only the code. As in Kafka, v3 does not list
+//! features that may be at version 0.
 
-use super::{Answer, Context, Served};
 use crate::api::api_versions::{API, ApiVersion, FinalizedFeature, Request, Response, SupportedFeature};
 use crate::api::{ErrorCode, Release};
+use crate::broker::request::{Context, HandlerResult, ServedApi};
 use crate::broker::state::State;
 
-/// The protocol of transactions, of which 2 is the newest (KIP-890).
+/// The transaction protocol; version 2 is the newest (KIP-890).
 const FEATURE: &str = "transaction.version";
 const NEWEST: i16 = 2;
 
-/// Kafka has an offset of its metadata log here; what is finalized never changes in this cluster.
+/// Kafka sends an offset of its metadata log. The finalized features of this cluster never change.
 const FEATURES_EPOCH: i64 = 1;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let software = [&request.client_software_name, &request.client_software_version];
     let other_cluster = request.cluster_id.is_some_and(|id| id != state.cluster_id);
     let other_node = request.node_id >= 0 && request.node_id != context.node;
@@ -31,7 +32,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let (max_version_level, min_version_level) = (state.transaction_version, state.transaction_version);
     let level = FinalizedFeature { name: FEATURE.to_owned(), max_version_level, min_version_level };
     let known = !error_code.is_error() && state.release.is_none_or(|release| release >= Release::V4_0);
-    Answer::Reply(Response {
+    HandlerResult::Reply(Response {
         error_code,
         api_keys,
         supported_features: if known && context.version >= 4 { vec![feature] } else { Vec::new() },
@@ -41,22 +42,18 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     })
 }
 
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, ..Response::default() }
-}
-
-/// The answer to a version nobody here knows.
+/// Returns the response to an unsupported version.
 pub(super) fn unsupported(state: &State) -> Response {
     let says_more = state.release.is_none_or(|release| release >= Release::V2_4);
     let own = state.served.iter().filter(|served| says_more && served.api.key == API.key);
     Response { error_code: ErrorCode::UNSUPPORTED_VERSION, api_keys: own.map(version).collect(), ..Response::default() }
 }
 
-fn version(Served { api, min, max }: &Served) -> ApiVersion {
+fn version(ServedApi { api, min, max }: &ServedApi) -> ApiVersion {
     ApiVersion { api_key: api.key, min_version: *min, max_version: *max }
 }
 
-/// Letters and digits, with `-` and `.` between them: what Kafka takes as a software name or version.
+/// Returns whether Kafka accepts a software name or version: letters and digits, with `-` and `.` between them.
 fn is_software(name: &str) -> bool {
     let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     ends(name.chars().next())

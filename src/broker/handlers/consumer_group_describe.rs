@@ -1,13 +1,13 @@
-//! ConsumerGroupDescribe v0 and v1: groups of KIP-848 and their members.
+//! ConsumerGroupDescribe v0 and v1: describes KIP-848 groups and their members.
 
-use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::consumer_group_describe::{Group, Member, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group;
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let may_describe = |topic: &String| state.allows(context, Operation::Describe, Resource::Topic(topic));
     let wanted = request.include_authorized_operations;
     let describe = |group_id: String| match group(state, context, group_id) {
@@ -21,15 +21,13 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             Group { authorized_operations, ..found }
         }
     };
-    Answer::Reply(Response { groups: request.group_ids.into_iter().map(describe).collect(), ..Response::default() })
+    HandlerResult::Reply(Response {
+        groups: request.group_ids.into_iter().map(describe).collect(),
+        ..Response::default()
+    })
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |group_id| Group { group_id, error_code, ..Group::default() };
-    Response { groups: request.group_ids.into_iter().map(refuse).collect(), ..Response::default() }
-}
-
-/// The topics that a member has to do with.
+/// Returns the topics that a member reads or owns.
 fn topics(member: &Member) -> impl Iterator<Item = &String> {
     member.subscribed_topic_names.iter().chain(member.assignment.topic_partitions.iter().map(|t| &t.topic_name))
 }

@@ -1,32 +1,28 @@
-//! ConsumerGroupHeartbeat v0 and v1: a member joins, stays in or leaves a group whose coordinator assigns (KIP-848).
+//! ConsumerGroupHeartbeat v0 and v1: a member joins, stays in or leaves a KIP-848 group.
 //!
-//! Kafka finds the topics of a regular expression a little later, here they are there at once. Kafka makes a group's
-//! assignments a second apart at least (`group.consumer.assignment.interval.ms`), here each is made at once. Left out:
-//! members in a group of the other protocol while it has any (GROUP_ID_NOT_FOUND, as in Kafka with its online migration
-//! switched off), `group.consumer.max.size`.
+//! Kafka resolves the topics of a regular expression a little later; here they are available at once. Kafka computes
+//! assignments of a group at least a second apart (`group.consumer.assignment.interval.ms`); here each is computed at
+//! once. Left out: members in a non-empty group of the classic protocol (GROUP_ID_NOT_FOUND, as in Kafka without online
+//! migration), and `group.consumer.max.size`.
 
-use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::consumer_group_heartbeat::{JOIN, LEAVE, LEAVE_STATIC, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::consumer::Beat;
 use crate::broker::group::{Assignor, Group};
 use crate::broker::pattern::Pattern;
+use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
-    Answer::Reply(beat(state, context, &request).unwrap_or_else(|Refusal { code, message }| Response {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
+    HandlerResult::Reply(beat(state, context, &request).unwrap_or_else(|ApiError { code, message }| Response {
         error_code: code,
         error_message: message,
         ..Response::default()
     }))
 }
 
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, ..Response::default() }
-}
-
-fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Response, Refusal> {
+fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Response, ApiError> {
     state.check(context, Operation::Read, Resource::Group(&request.group_id))?;
     for name in request.subscribed_topic_names.iter().flatten() {
         state.check(context, Operation::Describe, Resource::Topic(name))?;
@@ -64,21 +60,21 @@ fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Respo
             Some(Group::Classic(_) | Group::Share(_)) => format!("Group {group_id} is not a consumer group."),
             _ => format!("Consumer group {group_id} not found."),
         };
-        Refusal::new(ErrorCode::GROUP_ID_NOT_FOUND, why)
+        ApiError::new(ErrorCode::GROUP_ID_NOT_FOUND, why)
     })?;
-    done.map_err(|(code, why)| Refusal::new(code, why))
+    done.map_err(|(code, why)| ApiError::new(code, why))
 }
 
-fn parse(pattern: &str) -> Result<Pattern, Refusal> {
+fn parse(pattern: &str) -> Result<Pattern, ApiError> {
     Pattern::parse(pattern).map_err(|why| {
         let why = format!("SubscribedTopicRegex `{pattern}` is not a valid regular expression: {why}.");
-        Refusal::new(ErrorCode::INVALID_REGULAR_EXPRESSION, why)
+        ApiError::new(ErrorCode::INVALID_REGULAR_EXPRESSION, why)
     })
 }
 
-/// Whether a request makes sense by itself.
-fn check(version: i16, request: &Request) -> Result<(), Refusal> {
-    let invalid = |why: &str| Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+/// Checks that a request is consistent in itself.
+fn check(version: i16, request: &Request) -> Result<(), ApiError> {
+    let invalid = |why: &str| Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
     let is_empty = |text: &Option<String>| text.as_ref().is_some_and(String::is_empty);
     if request.group_id.trim().is_empty() {
         return invalid("GroupId can't be empty.");
@@ -114,7 +110,7 @@ fn check(version: i16, request: &Request) -> Result<(), Refusal> {
     match request.server_assignor.as_deref() {
         Some(name) if Assignor::by_name(name).is_none() => {
             let why = format!("ServerAssignor {name} is not supported. Supported assignors: uniform, range.");
-            Err(Refusal::new(ErrorCode::UNSUPPORTED_ASSIGNOR, why))
+            Err(ApiError::new(ErrorCode::UNSUPPORTED_ASSIGNOR, why))
         }
         _ => Ok(()),
     }

@@ -1,41 +1,37 @@
-//! CreateAcls v0 to v3: rules of who may do what, on any node, at once. SECURITY_DISABLED without an authorizer.
+//! CreateAcls v0 to v3: adds access rules, on any node, at once. SECURITY_DISABLED without an authorizer.
 
-use super::{Answer, Context, NO_AUTHORIZER, Refusal};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::create_acls::{Acl, AclResult, Request, Response};
+use crate::broker::authorizer::NO_AUTHORIZER;
 use crate::broker::authorizer::{CLUSTER, Kind, Operation, Pattern, Permission, Resource, Rule};
+use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if state.authorizer.is_none() {
-        return Answer::Reply(refuse_all(request, ErrorCode::SECURITY_DISABLED, Some(NO_AUTHORIZER)));
+        let result =
+            AclResult { error_code: ErrorCode::SECURITY_DISABLED, error_message: Some(NO_AUTHORIZER.to_owned()) };
+        let results = vec![result; request.creations.len()];
+        return HandlerResult::Reply(Response { results, ..Response::default() });
     }
     if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
-        return Answer::Reply(refuse(request, code));
+        return HandlerResult::Reply(request.refuse(code));
     }
     let results = request.creations.into_iter().map(|acl| {
         let added = parse(acl).and_then(|rule| match state.add_rule(rule) {
             true => Ok(()),
             false => Err(ErrorCode::KAFKA_STORAGE_ERROR.into()),
         });
-        let Refusal { code, message } = added.err().unwrap_or(ErrorCode::NONE.into());
+        let ApiError { code, message } = added.err().unwrap_or(ErrorCode::NONE.into());
         AclResult { error_code: code, error_message: message }
     });
     let results = results.collect();
-    Answer::Reply(Response { results, ..Response::default() })
+    HandlerResult::Reply(Response { results, ..Response::default() })
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    refuse_all(request, error_code, None)
-}
-
-fn refuse_all(request: Request, error_code: ErrorCode, why: Option<&str>) -> Response {
-    let refuse = |_| AclResult { error_code, error_message: why.map(str::to_owned) };
-    Response { results: request.creations.into_iter().map(refuse).collect(), ..Response::default() }
-}
-
-fn parse(acl: Acl) -> Result<Rule, Refusal> {
-    let invalid = |why: String| Refusal::new(ErrorCode::INVALID_REQUEST, why);
+fn parse(acl: Acl) -> Result<Rule, ApiError> {
+    let invalid = |why: String| ApiError::new(ErrorCode::INVALID_REQUEST, why);
     let unknown = |what: &str, name: &str| invalid(format!("Invalid {what} {name}"));
     let kind = Kind::from_number(acl.resource_type);
     let kind = kind.ok_or_else(|| unknown("resourceType", Kind::text(acl.resource_type)))?;

@@ -1,14 +1,14 @@
-//! CreatePartitions v0 to v3: on any node, at once; groups see the new partitions with their next heartbeats. Quotas and
-//! policies are left out.
+//! CreatePartitions v0 to v3: adds partitions to topics, on any node, at once. Groups see them with their next
+//! heartbeats. Quotas and policies are left out.
 
-use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::create_partitions::{Request, Response, Topic, TopicResult};
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 use std::collections::{HashMap, HashSet};
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let mut times: HashMap<String, usize> = HashMap::new();
     for topic in &request.topics {
         *times.entry(topic.name.clone()).or_default() += 1;
@@ -16,7 +16,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let results = request.topics.into_iter().map(|topic| {
         let again = times.get(&topic.name).is_some_and(|n| *n > 1);
         let grown = match again {
-            true => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Duplicate topic in request.")),
+            true => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Duplicate topic in request.")),
             false => match state.check(context, Operation::Alter, Resource::Topic(&topic.name)) {
                 Ok(()) => grow(state, &topic, request.validate_only),
                 Err(code) => Err(code.into()),
@@ -26,20 +26,15 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         TopicResult { name: topic.name, error_code: refusal.code, error_message: refusal.message }
     });
     let results = results.collect();
-    Answer::Reply(Response { results, ..Response::default() })
+    HandlerResult::Reply(Response { results, ..Response::default() })
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |Topic { name, .. }| TopicResult { name, error_code, error_message: None };
-    Response { results: request.topics.into_iter().map(refuse).collect(), ..Response::default() }
-}
-
-fn grow(state: &mut State, asked: &Topic, validate_only: bool) -> Result<(), Refusal> {
+fn grow(state: &mut State, asked: &Topic, validate_only: bool) -> Result<(), ApiError> {
     let Some(topic) = state.topics.get(&asked.name) else {
         let why = "This server does not host this topic-partition.";
-        return Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
+        return Err(ApiError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
     };
-    let invalid = |why: String| Err(Refusal::new(ErrorCode::INVALID_PARTITIONS, why));
+    let invalid = |why: String| Err(ApiError::new(ErrorCode::INVALID_PARTITIONS, why));
     let have = topic.partitions.len();
     let factor = topic.partitions.first().map_or(1, |p| p.replicas.len());
     let Some(more) = usize::try_from(asked.count).ok().and_then(|count| count.checked_sub(have)) else {
@@ -51,12 +46,12 @@ fn grow(state: &mut State, asked: &Topic, validate_only: bool) -> Result<(), Ref
     if more == 0 {
         return invalid(format!("Topic already has {have} partition(s)."));
     }
-    state.topics.check_partitions(more).map_err(|(code, message)| Refusal::new(code, message))?;
+    state.topics.check_partitions(more).map_err(|(code, message)| ApiError::new(code, message))?;
     let replicas = match &asked.assignments {
         Some(assignments) => {
             if assignments.len() != more {
                 let why = format!("{} assignments were given for {more} new partition(s).", assignments.len());
-                return Err(Refusal::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why));
+                return Err(ApiError::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why));
             }
             assignments.iter().map(|a| checked(state, &a.broker_ids, factor)).collect::<Result<_, _>>()?
         }
@@ -69,13 +64,13 @@ fn grow(state: &mut State, asked: &Topic, validate_only: bool) -> Result<(), Ref
     Ok(())
 }
 
-/// Replicas of one partition as the request gives them.
-fn checked(state: &State, brokers: &[i32], factor: usize) -> Result<Vec<i32>, Refusal> {
+/// Returns the replicas of a partition that the request assigns.
+fn checked(state: &State, brokers: &[i32], factor: usize) -> Result<Vec<i32>, ApiError> {
     let distinct: HashSet<_> = brokers.iter().collect();
     let known = brokers.iter().all(|id| state.node(*id).is_some());
     if brokers.len() != factor || distinct.len() != factor || !known {
         let why = format!("Each new partition needs {factor} different replicas on brokers that exist.");
-        return Err(Refusal::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why));
+        return Err(ApiError::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why));
     }
     Ok(brokers.to_vec())
 }

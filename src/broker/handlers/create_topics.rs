@@ -1,21 +1,21 @@
-//! CreateTopics v0 to v7: on any node, at once.
+//! CreateTopics v0 to v7: creates topics, on any node, at once.
 //!
-//! The messages are close to Kafka's, since people search for them. The timeout is not needed; quotas and policies
-//! are left out, but for a bound on the number of partitions.
+//! The error messages follow Kafka's, because users search for them. The timeout is ignored. Quotas and policies are
+//! left out, except for a limit on the number of partitions.
 
-use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::create_topics::{ConfigResult, ReplicaAssignment, Request, Response, Topic, TopicResult};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::configs::{Configs, Listed};
+use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 use std::collections::{HashMap, HashSet};
 
-/// Where a config's value comes from: set for the topic, or the default.
+/// Source of a configuration value: set for the topic, or the default.
 const SOURCE_TOPIC: i8 = 1;
 const SOURCE_DEFAULT: i8 = 5;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let mut times: HashMap<String, usize> = HashMap::new();
     for topic in &request.topics {
         *times.entry(topic.name.clone()).or_default() += 1;
@@ -24,29 +24,24 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let topics = request.topics.into_iter().map(|topic| {
         let name = topic.name.clone();
         let plan = match times.get(&name) {
-            Some(2..) => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Duplicate topic name.")),
+            Some(2..) => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Duplicate topic name.")),
             _ if !all && !state.allows(context, Operation::Create, Resource::Topic(&name)) => {
-                Err(Refusal::new(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
+                Err(ApiError::new(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
             }
             _ => plan(state, topic),
         };
         match plan {
             Ok(plan) => create(state, context, name, plan, request.validate_only),
-            Err(Refusal { code, message }) => {
+            Err(ApiError { code, message }) => {
                 TopicResult { name, error_code: code, error_message: message, ..TopicResult::default() }
             }
         }
     });
     let topics = topics.collect();
-    Answer::Reply(Response { topics, ..Response::default() })
+    HandlerResult::Reply(Response { topics, ..Response::default() })
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |Topic { name, .. }| TopicResult { name, error_code, error_message: None, ..TopicResult::default() };
-    Response { topics: request.topics.into_iter().map(refuse).collect(), ..Response::default() }
-}
-
-/// A topic that can be made.
+/// A topic that can be created.
 struct Plan {
     replicas: Vec<Vec<i32>>,
     configs: Configs,
@@ -83,26 +78,26 @@ fn create(state: &mut State, context: &Context, name: String, plan: Plan, valida
     }
 }
 
-fn plan(state: &State, topic: Topic) -> Result<Plan, Refusal> {
-    state.topics.check_name(&topic.name).map_err(|(code, message)| Refusal::new(code, message))?;
+fn plan(state: &State, topic: Topic) -> Result<Plan, ApiError> {
+    state.topics.check_name(&topic.name).map_err(|(code, message)| ApiError::new(code, message))?;
     let replicas = match topic.assignments.is_empty() {
         true => spread(state, topic.num_partitions, topic.replication_factor)?,
         false => assigned(state, &topic)?,
     };
     let given = topic.configs.iter().map(|c| (c.name.as_str(), c.value.as_deref()));
-    let configs = Configs::parse(given).map_err(|why| Refusal::new(ErrorCode::INVALID_CONFIG, why))?;
+    let configs = Configs::parse(given).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
     Ok(Plan { replicas, configs })
 }
 
-fn spread(state: &State, partitions: i32, factor: i16) -> Result<Vec<Vec<i32>>, Refusal> {
+fn spread(state: &State, partitions: i32, factor: i16) -> Result<Vec<Vec<i32>>, ApiError> {
     let partitions = match partitions {
         -1 => usize::try_from(state.default_partitions).unwrap_or(1),
         n => usize::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| {
-            Refusal::new(ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
+            ApiError::new(ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
         })?,
     };
     let nodes = state.live().count();
-    let invalid = |why| Err(Refusal::new(ErrorCode::INVALID_REPLICATION_FACTOR, why));
+    let invalid = |why| Err(ApiError::new(ErrorCode::INVALID_REPLICATION_FACTOR, why));
     let factor = match usize::try_from(factor) {
         Err(_) if factor == -1 => state.default_replication_factor(),
         Err(_) | Ok(0) => {
@@ -116,18 +111,18 @@ fn spread(state: &State, partitions: i32, factor: i16) -> Result<Vec<Vec<i32>>, 
         }
         Ok(n) => n,
     };
-    state.topics.check_partitions(partitions).map_err(|(code, message)| Refusal::new(code, message))?;
+    state.topics.check_partitions(partitions).map_err(|(code, message)| ApiError::new(code, message))?;
     Ok(state.spread(partitions, factor))
 }
 
-/// Replicas as the request gives them, by partition.
-fn assigned(state: &State, topic: &Topic) -> Result<Vec<Vec<i32>>, Refusal> {
-    let invalid = |why: &str| Refusal::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why);
+/// Returns the replicas that the request assigns, by partition.
+fn assigned(state: &State, topic: &Topic) -> Result<Vec<Vec<i32>>, ApiError> {
+    let invalid = |why: &str| ApiError::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why);
     if topic.num_partitions != -1 || topic.replication_factor != -1 {
         let why = "Partitions and replication factor must be -1 where replicas are assigned by hand.";
-        return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+        return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
     }
-    state.topics.check_partitions(topic.assignments.len()).map_err(|(code, message)| Refusal::new(code, message))?;
+    state.topics.check_partitions(topic.assignments.len()).map_err(|(code, message)| ApiError::new(code, message))?;
     let mut assignments: Vec<&ReplicaAssignment> = topic.assignments.iter().collect();
     assignments.sort_by_key(|a| a.partition_index);
     if assignments.iter().zip(0..).any(|(a, index)| a.partition_index != index) {

@@ -1,30 +1,24 @@
-//! DeleteAcls v0 to v3: takes away the rules that filters let through, at once. SECURITY_DISABLED without an
-//! authorizer.
+//! DeleteAcls v0 to v3: deletes the access rules that match filters, at once. SECURITY_DISABLED without an authorizer.
 
-use super::{Answer, Context, NO_AUTHORIZER, describe_acls};
+use super::defaults::Refuse;
+use super::describe_acls;
 use crate::api::ErrorCode;
 use crate::api::delete_acls::{Filter, FilterResult, MatchingAcl, Request, Response};
+use crate::broker::authorizer::NO_AUTHORIZER;
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if state.authorizer.is_none() {
-        return Answer::Reply(refuse_all(request, ErrorCode::SECURITY_DISABLED, Some(NO_AUTHORIZER)));
+        let filter_results = vec![failure(ErrorCode::SECURITY_DISABLED, Some(NO_AUTHORIZER)); request.filters.len()];
+        return HandlerResult::Reply(Response { filter_results, ..Response::default() });
     }
     if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
-        return Answer::Reply(refuse(request, code));
+        return HandlerResult::Reply(request.refuse(code));
     }
     let filter_results = request.filters.into_iter().map(|filter| delete(state, filter)).collect();
-    Answer::Reply(Response { filter_results, ..Response::default() })
-}
-
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    refuse_all(request, error_code, None)
-}
-
-fn refuse_all(request: Request, error_code: ErrorCode, why: Option<&str>) -> Response {
-    let filter_results = request.filters.into_iter().map(|_| failure(error_code, why)).collect();
-    Response { filter_results, ..Response::default() }
+    HandlerResult::Reply(Response { filter_results, ..Response::default() })
 }
 
 fn failure(error_code: ErrorCode, why: Option<&str>) -> FilterResult {

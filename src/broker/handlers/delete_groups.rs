@@ -1,13 +1,13 @@
-//! DeleteGroups v0 to v3: forgets groups without members, and what they committed.
+//! DeleteGroups v0 to v3: deletes groups without members, and their committed offsets.
 
-use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::delete_groups::{GroupResult, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::journal::Entry;
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let delete = |group_id: String| {
         let error_code = match state.check(context, Operation::Delete, Resource::Group(&group_id)) {
             Err(code) => code,
@@ -21,10 +21,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         }
         GroupResult { group_id, error_code, error_message: None }
     };
-    Answer::Reply(Response { results: request.groups_names.into_iter().map(delete).collect(), ..Response::default() })
-}
-
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |group_id| GroupResult { group_id, error_code, error_message: None };
-    Response { results: request.groups_names.into_iter().map(refuse).collect(), ..Response::default() }
+    HandlerResult::Reply(Response {
+        results: request.groups_names.into_iter().map(delete).collect(),
+        ..Response::default()
+    })
 }

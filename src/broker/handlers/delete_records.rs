@@ -1,17 +1,17 @@
-//! DeleteRecords v0 to v2: moves the start of a log forward, up to its end (-1). The leader does it at once.
+//! DeleteRecords v0 to v2: moves the start of a log forward, at most to its end (-1). The leader does it at once.
 //!
-//! As in Kafka, an offset before the start changes nothing, and a topic that is only compacted refuses.
+//! As in Kafka, an offset before the start changes nothing, and a topic with compaction only is rejected.
 
-use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::delete_records::{Partition, PartitionResponse, Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
 /// The end of the log.
 const HIGH_WATERMARK: i64 = -1;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|wanted| {
             let (low_watermark, error_code) = match delete(state, context, &topic.name, wanted) {
@@ -24,19 +24,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         TopicResponse { name: topic.name, partitions }
     });
     let topics = topics.collect();
-    Answer::Reply(Response { topics, ..Response::default() })
-}
-
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let topics = request.topics.into_iter().map(|topic| TopicResponse {
-        name: topic.name,
-        partitions: topic
-            .partitions
-            .iter()
-            .map(|p| PartitionResponse { partition_index: p.partition_index, low_watermark: -1, error_code })
-            .collect(),
-    });
-    Response { topics: topics.collect(), ..Response::default() }
+    HandlerResult::Reply(Response { topics, ..Response::default() })
 }
 
 fn delete(state: &mut State, context: &Context, topic: &str, wanted: &Partition) -> Result<i64, ErrorCode> {

@@ -1,15 +1,16 @@
-//! DeleteTopics v0 to v6: by name, from v6 on also by id; on any node, at once.
+//! DeleteTopics v0 to v6: deletes topics by name, from v6 also by ID, on any node, at once.
 //!
-//! Records, producers and committed offsets go with the topic; parked fetches of it are answered.
+//! Records, producer states and committed offsets are deleted with the topic. Waiting fetches are answered.
 
-use super::{Answer, Context, Refusal};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::delete_topics::{Request, Response, Topic, TopicResult};
 use crate::broker::authorizer::Operation;
+use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 use std::collections::HashSet;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let topics = match context.version {
         6.. => request.topics,
         _ => request.topic_names.into_iter().map(|name| Topic { name: Some(name), ..Topic::default() }).collect(),
@@ -19,11 +20,11 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let topic_id = topic.topic_id;
         let again = !seen.insert((topic.name.clone(), topic_id));
         let name = match again {
-            true => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Duplicate topic name or id.")),
+            true => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Duplicate topic name or id.")),
             false => find(state, context, &topic),
         };
         let (name, refusal) = match name {
-            Ok(name) => (Some(name), Refusal::from(ErrorCode::NONE)),
+            Ok(name) => (Some(name), ApiError::from(ErrorCode::NONE)),
             Err(refusal) => (topic.name, refusal),
         };
         let topic_id = match (&name, refusal.code.is_error()) {
@@ -33,17 +34,19 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         TopicResult { name, topic_id, error_code: refusal.code, error_message: refusal.message }
     });
     let responses = responses.collect();
-    Answer::Reply(Response { responses, ..Response::default() })
+    HandlerResult::Reply(Response { responses, ..Response::default() })
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let named = request.topic_names.into_iter().map(|name| Topic { name: Some(name), ..Topic::default() });
-    let refuse = |Topic { name, topic_id }| TopicResult { name, topic_id, error_code, error_message: None };
-    let responses = request.topics.into_iter().chain(named).map(refuse).collect();
-    Response { responses, ..Response::default() }
+impl Refuse for Request {
+    fn refuse(self, error_code: ErrorCode) -> Response {
+        let named = self.topic_names.into_iter().map(|name| Topic { name: Some(name), ..Topic::default() });
+        let refuse = |Topic { name, topic_id }| TopicResult { name, topic_id, error_code, error_message: None };
+        let responses = self.topics.into_iter().chain(named).map(refuse).collect();
+        Response { responses, ..Response::default() }
+    }
 }
 
-fn find(state: &State, context: &Context, topic: &Topic) -> Result<String, Refusal> {
+fn find(state: &State, context: &Context, topic: &Topic) -> Result<String, ApiError> {
     let name = topic.name.as_deref().unwrap_or_default();
     state.check_topic(context, Operation::Delete, name, topic.topic_id)?;
     match (&topic.name, topic.topic_id.is_zero()) {
@@ -51,16 +54,16 @@ fn find(state: &State, context: &Context, topic: &Topic) -> Result<String, Refus
             Some(_) => Ok(name.clone()),
             None => {
                 let why = "This server does not host this topic-partition.";
-                Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why))
+                Err(ApiError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why))
             }
         },
         (None, false) => match state.topics.name_of(topic.topic_id) {
             Some(name) => Ok(name.to_owned()),
-            None => Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")),
+            None => Err(ApiError::new(ErrorCode::UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")),
         },
         (Some(_), false) => {
-            Err(Refusal::new(ErrorCode::INVALID_REQUEST, "You may not specify both topic name and topic id."))
+            Err(ApiError::new(ErrorCode::INVALID_REQUEST, "You may not specify both topic name and topic id."))
         }
-        (None, true) => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Neither topic name nor id were specified.")),
+        (None, true) => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Neither topic name nor id were specified.")),
     }
 }

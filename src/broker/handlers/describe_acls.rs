@@ -1,24 +1,25 @@
-//! DescribeAcls v0 to v3: the rules that a filter lets through. SECURITY_DISABLED without an authorizer.
+//! DescribeAcls v0 to v3: returns the access rules that match a filter. SECURITY_DISABLED without an authorizer.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::describe_acls::{Acl, Request, Resource, Response};
 use crate::broker::authorizer::{self, Filter, Kind, Names, Operation, Permission};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-/// In a filter: whatever it is.
+/// A filter value that matches everything.
 const ANY: i8 = 1;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let Some(authorizer) = &state.authorizer else {
         let error_message = Some("No Authorizer is configured on the broker".to_owned());
-        return Answer::Reply(Response { error_message, ..refuse(request, ErrorCode::SECURITY_DISABLED) });
+        return HandlerResult::Reply(Response { error_message, ..request.refuse(ErrorCode::SECURITY_DISABLED) });
     };
     if let Err(code) = state.check(context, Operation::Describe, authorizer::Resource::Cluster) {
-        return Answer::Reply(refuse(request, code));
+        return HandlerResult::Reply(request.refuse(code));
     }
     let Some(filter) = filter(request) else {
-        return Answer::Reply(Response { error_code: ErrorCode::INVALID_REQUEST, ..nothing() });
+        return HandlerResult::Reply(Response { error_code: ErrorCode::INVALID_REQUEST, ..nothing() });
     };
     let mut resources: Vec<Resource> = Vec::new();
     for rule in authorizer.rules.iter().filter(|rule| filter.fits(rule)) {
@@ -28,7 +29,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             operation: rule.operation.number(),
             permission_type: rule.permission.number(),
         };
-        // Rules are in the order of what they are about.
+        // Rules are sorted by resource.
         let (resource_type, pattern_type) = (rule.kind.number(), rule.pattern.number());
         let is_its = |r: &&mut Resource| {
             (r.resource_type, r.pattern_type, &r.resource_name) == (resource_type, pattern_type, &rule.name)
@@ -41,18 +42,14 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             }
         }
     }
-    Answer::Reply(Response { resources, ..nothing() })
-}
-
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, ..nothing() }
+    HandlerResult::Reply(Response { resources, ..nothing() })
 }
 
 fn nothing() -> Response {
     Response { error_message: None, ..Response::default() }
 }
 
-/// What the numbers of a filter mean; `None` if one of them has no meaning.
+/// Converts the numbers of a filter, or returns `None` if one is unknown.
 pub(super) fn filter(asked: Request) -> Option<Filter> {
     Some(Filter {
         kind: unless_any(asked.resource_type_filter, Kind::from_number)?,

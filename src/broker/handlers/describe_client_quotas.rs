@@ -1,26 +1,27 @@
-//! DescribeClientQuotas v0 and v1: the quotas that a filter lets through; those that are not enforced, too.
+//! DescribeClientQuotas v0 and v1: returns the quotas that match a filter, including those that are not enforced.
 
-use super::{Answer, Context, Refusal};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::describe_client_quotas::{ANY, Component, DEFAULT, EXACT, Entity, Entry, Quota, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::quotas::{self, CLIENT_ID, IP, USER};
+use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 use std::collections::BTreeMap;
 
-/// What a name has to be; `None` if any is right, and the name of a default is `None`.
+/// The name to match. The outer `None` matches any name; the inner one is the default entity.
 type Filter = BTreeMap<String, Option<Option<String>>>;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::DescribeConfigs, Resource::Cluster) {
-        return Answer::Reply(refuse(request, code));
+        return HandlerResult::Reply(request.refuse(code));
     }
     let strict = request.strict;
     let filter = match parse(request.components) {
         Ok(filter) => filter,
-        Err(Refusal { code, message }) => {
+        Err(ApiError { code, message }) => {
             let (error_code, error_message) = (code, message);
-            return Answer::Reply(Response { error_code, error_message, entries: None, ..Response::default() });
+            return HandlerResult::Reply(Response { error_code, error_message, entries: None, ..Response::default() });
         }
     };
     let fits = |entity: &quotas::Entity| {
@@ -36,15 +37,11 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             .collect(),
         values: values.iter().map(|(key, value)| Quota { key: key.clone(), value: *value }).collect(),
     });
-    Answer::Reply(Response { entries: Some(entries.collect()), ..Response::default() })
+    HandlerResult::Reply(Response { entries: Some(entries.collect()), ..Response::default() })
 }
 
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, error_message: None, entries: None, ..Response::default() }
-}
-
-fn parse(components: Vec<Component>) -> Result<Filter, Refusal> {
-    let invalid = |why: String| Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+fn parse(components: Vec<Component>) -> Result<Filter, ApiError> {
+    let invalid = |why: String| Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
     let mut filter = Filter::new();
     for Component { entity_type, match_type, r#match } in components {
         if entity_type.is_empty() {
@@ -52,7 +49,7 @@ fn parse(components: Vec<Component>) -> Result<Filter, Refusal> {
         }
         if ![USER, CLIENT_ID, IP].contains(&entity_type.as_str()) {
             let why = format!("Unsupported entity type {entity_type}");
-            return Err(Refusal::new(ErrorCode::UNSUPPORTED_VERSION, why));
+            return Err(ApiError::new(ErrorCode::UNSUPPORTED_VERSION, why));
         }
         if filter.contains_key(&entity_type) {
             return invalid(format!("Entity type {entity_type} cannot appear more than once in the filter."));

@@ -1,16 +1,17 @@
-//! DescribeCluster v0 to v2: the nodes that are up, and those that are not (fenced) if they are asked for. Clients do not
-//! reach controllers here, MISMATCHED_ENDPOINT_TYPE.
+//! DescribeCluster v0 to v2: returns the nodes that are up and, on request, the stopped (fenced) ones. Controllers are
+//! not reachable (MISMATCHED_ENDPOINT_TYPE).
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::describe_cluster::{BROKERS, Broker, CONTROLLERS, Request, Response};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     match request.endpoint_type {
         BROKERS => {}
-        CONTROLLERS => return Answer::Reply(refuse(request, ErrorCode::MISMATCHED_ENDPOINT_TYPE)),
-        _ => return Answer::Reply(refuse(request, ErrorCode::UNSUPPORTED_ENDPOINT_TYPE)),
+        CONTROLLERS => return HandlerResult::Reply(request.refuse(ErrorCode::MISMATCHED_ENDPOINT_TYPE)),
+        _ => return HandlerResult::Reply(request.refuse(ErrorCode::UNSUPPORTED_ENDPOINT_TYPE)),
     }
     let brokers = state.nodes().filter(|n| request.include_fenced_brokers || state.is_live(n.id)).map(|n| Broker {
         broker_id: n.id,
@@ -19,7 +20,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         rack: state.rack(n.id),
         is_fenced: !state.is_live(n.id),
     });
-    Answer::Reply(Response {
+    HandlerResult::Reply(Response {
         cluster_id: state.cluster_id.clone(),
         controller_id: state.live().next().map_or(-1, |n| n.id),
         brokers: brokers.collect(),
@@ -27,8 +28,4 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             .cluster_operations_if(request.include_cluster_authorized_operations, context),
         ..Response::default()
     })
-}
-
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, endpoint_type: request.endpoint_type, ..Response::default() }
 }

@@ -1,20 +1,20 @@
-//! DescribeConfigs v0 to v4: of topics and groups. A node has no settings that could be read: an empty list. Synonyms and
-//! documentation are left out.
+//! DescribeConfigs v0 to v4: describes topics and groups. A node has no readable configuration, so its list is empty.
+//! Synonyms and documentation are left out.
 
-use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::describe_configs::{BROKER, Config, GROUP, Request, Resource, ResourceResult, Response, TOPIC};
 use crate::broker::authorizer::{self, Operation};
+use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 
-/// Where a value comes from.
+/// Sources of values.
 const SOURCE_TOPIC: i8 = 1;
 const SOURCE_DEFAULT: i8 = 5;
 const SOURCE_GROUP: i8 = 8;
-/// What a value is.
+/// Types of values.
 const STRING: i8 = 2;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let results = request.resources.into_iter().map(|resource| {
         let found = describe(state, context, &resource);
         let (configs, refusal) = match found {
@@ -31,21 +31,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         }
     });
     let results = results.collect();
-    Answer::Reply(Response { results, ..Response::default() })
+    HandlerResult::Reply(Response { results, ..Response::default() })
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |Resource { resource_type, resource_name, .. }| ResourceResult {
-        error_code,
-        error_message: None,
-        resource_type,
-        resource_name,
-        configs: Vec::new(),
-    };
-    Response { results: request.resources.into_iter().map(refuse).collect(), ..Response::default() }
-}
-
-fn describe(state: &State, context: &Context, resource: &Resource) -> Result<Vec<Config>, Refusal> {
+fn describe(state: &State, context: &Context, resource: &Resource) -> Result<Vec<Config>, ApiError> {
     let name = resource.resource_name.as_str();
     let what = authorizer::Resource::of_configs(resource.resource_type, name);
     state.check(context, Operation::DescribeConfigs, what)?;
@@ -73,7 +62,7 @@ fn describe(state: &State, context: &Context, resource: &Resource) -> Result<Vec
         BROKER => Ok(Vec::new()),
         other => {
             let why = format!("Resources of type {other} cannot be described here.");
-            Err(Refusal::new(ErrorCode::INVALID_REQUEST, why))
+            Err(ApiError::new(ErrorCode::INVALID_REQUEST, why))
         }
     }
 }

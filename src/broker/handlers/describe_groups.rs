@@ -1,16 +1,16 @@
-//! DescribeGroups v0 to v6: classic groups and their members.
+//! DescribeGroups v0 to v6: describes classic groups and their members.
 //!
-//! A group that is unknown or of another protocol is `Dead`, from v6 on with GROUP_ID_NOT_FOUND.
+//! An unknown group, or one of another protocol, is `Dead`; from v6 it is also GROUP_ID_NOT_FOUND.
 
-use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::describe_groups::{Group, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group;
 use crate::broker::group::classic::Phase;
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let wanted = request.include_authorized_operations;
     let describe = |group_id: String| match group(state, context, group_id) {
         found if found.error_code.is_error() => found,
@@ -19,12 +19,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             Group { authorized_operations, ..found }
         }
     };
-    Answer::Reply(Response { groups: request.groups.into_iter().map(describe).collect(), ..Response::default() })
-}
-
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |group_id| Group { group_id, error_code, ..Group::default() };
-    Response { groups: request.groups.into_iter().map(refuse).collect(), ..Response::default() }
+    HandlerResult::Reply(Response { groups: request.groups.into_iter().map(describe).collect(), ..Response::default() })
 }
 
 fn group(state: &State, context: &Context, group_id: String) -> Group {

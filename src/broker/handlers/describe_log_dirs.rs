@@ -1,20 +1,21 @@
-//! DescribeLogDirs v0 to v5: one directory a node, which is memory: the replicas the node has, and how large they are.
-//! The room of all nodes is one.
+//! DescribeLogDirs v0 to v5: each node has one directory, in memory, with the sizes of its replicas. All nodes share
+//! one memory limit.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::describe_log_dirs::{DirResult, PartitionResult, Request, Response, TopicResult};
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 use crate::broker::topics::Topic;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What it is called.
+/// Name of the directory.
 const NAME: &str = "/dev-broker";
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(error_code) = state.check(context, Operation::Describe, Resource::Cluster) {
-        return Answer::Reply(Response { error_code, ..Response::default() });
+        return HandlerResult::Reply(Response { error_code, ..Response::default() });
     }
     let wanted: Option<BTreeMap<String, BTreeSet<i32>>> = request
         .topics
@@ -37,12 +38,14 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         usable_bytes: i64::try_from(usable).unwrap_or(i64::MAX),
         ..DirResult::default()
     };
-    Answer::Reply(Response { results: vec![result], ..Response::default() })
+    HandlerResult::Reply(Response { results: vec![result], ..Response::default() })
 }
 
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    let result = DirResult { error_code, log_dir: NAME.to_owned(), ..DirResult::default() };
-    Response { error_code, results: vec![result], ..Response::default() }
+impl Refuse for Request {
+    fn refuse(self, error_code: ErrorCode) -> Response {
+        let result = DirResult { error_code, log_dir: NAME.to_owned(), ..DirResult::default() };
+        Response { error_code, results: vec![result], ..Response::default() }
+    }
 }
 
 fn replicas(topic: &Topic, node: i32) -> impl Iterator<Item = PartitionResult> {

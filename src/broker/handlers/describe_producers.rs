@@ -1,25 +1,18 @@
-//! DescribeProducers v0: the producers a partition's leader remembers, and where their open transactions start.
+//! DescribeProducers v0: returns the producers that a partition leader knows, and the starts of their open
+//! transactions.
 
-use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::describe_producers::{PartitionResponse, ProducerState, Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let topics = request.topics.into_iter().map(|topic| TopicResponse {
         partitions: topic.partition_indexes.iter().map(|index| describe(state, context, &topic.name, *index)).collect(),
         name: topic.name,
     });
-    Answer::Reply(Response { topics: topics.collect(), ..Response::default() })
-}
-
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let topics = request.topics.into_iter().map(|topic| TopicResponse {
-        partitions: topic.partition_indexes.iter().map(|index| failure(*index, error_code)).collect(),
-        name: topic.name,
-    });
-    Response { topics: topics.collect(), ..Response::default() }
+    HandlerResult::Reply(Response { topics: topics.collect(), ..Response::default() })
 }
 
 fn failure(partition_index: i32, error_code: ErrorCode) -> PartitionResponse {

@@ -1,26 +1,22 @@
-//! DescribeShareGroupOffsets v0 and v1: where share groups begin in their partitions, -1 where nothing was fetched yet.
+//! DescribeShareGroupOffsets v0 and v1: returns the start offsets of share groups; -1 where nothing was fetched yet.
 //!
-//! As in Kafka, a group that nobody knows has no partitions, which is no error. What is done behind the start does not
-//! count towards the lag.
+//! As in Kafka, an unknown group has no partitions, which is not an error. Records after the start that are done do not
+//! count as lag.
 
-use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::describe_share_group_offsets::{Group, GroupResponse, PartitionResponse, Request, Response};
 use crate::api::describe_share_group_offsets::{Topic, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group;
 use crate::broker::group::share::Progress;
+use crate::broker::ids::TopicIdPartition;
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 use crate::wire::Uuid;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let groups = request.groups.into_iter().map(|group| describe(state, context, group)).collect();
-    Answer::Reply(Response { groups, ..Response::default() })
-}
-
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let groups = request.groups.into_iter().map(|group| failure(group.group_id, error_code)).collect();
-    Response { groups, ..Response::default() }
+    HandlerResult::Reply(Response { groups, ..Response::default() })
 }
 
 fn failure(group_id: String, error_code: ErrorCode) -> GroupResponse {
@@ -58,7 +54,8 @@ fn describe(state: &State, context: &Context, Group { group_id, topics }: Group)
             }
             let index = usize::try_from(partition_index).ok();
             let partition = found.zip(index).and_then(|(t, index)| t.partitions.get(index));
-            let progress = group.and_then(|group| group.progress((topic_id, partition_index)));
+            let progress =
+                group.and_then(|group| group.progress(TopicIdPartition { topic_id, partition: partition_index }));
             match progress.zip(partition) {
                 Some((Progress { start, done }, partition)) => PartitionResponse {
                     start_offset: start,

@@ -1,18 +1,18 @@
-//! DescribeTopicPartitions v0: topics by name, a page at a time. Every replica that is up is in sync, so that none is
-//! eligible besides.
+//! DescribeTopicPartitions v0: describes topics by name, in pages. All replicas that are up are in sync, so there are
+//! no other eligible leaders.
 
-use super::{Answer, Context};
 use crate::api::ErrorCode;
-use crate::api::describe_topic_partitions::{Cursor, PartitionResponse, Request, Response, Topic, TopicResponse};
+use crate::api::describe_topic_partitions::{Cursor, PartitionResponse, Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 use crate::broker::topics::{is_internal, valid_name};
 use std::collections::BTreeSet;
 
-/// Partitions a page has at most: Kafka's `max.request.partition.size.limit`.
+/// Maximum partitions of a page: Kafka's `max.request.partition.size.limit`.
 const MAX_PAGE: usize = 2000;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let may_describe = |name: &str| state.allows(context, Operation::Describe, Resource::Topic(name));
     let all = request.topics.is_empty();
     let mut names: BTreeSet<String> = match all {
@@ -72,12 +72,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             break;
         }
     }
-    Answer::Reply(response)
-}
-
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |Topic { name }| failure(name, error_code);
-    Response { topics: request.topics.into_iter().map(refuse).collect(), ..Response::default() }
+    HandlerResult::Reply(response)
 }
 
 fn failure(name: String, error_code: ErrorCode) -> TopicResponse {

@@ -1,23 +1,17 @@
-//! DescribeTransactions v0: the state of transactional ids; asked of their coordinator.
+//! DescribeTransactions v0: returns the state of transactional IDs, from their coordinator.
 
-use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::describe_transactions::{Request, Response, Topic, TransactionState};
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let transaction_states = request.transactional_ids.into_iter().map(|id| match describe(state, context, &id) {
         Ok(found) => TransactionState { transactional_id: id, ..found },
         Err(error_code) => failure(id, error_code),
     });
-    Answer::Reply(Response { transaction_states: transaction_states.collect(), ..Response::default() })
-}
-
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |transactional_id| failure(transactional_id, error_code);
-    let transaction_states = request.transactional_ids.into_iter().map(refuse).collect();
-    Response { transaction_states, ..Response::default() }
+    HandlerResult::Reply(Response { transaction_states: transaction_states.collect(), ..Response::default() })
 }
 
 fn failure(transactional_id: String, error_code: ErrorCode) -> TransactionState {

@@ -1,15 +1,16 @@
-//! DescribeUserScramCredentials v0: who can log in by SCRAM, and with how many rounds.
+//! DescribeUserScramCredentials v0: returns the SCRAM users and their iteration counts.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::describe_user_scram_credentials::{Credential, Request, Response, UserResult};
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 use std::collections::BTreeMap;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::Describe, Resource::Cluster) {
-        return Answer::Reply(refuse(request, code));
+        return HandlerResult::Reply(request.refuse(code));
     }
     let mut times = BTreeMap::<String, usize>::new();
     for user in request.users.unwrap_or_default() {
@@ -40,9 +41,5 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         }
     });
     let results = results.collect();
-    Answer::Reply(Response { error_message: None, results, ..Response::default() })
-}
-
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, error_message: None, ..Response::default() }
+    HandlerResult::Reply(Response { error_message: None, results, ..Response::default() })
 }

@@ -1,18 +1,19 @@
-//! ElectLeaders v0 to v2: the first replica of a partition leads again, at once. In an unclean election any replica that is
-//! up leads, if none does; all of them have all records here.
+//! ElectLeaders v0 to v2: makes the first replica of a partition the leader, at once. An unclean election picks any
+//! replica that is up if there is no leader; all replicas have all records.
 
-use super::{Answer, Context, Refusal};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::elect_leaders::{PREFERRED, PartitionResult, Request, Response, TopicPartitions, TopicResult, UNCLEAN};
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::Alter, Resource::Cluster) {
-        return Answer::Reply(refuse(request, code));
+        return HandlerResult::Reply(request.refuse(code));
     }
     if ![PREFERRED, UNCLEAN].contains(&request.election_type) {
-        return Answer::Reply(refuse(request, ErrorCode::INVALID_REQUEST));
+        return HandlerResult::Reply(request.refuse(ErrorCode::INVALID_REQUEST));
     }
     let asked = request.topic_partitions.is_some();
     let all = |state: &State| {
@@ -28,8 +29,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let mut partition_result = Vec::with_capacity(partitions.len());
         for partition_id in partitions {
             let elected = elect(state, &topic, partition_id, request.election_type);
-            let Refusal { code, message } = elected.err().unwrap_or(ErrorCode::NONE.into());
-            // Whoever asks for all hears of those that changed.
+            let ApiError { code, message } = elected.err().unwrap_or(ErrorCode::NONE.into());
+            // A request for all partitions gets only those that changed.
             if asked || code != ErrorCode::ELECTION_NOT_NEEDED {
                 partition_result.push(PartitionResult { partition_id, error_code: code, error_message: message });
             }
@@ -38,26 +39,28 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             results.push(TopicResult { topic, partition_result });
         }
     }
-    Answer::Reply(Response { replica_election_results: results, ..Response::default() })
+    HandlerResult::Reply(Response { replica_election_results: results, ..Response::default() })
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |TopicPartitions { topic, partitions }| TopicResult {
-        topic,
-        partition_result: partitions
-            .into_iter()
-            .map(|partition_id| PartitionResult { partition_id, error_code, error_message: None })
-            .collect(),
-    };
-    let results = request.topic_partitions.unwrap_or_default().into_iter().map(refuse).collect();
-    Response { error_code, replica_election_results: results, ..Response::default() }
+impl Refuse for Request {
+    fn refuse(self, error_code: ErrorCode) -> Response {
+        let refuse = |TopicPartitions { topic, partitions }| TopicResult {
+            topic,
+            partition_result: partitions
+                .into_iter()
+                .map(|partition_id| PartitionResult { partition_id, error_code, error_message: None })
+                .collect(),
+        };
+        let results = self.topic_partitions.unwrap_or_default().into_iter().map(refuse).collect();
+        Response { error_code, replica_election_results: results, ..Response::default() }
+    }
 }
 
-fn elect(state: &mut State, topic: &str, index: i32, kind: i8) -> Result<(), Refusal> {
+fn elect(state: &mut State, topic: &str, index: i32, kind: i8) -> Result<(), ApiError> {
     let partition = state.topics.get_mut(topic).and_then(|t| t.partition(index));
     let Some(partition) = partition else {
         let why = "This server does not host this topic-partition.";
-        return Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
+        return Err(ApiError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
     };
     let (leader, replicas) = (partition.leader, partition.replicas.clone());
     let next = match kind {
@@ -67,10 +70,10 @@ fn elect(state: &mut State, topic: &str, index: i32, kind: i8) -> Result<(), Ref
     };
     match next {
         Some(next) if next == leader => {
-            Err(Refusal::new(ErrorCode::ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."))
+            Err(ApiError::new(ErrorCode::ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."))
         }
         Some(next) if state.is_live(next) => {
-            state.move_leader(topic, index, next).map_err(|why| Refusal::new(ErrorCode::LEADER_NOT_AVAILABLE, why))
+            state.move_leader(topic, index, next).map_err(|why| ApiError::new(ErrorCode::LEADER_NOT_AVAILABLE, why))
         }
         _ if kind == PREFERRED => Err(ErrorCode::PREFERRED_LEADER_NOT_AVAILABLE.into()),
         _ => Err(ErrorCode::ELIGIBLE_LEADERS_NOT_AVAILABLE.into()),

@@ -1,15 +1,18 @@
-//! EndTxn v0 to v5: commits or aborts a transaction; the markers are in the logs before the answer goes out.
+//! EndTxn v0 to v5: commits or aborts a transaction. The markers are in the logs before the reply is sent.
 //!
-//! v5 is transaction protocol v2 (KIP-890): every end raises the epoch, and the answer says what the producer is now.
+//! v5 is transaction protocol v2 (KIP-890): each end raises the epoch, and the response has the producer's new ID and
+//! epoch.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::end_txn::{Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
-use crate::broker::state::{ProducerId, State};
+use crate::broker::ids::ProducerId;
+use crate::broker::request::{Context, HandlerResult};
+use crate::broker::state::State;
 use crate::broker::transactions::End;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let id = request.transactional_id.as_str();
     let end = End {
         id,
@@ -28,18 +31,14 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let State { transactions, memory, producer_ids, .. } = state;
         transactions.end(memory, producer_ids, context.clock, end)
     };
-    Answer::Reply(match ended {
+    HandlerResult::Reply(match ended {
         Ok((ended, producer)) => {
             if let Some(ended) = ended {
                 state.write_markers(context.clock, &ended);
             }
             Response { producer_id: producer.id, producer_epoch: producer.epoch, ..Response::default() }
         }
-        Err(ErrorCode::PRODUCER_FENCED) if context.version < 2 => refuse(request, ErrorCode::INVALID_PRODUCER_EPOCH),
-        Err(code) => refuse(request, code),
+        Err(ErrorCode::PRODUCER_FENCED) if context.version < 2 => request.refuse(ErrorCode::INVALID_PRODUCER_EPOCH),
+        Err(code) => request.refuse(code),
     })
-}
-
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, ..Response::default() }
 }

@@ -1,14 +1,10 @@
-//! ExpireDelegationToken v0 to v2: there are no delegation tokens, which is what Kafka says where they are switched off.
+//! ExpireDelegationToken v0 to v2: fails as in Kafka with delegation tokens disabled.
 
-use super::{Answer, Context};
-use crate::api::ErrorCode;
+use super::defaults::Refuse;
 use crate::api::expire_delegation_token::{Request, Response};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> Answer<Response> {
-    Answer::Reply(refuse(request, state.no_tokens()))
-}
-
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, ..Response::default() }
+pub(super) fn handle(state: &mut State, _: &Context, request: Request) -> HandlerResult<Response> {
+    HandlerResult::Reply(request.refuse(state.no_tokens()))
 }

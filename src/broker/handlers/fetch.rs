@@ -1,65 +1,65 @@
-//! Fetch v0 to v18: whole batches from the leader, waiting for `min_bytes` of them as long as `max_wait_ms`.
+//! Fetch v0 to v18: returns whole batches from the leader, and waits up to `max_wait_ms` for `min_bytes` of them.
 //!
-//! An error in any partition answers at once, as in Kafka. A reader of committed records gets what is before the last
-//! stable offset, and the aborted transactions in it. To v0 to v3 records come in the formats they know; up to v2 a
-//! message that is larger than the limit is cut off, as Kafka did before KIP-74. A client of v11 on may read from any
-//! replica, and one that has a rack is sent by the leader to a replica there (KIP-392). What sessions hold (v7) is in
+//! As in Kafka, an error in one partition answers the request at once. With `read_committed`, a client gets records up
+//! to the last stable offset, and the aborted transactions among them. v0 to v3 get records in old formats. Up to v2, a
+//! message larger than the limit is cut off, as in Kafka before KIP-74. From v11, a client may read from any replica,
+//! and the leader sends a client with a rack to a replica there (KIP-392). Fetch sessions (v7) are in
 //! [`fetch_sessions`](crate::broker::fetch_sessions).
 
-use super::{Answer, Context, Waiting};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::fetch::{AbortedTransaction, LeaderIdAndEpoch, NodeEndpoint, Partition, PartitionResponse, Request};
 use crate::api::fetch::{Response, Topic, TopicResponse};
 use crate::broker::authorizer::Operation;
 use crate::broker::log::Slice;
 use crate::broker::quotas::CONSUMER;
+use crate::broker::request::{Context, HandlerResult, Wait, encode, millis};
 use crate::broker::state::State;
 use crate::broker::topics;
-use crate::broker::transactions::last_stable_offset;
 use crate::broker::{Connection, formats};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// What one answer holds at most, whatever was asked: Kafka's `fetch.max.bytes` of the broker.
+/// Maximum bytes of a response: Kafka's `fetch.max.bytes` of the broker.
 const MAX_BYTES: usize = 55 << 20;
 
 const READ_COMMITTED: i8 = 1;
 
-/// The first version that gets the first message however large it is (KIP-74).
+/// First version that returns the first batch whatever its size (KIP-74).
 const FIRST_WITH_WHOLE_BATCHES: i16 = 3;
 
-/// The first version that may be asked of a follower.
+/// First version that followers accept.
 const FIRST_OF_FOLLOWERS: i16 = 11;
 
-/// The first version that names topics by id.
+/// First version that names topics by ID.
 const FIRST_WITH_IDS: i16 = 13;
 
-/// Errors of the whole answer; all others are of partitions.
+/// Error codes for the whole response. All others belong to partitions.
 const SESSION_ERRORS: [ErrorCode; 3] = [
     ErrorCode::FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode::INVALID_FETCH_SESSION_EPOCH,
     ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR,
 ];
 
-pub(super) fn handle(state: &mut State, context: &Context, mut request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, mut request: Request) -> HandlerResult<Response> {
     if let Err(error_code) = enter(state, context, &mut request) {
-        return Answer::Reply(Response { error_code, ..Response::default() });
+        return HandlerResult::Reply(throttle(state, context, Response { error_code, ..Response::default() }));
     }
     if let Some(response) = poll(state, context, &request, request.max_wait_ms <= 0) {
-        return Answer::Reply(response);
+        return HandlerResult::Reply(response);
     }
     watch(state, context, &request);
     let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
-    Answer::Park(Waiting::Fetch(request), Some(context.clock.now.saturating_add(wait)))
+    HandlerResult::Wait(Wait::Fetch(request), Some(context.clock.now.saturating_add(wait)))
 }
 
-/// Has the request ask for all that its session holds.
+/// Extends the request to all partitions of its session.
 fn enter(state: &mut State, context: &Context, request: &mut Request) -> Result<(), ErrorCode> {
     let State { fetch_sessions, memory, .. } = state;
     fetch_sessions.enter(memory, context.clock.now, context.node, context.version >= FIRST_WITH_IDS, request)
 }
 
-/// Makes the answer one of the request's session.
+/// Turns a full response into the response of the session.
 fn conclude(state: &mut State, context: &Context, request: &Request, mut response: Response) -> Response {
     let State { fetch_sessions, memory, .. } = state;
     let (now, by_id) = (context.clock.now, context.version >= FIRST_WITH_IDS);
@@ -67,7 +67,7 @@ fn conclude(state: &mut State, context: &Context, request: &Request, mut respons
     response
 }
 
-/// Refuses all that the request's session holds, which goes on.
+/// Rejects all partitions of the session. The session continues.
 pub(super) fn refuse_all(
     state: &mut State,
     context: &Context,
@@ -75,28 +75,30 @@ pub(super) fn refuse_all(
     error_code: ErrorCode,
 ) -> Response {
     if SESSION_ERRORS.contains(&error_code) {
-        return refuse(request, error_code);
+        return request.refuse(error_code);
     }
     if let Err(error_code) = enter(state, context, &mut request) {
         return Response { error_code, ..Response::default() };
     }
-    let refused = refuse(request.clone(), error_code);
+    let refused = request.clone().refuse(error_code);
     conclude(state, context, &request, refused)
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    if SESSION_ERRORS.contains(&error_code) {
-        return Response { error_code, ..Response::default() };
+impl Refuse for Request {
+    fn refuse(self, error_code: ErrorCode) -> Response {
+        if SESSION_ERRORS.contains(&error_code) {
+            return Response { error_code, ..Response::default() };
+        }
+        let responses = self.topics.into_iter().map(|topic| TopicResponse {
+            topic: topic.topic,
+            topic_id: topic.topic_id,
+            partitions: topic.partitions.iter().map(|p| failure(p, error_code)).collect(),
+        });
+        Response { responses: responses.collect(), ..Response::default() }
     }
-    let responses = request.topics.into_iter().map(|topic| TopicResponse {
-        topic: topic.topic,
-        topic_id: topic.topic_id,
-        partitions: topic.partitions.iter().map(|p| failure(p, error_code)).collect(),
-    });
-    Response { responses: responses.collect(), ..Response::default() }
 }
 
-/// The answer, if there is enough to say or no time left to wait.
+/// Returns the response, if it has enough data or the wait is over.
 pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expired: bool) -> Option<Response> {
     let mut response = Response::default();
     let most = state.at_once(context, CONSUMER, request.max_bytes);
@@ -128,10 +130,30 @@ pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expi
         response.responses.push(TopicResponse { topic, topic_id, partitions });
     }
     let enough = usize::try_from(request.min_bytes).unwrap_or(0);
-    (ready || available >= enough).then(|| conclude(state, context, request, response))
+    (ready || available >= enough).then(|| {
+        let response = conclude(state, context, request, response);
+        throttle(state, context, response)
+    })
 }
 
-/// The nodes that are up in the rack of the reader.
+/// Meters a response against the client's quota. A client over its quota gets an empty response and the throttle time.
+fn throttle(state: &mut State, context: &Context, mut response: Response) -> Response {
+    if state.quotas.is_empty() {
+        return response;
+    }
+    let size = encode(context, &response).map_or(0, |parts| parts.iter().map(Bytes::len).sum());
+    let by = state.meter(context, CONSUMER, size);
+    // v0 has no throttle time, so its clients get their records.
+    if !by.is_zero() && context.version > 0 {
+        response.throttle_time_ms = millis(by);
+        if state.unmeter(context, CONSUMER, size) {
+            response.responses.clear();
+        }
+    }
+    response
+}
+
+/// Returns the nodes that are up in the client's rack.
 fn near(state: &State, context: &Context, request: &Request) -> Vec<i32> {
     let is_near = |node: &i32| state.rack(*node).is_some_and(|rack| rack == request.rack_id);
     match context.version < FIRST_OF_FOLLOWERS || request.rack_id.is_empty() {
@@ -140,16 +162,16 @@ fn near(state: &State, context: &Context, request: &Request) -> Vec<i32> {
     }
 }
 
-/// Has the connection woken when one of the partitions changes.
+/// Wakes the connection when one of the partitions changes.
 fn watch(state: &mut State, context: &Context, request: &Request) {
     each_partition(state, context.version, request, |p| {
         p.waiters.insert(context.connection);
     });
 }
 
-/// The opposite of watching.
+/// Undoes [`watch`].
 pub(super) fn unwatch(state: &mut State, connection: Connection, request: &Request) {
-    // A request has names or ids, and the other is empty: no need to know the version.
+    // A request has names or IDs and leaves the other empty, so the version is not needed.
     let version = if request.topics.iter().any(|t| !t.topic_id.is_zero()) { FIRST_WITH_IDS } else { 0 };
     each_partition(state, version, request, |p| {
         p.waiters.remove(&connection);
@@ -171,7 +193,7 @@ fn topic<'a>(state: &'a mut State, context: &Context, wanted: &'a Topic) -> Resu
     state.topics.find(&wanted.topic, wanted.topic_id, context.version >= FIRST_WITH_IDS)
 }
 
-/// One partition's answer, and how much it has within the limits.
+/// Reads one partition. Returns its response and the number of bytes available within the limits.
 fn read(
     topic: &mut topics::Topic,
     context: &Context,
@@ -194,7 +216,7 @@ fn read(
         return (PartitionResponse { current_leader, ..failure(wanted, code) }, 0);
     }
     let limit = usize::try_from(wanted.partition_max_bytes).unwrap_or(0).min(room);
-    let stable = last_stable_offset(&partition.log, &partition.producers);
+    let stable = partition.last_stable_offset();
     if let Some(node) = nearer(partition, context.node, near, wanted.fetch_offset) {
         let answer = PartitionResponse {
             high_watermark: partition.log.end_offset(),
@@ -236,7 +258,7 @@ fn read(
     (answer, available)
 }
 
-/// The replica that a reader is sent to by a leader that is not near: of equals the one that Kafka takes.
+/// Returns the replica in the client's rack that the leader sends it to. Among equals it is Kafka's choice.
 fn nearer(partition: &topics::Partition, node: i32, near: &[i32], offset: i64) -> Option<i32> {
     let has = (partition.log.start_offset()..=partition.log.end_offset()).contains(&offset);
     let others = partition.leader == node && has && !near.contains(&node);

@@ -1,14 +1,15 @@
-//! FindCoordinator v0 to v6: the node that keeps a group or a transactional id, found by hash.
+//! FindCoordinator v0 to v6: returns the coordinator of a group or transactional ID, which a hash selects.
 //!
-//! v4 and later ask for several keys. Left out: share groups (key type 2), INVALID_REQUEST.
+//! v4 and later accept several keys. Left out: share groups (key type 2), INVALID_REQUEST.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::find_coordinator::{Coordinator, GROUP, Request, Response, TRANSACTION};
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let find = |key: String| {
         let allowed = match request.key_type {
             GROUP => state.check(context, Operation::Describe, Resource::Group(&key)),
@@ -36,16 +37,18 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     };
     if context.version >= 4 {
         let coordinators = request.coordinator_keys.into_iter().map(find).collect();
-        return Answer::Reply(Response { coordinators, ..Response::default() });
+        return HandlerResult::Reply(Response { coordinators, ..Response::default() });
     }
     let Coordinator { node_id, host, port, error_code, error_message, .. } = find(request.key);
-    Answer::Reply(Response { error_code, error_message, node_id, host, port, ..Response::default() })
+    HandlerResult::Reply(Response { error_code, error_message, node_id, host, port, ..Response::default() })
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let coordinators = request.coordinator_keys.into_iter().map(|key| failure(key, error_code, None)).collect();
-    let (node_id, port, error_message) = (-1, -1, None);
-    Response { error_code, error_message, node_id, port, coordinators, ..Response::default() }
+impl Refuse for Request {
+    fn refuse(self, error_code: ErrorCode) -> Response {
+        let coordinators = self.coordinator_keys.into_iter().map(|key| failure(key, error_code, None)).collect();
+        let (node_id, port, error_message) = (-1, -1, None);
+        Response { error_code, error_message, node_id, port, coordinators, ..Response::default() }
+    }
 }
 
 fn failure(key: String, error_code: ErrorCode, error_message: Option<String>) -> Coordinator {

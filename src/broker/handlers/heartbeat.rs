@@ -1,13 +1,14 @@
-//! Heartbeat v0 to v4: keeps a member's session of a classic group, and tells it of a rebalance.
+//! Heartbeat v0 to v4: keeps a member of a classic group alive, and tells it about a rebalance.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::heartbeat::{Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
-use crate::broker::group::Claim;
+use crate::broker::group::Committer;
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let group_id = request.group_id.as_str();
     let allowed = state.check(context, Operation::Read, Resource::Group(group_id));
     let alive = if allowed.is_err() {
@@ -17,18 +18,14 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     } else if !state.is_coordinator(context.node, group_id) {
         Err(ErrorCode::NOT_COORDINATOR)
     } else {
-        let claim = Claim {
+        let committer = Committer {
             member: &request.member_id,
             instance: request.group_instance_id.as_deref(),
             generation: request.generation_id,
         };
         let State { groups, memory, .. } = state;
-        let alive = groups.with_classic(memory, group_id, |group, _| group.heartbeat(context.clock.now, claim));
+        let alive = groups.with_classic(memory, group_id, |group, _| group.heartbeat(context.clock.now, committer));
         alive.unwrap_or(Err(ErrorCode::UNKNOWN_MEMBER_ID))
     };
-    Answer::Reply(refuse(request, alive.err().unwrap_or(ErrorCode::NONE)))
-}
-
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, ..Response::default() }
+    HandlerResult::Reply(request.refuse(alive.err().unwrap_or(ErrorCode::NONE)))
 }

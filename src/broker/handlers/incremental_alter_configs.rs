@@ -1,6 +1,6 @@
-//! IncrementalAlterConfigs v0 and v1: configurations of topics and groups. Those of nodes are left out, INVALID_REQUEST.
+//! IncrementalAlterConfigs v0 and v1: changes configurations of topics and groups. Node configurations are not
+//! supported (INVALID_REQUEST).
 
-use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::describe_configs::{GROUP, TOPIC};
 use crate::api::incremental_alter_configs::{
@@ -8,10 +8,11 @@ use crate::api::incremental_alter_configs::{
 };
 use crate::broker::authorizer::{self, Operation};
 use crate::broker::journal::Entry;
+use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 use std::collections::BTreeMap;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let validate_only = request.validate_only;
     let mut times = BTreeMap::<_, usize>::new();
     for resource in &request.resources {
@@ -20,7 +21,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let responses = request.resources.into_iter().map(|resource| {
         let again = times.get(&(resource.resource_type, resource.resource_name.clone())).is_some_and(|n| *n > 1);
         let altered = match again {
-            true => Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.")),
+            true => Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.")),
             false => alter(state, context, &resource, validate_only),
         };
         let refusal = altered.err().unwrap_or(ErrorCode::NONE.into());
@@ -32,20 +33,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         }
     });
     let responses = responses.collect();
-    Answer::Reply(Response { responses, ..Response::default() })
+    HandlerResult::Reply(Response { responses, ..Response::default() })
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |Resource { resource_type, resource_name, .. }| ResourceResponse {
-        error_code,
-        error_message: None,
-        resource_type,
-        resource_name,
-    };
-    Response { responses: request.resources.into_iter().map(refuse).collect(), ..Response::default() }
-}
-
-fn alter(state: &mut State, context: &Context, resource: &Resource, validate_only: bool) -> Result<(), Refusal> {
+fn alter(state: &mut State, context: &Context, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
     let what = authorizer::Resource::of_configs(resource.resource_type, &resource.resource_name);
     state.check(context, Operation::AlterConfigs, what)?;
     match resource.resource_type {
@@ -53,15 +44,15 @@ fn alter(state: &mut State, context: &Context, resource: &Resource, validate_onl
         GROUP => alter_group(state, resource, validate_only),
         other => {
             let why = format!("Resources of type {other} cannot be altered here.");
-            Err(Refusal::new(ErrorCode::INVALID_REQUEST, why))
+            Err(ApiError::new(ErrorCode::INVALID_REQUEST, why))
         }
     }
 }
 
-fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), Refusal> {
+fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
     let Some(topic) = state.topics.get_mut(&resource.resource_name) else {
         let why = format!("The topic '{}' does not exist.", resource.resource_name);
-        return Err(Refusal::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
+        return Err(ApiError::new(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, why));
     };
     let mut configs = topic.configs.clone();
     for config in &resource.configs {
@@ -74,7 +65,7 @@ fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> R
                 let Some(mut items) = configs.items(name) else {
                     let what = if config.config_operation == APPEND { "append" } else { "subtract" };
                     let why = format!("Can't {what} to key {name} because its type is not LIST.");
-                    return Err(Refusal::new(ErrorCode::INVALID_CONFIG, why));
+                    return Err(ApiError::new(ErrorCode::INVALID_CONFIG, why));
                 };
                 let given: Vec<String> = given.split(',').map(|item| item.trim().to_owned()).collect();
                 items.retain(|item| !given.contains(item));
@@ -86,16 +77,16 @@ fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> R
             }
             (SET | APPEND | SUBTRACT, None) => {
                 let why = format!("Null value not supported for : {}", config.name);
-                return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+                return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
             }
             (other, _) => {
                 let why = format!("Unknown operation type {other} is not supported.");
-                return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+                return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
             }
         };
         let change = [(config.name.as_str(), value)];
         let altered = configs.altered(change.into_iter());
-        configs = altered.map_err(|why| Refusal::new(ErrorCode::INVALID_CONFIG, why))?;
+        configs = altered.map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
     }
     if !validate_only {
         topic.configs = configs;
@@ -104,11 +95,11 @@ fn alter_topic(state: &mut State, resource: &Resource, validate_only: bool) -> R
     Ok(())
 }
 
-fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), Refusal> {
+fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> Result<(), ApiError> {
     let State { groups, memory, journal, .. } = state;
     let id = resource.resource_name.as_str();
     if id.is_empty() {
-        return Err(Refusal::new(ErrorCode::INVALID_REQUEST, "Default group resources are not allowed."));
+        return Err(ApiError::new(ErrorCode::INVALID_REQUEST, "Default group resources are not allowed."));
     }
     let mut configs = groups.configs(id);
     let mut changes = Vec::with_capacity(resource.configs.len());
@@ -117,20 +108,20 @@ fn alter_group(state: &mut State, resource: &Resource, validate_only: bool) -> R
             (SET, Some(value)) => Some(value),
             (SET, None) => {
                 let why = format!("Null value not supported for : {}", config.name);
-                return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+                return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
             }
             (DELETE, _) => None,
             (APPEND | SUBTRACT, _) => {
                 let what = if config.config_operation == APPEND { "APPEND" } else { "SUBTRACT" };
                 let why = format!("Can't {what} to key {} because its type is not LIST.", config.name);
-                return Err(Refusal::new(ErrorCode::INVALID_CONFIG, why));
+                return Err(ApiError::new(ErrorCode::INVALID_CONFIG, why));
             }
             (other, _) => {
                 let why = format!("Unknown operation type {other} is not supported.");
-                return Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+                return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
             }
         };
-        configs.set(&config.name, value).map_err(|why| Refusal::new(ErrorCode::INVALID_CONFIG, why))?;
+        configs.set(&config.name, value).map_err(|why| ApiError::new(ErrorCode::INVALID_CONFIG, why))?;
         changes.push((config.name.as_str(), value));
     }
     if validate_only {

@@ -1,16 +1,18 @@
-//! InitProducerId v0 to v5: a fresh id for an idempotent producer, the same id with the next epoch for a transactional
-//! one, whose open transaction is aborted first (CONCURRENT_TRANSACTIONS: ask again).
+//! InitProducerId v0 to v5: returns a new ID to an idempotent producer, and the same ID with the next epoch to a
+//! transactional one. An open transaction is aborted first (CONCURRENT_TRANSACTIONS: the client retries).
 //!
-//! What an idempotent producer had before is not looked at, as in Kafka. v6 is unstable in Kafka 4.4 and not served.
+//! As in Kafka, the previous ID of an idempotent producer is ignored. v6 is unstable in Kafka 4.4 and not served.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::init_producer_id::{Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
-use crate::broker::state::{ProducerId, State};
+use crate::broker::ids::ProducerId;
+use crate::broker::request::{Context, HandlerResult};
+use crate::broker::state::State;
 use crate::broker::transactions::Init;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let claims = match (request.producer_id, request.producer_epoch) {
         (-1, -1) => Ok(None),
         (-1, _) | (_, -1) => Err(ErrorCode::INVALID_REQUEST),
@@ -24,14 +26,10 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         None => Ok(ProducerId { id: state.producer_ids.next(), epoch: 0 }),
         Some(id) => next(state, context, id, &request, claims),
     });
-    Answer::Reply(match given {
+    HandlerResult::Reply(match given {
         Ok(ProducerId { id, epoch }) => Response { producer_id: id, producer_epoch: epoch, ..Response::default() },
-        Err(error_code) => refuse(request, error_code),
+        Err(error_code) => request.refuse(error_code),
     })
-}
-
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, producer_epoch: -1, ..Response::default() }
 }
 
 fn next(

@@ -1,25 +1,26 @@
-//! JoinGroup v0 to v9: enters a classic group or stays in it; answered when the next generation begins.
+//! JoinGroup v0 to v9: joins a classic group or stays in it. The reply is sent when the next generation begins.
 //!
-//! In v0 the rebalance may take as long as a session. Left out: `group.max.size`, and members of the classic protocol
-//! in a group of KIP-848 (INCONSISTENT_GROUP_PROTOCOL, as in Kafka with its online migration switched off).
+//! In v0 the session timeout is also the rebalance timeout. Left out: `group.max.size`, and members of the classic
+//! protocol in a KIP-848 group (INCONSISTENT_GROUP_PROTOCOL, as in Kafka without online migration).
 
-use super::{Answer, Context, Waiting};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::join_group::{Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::classic::Joining;
 use crate::broker::group::{self, Group};
+use crate::broker::request::{Context, HandlerResult, Wait};
 use crate::broker::state::State;
 
-/// Milliseconds a session may last: Kafka's `group.min.session.timeout.ms` and `group.max.session.timeout.ms`.
+/// Valid session timeouts in milliseconds: Kafka's `group.min.session.timeout.ms` and `group.max.session.timeout.ms`.
 const SESSION_TIMEOUTS: std::ops::RangeInclusive<i32> = 6_000..=1_800_000;
 
-pub(super) fn handle(state: &mut State, context: &Context, mut request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, mut request: Request) -> HandlerResult<Response> {
     if context.version == 0 {
         request.rebalance_timeout_ms = request.session_timeout_ms;
     }
     if let Err(code) = admit(state, context, &request) {
-        return Answer::Reply(in_form(context.version, refuse(request, code)));
+        return HandlerResult::Reply(in_form(context.version, request.refuse(code)));
     }
     let client_id = context.client_id.as_deref().unwrap_or("");
     let joining = Joining {
@@ -34,24 +35,20 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
     let State { groups, memory, .. } = state;
     let is_new = request.member_id.is_empty();
     if !memory.has(joining.cost()) || is_new && !groups.create_classic(memory, &request.group_id) {
-        return Answer::Reply(in_form(context.version, refuse(request, ErrorCode::COORDINATOR_NOT_AVAILABLE)));
+        return HandlerResult::Reply(in_form(context.version, request.refuse(ErrorCode::COORDINATOR_NOT_AVAILABLE)));
     }
-    groups.answers.expect(context.connection);
-    groups.with_classic(memory, &request.group_id, |group, answers| match is_new {
-        true => group.join_new(joining, answers),
-        false => group.join_again(joining, answers),
+    groups.replies.expect(context.connection);
+    groups.with_classic(memory, &request.group_id, |group, replies| match is_new {
+        true => group.join_new(joining, replies),
+        false => group.join_again(joining, replies),
     });
-    match groups.answers.take(context.connection) {
-        Some(group::Answer::Join(answer)) => Answer::Reply(in_form(context.version, answer)),
-        _ => Answer::Park(Waiting::Group, None),
+    match groups.replies.take(context.connection) {
+        Some(group::GroupReply::Join(answer)) => HandlerResult::Reply(in_form(context.version, answer)),
+        _ => HandlerResult::Wait(Wait::Group, None),
     }
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, member_id: request.member_id, ..Response::default() }
-}
-
-/// A refusal names no protocol, which only newer versions can say.
+/// Removes the protocol name from an error response, in versions where it is nullable.
 pub(super) fn in_form(version: i16, answer: Response) -> Response {
     match version >= 7 && answer.error_code.is_error() {
         true => Response { protocol_name: None, ..answer },

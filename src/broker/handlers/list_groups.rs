@@ -1,12 +1,11 @@
-//! ListGroups v0 to v5: the groups a node coordinates, by state (v4) and type (v5), in whatever case they are written.
+//! ListGroups v0 to v5: lists the groups that a node coordinates, by state (v4) and type (v5), ignoring case.
 
-use super::{Answer, Context};
-use crate::api::ErrorCode;
 use crate::api::list_groups::{Group, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let fits = |filter: &[String], what: &str| {
         filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(what))
     };
@@ -23,9 +22,5 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         group_state: group.state().to_owned(),
         group_type: group.kind().to_owned(),
     };
-    Answer::Reply(Response { groups: groups.map(list).collect(), ..Response::default() })
-}
-
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, ..Response::default() }
+    HandlerResult::Reply(Response { groups: groups.map(list).collect(), ..Response::default() })
 }

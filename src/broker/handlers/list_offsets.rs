@@ -1,23 +1,22 @@
-//! ListOffsets v0 to v11: the ends of the log, or the first record at or after a time.
+//! ListOffsets v0 to v11: returns the ends of the log, or the first record at or after a timestamp.
 //!
-//! What v0 lists is the end, if that was so before the time, and where segments start, the newest first. Nothing is in remote storage, so
-//! the special times about it find nothing (and the earliest local record is the earliest one). To a reader of
-//! committed records (v2 on) the log ends at the last stable offset.
+//! v0 returns the end of the log, if it was reached before the timestamp, and the starts of segments, the newest first.
+//! There is no remote storage, so its special timestamps find nothing, and the earliest local record is the earliest
+//! one. With `read_committed` (v2), the log ends at the last stable offset.
 
-use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED};
 use crate::api::list_offsets::{MAX_TIMESTAMP, Partition, PartitionResponse, Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::log::{Found, Log};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 use crate::broker::topics::Topic;
-use crate::broker::transactions::last_stable_offset;
 use crate::wire::Uuid;
 
 const READ_COMMITTED: i8 = 1;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let allowed = state.check(context, Operation::Describe, Resource::Topic(&topic.name));
@@ -33,23 +32,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let partitions = partitions.collect();
         topics.push(TopicResponse { name: topic.name, partitions });
     }
-    Answer::Reply(Response { topics, ..Response::default() })
-}
-
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let topics = request.topics.into_iter().map(|topic| TopicResponse {
-        name: topic.name,
-        partitions: topic
-            .partitions
-            .iter()
-            .map(|p| PartitionResponse {
-                partition_index: p.partition_index,
-                error_code,
-                ..PartitionResponse::default()
-            })
-            .collect(),
-    });
-    Response { topics: topics.collect(), ..Response::default() }
+    HandlerResult::Reply(Response { topics, ..Response::default() })
 }
 
 fn look(
@@ -65,7 +48,7 @@ fn look(
         return Ok(PartitionResponse { old_style_offsets, ..PartitionResponse::default() });
     }
     let leader_epoch = partition.leader_epoch;
-    let stable = last_stable_offset(&partition.log, &partition.producers);
+    let stable = partition.last_stable_offset();
     let log = &mut partition.log;
     let (start, end) = (log.start_offset(), if committed_only { stable } else { log.end_offset() });
     let before_end = |found: &Found| found.offset < end;
@@ -87,7 +70,7 @@ fn earliest(log: &mut Log, offset: i64, leader_epoch: i32) -> Found {
     Found { offset, timestamp: -1, leader_epoch: log.epoch_at(offset).unwrap_or(leader_epoch) }
 }
 
-/// Version 0: where segments start that have something from before a time, and the end of the log; newest first.
+/// Version 0: returns the starts of segments with records before a time, and the end of the log, the newest first.
 fn offsets_before(log: &Log, wanted: &Partition, now_ms: i64) -> Vec<i64> {
     let (start, end) = (log.start_offset(), log.end_offset());
     let is_before = |time: i64| match wanted.timestamp {

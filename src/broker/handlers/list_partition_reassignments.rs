@@ -1,18 +1,14 @@
-//! ListPartitionReassignments v0: none, since they are over when they are answered.
+//! ListPartitionReassignments v0: returns nothing, since reassignments complete at once.
 
-use super::{Answer, Context};
-use crate::api::ErrorCode;
+use super::defaults::Refuse;
 use crate::api::list_partition_reassignments::{Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(code) = state.check(context, Operation::Describe, Resource::Cluster) {
-        return Answer::Reply(refuse(request, code));
+        return HandlerResult::Reply(request.refuse(code));
     }
-    Answer::Reply(Response { error_message: None, ..Response::default() })
-}
-
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, error_message: None, ..Response::default() }
+    HandlerResult::Reply(Response { error_message: None, ..Response::default() })
 }

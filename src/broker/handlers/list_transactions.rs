@@ -1,17 +1,18 @@
-//! ListTransactions v0 to v2: the transactional ids a node coordinates.
+//! ListTransactions v0 to v2: lists the transactional IDs that a node coordinates.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::list_transactions::{Request, Response, TransactionState};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::pattern::Pattern;
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 use crate::broker::transactions::{Phase, Transaction};
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let pattern = request.transactional_id_pattern.as_deref().filter(|p| !p.is_empty()).map(Pattern::parse);
     let Ok(pattern) = pattern.transpose() else {
-        return Answer::Reply(refuse(request, ErrorCode::INVALID_REGULAR_EXPRESSION));
+        return HandlerResult::Reply(request.refuse(ErrorCode::INVALID_REGULAR_EXPRESSION));
     };
     let lasts = |t: &Transaction| context.clock.wall_ms.saturating_sub(t.start_ms);
     let wanted = |id: &str, t: &Transaction| {
@@ -30,9 +31,5 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let transaction_states = found.collect();
     let unknown = |name: &String| !Phase::NAMES.contains(&name.as_str());
     let unknown_state_filters = request.state_filters.into_iter().filter(unknown).collect();
-    Answer::Reply(Response { unknown_state_filters, transaction_states, ..Response::default() })
-}
-
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, ..Response::default() }
+    HandlerResult::Reply(Response { unknown_state_filters, transaction_states, ..Response::default() })
 }

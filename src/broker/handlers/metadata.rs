@@ -1,25 +1,26 @@
-//! Metadata v0 to v13: nodes, topics by name (any version) or id (v12 on), and who leads.
+//! Metadata v0 to v13: returns nodes, and topics by name or ID (v12) with their leaders.
 //!
-//! A topic made by asking for it is there in the same answer; Kafka first says LEADER_NOT_AVAILABLE. The controller
-//! is the first node that is up. Who asks for all topics sees those that it may describe.
+//! A topic that the request creates is in the same response; Kafka first returns LEADER_NOT_AVAILABLE. The controller
+//! is the first node that is up. A request for all topics returns those that the client may describe.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::metadata::{Broker, Partition, Request, Response, Topic, TopicRequest};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::configs::Configs;
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 use crate::broker::topics::{is_internal, valid_name};
 use std::collections::HashSet;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let may_create = state.auto_create_topics && request.allow_auto_topic_creation;
     let mut topics = match request.topics {
         Some(mut wanted) if context.version > 0 || !wanted.is_empty() => {
             let mut seen = HashSet::new();
             let has_id = |t: &TopicRequest| !t.topic_id.is_zero();
             if context.version >= 12 && wanted.iter().any(has_id) {
-                // Beside ids Kafka does not look at names.
+                // Kafka ignores names beside IDs.
                 wanted.retain(has_id);
             }
             let wanted = wanted.into_iter().filter(|t| seen.insert((t.name.clone(), t.topic_id)));
@@ -43,7 +44,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         port: n.port.into(),
         rack: state.rack(n.id),
     });
-    Answer::Reply(Response {
+    HandlerResult::Reply(Response {
         brokers: brokers.collect(),
         cluster_id: Some(state.cluster_id.clone()),
         controller_id: state.live().next().map_or(-1, |n| n.id),
@@ -54,19 +55,21 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     })
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |TopicRequest { topic_id, name }| Topic { error_code, name, topic_id, ..Topic::default() };
-    let topics = request.topics.unwrap_or_default().into_iter().map(refuse).collect();
-    // The only error of the whole answer (v13) tells clients to start over.
-    let whole = error_code == ErrorCode::REBOOTSTRAP_REQUIRED;
-    Response { topics, error_code: if whole { error_code } else { ErrorCode::NONE }, ..Response::default() }
+impl Refuse for Request {
+    fn refuse(self, error_code: ErrorCode) -> Response {
+        let refuse = |TopicRequest { topic_id, name }| Topic { error_code, name, topic_id, ..Topic::default() };
+        let topics = self.topics.unwrap_or_default().into_iter().map(refuse).collect();
+        // The only error code of the whole response (v13) tells clients to bootstrap again.
+        let whole = error_code == ErrorCode::REBOOTSTRAP_REQUIRED;
+        Response { topics, error_code: if whole { error_code } else { ErrorCode::NONE }, ..Response::default() }
+    }
 }
 
 fn find(state: &mut State, context: &Context, wanted: TopicRequest, may_create: bool) -> Topic {
     let TopicRequest { topic_id, name } = wanted;
     let refuse = |name, error_code| Topic { error_code, name, topic_id, ..Topic::default() };
     if context.version < 12 && (name.is_none() || !topic_id.is_zero()) {
-        // Versions 10 and 11 have the field, but Kafka refuses to look at it.
+        // Versions 10 and 11 have the field, but Kafka rejects it.
         return refuse(Some(name.unwrap_or_default()), ErrorCode::INVALID_REQUEST);
     }
     if !topic_id.is_zero() {
@@ -101,7 +104,7 @@ fn may_describe(state: &State, context: &Context, name: &str) -> bool {
     state.allows(context, Operation::Describe, Resource::Topic(name))
 }
 
-/// Makes a topic nobody described.
+/// Creates a topic with default settings.
 fn create(state: &mut State, name: &str) -> Result<(), ErrorCode> {
     let partitions = usize::try_from(state.default_partitions).unwrap_or(1);
     state.topics.check_name(name).map_err(|(code, _)| code)?;

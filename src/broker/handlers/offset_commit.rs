@@ -1,20 +1,20 @@
-//! OffsetCommit v0 to v10: keeps offsets of members, and of clients that are no members (generation -1) of groups that
-//! have none.
+//! OffsetCommit v0 to v10: commits offsets of members, and of clients outside the group (generation -1) for groups
+//! without members.
 //!
-//! Members of KIP-848 need v9, UNSUPPORTED_VERSION; their epoch has to be the one they are in, STALE_MEMBER_EPOCH.
-//! A generation of a group nobody knows is ILLEGAL_GENERATION, from v9 on GROUP_ID_NOT_FOUND. v0, which Kafka kept in
-//! ZooKeeper, shares the offsets of the later versions. Offsets do not expire.
+//! Members of a KIP-848 group need v9 (UNSUPPORTED_VERSION) and their current epoch (STALE_MEMBER_EPOCH). A generation
+//! of an unknown group is ILLEGAL_GENERATION, from v9 GROUP_ID_NOT_FOUND. v0, whose offsets Kafka kept in ZooKeeper,
+//! shares the offsets of later versions. Offsets do not expire.
 
-use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::offset_commit::{Partition, PartitionResponse, Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::offsets::{Committed, MAX_METADATA};
-use crate::broker::group::{Claim, Group};
+use crate::broker::group::{Committer, Group};
 use crate::broker::journal::Entry;
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let refused = admit(state, context, &request).err();
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
@@ -35,20 +35,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let partitions = partitions.collect();
         topics.push(TopicResponse { name: topic.name, topic_id: topic.topic_id, partitions });
     }
-    Answer::Reply(Response { topics, ..Response::default() })
-}
-
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let topics = request.topics.into_iter().map(|topic| TopicResponse {
-        name: topic.name,
-        topic_id: topic.topic_id,
-        partitions: topic
-            .partitions
-            .iter()
-            .map(|p| PartitionResponse { partition_index: p.partition_index, error_code })
-            .collect(),
-    });
-    Response { topics: topics.collect(), ..Response::default() }
+    HandlerResult::Reply(Response { topics, ..Response::default() })
 }
 
 fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), ErrorCode> {
@@ -56,7 +43,7 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
     if !state.is_coordinator(context.node, &request.group_id) {
         return Err(ErrorCode::NOT_COORDINATOR);
     }
-    let claim = Claim {
+    let committer = Committer {
         member: &request.member_id,
         instance: request.group_instance_id.as_deref(),
         generation: request.generation_id_or_member_epoch,
@@ -68,7 +55,7 @@ fn admit(state: &mut State, context: &Context, request: &Request) -> Result<(), 
     {
         return Err(ErrorCode::UNSUPPORTED_VERSION);
     }
-    match groups.admit_commit(memory, context.clock.now, &request.group_id, claim, false) {
+    match groups.admit_commit(memory, context.clock.now, &request.group_id, committer, false) {
         Err(ErrorCode::GROUP_ID_NOT_FOUND) if context.version < 9 && groups.get(&request.group_id).is_none() => {
             Err(ErrorCode::ILLEGAL_GENERATION)
         }
@@ -92,7 +79,7 @@ fn commit(state: &mut State, group: &str, topic: &str, wanted: Partition) -> Err
             journal.note(|| Entry::offset(group, topic, wanted.partition_index, -1, &kept));
             ErrorCode::NONE
         }
-        // Kafka's word for a coordinator that cannot write its log.
+        // Kafka's code for a coordinator that cannot write its log.
         false => ErrorCode::COORDINATOR_NOT_AVAILABLE,
     }
 }

@@ -1,16 +1,17 @@
-//! OffsetDelete v0: forgets what a group committed for topics that none of its members reads.
+//! OffsetDelete v0: deletes a group's offsets for topics that no member reads.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::offset_delete::{PartitionResponse, Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::Group;
 use crate::broker::journal::Entry;
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if let Err(error_code) = admit(state, context, &request.group_id) {
-        return Answer::Reply(refuse(request, error_code));
+        return HandlerResult::Reply(request.refuse(error_code));
     }
     let group_id = request.group_id;
     let responses = request.topics.into_iter().map(|topic| {
@@ -35,11 +36,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let partitions = partitions.collect();
         TopicResponse { name: topic.name, partitions }
     });
-    Answer::Reply(Response { topics: responses.collect(), ..Response::default() })
-}
-
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, ..Response::default() }
+    HandlerResult::Reply(Response { topics: responses.collect(), ..Response::default() })
 }
 
 fn admit(state: &State, context: &Context, group_id: &str) -> Result<(), ErrorCode> {

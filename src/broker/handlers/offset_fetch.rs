@@ -1,29 +1,30 @@
-//! OffsetFetch v0 to v10: what a group committed, -1 where it did not; several groups at once from v8 on.
+//! OffsetFetch v0 to v10: returns committed offsets of a group, or -1 where there is none; from v8 of several groups.
 //!
-//! Null topics (v2 on) mean every partition with an offset. With `require_stable` (v7 on) a partition whose offset an
-//! open transaction may change is UNSTABLE_OFFSET_COMMIT. A member of KIP-848 that names itself (v9) has to be in the
-//! epoch it says. v0 says UNKNOWN_TOPIC_OR_PARTITION where nothing was committed, as Kafka does.
+//! A null topic list (v2) means every partition with an offset. With `require_stable` (v7), a partition with an offset
+//! in an open transaction is UNSTABLE_OFFSET_COMMIT. A member of a KIP-848 group that names itself (v9) must be in its
+//! current epoch. As in Kafka, v0 returns UNKNOWN_TOPIC_OR_PARTITION where nothing was committed.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::offset_fetch::{Group, GroupResponse, GroupTopicResponse, PartitionResponse, Request, Response};
 use crate::api::offset_fetch::{Topic, TopicResponse};
 use crate::broker;
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::offsets::Committed;
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     if context.version >= 8 {
         let stable = request.require_stable;
         let groups = request.groups.into_iter().map(|group| fetch_group(state, context, group, stable)).collect();
-        return Answer::Reply(Response { groups, ..Response::default() });
+        return HandlerResult::Reply(Response { groups, ..Response::default() });
     }
     if let Err(code) = state.check(context, Operation::Describe, Resource::Group(&request.group_id)) {
-        return Answer::Reply(refuse(request, code));
+        return HandlerResult::Reply(request.refuse(code));
     }
     if !state.is_coordinator(context.node, &request.group_id) {
-        return Answer::Reply(refuse(request, ErrorCode::NOT_COORDINATOR));
+        return HandlerResult::Reply(request.refuse(ErrorCode::NOT_COORDINATOR));
     }
     let look = Look { state, context, group: &request.group_id, stable: request.require_stable };
     let topics = match request.topics {
@@ -37,23 +38,25 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             })
             .collect(),
     };
-    Answer::Reply(Response { topics, ..Response::default() })
+    HandlerResult::Reply(Response { topics, ..Response::default() })
 }
 
-/// An error for each partition; from v2 on also one for the whole, and from v8 on one for each group.
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let groups = request.groups.into_iter().map(|Group { group_id, .. }| GroupResponse {
-        group_id,
-        error_code,
-        ..GroupResponse::default()
-    });
-    let groups = groups.collect();
-    let refuse = |Topic { name, partition_indexes }| TopicResponse {
-        name,
-        partitions: partition_indexes.into_iter().map(|index| absent(index, error_code)).collect(),
-    };
-    let topics = request.topics.unwrap_or_default().into_iter().map(refuse).collect();
-    Response { topics, error_code, groups, ..Response::default() }
+/// The code goes into each partition, from v2 also into the response, and from v8 into each group.
+impl Refuse for Request {
+    fn refuse(self, error_code: ErrorCode) -> Response {
+        let groups = self.groups.into_iter().map(|Group { group_id, .. }| GroupResponse {
+            group_id,
+            error_code,
+            ..GroupResponse::default()
+        });
+        let groups = groups.collect();
+        let refuse = |Topic { name, partition_indexes }| TopicResponse {
+            name,
+            partitions: partition_indexes.into_iter().map(|index| absent(index, error_code)).collect(),
+        };
+        let topics = self.topics.unwrap_or_default().into_iter().map(refuse).collect();
+        Response { topics, error_code, groups, ..Response::default() }
+    }
 }
 
 fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> GroupResponse {
@@ -100,7 +103,7 @@ fn fetch_group(state: &State, context: &Context, group: Group, stable: bool) -> 
     GroupResponse { group_id, topics, error_code: ErrorCode::NONE }
 }
 
-/// Who looks for what of a group.
+/// The member that fetches offsets, and the topics it asks for.
 struct Look<'a> {
     state: &'a State,
     context: &'a Context,

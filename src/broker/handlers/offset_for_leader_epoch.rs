@@ -1,15 +1,15 @@
-//! OffsetForLeaderEpoch v0 to v4: where a leader epoch ends. An epoch in which nothing was written is not remembered, and
-//! the answer names the one before.
+//! OffsetForLeaderEpoch v0 to v4: returns the end offset of a leader epoch. Epochs without records are not stored; the
+//! response then names the one before.
 
-use super::{Answer, Context};
 use crate::api::ErrorCode;
 use crate::api::offset_for_leader_epoch::{EpochEndOffset, Partition, Request, Response, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
+use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 use crate::broker::topics::Topic;
 use crate::wire::Uuid;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let allowed = state.check(context, Operation::Describe, Resource::Topic(&topic.topic));
@@ -25,16 +25,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let partitions = partitions.collect();
         topics.push(TopicResponse { topic: topic.topic, partitions });
     }
-    Answer::Reply(Response { topics, ..Response::default() })
-}
-
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let refuse = |p: &Partition| EpochEndOffset { error_code, partition: p.partition, ..EpochEndOffset::default() };
-    let topics = request
-        .topics
-        .into_iter()
-        .map(|topic| TopicResponse { partitions: topic.partitions.iter().map(refuse).collect(), topic: topic.topic });
-    Response { topics: topics.collect(), ..Response::default() }
+    HandlerResult::Reply(Response { topics, ..Response::default() })
 }
 
 fn look(topic: &mut Topic, context: &Context, asked: &Partition) -> Result<EpochEndOffset, ErrorCode> {

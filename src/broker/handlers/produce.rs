@@ -1,11 +1,11 @@
 //! Produce v0 to v13: appends a record batch to each partition, or the messages of formats 0 and 1 that v0 to v2 carry.
 //!
-//! A batch is checked by its header and checksum; its records are opened only where the topic is compacted, to see
-//! that they have keys. Batches are kept as they came, so `compression.type` of a topic is not applied; messages become
-//! batches. All replicas have a batch as soon as the leader has, so acks -1 and 1 answer at once. The first batch of a
-//! transaction in a partition is judged by its coordinator; from v12 on that adds the partition.
+//! The header and checksum of a batch are checked. Records are decoded only to check keys in compacted topics and
+//! timestamps. Batches are stored as they arrive, so a topic's `compression.type` has no effect; old messages become
+//! batches. All replicas have a batch as soon as the leader has it, so acks -1 and 1 are answered at once. The
+//! coordinator checks the first batch of a transaction in a partition, and from v12 this adds the partition.
 
-use super::{Answer, Context, Refusal};
+use super::defaults::Refuse;
 use crate::api::produce::{LeaderIdAndEpoch, NodeEndpoint, PartitionData, PartitionResponse, RecordError, Request};
 use crate::api::produce::{Response, TopicResponse};
 use crate::api::{ErrorCode, Release};
@@ -13,9 +13,12 @@ use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::configs::Configs;
 use crate::broker::formats;
 use crate::broker::idempotence::Verdict;
+use crate::broker::ids::ProducerId;
 use crate::broker::journal::Entry;
 use crate::broker::log::Log;
-use crate::broker::state::{ProducerId, State};
+use crate::broker::quotas::PRODUCER;
+use crate::broker::request::{ApiError, Context, HandlerResult, millis};
+use crate::broker::state::State;
 use crate::broker::topics::valid_name;
 use crate::broker::transactions::Protocol;
 use crate::compress::{Compression, DEFAULT_LIMIT};
@@ -27,13 +30,17 @@ const MIN_RECORD: usize = 7;
 
 const ONE_BATCH: &str = "there must be exactly one record batch for a partition";
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let mut response = Response::default();
     let mut failed = false;
     if let Some(id) = &request.transactional_id
         && let Err(code) = state.check(context, Operation::Write, Resource::TransactionalId(id))
     {
-        return if request.acks == 0 { Answer::Close } else { Answer::Reply(refuse(request, code)) };
+        if request.acks == 0 {
+            return HandlerResult::Close;
+        }
+        let throttle_time_ms = millis(state.meter(context, PRODUCER, context.body_size));
+        return HandlerResult::Reply(Response { throttle_time_ms, ..request.refuse(code) });
     }
     for topic in request.topic_data {
         let mut partition_responses = Vec::with_capacity(topic.partition_data.len());
@@ -66,24 +73,19 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         }
         response.responses.push(TopicResponse { name: topic.name, topic_id: topic.topic_id, partition_responses });
     }
+    if request.acks != 0 || !failed {
+        response.throttle_time_ms = millis(state.meter(context, PRODUCER, context.body_size));
+    }
     match (request.acks, failed) {
-        (0, false) => Answer::Silent,
-        // Nobody reads an answer, so Kafka closes: the client notices and looks for the leader again.
-        (0, true) => Answer::Close,
-        _ => Answer::Reply(response),
+        (0, false) => HandlerResult::NoReply,
+        // With acks=0 there is no response, so Kafka closes the connection: the client notices and looks up the leader
+        // again.
+        (0, true) => HandlerResult::Close,
+        _ => HandlerResult::Reply(response),
     }
 }
 
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let responses = request.topic_data.into_iter().map(|topic| TopicResponse {
-        name: topic.name,
-        topic_id: topic.topic_id,
-        partition_responses: topic.partition_data.iter().map(|p| failure(p.index, error_code.into())).collect(),
-    });
-    Response { responses: responses.collect(), ..Response::default() }
-}
-
-/// Before 0.9 a client could ask for as many replicas as it liked.
+/// Before 0.9, a client could request any number of acknowledgements.
 fn takes_any_acks(state: &State) -> bool {
     state.release.is_some_and(|release| release < Release::V0_9_0)
 }
@@ -129,7 +131,7 @@ fn append(
             Err(refusal) => return failure(data.index, refusal),
         }
     }
-    // Several come of old formats alone, which know no producers.
+    // Only old formats have several batches here, and they have no producer IDs.
     let Some(Batch { header, .. }) = batches.first() else {
         return failure(data.index, invalid(ONE_BATCH));
     };
@@ -148,15 +150,15 @@ fn append(
         if let Err(code) = entered {
             let message =
                 (code == ErrorCode::INVALID_TXN_STATE).then_some("Partition was not added to the transaction");
-            return failure(data.index, Refusal { code, message: message.map(str::to_owned) });
+            return failure(data.index, ApiError { code, message: message.map(str::to_owned) });
         }
-        // With protocol v2 the partition knows every epoch from its marker or from its first batch.
+        // With protocol v2, the partition knows every epoch from a marker or from its first batch.
         if protocol == Protocol::V2 && header.base_sequence != 0 && !partition.producers.knows(producer.id) {
             return failure(data.index, ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER.into());
         }
     }
     let (base_offset, append_time) = match partition.producers.check(header) {
-        Err((code, message)) => return failure(data.index, Refusal::new(code, message)),
+        Err((code, message)) => return failure(data.index, ApiError::new(code, message)),
         Ok(Verdict::Duplicate { base_offset, append_time }) => (base_offset, append_time),
         Ok(Verdict::New) if memory.take(cost + partition.producers.cost(header)) => {
             let base_offset = partition.log.end_offset();
@@ -170,14 +172,14 @@ fn append(
             (base_offset, append_time)
         }
         Ok(Verdict::New) => {
-            // Versions before 4 do not know the code, and Kafka gives them this one.
+            // Kafka returns this code to versions before 4, which do not know the other.
             let code = match context.version {
                 ..4 => ErrorCode::NOT_LEADER_OR_FOLLOWER,
                 _ => ErrorCode::KAFKA_STORAGE_ERROR,
             };
-            let limit = memory.limit;
-            let message = format!("the dev broker keeps at most {limit} bytes in memory, and they are taken");
-            return failure(data.index, Refusal::new(code, message));
+            let (limit, _) = memory.room();
+            let message = format!("the dev broker's memory limit of {limit} bytes is reached");
+            return failure(data.index, ApiError::new(code, message));
         }
     };
     PartitionResponse {
@@ -189,7 +191,7 @@ fn append(
     }
 }
 
-fn failure(index: i32, refusal: Refusal) -> PartitionResponse {
+fn failure(index: i32, refusal: ApiError) -> PartitionResponse {
     PartitionResponse {
         index,
         error_code: refusal.code,
@@ -199,32 +201,32 @@ fn failure(index: i32, refusal: Refusal) -> PartitionResponse {
     }
 }
 
-/// Kafka names every record that it will not have, so that a producer can tell which of the others were only with it
-/// (KIP-467). One that is out of time decides what is said of the batch.
-fn rejection(index: i32, rejected: Vec<(i32, Refusal)>) -> PartitionResponse {
+/// Lists the rejected records, so that the client can tell which others were only in the same batch (KIP-467). A
+/// rejected timestamp determines the code of the batch.
+fn rejection(index: i32, rejected: Vec<(i32, ApiError)>) -> PartitionResponse {
     let refusal = if rejected.iter().any(|(_, refusal)| refusal.code == ErrorCode::INVALID_TIMESTAMP) {
-        Refusal::new(ErrorCode::INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp")
+        ApiError::new(ErrorCode::INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp")
     } else {
         let count = rejected.len();
         invalid(&format!("One or more records have been rejected due to {count} record errors in total"))
     };
-    let named = |(batch_index, refusal): (i32, Refusal)| RecordError {
+    let named = |(batch_index, refusal): (i32, ApiError)| RecordError {
         batch_index,
         batch_index_error_message: refusal.message,
     };
     PartitionResponse { record_errors: rejected.into_iter().map(named).collect(), ..failure(index, refusal) }
 }
 
-fn invalid(why: &str) -> Refusal {
-    Refusal::new(ErrorCode::INVALID_RECORD, why)
+fn invalid(why: &str) -> ApiError {
+    ApiError::new(ErrorCode::INVALID_RECORD, why)
 }
 
-fn corrupt(why: impl ToString) -> Refusal {
-    Refusal::new(ErrorCode::CORRUPT_MESSAGE, why.to_string())
+fn corrupt(why: impl ToString) -> ApiError {
+    ApiError::new(ErrorCode::CORRUPT_MESSAGE, why.to_string())
 }
 
-/// The one batch that a partition's records must be, or what messages of old formats become.
-fn check(records: Option<Bytes>, context: &Context, configs: &Configs) -> Result<Vec<Batch>, Refusal> {
+/// Returns the one batch of a partition, or the batches that old messages become.
+fn check(records: Option<Bytes>, context: &Context, configs: &Configs) -> Result<Vec<Batch>, ApiError> {
     let data = records.unwrap_or_default();
     let batches = match data.get(16).copied() {
         Some(2) => vec![whole(data, configs)?],
@@ -238,11 +240,11 @@ fn check(records: Option<Bytes>, context: &Context, configs: &Configs) -> Result
     Ok(batches)
 }
 
-/// A batch that is all there is, undamaged and not too large.
-fn whole(data: Bytes, configs: &Configs) -> Result<Batch, Refusal> {
+/// Returns the batch if it is alone, undamaged and not too large.
+fn whole(data: Bytes, configs: &Configs) -> Result<Batch, ApiError> {
     let header = match Header::parse(&data) {
         Ok(Some(header)) => header,
-        Ok(None) => return Err(corrupt("the record batch is cut off")),
+        Ok(None) => return Err(corrupt("the record batch is incomplete")),
         Err(e) => return Err(corrupt(e)),
     };
     if header.size() != data.len() {
@@ -254,7 +256,7 @@ fn whole(data: Bytes, configs: &Configs) -> Result<Batch, Refusal> {
     Ok(batch)
 }
 
-fn converted(data: Bytes, configs: &Configs) -> Result<Vec<Batch>, Refusal> {
+fn converted(data: Bytes, configs: &Configs) -> Result<Vec<Batch>, ApiError> {
     for message in crate::record::batches(data.clone()) {
         let message = message.map_err(corrupt)?;
         check_size(&message, configs)?;
@@ -262,33 +264,33 @@ fn converted(data: Bytes, configs: &Configs) -> Result<Vec<Batch>, Refusal> {
             return Err(invalid("messages and record batches cannot be mixed"));
         }
         if matches!(message.header.compression(), None | Some(Compression::Zstd)) {
-            let why = "the old message formats have no such compression";
-            return Err(Refusal::new(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, why));
+            let why = "message formats 0 and 1 do not support this compression";
+            return Err(ApiError::new(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, why));
         }
     }
     formats::up(data).map_err(corrupt)
 }
 
-fn check_size(batch: &Batch, configs: &Configs) -> Result<(), Refusal> {
+fn check_size(batch: &Batch, configs: &Configs) -> Result<(), ApiError> {
     let (size, limit) = (batch.data.len(), configs.max_message_bytes);
     if size > limit {
-        let why = format!("the record batch has {size} bytes, max.message.bytes of the topic allows {limit}");
-        return Err(Refusal::new(ErrorCode::MESSAGE_TOO_LARGE, why));
+        let why = format!("the record batch has {size} bytes, but max.message.bytes of the topic is {limit}");
+        return Err(ApiError::new(ErrorCode::MESSAGE_TOO_LARGE, why));
     }
     Ok(())
 }
 
-/// Which records of a batch the topic does not take, and why: without a key nothing could be compacted.
+/// Returns the records that the topic rejects, and why: a compacted topic needs keys.
 fn check_records(
     batch: &Batch,
     (topic, index): (&str, i32),
     context: &Context,
     configs: &Configs,
-) -> Result<Vec<(i32, Refusal)>, Refusal> {
+) -> Result<Vec<(i32, ApiError)>, ApiError> {
     let now = context.clock.wall_ms;
     let times =
         now.saturating_sub(configs.timestamp_before_max_ms)..=now.saturating_add(configs.timestamp_after_max_ms);
-    // The header knows the latest time alone.
+    // The header has only the latest timestamp.
     let is_in_time = configs.append_time || (*times.start() <= 0 && *times.end() >= batch.header.max_timestamp);
     if is_in_time && !configs.compact {
         return Ok(Vec::new());
@@ -303,19 +305,19 @@ fn check_records(
             let why = format!("Compacted topic cannot accept message without key in topic partition {topic}-{index}.");
             rejected.push((place, invalid(&why)));
         } else if !is_in_time && timestamp >= 0 && !times.contains(&timestamp) {
-            let why = format!("timestamp {timestamp} is outside what the topic allows");
-            rejected.push((place, Refusal::new(ErrorCode::INVALID_TIMESTAMP, why)));
+            let why = format!("timestamp {timestamp} is outside the range that the topic allows");
+            rejected.push((place, ApiError::new(ErrorCode::INVALID_TIMESTAMP, why)));
         }
         place += 1;
     }
     if rejected.is_empty() && !is_in_time && !times.contains(&batch.header.max_timestamp) {
         let why = format!("no record has the batch's timestamp {}", batch.header.max_timestamp);
-        return Err(Refusal::new(ErrorCode::INVALID_TIMESTAMP, why));
+        return Err(ApiError::new(ErrorCode::INVALID_TIMESTAMP, why));
     }
     Ok(rejected)
 }
 
-fn check_header(header: &Header, size: usize, context: &Context) -> Result<(), Refusal> {
+fn check_header(header: &Header, size: usize, context: &Context) -> Result<(), ApiError> {
     let invalid = |why| Err(invalid(why));
     if header.is_control() {
         return invalid("clients may not write control batches");
@@ -324,16 +326,16 @@ fn check_header(header: &Header, size: usize, context: &Context) -> Result<(), R
         return invalid("the number of records does not match the offsets of the batch");
     }
     if header.producer_id >= 0 && (header.producer_epoch < 0 || header.base_sequence < 0) {
-        return invalid("a producer id needs an epoch and a sequence");
+        return invalid("a batch with a producer ID needs an epoch and a sequence");
     }
     match header.compression() {
-        None => return invalid("no such compression"),
+        None => return invalid("unknown compression type"),
         Some(Compression::None) if header.count as usize > size.saturating_sub(HEADER_SIZE) / MIN_RECORD => {
             return invalid("the batch is too small for its number of records");
         }
         Some(Compression::Zstd) if context.version < 7 => {
             let why = "zstd needs Produce v7 or later";
-            return Err(Refusal::new(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, why));
+            return Err(ApiError::new(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, why));
         }
         Some(_) => {}
     }

@@ -1,31 +1,27 @@
-//! ShareGroupHeartbeat v0 and v1: a member joins, stays in or leaves a share group (KIP-932). v0, Kafka 4.0's early
-//! access, is no longer served by Kafka 4.4.
+//! ShareGroupHeartbeat v0 and v1: a member joins, stays in or leaves a share group (KIP-932). v0 is the early access
+//! version of Kafka 4.0, which Kafka 4.4 no longer serves.
 
-use super::{Answer, Context, Refusal};
 use crate::api::ErrorCode;
 use crate::api::share_group_heartbeat::{JOIN, LEAVE, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::group::share::Beat;
+use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
-    Answer::Reply(beat(state, context, &request).unwrap_or_else(|Refusal { code, message }| Response {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
+    HandlerResult::Reply(beat(state, context, &request).unwrap_or_else(|ApiError { code, message }| Response {
         error_code: code,
         error_message: message,
         ..Response::default()
     }))
 }
 
-pub(super) fn refuse(_: Request, error_code: ErrorCode) -> Response {
-    Response { error_code, ..Response::default() }
-}
-
-fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Response, Refusal> {
+fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Response, ApiError> {
     state.check(context, Operation::Read, Resource::Group(&request.group_id))?;
     for name in request.subscribed_topic_names.iter().flatten() {
         state.check(context, Operation::Describe, Resource::Topic(name))?;
     }
-    let invalid = |why: &str| Err(Refusal::new(ErrorCode::INVALID_REQUEST, why));
+    let invalid = |why: &str| Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
     let group_id = request.group_id.as_str();
     if group_id.trim().is_empty() {
         return invalid("GroupId can't be empty.");
@@ -61,7 +57,7 @@ fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Respo
             Some(_) => format!("Group {group_id} is not a share group."),
             None => format!("Share group {group_id} not found."),
         };
-        Refusal::new(ErrorCode::GROUP_ID_NOT_FOUND, why)
+        ApiError::new(ErrorCode::GROUP_ID_NOT_FOUND, why)
     })?;
-    done.map_err(|(code, why)| Refusal::new(code, why))
+    done.map_err(|(code, why)| ApiError::new(code, why))
 }

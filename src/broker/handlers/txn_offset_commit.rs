@@ -1,30 +1,32 @@
-//! TxnOffsetCommit v0 to v6: keeps offsets of a group that count once the transaction is committed.
+//! TxnOffsetCommit v0 to v6: commits offsets of a group that count once the transaction is committed.
 //!
-//! A generation of a group nobody knows is ILLEGAL_GENERATION. From v5 on the group is added to the transaction;
-//! before, that is AddOffsetsToTxn's work.
+//! A generation of an unknown group is ILLEGAL_GENERATION. From v5, the request adds the group to the transaction;
+//! before, AddOffsetsToTxn does.
 
-use super::{Answer, Context};
+use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::txn_offset_commit::{Partition, PartitionResponse, Request, Response, Topic, TopicResponse};
 use crate::broker::authorizer::{Operation, Resource};
-use crate::broker::group::Claim;
+use crate::broker::group::Committer;
 use crate::broker::group::offsets::{Committed, MAX_METADATA};
+use crate::broker::ids::ProducerId;
 use crate::broker::journal::Entry;
-use crate::broker::state::{ProducerId, State};
+use crate::broker::request::{Context, HandlerResult};
+use crate::broker::state::State;
 use crate::broker::transactions::{OFFSETS_TOPIC, Protocol, offsets_partition};
 
-pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> Answer<Response> {
+pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let group = request.group_id.as_str();
     let producer = ProducerId { id: request.producer_id, epoch: request.producer_epoch };
     let may_write = state.check(context, Operation::Write, Resource::TransactionalId(&request.transactional_id));
     if let Err(code) = may_write.and_then(|()| state.check(context, Operation::Read, Resource::Group(group))) {
-        return Answer::Reply(refuse(request, code));
+        return HandlerResult::Reply(request.refuse(code));
     }
     let names: Vec<_> = request.topics.iter().map(|topic| name(state, context, topic)).collect();
     let exists = |name: &Result<String, ErrorCode>| name.as_ref().is_ok_and(|name| state.topics.get(name).is_some());
     let refused = match names.iter().any(exists) {
         true => admit(state, context, &request, producer).err(),
-        // Kafka does not come as far as the group if there is nothing to commit.
+        // As in Kafka, the group is not checked if there is nothing to commit.
         false => None,
     };
     let mut topics = Vec::with_capacity(request.topics.len());
@@ -39,20 +41,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let partitions = partitions.collect();
         topics.push(TopicResponse { name: topic.name, topic_id: topic.topic_id, partitions });
     }
-    Answer::Reply(Response { topics, ..Response::default() })
-}
-
-pub(super) fn refuse(request: Request, error_code: ErrorCode) -> Response {
-    let topics = request.topics.into_iter().map(|topic| TopicResponse {
-        name: topic.name,
-        topic_id: topic.topic_id,
-        partitions: topic
-            .partitions
-            .iter()
-            .map(|p| PartitionResponse { partition_index: p.partition_index, error_code })
-            .collect(),
-    });
-    Response { topics: topics.collect(), ..Response::default() }
+    HandlerResult::Reply(Response { topics, ..Response::default() })
 }
 
 fn name(state: &State, context: &Context, topic: &Topic) -> Result<String, ErrorCode> {
@@ -63,7 +52,7 @@ fn name(state: &State, context: &Context, topic: &Topic) -> Result<String, Error
     }
 }
 
-/// Whether this producer may commit for this group in its transaction.
+/// Checks that this producer may commit for this group in its transaction.
 fn admit(state: &mut State, context: &Context, request: &Request, producer: ProducerId) -> Result<(), ErrorCode> {
     let group = request.group_id.as_str();
     if group.is_empty() {
@@ -80,12 +69,12 @@ fn admit(state: &mut State, context: &Context, request: &Request, producer: Prod
     let State { transactions, memory, groups, .. } = state;
     let partition = (OFFSETS_TOPIC, offsets_partition(group));
     transactions.enter(memory, context.clock, &request.transactional_id, producer, partition, protocol)?;
-    let claim = Claim {
+    let committer = Committer {
         member: &request.member_id,
         instance: request.group_instance_id.as_deref(),
         generation: request.generation_id_or_member_epoch,
     };
-    match groups.admit_commit(memory, context.clock.now, group, claim, true) {
+    match groups.admit_commit(memory, context.clock.now, group, committer, true) {
         Err(ErrorCode::GROUP_ID_NOT_FOUND) => Err(ErrorCode::ILLEGAL_GENERATION),
         Err(ErrorCode::STALE_MEMBER_EPOCH) if context.version < 6 => Err(ErrorCode::ILLEGAL_GENERATION),
         admitted => admitted,

@@ -1,35 +1,39 @@
-//! OAUTHBEARER (RFC 7628) with unsecured tokens (RFC 7515, `alg` none): who says to be somebody is taken for it until the
-//! token's `exp`. Claims are looked for on the token's top level, as far as a search for their names can tell.
+//! OAUTHBEARER (RFC 7628) with unsecured tokens (RFC 7515, `alg` none): the broker believes the token until its `exp`.
+//! It finds the claims on the token's top level by a text search for their names.
 
-use super::Said;
+use super::mechanism::MechanismResult;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 /// An exchange.
 #[derive(Default)]
 pub(super) struct Server {
-    /// Why the token was refused, while the client may still say that it has heard.
+    /// Why the token was rejected, until the client has acknowledged the error.
     refused: Option<String>,
 }
 
 impl Server {
-    pub fn take(&mut self, message: &[u8], now_ms: i64) -> Said {
+    pub fn take(&mut self, message: &[u8], now_ms: i64) -> MechanismResult {
         if let Some(why) = self.refused.take() {
-            return Said::No(why);
+            return MechanismResult::Failure(why);
         }
-        match std::str::from_utf8(message).map_err(|_| "no text").and_then(token).and_then(|t| check(t, now_ms)) {
-            Ok((user, until_ms)) => Said::Welcome { message: Vec::new(), user, until_ms: Some(until_ms) },
+        match std::str::from_utf8(message)
+            .map_err(|_| "the message is not valid UTF-8")
+            .and_then(token)
+            .and_then(|t| check(t, now_ms))
+        {
+            Ok((user, until_ms)) => MechanismResult::Success { message: Vec::new(), user, until_ms: Some(until_ms) },
             Err(why) => {
                 self.refused = Some(format!("{{\"status\":\"invalid_token\"}}: {why}"));
-                Said::Next(b"{\"status\":\"invalid_token\"}".to_vec())
+                MechanismResult::Challenge(b"{\"status\":\"invalid_token\"}".to_vec())
             }
         }
     }
 }
 
-/// The token of a client's message: a header, then fields that each end with byte 1, then one more of that.
+/// Returns the token in a client's message: a GS2 header, then fields that each end with byte 1, then another byte 1.
 fn token(message: &str) -> Result<&str, &'static str> {
-    let malformed = "the message is not what RFC 7628 says";
+    let malformed = "malformed OAUTHBEARER message (RFC 7628)";
     let rest = message.strip_suffix('\u{1}').ok_or(malformed)?;
     let mut fields = rest.split_terminator('\u{1}');
     if !fields.next().is_some_and(|header| header.starts_with("n,") && header.ends_with(',')) {
@@ -40,9 +44,9 @@ fn token(message: &str) -> Result<&str, &'static str> {
     if scheme.eq_ignore_ascii_case("bearer") { Ok(token) } else { Err(malformed) }
 }
 
-/// Who a token says it is for, and until when.
+/// Returns the user of a token and its expiry.
 fn check(token: &str, now_ms: i64) -> Result<(String, i64), &'static str> {
-    let malformed = "the token is no unsecured JWT";
+    let malformed = "the token is not an unsecured JWT";
     let (header, rest) = token.split_once('.').ok_or(malformed)?;
     let (claims, signature) = rest.split_once('.').ok_or(malformed)?;
     let decode = |part: &str| {
@@ -51,10 +55,10 @@ fn check(token: &str, now_ms: i64) -> Result<(String, i64), &'static str> {
     };
     let (header, claims) = (decode(header)?, decode(claims)?);
     if !signature.is_empty() || claim(&header, "alg") != Some("none") {
-        return Err("the token is signed, and this broker can check no signature");
+        return Err("the token is signed, and the dev broker cannot verify signatures");
     }
-    let user = claim(&claims, "sub").filter(|user| !user.is_empty()).ok_or("the token has no claim sub")?;
-    let seconds = claim(&claims, "exp").and_then(|exp| exp.parse::<f64>().ok()).ok_or("the token has no claim exp")?;
+    let user = claim(&claims, "sub").filter(|user| !user.is_empty()).ok_or("the token has no sub claim")?;
+    let seconds = claim(&claims, "exp").and_then(|exp| exp.parse::<f64>().ok()).ok_or("the token has no exp claim")?;
     let until_ms = (seconds * 1000.0) as i64;
     if until_ms <= now_ms {
         return Err("the token has expired");
@@ -62,7 +66,7 @@ fn check(token: &str, now_ms: i64) -> Result<(String, i64), &'static str> {
     Ok((user.to_owned(), until_ms))
 }
 
-/// The value of a claim, without quotes.
+/// Returns the value of a claim, without quotes.
 fn claim<'a>(json: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = json.split_once(&format!("\"{name}\""))?;
     let value = rest.trim_start().strip_prefix(':')?.trim_start();

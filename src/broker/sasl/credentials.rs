@@ -1,14 +1,14 @@
-//! The users of SCRAM (KIP-554): those a program named with their passwords, and those that came over the protocol,
-//! of whose passwords a broker knows only what salt and rounds make of them.
+//! SCRAM users (KIP-554): those configured with passwords, and those added over the protocol, of which the broker only
+//! knows the salted password.
 
 use crate::api::alter_user_scram_credentials::{SCRAM_SHA_256, SCRAM_SHA_512};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// As many rounds as Kafka takes by default.
+/// Kafka's default number of iterations.
 pub(super) const ITERATIONS: u32 = 4096;
 
-/// What is known of a password.
+/// A password, plain or salted.
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::broker) enum Secret {
     Password(String),
@@ -28,7 +28,7 @@ impl Secret {
 #[derive(Default)]
 pub(in crate::broker) struct Credentials(BTreeMap<(i8, String), Secret>);
 
-/// Never the passwords.
+/// Does not show passwords.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.keys()).finish()
@@ -36,7 +36,7 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// The users that were named with their passwords.
+    /// Returns the users that were configured with passwords.
     pub fn new(users: &BTreeMap<String, BTreeMap<String, String>>) -> Self {
         let of = |(name, number): (&str, i8)| {
             let users = users.get(name).into_iter().flatten();
@@ -53,17 +53,17 @@ impl Credentials {
         self.0.insert((mechanism, user.to_owned()), secret);
     }
 
-    /// Forgets a user; `false` if there was none.
+    /// Removes a user. Returns false if there was none.
     pub fn remove(&mut self, mechanism: i8, user: &str) -> bool {
         self.0.remove(&(mechanism, user.to_owned())).is_some()
     }
 
-    /// Everybody's names.
+    /// Returns all user names.
     pub fn users(&self) -> BTreeSet<&str> {
         self.0.keys().map(|(_, user)| user.as_str()).collect()
     }
 
-    /// The mechanisms of a user, and how many rounds each takes.
+    /// Returns the mechanisms of a user and their iterations.
     pub fn of(&self, user: &str) -> impl Iterator<Item = (i8, u32)> {
         self.0
             .iter()

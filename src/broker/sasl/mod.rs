@@ -1,88 +1,81 @@
-//! Who may use the cluster (SASL): users by mechanism, and what is known of each connection that has to log in.
+//! SASL authentication: the users of each mechanism, and the login state of each connection.
 //!
-//! The client's side has its own code for the same messages, so that both ends cannot share one misunderstanding. Served
-//! are PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with tokens that nobody signed (Kafka's own default for
-//! development). There are no delegation tokens. What a user may do is the [`authorizer`](super::authorizer)'s affair.
+//! The client has its own code for these messages, so that both ends cannot share one mistake. The broker supports
+//! PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER with unsigned tokens (Kafka's default for development). It has
+//! no delegation tokens. The [`authorizer`](super::authorizer) decides what a user may do.
 
 mod bearer;
 mod credentials;
+mod mechanism;
+mod plain;
 mod scram;
 
 pub(super) use credentials::{Credentials, Secret};
 
 use super::Connection;
 use super::Time;
-use super::state::Clock;
+use super::clock::Clock;
+use mechanism::MechanismResult;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::time::Duration;
 
-/// The mechanisms there are, as SaslHandshake names them.
+/// The supported mechanisms, as SaslHandshake names them.
 pub const MECHANISMS: [&str; 4] = ["OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"];
 
-/// Who may log in, and for how long.
+/// SASL settings: the users, and how long a login lasts.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Sasl {
-    /// Passwords by user, by mechanism; OAUTHBEARER takes any user's token.
+    /// Passwords by mechanism and user. OAUTHBEARER accepts the tokens of any user.
     pub users: BTreeMap<String, BTreeMap<String, String>>,
-    /// After what time a connection has to log in again: Kafka's `connections.max.reauth.ms`.
+    /// Time after which a connection must authenticate again: Kafka's `connections.max.reauth.ms`.
     pub session: Option<Duration>,
 }
 
-/// Never the passwords.
+/// Does not show passwords.
 impl fmt::Debug for Sasl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.users.keys()).finish()
     }
 }
 
-/// What a mechanism says to a message of the client.
-enum Said {
-    /// This, and then the client again.
-    Next(Vec<u8>),
-    /// This, and the client is who it says it is; a token has an end.
-    Welcome { message: Vec<u8>, user: String, until_ms: Option<i64> },
-    /// No, with a sentence for a person.
-    No(String),
-}
-
-/// A mechanism in the middle of an exchange.
+/// The exchange of a mechanism.
 enum Exchange {
     Plain,
     Scram(scram::Server),
     Bearer(bearer::Server),
 }
 
-/// What is known of a connection.
+/// The login state of a connection.
 #[derive(Default)]
 struct Login {
     exchange: Option<Exchange>,
-    /// Whether tokens come without SaslAuthenticate.
+    /// Whether tokens arrive without a SaslAuthenticate header.
     is_bare: bool,
     user: Option<String>,
     until: Option<Time>,
     is_refused: bool,
 }
 
-/// The cluster's door.
-pub(in crate::broker) struct Door {
+/// The authenticator: it knows which connections have logged in.
+pub(in crate::broker) struct Authenticator {
     sasl: Sasl,
     logins: HashMap<Connection, Login>,
 }
 
-impl fmt::Debug for Door {
+impl fmt::Debug for Authenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Door({:?})", self.sasl)
+        write!(f, "Authenticator({:?})", self.sasl)
     }
 }
 
-/// What the client is told of its message.
-pub(in crate::broker) struct Told {
+/// The reply to a token.
+pub(in crate::broker) struct SaslReply {
     pub message: Vec<u8>,
     pub session_ms: i64,
 }
 
-impl Door {
+impl Authenticator {
     pub fn new(sasl: Sasl) -> Self {
         Self { sasl, logins: HashMap::new() }
     }
@@ -91,33 +84,33 @@ impl Door {
         self.sasl.users.keys().cloned().collect()
     }
 
-    /// Whether a connection may ask what it likes.
+    /// Returns whether a connection may send any request.
     pub fn is_open(&self, connection: Connection, now: Time) -> bool {
         let login = self.logins.get(&connection);
         login.is_some_and(|l| l.exchange.is_none() && l.user.is_some() && l.until.is_none_or(|until| now < until))
     }
 
-    /// Who a connection logged in as.
+    /// Returns the user of a connection.
     pub fn user(&self, connection: Connection) -> Option<&str> {
         self.logins.get(&connection)?.user.as_deref()
     }
 
-    /// Whether a connection's next frame is a token without a header.
+    /// Returns whether the next frame of a connection is a token without a header.
     pub fn wants_bare_token(&self, connection: Connection) -> bool {
         self.logins.get(&connection).is_some_and(|l| l.is_bare && l.exchange.is_some())
     }
 
-    /// Whether a connection has been told to go.
+    /// Returns whether authentication failed on a connection.
     pub fn is_refused(&self, connection: Connection) -> bool {
         self.logins.get(&connection).is_some_and(|l| l.is_refused)
     }
 
-    /// A connection is gone.
+    /// Removes a connection.
     pub fn hang_up(&mut self, connection: Connection) {
         self.logins.remove(&connection);
     }
 
-    /// A client chose a mechanism; `false` if there is no such one.
+    /// Starts the mechanism that a client chose. Returns false if it is not enabled.
     pub fn begin(&mut self, connection: Connection, mechanism: &str, is_bare: bool) -> bool {
         let login = self.logins.entry(connection).or_default();
         if !self.sasl.users.contains_key(mechanism) {
@@ -133,28 +126,29 @@ impl Door {
         true
     }
 
-    /// A client's message; `None` if it has begun nothing, and the error is a sentence. `chance` makes nonces.
+    /// Handles a client's token. Returns `None` if no exchange is in progress. The error is a message. `random`
+    /// generates nonces.
     pub fn take(
         &mut self,
         clock: Clock,
         connection: Connection,
         token: &[u8],
         credentials: &Credentials,
-        chance: impl FnMut() -> u64,
-    ) -> Option<Result<Told, String>> {
+        random: impl FnMut() -> u64,
+    ) -> Option<Result<SaslReply, String>> {
         let login = self.logins.get_mut(&connection)?;
         let said = match login.exchange.as_mut()? {
-            Exchange::Plain => plain(token, self.sasl.users.get("PLAIN")),
-            Exchange::Scram(server) => server.take(token, credentials, chance),
+            Exchange::Plain => plain::authenticate(token, self.sasl.users.get("PLAIN")),
+            Exchange::Scram(server) => server.take(token, credentials, random),
             Exchange::Bearer(server) => server.take(token, clock.wall_ms),
         };
         let (message, user, until_ms) = match said {
-            Said::Next(message) => return Some(Ok(Told { message, session_ms: 0 })),
-            Said::No(why) => {
+            MechanismResult::Challenge(message) => return Some(Ok(SaslReply { message, session_ms: 0 })),
+            MechanismResult::Failure(why) => {
                 login.is_refused = true;
                 return Some(Err(why));
             }
-            Said::Welcome { message, user, until_ms } => (message, user, until_ms),
+            MechanismResult::Success { message, user, until_ms } => (message, user, until_ms),
         };
         if login.user.as_ref().is_some_and(|before| *before != user) {
             login.is_refused = true;
@@ -166,28 +160,6 @@ impl Door {
         login.user = Some(user);
         login.until = lasts.map(|lasts| clock.now.saturating_add(lasts));
         let session_ms = lasts.map_or(0, |lasts| i64::try_from(lasts.as_millis()).unwrap_or(i64::MAX));
-        Some(Ok(Told { message, session_ms }))
-    }
-}
-
-/// RFC 4616: who to act as, who that is, and the password, with zero bytes between them.
-fn plain(token: &[u8], users: Option<&BTreeMap<String, String>>) -> Said {
-    let Ok(text) = std::str::from_utf8(token) else {
-        return Said::No("Authentication failed: Invalid SASL/PLAIN response".to_owned());
-    };
-    match text.split('\0').collect::<Vec<_>>()[..] {
-        [act_as, user, password] if !user.is_empty() && !password.is_empty() => {
-            let known = users.and_then(|users| users.get(user)).is_some_and(|expected| expected == password);
-            if !known {
-                return Said::No("Authentication failed: Invalid username or password".to_owned());
-            }
-            if !act_as.is_empty() && act_as != user {
-                return Said::No(
-                    "Authentication failed: Client requested an authorization id that is different".to_owned(),
-                );
-            }
-            Said::Welcome { message: Vec::new(), user: user.to_owned(), until_ms: None }
-        }
-        _ => Said::No("Authentication failed: Invalid SASL/PLAIN response".to_owned()),
+        Some(Ok(SaslReply { message, session_ms }))
     }
 }

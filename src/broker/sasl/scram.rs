@@ -1,7 +1,8 @@
-//! SCRAM's server (RFC 5802): it asks with a salt and a count of rounds, and answers a proof with a signature.
+//! The server side of SCRAM (RFC 5802): a challenge with salt and iterations, then a signature that answers the
+//! client's proof.
 
-use super::Said;
 use super::credentials::{Credentials, ITERATIONS, Secret};
+use super::mechanism::MechanismResult;
 use crate::api::alter_user_scram_credentials::{SCRAM_SHA_256, SCRAM_SHA_512};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -14,13 +15,13 @@ pub(super) struct Server {
     asked: Option<Asked>,
 }
 
-/// What was asked of whom.
+/// The challenge that was sent, and its user.
 struct Asked {
     user: String,
     secret: Option<Secret>,
     salt: Vec<u8>,
     nonce: String,
-    /// The client's first message without its header, and the server's.
+    /// The client's first message without its header, and the server's first message.
     said: String,
 }
 
@@ -37,7 +38,7 @@ impl Server {
         if self.is_512 { "SCRAM-SHA-512" } else { "SCRAM-SHA-256" }
     }
 
-    pub fn take(&mut self, message: &[u8], credentials: &Credentials, chance: impl FnMut() -> u64) -> Said {
+    pub fn take(&mut self, message: &[u8], credentials: &Credentials, random: impl FnMut() -> u64) -> MechanismResult {
         let refused = || {
             let mechanism = self.mechanism();
             format!(
@@ -45,28 +46,28 @@ impl Server {
             )
         };
         let Ok(message) = std::str::from_utf8(message) else {
-            return Said::No(refused());
+            return MechanismResult::Failure(refused());
         };
         let Some(asked) = &self.asked else {
-            return match ask(message, |user| credentials.get(self.number(), user), chance) {
+            return match ask(message, |user| credentials.get(self.number(), user), random) {
                 Some((asked, question)) => {
                     self.asked = Some(asked);
-                    Said::Next(question.into_bytes())
+                    MechanismResult::Challenge(question.into_bytes())
                 }
-                None => Said::No(refused()),
+                None => MechanismResult::Failure(refused()),
             };
         };
         match self.check(asked, message) {
-            Some(signature) => Said::Welcome {
+            Some(signature) => MechanismResult::Success {
                 message: format!("v={}", BASE64_STANDARD.encode(signature)).into_bytes(),
                 user: asked.user.clone(),
                 until_ms: None,
             },
-            None => Said::No(refused()),
+            None => MechanismResult::Failure(refused()),
         }
     }
 
-    /// The server's signature, if the client's proof is right.
+    /// Returns the server signature, if the client's proof is correct.
     fn check(&self, asked: &Asked, message: &str) -> Option<Vec<u8>> {
         let (without_proof, proof) = message.rsplit_once(",p=")?;
         let mut fields = without_proof.split(',');
@@ -114,11 +115,11 @@ fn signed<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// The question to a client's first message: `n,[a=...],n=user,r=nonce[,extension=...]`.
+/// Returns the challenge for a client's first message: `n,[a=...],n=user,r=nonce[,extension=...]`.
 fn ask<'a>(
     message: &str,
     find: impl FnOnce(&str) -> Option<&'a Secret>,
-    mut chance: impl FnMut() -> u64,
+    mut random: impl FnMut() -> u64,
 ) -> Option<(Asked, String)> {
     let mut parts = message.splitn(3, ',');
     let (binding, _act_as, bare) = (parts.next()?, parts.next()?, parts.next()?);
@@ -131,12 +132,12 @@ fn ask<'a>(
     if fields.any(|extension| extension == "tokenauth=true") {
         return None; // there are no delegation tokens
     }
-    let nonce = format!("{theirs}{:016x}{:016x}", chance(), chance());
-    // A user that there is not is asked as well, so as not to tell.
+    let nonce = format!("{theirs}{:016x}{:016x}", random(), random());
+    // An unknown user gets a challenge too, so that a client cannot probe for user names.
     let secret = find(&user).cloned();
     let (salt, iterations) = match &secret {
         Some(Secret::Salted { salt, iterations, .. }) => (salt.clone(), *iterations),
-        _ => ([chance().to_be_bytes(), chance().to_be_bytes()].concat(), ITERATIONS),
+        _ => ([random().to_be_bytes(), random().to_be_bytes()].concat(), ITERATIONS),
     };
     let question = format!("r={nonce},s={},i={iterations}", BASE64_STANDARD.encode(&salt));
     Some((Asked { user, secret, salt, nonce, said: format!("{bare},{question}") }, question))

@@ -2,7 +2,7 @@
 
 use super::START_MS;
 use bytes::Bytes;
-use klamm::broker::old::Brokers;
+use klamm::broker::legacy::Brokers;
 use klamm::broker::{Connection, Options, Output, Version};
 use klamm::compress::Compression;
 use klamm::legacy::draft::{Header, OffsetData, PartitionData, Request, Response, ResponseHeader, TopicData};

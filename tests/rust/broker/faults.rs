@@ -62,7 +62,7 @@ fn a_delayed_answer_is_late_and_what_is_behind_it_waits() {
     assert_eq!(world.try_produce(), Got::Nothing);
     world.send(1, 12, 8, &metadata::Request::default());
     assert_eq!(world.next(1), Got::Nothing);
-    assert!(world.cluster.is_parked(Connection(1)));
+    assert!(world.cluster.is_blocked(Connection(1)));
     assert_eq!(world.written(), 1);
     assert_eq!(world.cluster.next_timeout(), Some(SECOND));
     world.advance(SECOND);

@@ -12,9 +12,10 @@ mod followers;
 mod formats;
 mod groups;
 mod keeping;
+mod legacy;
+
 mod logins;
 mod nodes;
-mod old;
 mod protocol;
 mod quotas;
 mod reading;

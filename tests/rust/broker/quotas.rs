@@ -116,7 +116,7 @@ fn who_produces_too_fast_is_told_at_once_and_not_heard_for_a_while() {
     assert_eq!(produce_bytes(&mut world, 1, 5_000), 0);
     let throttled = produce_bytes(&mut world, 1, 8_000);
     assert!((3_000..4_000).contains(&throttled), "{throttled}");
-    assert!(world.cluster.is_parked(Connection(1)));
+    assert!(world.cluster.is_blocked(Connection(1)));
     world.send(1, 12, 8, &metadata::Request::default());
     world.advance(Duration::from_millis(throttled as u64 - 1));
     assert_eq!(world.next(1), Got::Nothing);
@@ -134,7 +134,7 @@ fn who_produces_too_fast_is_told_at_once_and_not_heard_for_a_while() {
         &produce::Request { acks: 0, ..produce_request("t", batch(&[&"x".repeat(9_000)], Producer::NONE)) },
     );
     assert_eq!(world.next(1), Got::Nothing);
-    assert!(world.cluster.is_parked(Connection(1)));
+    assert!(world.cluster.is_blocked(Connection(1)));
     world.cluster.disconnect(world.now, Connection(1));
     assert_eq!(world.cluster.next_timeout(), None);
 }

@@ -14,7 +14,7 @@ fn a_long_poll_wakes_on_produce() {
     world.cluster.connect(1, Connection(2));
     world.send(2, 12, 5, &fetch_request(0));
     assert_eq!(world.next(2), Got::Nothing);
-    assert!(world.cluster.is_parked(Connection(2)));
+    assert!(world.cluster.is_blocked(Connection(2)));
 
     world.now += Duration::from_millis(10);
     assert_eq!(world.produce(batch(&["a", "b"], Producer::NONE)).base_offset, 0);
@@ -23,7 +23,7 @@ fn a_long_poll_wakes_on_produce() {
     assert_eq!(correlation_id, 5);
     assert_eq!(values(&partition.records), [record(0, "a"), record(1, "b")]);
     assert_eq!(partition.high_watermark, 2);
-    assert!(!world.cluster.is_parked(Connection(2)));
+    assert!(!world.cluster.is_blocked(Connection(2)));
     assert_eq!(world.cluster.next_timeout(), None);
 }
 

@@ -1,22 +1,19 @@
-//! A member of a classic group: what it says of itself, what it waits for, when its session ends.
+//! A member of a classic group: its metadata, the request it waits with, and its session timeout.
 
 use crate::api::{ErrorCode, join_group, sync_group};
-use crate::broker::group::{Answer, Answers};
+use crate::broker::group::replies::{GroupReply, PendingReplies};
 use crate::broker::{Connection, Time};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long a member may wait for its first generation: it has no session yet.
+/// How long a new member may wait for its first generation. It has no session yet.
 const NEW_MEMBER_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What remembering a member takes besides what it says of itself, roughly.
+/// Approximate memory of a member without its metadata.
 const MEMBER: usize = 256;
 
-/// All connections come from here; this is how Java writes the address.
-pub(in crate::broker) const CLIENT_HOST: &str = "/127.0.0.1";
-
-/// See the top of this file.
+/// A member of a classic group.
 #[derive(Debug)]
 pub(super) struct Member {
     pub instance: Option<String>,
@@ -26,13 +23,13 @@ pub(super) struct Member {
     pub protocols: Vec<(String, Bytes)>,
     pub assignment: Bytes,
     pub waits: Waits,
-    /// It has not been in a generation yet.
+    /// The member has not been in a generation yet.
     pub is_new: bool,
-    /// When its session ends; `None` once it ended while the member waited, which counts as a sign of life.
+    /// When its session ends. `None` after it ended while the member waits, which counts as a sign of life.
     pub deadline: Option<Time>,
 }
 
-/// The request a member waits for an answer to.
+/// The request that the member waits with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waits {
     No,
@@ -40,35 +37,35 @@ pub(super) enum Waits {
     Sync(Connection),
 }
 
-/// A client that wants in, or in again.
+/// A client that joins, or joins again.
 #[derive(Debug)]
 pub(in crate::broker) struct Joining<'a> {
     pub now: Time,
     pub connection: Connection,
     pub client_id: &'a str,
-    /// The id it gets if it has none.
+    /// The ID for a client that has none.
     pub new_id: String,
-    /// Whether it has to come back with its id before it is a member.
+    /// Whether the client must join again with its ID before it is a member.
     pub id_first: bool,
-    /// Whether a leader can be told that it need not assign.
+    /// Whether the leader can be told to skip the assignment.
     pub may_skip: bool,
     pub request: &'a join_group::Request,
 }
 
 impl Joining<'_> {
-    /// What keeping the member takes, roughly.
+    /// Returns the approximate memory of the member.
     pub fn cost(&self) -> usize {
         let protocols = self.request.protocols.iter().map(|p| p.name.len() + p.metadata.len() + 64);
         MEMBER + self.new_id.len() + self.request.member_id.len() + self.client_id.len() + protocols.sum::<usize>()
     }
 
     pub fn protocols(&self) -> Vec<(String, Bytes)> {
-        // The frame is not kept for the sake of a part of it.
+        // Copied, so that the whole frame is not kept alive.
         let copy = |p: &join_group::Protocol| (p.name.clone(), Bytes::copy_from_slice(&p.metadata));
         self.request.protocols.iter().map(copy).collect()
     }
 
-    /// A member that waits for a generation.
+    /// Returns a member that waits for a generation.
     pub(super) fn member(&self) -> Member {
         let request = self.request;
         Member {
@@ -84,9 +81,9 @@ impl Joining<'_> {
         }
     }
 
-    pub fn refuse(&self, answers: &mut Answers, member_id: &str, error_code: ErrorCode) {
+    pub fn refuse(&self, replies: &mut PendingReplies, member_id: &str, error_code: ErrorCode) {
         let answer = join_group::Response { member_id: member_id.to_owned(), error_code, ..Default::default() };
-        answers.give(self.connection, Answer::Join(answer));
+        replies.complete(self.connection, GroupReply::Join(answer));
     }
 }
 
@@ -95,19 +92,19 @@ pub(super) fn millis(ms: i32) -> Duration {
 }
 
 impl Member {
-    /// What keeping it under an id takes, roughly.
+    /// Returns the approximate memory of the member under an ID.
     pub fn cost(&self, id: &str) -> usize {
         let protocols = self.protocols.iter().map(|(name, metadata)| name.len() + metadata.len() + 64);
         let instance = self.instance.as_ref().map_or(0, |instance| 2 * instance.len() + 64);
         MEMBER + 2 * id.len() + self.client_id.len() + instance + self.assignment.len() + protocols.sum::<usize>()
     }
 
-    /// It gave a sign of life.
+    /// Restarts the session timeout.
     pub fn touch(&mut self, now: Time) {
         self.deadline = Some(now.saturating_add(self.session));
     }
 
-    /// Takes in what it says of itself now.
+    /// Updates the metadata from a new request.
     pub fn update(&mut self, joining: &Joining<'_>, protocols: Vec<(String, Bytes)>) {
         self.protocols = protocols;
         self.session = millis(joining.request.session_timeout_ms);
@@ -115,7 +112,7 @@ impl Member {
         self.waits = Waits::Join(joining.connection);
     }
 
-    /// The protocols it has.
+    /// Returns the names of its protocols.
     pub fn names(&self) -> BTreeSet<&str> {
         self.protocols.iter().map(|(name, _)| name.as_str()).collect()
     }
@@ -129,19 +126,19 @@ impl Member {
         found.map(|(_, metadata)| metadata.clone()).unwrap_or_default()
     }
 
-    /// Refuses what it waits for.
-    pub fn refuse(&mut self, id: &str, error_code: ErrorCode, answers: &mut Answers) {
+    /// Rejects the request it waits with.
+    pub fn refuse(&mut self, id: &str, error_code: ErrorCode, replies: &mut PendingReplies) {
         match std::mem::replace(&mut self.waits, Waits::No) {
             Waits::Join(connection) => {
                 let answer = join_group::Response { member_id: id.to_owned(), error_code, ..Default::default() };
-                answers.give(connection, Answer::Join(answer));
+                replies.complete(connection, GroupReply::Join(answer));
             }
-            Waits::Sync(connection) => refuse_sync(answers, connection, error_code),
+            Waits::Sync(connection) => refuse_sync(replies, connection, error_code),
             Waits::No => {}
         }
     }
 }
 
-pub(super) fn refuse_sync(answers: &mut Answers, connection: Connection, error_code: ErrorCode) {
-    answers.give(connection, Answer::Sync(sync_group::Response { error_code, ..Default::default() }));
+pub(super) fn refuse_sync(replies: &mut PendingReplies, connection: Connection, error_code: ErrorCode) {
+    replies.complete(connection, GroupReply::Sync(sync_group::Response { error_code, ..Default::default() }));
 }

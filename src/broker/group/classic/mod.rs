@@ -1,23 +1,26 @@
-//! A classic group: its coordinator gathers the members, one of them assigns, and a generation begins.
+//! A classic group: the coordinator gathers the members, one of them assigns partitions, and a generation begins.
 //!
 //! ```text
 //!                 join                       all joined, or time is up         the leader's SyncGroup
 //!        Empty --------> PreparingRebalance ---------------------------> CompletingRebalance --------> Stable
-//!          ^               |  ^    ^  nobody left                          | join, leave, timeout        |
+//!          ^               |  ^    ^  no member left                       | join, leave, timeout        |
 //!          '---------------'  |    '---------------------------------------'                             |
 //!                             '--------------------------------------------------------------------------'
 //! ```
 //!
-//! KIP-62 (rebalance timeouts), KIP-134 (the delay before a first generation), KIP-345 (static members), KIP-394 (ids
-//! before membership), KIP-814. As in Kafka a member whose connection breaks while it waits stays in until its session
-//! ends. When the coordinator changes, Kafka's next one goes back to the last generation that was complete; here the
-//! rebalance goes on, and members whose first JoinGroup was never answered are forgotten in both.
+//! It implements KIP-62 (rebalance timeouts), KIP-134 (initial rebalance delay), KIP-345 (static members), KIP-394
+//! (member ID required) and KIP-814 (skip assignment). As in Kafka, a member whose connection breaks while it waits
+//! stays until its session ends.
+//!
+//! When the coordinator changes, Kafka's new one goes back to the last complete generation. Here the rebalance
+//! continues. Both forget members whose first JoinGroup was never answered.
 
 mod member;
 
-pub(in crate::broker) use member::{CLIENT_HOST, Joining};
+pub(in crate::broker) use member::Joining;
 
-use super::{Answer, Answers, Claim};
+use super::client::{CLIENT_HOST, Committer};
+use super::replies::{GroupReply, PendingReplies};
 use crate::api::data::consumer_protocol::{self, Subscription};
 use crate::api::{ErrorCode, describe_groups, join_group, sync_group};
 use crate::broker::{Connection, Time};
@@ -26,7 +29,7 @@ use member::{Member, Waits, millis, refuse_sync};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The pause before looking again for members if none came, where their rebalance timeout is shorter.
+/// How long the group waits for more members if none joined, where their rebalance timeout is shorter.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +41,7 @@ pub(in crate::broker) enum Phase {
 }
 
 impl Phase {
-    /// Kafka's name.
+    /// Returns Kafka's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -49,7 +52,7 @@ impl Phase {
     }
 }
 
-/// See the top of this file.
+/// A classic group.
 #[derive(Debug)]
 pub(in crate::broker) struct Group {
     pub phase: Phase,
@@ -58,26 +61,26 @@ pub(in crate::broker) struct Group {
     pub protocol: Option<String>,
     leader: Option<String>,
     members: BTreeMap<String, Member>,
-    /// Member ids by instance id.
+    /// Member IDs by instance ID.
     statics: BTreeMap<String, String>,
-    /// Ids that were given to clients that have yet to join with them, and until when they may.
+    /// Member IDs given to clients that must still join with them, with their expiry.
     pending: BTreeMap<String, Time>,
-    /// Who has yet to send SyncGroup in this generation.
+    /// Members that have not sent SyncGroup in this generation.
     unsynced: BTreeSet<String>,
-    /// What the members read; `None` if they are no consumers or do not say so in a way that is known.
+    /// Topics that the members read. `None` if they are not consumers or their metadata is unknown.
     topics: Option<BTreeSet<String>>,
     timer: Option<(Time, Timer)>,
     initial_delay: Duration,
 }
 
-/// What happens when time is up.
+/// What the deadline triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
-    /// A first generation begins, unless somebody came in the meantime and there is time left to wait for more.
+    /// The first generation begins, unless a member joined in the meantime and there is time left to wait for more.
     Gather { left: Duration, came: bool },
-    /// Who did not join is out.
+    /// Members that did not join are removed.
     Join,
-    /// Who did not sync is out.
+    /// Members that did not sync are removed.
     Sync,
 }
 
@@ -120,8 +123,8 @@ impl Group {
         sessions.chain(self.timer.map(|(at, _)| at)).min()
     }
 
-    /// Ends sessions and waits that lasted too long.
-    pub fn handle_timeout(&mut self, now: Time, answers: &mut Answers) {
+    /// Ends sessions and waits that have timed out.
+    pub fn handle_timeout(&mut self, now: Time, replies: &mut PendingReplies) {
         if let Some((_, timer)) = self.timer.take_if(|(at, _)| *at <= now) {
             match timer {
                 Timer::Gather { left, came: true } if !left.is_zero() => {
@@ -129,12 +132,12 @@ impl Group {
                     let left = left.saturating_sub(self.initial_delay);
                     self.timer = Some((now.saturating_add(next), Timer::Gather { left, came: false }));
                 }
-                Timer::Gather { .. } | Timer::Join => self.complete_join(now, answers),
+                Timer::Gather { .. } | Timer::Join => self.complete_join(now, replies),
                 Timer::Sync => {
                     for id in std::mem::take(&mut self.unsynced) {
                         self.remove(&id);
                     }
-                    self.prepare(now, answers);
+                    self.prepare(now, replies);
                 }
             }
         }
@@ -143,13 +146,13 @@ impl Group {
         for id in pending {
             self.remove(&id);
             if self.phase == Phase::PreparingRebalance && self.all_joined() {
-                self.complete_join(now, answers);
+                self.complete_join(now, replies);
             }
         }
         let ended: Vec<_> = self.members.iter().filter(|(_, m)| due(m.deadline)).map(|(id, _)| id.clone()).collect();
         for id in ended {
-            // Whoever waits is alive, except that nobody waits for a first generation for ever. What happened to the
-            // members before may have given this one more time.
+            // A waiting member counts as alive, but no member waits forever for its first generation. Changes to
+            // earlier members may have given this one more time.
             let Some(member) = self.members.get_mut(&id).filter(|m| due(m.deadline)) else {
                 continue;
             };
@@ -157,21 +160,21 @@ impl Group {
                 member.deadline = None;
                 continue;
             }
-            self.expel(&id, answers);
+            self.expel(&id, replies);
             match self.phase {
-                Phase::Stable | Phase::CompletingRebalance => self.prepare(now, answers),
-                Phase::PreparingRebalance if self.all_joined() => self.complete_join(now, answers),
+                Phase::Stable | Phase::CompletingRebalance => self.prepare(now, replies),
+                Phase::PreparingRebalance if self.all_joined() => self.complete_join(now, replies),
                 _ => {}
             }
         }
     }
 
-    /// A coordinator takes the group over.
-    pub fn load(&mut self, now: Time, answers: &mut Answers) {
+    /// Continues the group on a new coordinator.
+    pub fn load(&mut self, now: Time, replies: &mut PendingReplies) {
         let ids: Vec<_> = self.members.keys().cloned().collect();
         for id in ids {
             let Some(member) = self.members.get_mut(&id) else { continue };
-            member.refuse(&id, ErrorCode::NOT_COORDINATOR, answers);
+            member.refuse(&id, ErrorCode::NOT_COORDINATOR, replies);
             member.touch(now);
             if member.is_new {
                 self.remove(&id);
@@ -183,107 +186,113 @@ impl Group {
         if matches!(self.phase, Phase::PreparingRebalance | Phase::CompletingRebalance) {
             self.phase = Phase::PreparingRebalance;
             match self.members.is_empty() {
-                true => self.complete_join(now, answers),
+                true => self.complete_join(now, replies),
                 false => self.timer = Some((now.saturating_add(self.rebalance_timeout()), Timer::Join)),
             }
         }
     }
 
-    /// JoinGroup of a client without a member id.
-    pub fn join_new(&mut self, joining: Joining<'_>, answers: &mut Answers) {
+    /// Handles JoinGroup of a client without a member ID.
+    pub fn join_new(&mut self, joining: Joining<'_>, replies: &mut PendingReplies) {
         if !self.supports(joining.request) {
-            return joining.refuse(answers, "", ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return joining.refuse(replies, "", ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         let id = joining.new_id.clone();
         if let Some(instance) = &joining.request.group_instance_id {
             return match self.statics.get(instance).cloned() {
-                Some(old) => self.replace(&old, joining, answers),
-                None => self.add(id, joining, answers),
+                Some(old) => self.replace(&old, joining, replies),
+                None => self.add(id, joining, replies),
             };
         }
         if joining.id_first {
             let until = joining.now.saturating_add(millis(joining.request.session_timeout_ms));
             self.pending.insert(id.clone(), until);
-            return joining.refuse(answers, &id, ErrorCode::MEMBER_ID_REQUIRED);
+            return joining.refuse(replies, &id, ErrorCode::MEMBER_ID_REQUIRED);
         }
-        self.add(id, joining, answers);
+        self.add(id, joining, replies);
     }
 
-    /// JoinGroup of a client with a member id.
-    pub fn join_again(&mut self, joining: Joining<'_>, answers: &mut Answers) {
+    /// Handles JoinGroup of a client with a member ID.
+    pub fn join_again(&mut self, joining: Joining<'_>, replies: &mut PendingReplies) {
         let id = joining.request.member_id.clone();
         let instance = joining.request.group_instance_id.as_deref();
         if !self.supports(joining.request) {
-            return joining.refuse(answers, &id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return joining.refuse(replies, &id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         if self.pending.contains_key(&id) {
             return match instance {
-                None => self.add(id, joining, answers),
-                Some(_) => joining.refuse(answers, &id, ErrorCode::UNKNOWN_SERVER_ERROR),
+                None => self.add(id, joining, replies),
+                Some(_) => joining.refuse(replies, &id, ErrorCode::UNKNOWN_SERVER_ERROR),
             };
         }
         if let Err(code) = self.check_member(&id, instance) {
-            return joining.refuse(answers, &id, code);
+            return joining.refuse(replies, &id, code);
         }
         let is_leader = self.leader.as_ref() == Some(&id);
         let protocols = joining.protocols();
         let is_same = self.members.get(&id).is_some_and(|member| member.protocols == protocols);
         match self.phase {
-            Phase::Empty => joining.refuse(answers, &id, ErrorCode::UNKNOWN_MEMBER_ID),
-            // It may not have got the answer the first time.
+            Phase::Empty => joining.refuse(replies, &id, ErrorCode::UNKNOWN_MEMBER_ID),
+            // The client may have missed the first reply.
             Phase::CompletingRebalance if is_same => {
-                answers.give(joining.connection, Answer::Join(self.generation_for(&id)));
+                replies.complete(joining.connection, GroupReply::Join(self.generation_for(&id)));
             }
-            // Nothing changed for a follower; a leader joins again because something did, of which only it knows.
+            // Nothing changed for a follower. A leader joins again because something changed that only it knows.
             Phase::Stable if is_same && !is_leader => {
-                answers.give(joining.connection, Answer::Join(self.generation_for(&id)));
+                replies.complete(joining.connection, GroupReply::Join(self.generation_for(&id)));
             }
             _ => {
                 if let Some(member) = self.members.get_mut(&id) {
                     member.update(&joining, protocols);
                 }
-                self.prepare_or_complete(joining.now, answers);
+                self.prepare_or_complete(joining.now, replies);
             }
         }
     }
 
-    /// SyncGroup: the leader's brings everybody's assignment.
-    pub fn sync(&mut self, now: Time, connection: Connection, request: sync_group::Request, answers: &mut Answers) {
+    /// Handles SyncGroup. The leader's request carries all assignments.
+    pub fn sync(
+        &mut self,
+        now: Time,
+        connection: Connection,
+        request: sync_group::Request,
+        replies: &mut PendingReplies,
+    ) {
         let checked = self.check(&request.member_id, request.group_instance_id.as_deref(), request.generation_id);
         let differs =
             |said: &Option<String>, known: &Option<String>| said.is_some() && known.is_some() && said != known;
         if let Err(code) = checked {
-            return refuse_sync(answers, connection, code);
+            return refuse_sync(replies, connection, code);
         }
         if differs(&request.protocol_type, &self.protocol_type) || differs(&request.protocol_name, &self.protocol) {
-            return refuse_sync(answers, connection, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+            return refuse_sync(replies, connection, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
         }
         let Some(member) = self.members.get_mut(&request.member_id) else {
             return;
         };
         match self.phase {
-            Phase::Empty => refuse_sync(answers, connection, ErrorCode::UNKNOWN_MEMBER_ID),
-            Phase::PreparingRebalance => refuse_sync(answers, connection, ErrorCode::REBALANCE_IN_PROGRESS),
+            Phase::Empty => refuse_sync(replies, connection, ErrorCode::UNKNOWN_MEMBER_ID),
+            Phase::PreparingRebalance => refuse_sync(replies, connection, ErrorCode::REBALANCE_IN_PROGRESS),
             Phase::Stable => {
                 let assignment = member.assignment.clone();
                 self.synced(&request.member_id);
                 let answer = self.assigned(assignment);
-                answers.give(connection, Answer::Sync(answer));
+                replies.complete(connection, GroupReply::Sync(answer));
             }
             Phase::CompletingRebalance => {
                 member.waits = Waits::Sync(connection);
                 self.synced(&request.member_id);
                 if self.leader.as_ref() == Some(&request.member_id) {
-                    self.assign(now, request.assignments, answers);
+                    self.assign(now, request.assignments, replies);
                 }
             }
         }
     }
 
-    /// Heartbeat.
-    pub fn heartbeat(&mut self, now: Time, claim: Claim<'_>) -> Result<(), ErrorCode> {
-        self.check(claim.member, claim.instance, claim.generation)?;
-        if let Some(member) = self.members.get_mut(claim.member) {
+    /// Handles Heartbeat.
+    pub fn heartbeat(&mut self, now: Time, committer: Committer<'_>) -> Result<(), ErrorCode> {
+        self.check(committer.member, committer.instance, committer.generation)?;
+        if let Some(member) = self.members.get_mut(committer.member) {
             member.touch(now);
         }
         match self.phase {
@@ -292,44 +301,44 @@ impl Group {
         }
     }
 
-    /// LeaveGroup, one member of it; [`Self::left`] comes after the last.
-    pub fn leave(&mut self, id: &str, instance: Option<&str>, answers: &mut Answers) -> Result<(), ErrorCode> {
+    /// Handles one member of a LeaveGroup. The caller then calls [`Self::left`] once.
+    pub fn leave(&mut self, id: &str, instance: Option<&str>, replies: &mut PendingReplies) -> Result<(), ErrorCode> {
         if self.pending.remove(id).is_some() {
             return Ok(());
         }
-        // An operator takes static members out by their instance ids.
+        // An operator removes static members by their instance IDs.
         let id = match (id, instance) {
             ("", Some(instance)) => self.statics.get(instance).cloned().ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?,
             _ => self.check_member(id, instance).map(|()| id.to_owned())?,
         };
-        self.expel(&id, answers);
+        self.expel(&id, replies);
         Ok(())
     }
 
-    /// Goes on without those who left.
-    pub fn left(&mut self, now: Time, answers: &mut Answers) {
+    /// Continues the group after members left.
+    pub fn left(&mut self, now: Time, replies: &mut PendingReplies) {
         match self.phase {
-            Phase::Stable | Phase::CompletingRebalance => self.prepare(now, answers),
-            Phase::PreparingRebalance => self.maybe_complete(now, answers),
+            Phase::Stable | Phase::CompletingRebalance => self.prepare(now, replies),
+            Phase::PreparingRebalance => self.maybe_complete(now, replies),
             Phase::Empty => {}
         }
     }
 
-    /// Whether offsets may be committed for the group.
-    pub fn admit_commit(&mut self, now: Time, claim: Claim<'_>, transactional: bool) -> Result<(), ErrorCode> {
-        if claim.generation < 0 && self.is_empty() {
+    /// Checks whether a client may commit offsets for the group.
+    pub fn admit_commit(&mut self, now: Time, committer: Committer<'_>, transactional: bool) -> Result<(), ErrorCode> {
+        if committer.generation < 0 && self.is_empty() {
             return Ok(());
         }
-        if claim.generation >= 0 || !claim.member.is_empty() || claim.instance.is_some() {
-            self.check(claim.member, claim.instance, claim.generation)?;
+        if committer.generation >= 0 || !committer.member.is_empty() || committer.instance.is_some() {
+            self.check(committer.member, committer.instance, committer.generation)?;
         } else if !transactional && !self.is_empty() {
             return Err(ErrorCode::UNKNOWN_MEMBER_ID);
         }
         if transactional {
             return Ok(());
         }
-        match (self.phase, self.members.get_mut(claim.member)) {
-            // Its generation has begun and nobody has anything yet.
+        match (self.phase, self.members.get_mut(committer.member)) {
+            // The generation has begun, but no member has an assignment yet.
             (Phase::CompletingRebalance, _) => Err(ErrorCode::REBALANCE_IN_PROGRESS),
             (_, Some(member)) => {
                 member.touch(now);
@@ -339,7 +348,8 @@ impl Group {
         }
     }
 
-    /// The members for tools; what they said and got only in a group that is stable, as in Kafka.
+    /// Returns the members for DescribeGroups. As in Kafka, metadata and assignments are only included in a stable
+    /// group.
     pub fn describe(&self) -> Vec<describe_groups::Member> {
         let is_stable = self.phase == Phase::Stable;
         let describe = |(id, member): (&String, &Member)| describe_groups::Member {
@@ -368,7 +378,7 @@ impl Group {
         (generation == self.generation).then_some(()).ok_or(ErrorCode::ILLEGAL_GENERATION)
     }
 
-    /// Whether the group goes on having a protocol that all know if this client comes in.
+    /// Returns whether the group still has a common protocol if this client joins.
     fn supports(&self, request: &join_group::Request) -> bool {
         if self.is_empty() {
             return !request.protocol_type.is_empty() && !request.protocols.is_empty();
@@ -378,7 +388,7 @@ impl Group {
         self.protocol_type.as_ref() == Some(&request.protocol_type) && request.protocols.iter().any(known)
     }
 
-    /// The protocols that all members have; `None` if there is nobody.
+    /// Returns the protocols that all members support, or `None` without members.
     fn shared(&self) -> Option<BTreeSet<&str>> {
         let mut members = self.members.values().map(Member::names);
         let mut shared = members.next()?;
@@ -388,7 +398,7 @@ impl Group {
         Some(shared)
     }
 
-    fn add(&mut self, id: String, joining: Joining<'_>, answers: &mut Answers) {
+    fn add(&mut self, id: String, joining: Joining<'_>, replies: &mut PendingReplies) {
         let request = joining.request;
         if let Some((_, Timer::Gather { came, .. })) = &mut self.timer {
             *came = true;
@@ -403,15 +413,15 @@ impl Group {
         self.leader.get_or_insert_with(|| id.clone());
         self.pending.remove(&id);
         self.members.insert(id, member);
-        self.prepare_or_complete(joining.now, answers);
+        self.prepare_or_complete(joining.now, replies);
     }
 
-    /// A static member is back under a new id.
-    fn replace(&mut self, old: &str, joining: Joining<'_>, answers: &mut Answers) {
+    /// Replaces a static member that joins again under a new ID.
+    fn replace(&mut self, old: &str, joining: Joining<'_>, replies: &mut PendingReplies) {
         let Some(mut member) = self.members.remove(old) else {
             return;
         };
-        member.refuse(old, ErrorCode::FENCED_INSTANCE_ID, answers);
+        member.refuse(old, ErrorCode::FENCED_INSTANCE_ID, replies);
         member.is_new = false;
         let id = joining.new_id.clone();
         let led = self.leader.clone();
@@ -429,26 +439,27 @@ impl Group {
                 if joining.may_skip {
                     answer.skip_assignment = self.leader.as_ref() == Some(&id);
                 } else {
-                    // Before it could be told to skip it, a leader was kept from assigning by the id of the one before.
+                    // Before the broker could tell a leader to skip the assignment, it returned the old leader's ID, so
+                    // that the new one did not assign.
                     answer.leader = led.unwrap_or_default();
                     answer.members = Vec::new();
                 }
                 if let Some(member) = self.members.get_mut(&id) {
                     member.waits = Waits::No;
                 }
-                answers.give(joining.connection, Answer::Join(answer));
+                replies.complete(joining.connection, GroupReply::Join(answer));
             }
-            Phase::Stable | Phase::CompletingRebalance => self.prepare(joining.now, answers),
-            Phase::PreparingRebalance => self.maybe_complete(joining.now, answers),
+            Phase::Stable | Phase::CompletingRebalance => self.prepare(joining.now, replies),
+            Phase::PreparingRebalance => self.maybe_complete(joining.now, replies),
             Phase::Empty => {}
         }
     }
 
-    /// Takes a member out, and answers what it waits for.
-    fn expel(&mut self, id: &str, answers: &mut Answers) {
+    /// Removes a member and rejects the request it waits with.
+    fn expel(&mut self, id: &str, replies: &mut PendingReplies) {
         if let Some(Waits::Join(connection)) = self.members.get(id).map(|member| member.waits) {
             let error_code = ErrorCode::UNKNOWN_MEMBER_ID;
-            answers.give(connection, Answer::Join(join_group::Response { error_code, ..Default::default() }));
+            replies.complete(connection, GroupReply::Join(join_group::Response { error_code, ..Default::default() }));
         }
         self.remove(id);
     }
@@ -472,22 +483,22 @@ impl Group {
         self.members.values().map(|member| member.rebalance).max().unwrap_or_default()
     }
 
-    fn prepare_or_complete(&mut self, now: Time, answers: &mut Answers) {
+    fn prepare_or_complete(&mut self, now: Time, replies: &mut PendingReplies) {
         match self.phase {
-            Phase::PreparingRebalance => self.maybe_complete(now, answers),
-            _ => self.prepare(now, answers),
+            Phase::PreparingRebalance => self.maybe_complete(now, replies),
+            _ => self.prepare(now, replies),
         }
     }
 
-    /// A rebalance begins.
-    fn prepare(&mut self, now: Time, answers: &mut Answers) {
+    /// Starts a rebalance.
+    fn prepare(&mut self, now: Time, replies: &mut PendingReplies) {
         if self.phase == Phase::CompletingRebalance {
             for member in self.members.values_mut() {
                 member.assignment = Bytes::new();
                 if let Waits::Sync(connection) = member.waits {
                     member.waits = Waits::No;
                     member.touch(now);
-                    refuse_sync(answers, connection, ErrorCode::REBALANCE_IN_PROGRESS);
+                    refuse_sync(replies, connection, ErrorCode::REBALANCE_IN_PROGRESS);
                 }
             }
         }
@@ -497,21 +508,22 @@ impl Group {
             let left = self.rebalance_timeout().saturating_sub(self.initial_delay);
             self.timer = Some((now.saturating_add(self.initial_delay), Timer::Gather { left, came: false }));
         } else if self.all_joined() {
-            self.complete_join(now, answers);
+            self.complete_join(now, replies);
         } else {
             self.timer = Some((now.saturating_add(self.rebalance_timeout()), Timer::Join));
         }
     }
 
-    fn maybe_complete(&mut self, now: Time, answers: &mut Answers) {
+    fn maybe_complete(&mut self, now: Time, replies: &mut PendingReplies) {
         let gathers = matches!(self.timer, Some((_, Timer::Gather { .. })));
         if !gathers && self.all_joined() {
-            self.complete_join(now, answers);
+            self.complete_join(now, replies);
         }
     }
 
-    /// Begins a generation of those who joined. Static members stay without: they may be restarting.
-    fn complete_join(&mut self, now: Time, answers: &mut Answers) {
+    /// Starts a generation with the members that joined. Static members that did not join stay, because they may be
+    /// restarting.
+    fn complete_join(&mut self, now: Time, replies: &mut PendingReplies) {
         self.timer = None;
         let absent = self.members.iter().filter(|(_, m)| !m.has_joined() && m.instance.is_none());
         for id in absent.map(|(id, _)| id.clone()).collect::<Vec<_>>() {
@@ -542,7 +554,7 @@ impl Group {
             let answer = self.generation_for(&id);
             let Some(member) = self.members.get_mut(&id) else { continue };
             if let Waits::Join(connection) = std::mem::replace(&mut member.waits, Waits::No) {
-                answers.give(connection, Answer::Join(answer));
+                replies.complete(connection, GroupReply::Join(answer));
             }
             member.is_new = false;
             member.touch(now);
@@ -567,7 +579,7 @@ impl Group {
         }
     }
 
-    /// The protocol that most members prefer among those all have.
+    /// Returns the protocol that most members prefer among the common ones.
     fn vote(&self) -> Option<String> {
         let shared = self.shared()?;
         let mut votes = BTreeMap::<&str, usize>::new();
@@ -598,7 +610,7 @@ impl Group {
         }
     }
 
-    fn assign(&mut self, now: Time, assignments: Vec<sync_group::Assignment>, answers: &mut Answers) {
+    fn assign(&mut self, now: Time, assignments: Vec<sync_group::Assignment>, replies: &mut PendingReplies) {
         let mut assignments: BTreeMap<_, _> = assignments.into_iter().map(|a| (a.member_id, a.assignment)).collect();
         self.phase = Phase::Stable;
         let template = self.assigned(Bytes::new());
@@ -608,7 +620,7 @@ impl Group {
                 member.waits = Waits::No;
                 member.touch(now);
                 let assignment = member.assignment.clone();
-                answers.give(connection, Answer::Sync(sync_group::Response { assignment, ..template.clone() }));
+                replies.complete(connection, GroupReply::Sync(sync_group::Response { assignment, ..template.clone() }));
             }
         }
     }

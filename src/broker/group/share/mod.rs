@@ -1,10 +1,11 @@
-//! A share group (KIP-932): members that read the same partitions, and get each record one at a time.
+//! A share group (KIP-932): its members read the same partitions, and each record goes to one of them at a time.
 //!
-//! The coordinator's part is who is a member and reads what; the leaders' part is sessions, of which a member has one
-//! with each node it reads from, and the records in somebody's hands. One state serves all nodes, so both are here, and
-//! a session knows its node. A member gets its partitions with its first heartbeat; Kafka has to note them first, which
-//! takes a heartbeat and an epoch more. Where there are more members than partitions, Kafka spreads them a little
-//! wider. Left out: `group.share.max.size`.
+//! In Kafka, the coordinator keeps the members, and partition leaders keep the share sessions and the acquired records.
+//! All nodes share one state here, so this file has both, and the key of a session includes the node.
+//!
+//! A member gets its partitions with its first heartbeat; Kafka writes them to its log first, which takes another
+//! heartbeat and epoch. With more members than partitions, Kafka spreads the members a little wider. Left out:
+//! `group.share.max.size`.
 
 mod partition;
 
@@ -12,39 +13,33 @@ pub(in crate::broker) use partition::{Acknowledged, Progress, Want};
 
 use super::Configs;
 use super::assignor::Shares;
-use super::classic::CLIENT_HOST;
-use super::consumer::Refused;
+use super::client::{CLIENT_HOST, Rejection};
 use crate::api::ErrorCode;
 use crate::api::share_fetch::AcquiredRecords;
 use crate::api::share_group_describe as describe;
 use crate::api::share_group_heartbeat::{Assignment, JOIN, LEAVE, Request, Response, TopicPartitions};
+use crate::broker::ids::{ShareSessionKey, TopicIdPartition};
 use crate::broker::log::Log;
 use crate::broker::topics::Topics;
 use crate::broker::{Connection, Time};
 use crate::wire::Uuid;
 use bytes::Bytes;
-use partition::Partition;
+use partition::SharePartition;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Sessions a group may have: Kafka's `group.share.max.share.sessions` is for all groups of a node.
+/// Sessions of a group. Kafka's `group.share.max.share.sessions` limits all groups of a node together.
 const MAX_SESSIONS: usize = 2000;
 
-/// What remembering a member or a session takes besides what it says of itself, and a partition of one, roughly.
+/// Approximate memory of a member or session without its metadata, and of one of its partitions.
 const MEMBER: usize = 256;
 const PARTITION: usize = 48;
 
-/// Epochs of a session's requests: the one that opens it, and the one that closes it.
+/// Epochs of the requests that open and close a session.
 pub(in crate::broker) const OPEN: i32 = 0;
 pub(in crate::broker) const CLOSE: i32 = -1;
 
-/// Who holds records: a member at a node.
-pub(in crate::broker) type Owner = (i32, String);
-
-/// A partition by its topic's id.
-pub(in crate::broker) type Place = (Uuid, i32);
-
-/// See the top of this file.
+/// A share group.
 #[derive(Debug)]
 pub(in crate::broker) struct Group {
     pub epoch: i32,
@@ -52,10 +47,10 @@ pub(in crate::broker) struct Group {
     members: BTreeMap<String, Member>,
     target: BTreeMap<String, Shares>,
     topics: BTreeMap<String, (Uuid, i32)>,
-    sessions: BTreeMap<Owner, Session>,
-    partitions: BTreeMap<Place, Partition>,
-    /// Partitions of which something is to be had again.
-    pub freed: BTreeSet<Place>,
+    sessions: BTreeMap<ShareSessionKey, Session>,
+    partitions: BTreeMap<TopicIdPartition, SharePartition>,
+    /// Partitions in which records have become available again.
+    pub freed: BTreeSet<TopicIdPartition>,
 }
 
 #[derive(Debug, Default)]
@@ -65,12 +60,12 @@ struct Member {
     topics: BTreeSet<String>,
     epoch: i32,
     previous_epoch: i32,
-    /// What it was told to read.
+    /// The assignment that the member knows.
     assigned: Shares,
     deadline: Time,
 }
 
-/// A heartbeat whose form was checked.
+/// A heartbeat whose fields were validated.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct Beat<'a> {
     pub now: Time,
@@ -81,14 +76,14 @@ pub(in crate::broker) struct Beat<'a> {
 
 #[derive(Debug)]
 struct Session {
-    /// The epoch its next request has.
+    /// Epoch of the next request.
     epoch: i32,
     connection: Connection,
-    places: BTreeSet<Place>,
+    partitions: BTreeSet<TopicIdPartition>,
 }
 
 impl Group {
-    /// A new group is in epoch 1, as Kafka's of 4.4.
+    /// Creates a group, in epoch 1 as in Kafka 4.4.
     pub fn new() -> Self {
         Self {
             epoch: 1,
@@ -106,7 +101,7 @@ impl Group {
         self.members.is_empty()
     }
 
-    /// Kafka's name for the state.
+    /// Returns Kafka's name for the state.
     pub fn state(&self) -> &'static str {
         if self.is_empty() { "Empty" } else { "Stable" }
     }
@@ -120,11 +115,17 @@ impl Group {
             let topics: usize = m.topics.iter().map(|name| name.len() + 64).sum();
             MEMBER + 2 * id.len() + m.client_id.len() + m.rack.as_ref().map_or(0, String::len) + topics
         });
-        // Once as it is meant, and once as the member was told.
+        // Counted twice: once as the target, and once as the member knows it.
         let targets = self.target.values().map(|shares| shares.values().map(|p| 128 + 2 * p.len() * PARTITION).sum());
-        let sessions = self.sessions.iter().map(|((_, id), s)| MEMBER + id.len() + s.places.len() * PARTITION);
+        let sessions =
+            self.sessions.iter().map(|(key, s)| MEMBER + key.member_id.len() + s.partitions.len() * PARTITION);
         let topics = self.topics.keys().map(|name| name.len() + 96);
-        members.chain(targets).chain(sessions).chain(topics).chain(self.partitions.values().map(Partition::cost)).sum()
+        members
+            .chain(targets)
+            .chain(sessions)
+            .chain(topics)
+            .chain(self.partitions.values().map(SharePartition::cost))
+            .sum()
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
@@ -132,24 +133,24 @@ impl Group {
         members.chain(self.partitions.values().filter_map(|p| p.next_lock)).min()
     }
 
-    /// Ends sessions of members, and locks.
+    /// Ends member sessions and acquisition locks that have timed out.
     pub fn handle_timeout(&mut self, now: Time) {
         let gone: Vec<_> = self.members.iter().filter(|(_, m)| m.deadline <= now).map(|(id, _)| id.clone()).collect();
         gone.iter().for_each(|id| self.fence(id));
-        for (place, partition) in &mut self.partitions {
+        for (id, partition) in &mut self.partitions {
             if partition.next_lock.is_some_and(|at| at <= now) && partition.release(|_, until| until <= now) {
-                self.freed.insert(*place);
+                self.freed.insert(*id);
             }
         }
     }
 
-    /// A coordinator takes the group over: everybody's session starts anew.
+    /// Continues the group on a new coordinator: all sessions start again.
     pub fn load(&mut self, now: Time, session: Duration) {
         self.members.values_mut().for_each(|member| member.deadline = now.saturating_add(session));
     }
 
-    /// A member joins, goes on or leaves.
-    pub fn beat(&mut self, topics: &Topics, beat: Beat<'_>) -> Result<Response, Refused> {
+    /// Handles the heartbeat of a member that joins, stays or leaves.
+    pub fn beat(&mut self, topics: &Topics, beat: Beat<'_>) -> Result<Response, Rejection> {
         let Beat { now, configs, client_id, request } = beat;
         let (id, epoch) = (request.member_id.as_str(), request.member_epoch);
         let known = self.members.get(id);
@@ -213,7 +214,7 @@ impl Group {
         })
     }
 
-    /// The members for tools.
+    /// Returns the members for ShareGroupDescribe.
     pub fn describe(&self, topics: &Topics) -> Vec<describe::Member> {
         let list = |shares: &Shares| {
             let named = |(topic_id, partitions): (&Uuid, &BTreeSet<i32>)| {
@@ -235,19 +236,19 @@ impl Group {
         self.members.iter().map(member).collect()
     }
 
-    /// Opens a session with a node in place of any before.
-    pub fn open(&mut self, owner: &Owner, connection: Connection) -> Result<(), ErrorCode> {
-        self.close(owner);
+    /// Opens a session with a node, and closes the one before.
+    pub fn open_session(&mut self, key: &ShareSessionKey, connection: Connection) -> Result<(), ErrorCode> {
+        self.close_session(key);
         if self.sessions.len() >= MAX_SESSIONS {
             return Err(ErrorCode::SHARE_SESSION_LIMIT_REACHED);
         }
-        self.sessions.insert(owner.clone(), Session { epoch: 1, connection, places: BTreeSet::new() });
+        self.sessions.insert(key.clone(), Session { epoch: 1, connection, partitions: BTreeSet::new() });
         Ok(())
     }
 
-    /// Goes on with a session, which is in this epoch; the last one is of any.
-    pub fn go_on(&mut self, owner: &Owner, epoch: i32) -> Result<(), ErrorCode> {
-        let session = self.sessions.get_mut(owner).ok_or(ErrorCode::SHARE_SESSION_NOT_FOUND)?;
+    /// Continues a session that is in this epoch. The closing request may come in any epoch.
+    pub fn continue_session(&mut self, key: &ShareSessionKey, epoch: i32) -> Result<(), ErrorCode> {
+        let session = self.sessions.get_mut(key).ok_or(ErrorCode::SHARE_SESSION_NOT_FOUND)?;
         if epoch == CLOSE {
             return Ok(());
         }
@@ -258,89 +259,94 @@ impl Group {
         Ok(())
     }
 
-    /// Adds partitions to a session and takes others out.
-    pub fn watch(&mut self, owner: &Owner, add: impl Iterator<Item = Place>, drop: impl Iterator<Item = Place>) {
-        if let Some(session) = self.sessions.get_mut(owner) {
-            session.places.extend(add);
-            drop.for_each(|place| {
-                session.places.remove(&place);
+    /// Adds partitions to a session and removes others.
+    pub fn update_session(
+        &mut self,
+        key: &ShareSessionKey,
+        add: impl Iterator<Item = TopicIdPartition>,
+        forget: impl Iterator<Item = TopicIdPartition>,
+    ) {
+        if let Some(session) = self.sessions.get_mut(key) {
+            session.partitions.extend(add);
+            forget.for_each(|id| {
+                session.partitions.remove(&id);
             });
         }
     }
 
-    /// The partitions of a session.
-    pub fn places(&self, owner: &Owner) -> Vec<Place> {
-        self.sessions.get(owner).map(|session| session.places.iter().copied().collect()).unwrap_or_default()
+    /// Returns the partitions of a session.
+    pub fn session_partitions(&self, session: &ShareSessionKey) -> Vec<TopicIdPartition> {
+        self.sessions.get(session).map(|session| session.partitions.iter().copied().collect()).unwrap_or_default()
     }
 
-    /// Ends a session; what its member holds from that node is to be had again.
-    pub fn close(&mut self, owner: &Owner) {
-        if self.sessions.remove(owner).is_none() {
+    /// Closes a session. The records that its member acquired from that node become available.
+    pub fn close_session(&mut self, key: &ShareSessionKey) {
+        if self.sessions.remove(key).is_none() {
             return;
         }
-        for (place, partition) in &mut self.partitions {
-            if partition.release(|by, _| by == owner) {
-                self.freed.insert(*place);
+        for (id, partition) in &mut self.partitions {
+            if partition.release(|by, _| by == key) {
+                self.freed.insert(*id);
             }
         }
     }
 
-    /// Ends the sessions of a connection that is gone.
+    /// Closes the sessions of a closed connection.
     pub fn hang_up(&mut self, connection: Connection) {
-        let owners = self.sessions.iter().filter(|(_, session)| session.connection == connection);
-        for owner in owners.map(|(owner, _)| owner.clone()).collect::<Vec<_>>() {
-            self.close(&owner);
+        let keys = self.sessions.iter().filter(|(_, session)| session.connection == connection);
+        for key in keys.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.close_session(&key);
         }
     }
 
-    /// Hands out records of a partition.
+    /// Acquires records of a partition for a member.
     pub fn acquire(
         &mut self,
-        place: Place,
+        id: TopicIdPartition,
         log: &mut Log,
         want: &Want<'_>,
     ) -> Result<(Bytes, Vec<AcquiredRecords>), ErrorCode> {
         let start = if want.configs.share_from_start { log.start_offset() } else { log.end_offset() };
-        let new = || Partition::new(start, want.leader_epoch);
-        let partition = self.partitions.entry(place).or_insert_with(new);
+        let new = || SharePartition::new(start, want.leader_epoch);
+        let partition = self.partitions.entry(id).or_insert_with(new);
         partition.acquire(log, want)
     }
 
-    /// The partitions the group has to do with: those that members read, and those that it has begun.
+    /// Returns the partitions of the group: those that members read, and those that it has started.
     pub fn known(&self) -> BTreeMap<Uuid, BTreeSet<i32>> {
         let mut known: BTreeMap<_, BTreeSet<_>> =
             self.topics.values().map(|(topic, count)| (*topic, (0..*count).collect())).collect();
-        for (topic, index) in self.partitions.keys() {
-            known.entry(*topic).or_default().insert(*index);
+        for id in self.partitions.keys() {
+            known.entry(id.topic_id).or_default().insert(id.partition);
         }
         known
     }
 
-    /// Where the group is in a partition, if it has begun it.
-    pub fn progress(&self, place: Place) -> Option<Progress> {
-        self.partitions.get(&place).map(Partition::progress)
+    /// Returns the group's position in a partition, if it has started it.
+    pub fn progress(&self, id: TopicIdPartition) -> Option<Progress> {
+        self.partitions.get(&id).map(SharePartition::progress)
     }
 
-    /// Has the group begin somewhere in a partition; what became of records there is forgotten.
-    pub fn begin_at(&mut self, place: Place, offset: i64, leader_epoch: i32) {
-        self.partitions.insert(place, Partition::new(offset, leader_epoch));
+    /// Sets the group's position in a partition and forgets the states of its records.
+    pub fn begin_at(&mut self, id: TopicIdPartition, offset: i64, leader_epoch: i32) {
+        self.partitions.insert(id, SharePartition::new(offset, leader_epoch));
     }
 
-    /// Takes in what a member did with records of a partition. Those it renews are its own until then.
+    /// Applies a member's acknowledgements of a partition. Renewed records stay locked until `locked_until`.
     pub fn acknowledge(
         &mut self,
         locked_until: Time,
-        owner: &Owner,
-        place: Place,
+        session: &ShareSessionKey,
+        id: TopicIdPartition,
         all: &[Acknowledged],
     ) -> Result<(), ErrorCode> {
-        let partition = self.partitions.get_mut(&place).ok_or(ErrorCode::INVALID_RECORD_STATE)?;
-        partition.acknowledge(locked_until, owner, all)?;
-        self.freed.insert(place);
+        let partition = self.partitions.get_mut(&id).ok_or(ErrorCode::INVALID_RECORD_STATE)?;
+        partition.acknowledge(locked_until, session, all)?;
+        self.freed.insert(id);
         Ok(())
     }
 
-    /// Forgets where it was in a topic that no member reads; false if it was nowhere.
+    /// Removes the positions in a topic that no member reads. Returns false if there were none.
     pub fn forget_offsets(&mut self, topic: Uuid) -> bool {
         let is_known = self.known().contains_key(&topic);
         self.forget_topic(topic);
@@ -348,11 +354,11 @@ impl Group {
         is_known
     }
 
-    /// Forgets a topic that is gone.
+    /// Removes a deleted topic.
     pub fn forget_topic(&mut self, topic: Uuid) {
-        self.partitions.retain(|(id, _), _| *id != topic);
+        self.partitions.retain(|partition, _| partition.topic_id != topic);
         for session in self.sessions.values_mut() {
-            session.places.retain(|(id, _)| *id != topic);
+            session.partitions.retain(|partition| partition.topic_id != topic);
         }
     }
 
@@ -371,7 +377,7 @@ impl Group {
         found.collect()
     }
 
-    /// Every partition to somebody; where there are more members than partitions, to several.
+    /// Assigns every partition to a member. With more members than partitions, several members get the same partition.
     fn assign(&mut self) {
         self.assignment_epoch = self.epoch;
         self.target = self.members.keys().map(|id| (id.clone(), Shares::new())).collect();

@@ -1,84 +1,84 @@
-//! What a share group has done with a partition: which records are in somebody's hands, and how often they were
-//! (KIP-932).
+//! State of a share group in one partition: which records are acquired, and how often each was delivered (KIP-932).
 //!
 //! ```text
 //!           acquire                 accept, reject, gap
-//! Available -------> Acquired ------------------------------> Done --all before it too--> behind the start
-//!     ^                 |  release, lock over, member gone      ^
+//! Available -------> Acquired ------------------------------> Done --all before it too--> before the start
+//!     ^                 |  release, lock expired, member gone   ^
 //!     '-----------------+---------------------------------------'  delivered too often
 //! ```
 //!
-//! Kept are the records between the start, before which all are done, and the end, behind which none was handed out.
+//! All records before the start are done, and no record after the end has been acquired. The state holds the records
+//! between them.
 
-use super::Owner;
 use crate::api::ErrorCode;
 use crate::api::share_acknowledge::{ACCEPT, GAP, REJECT, RELEASE, RENEW};
 use crate::api::share_fetch::{AcquiredRecords, RECORD_LIMIT};
 use crate::broker::Time;
 use crate::broker::group::Configs;
+use crate::broker::ids::ShareSessionKey;
 use crate::broker::log::Log;
 use crate::record::batches;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// How often a record is delivered at most: Kafka's `group.share.delivery.count.limit`.
+/// Maximum deliveries of a record: Kafka's `group.share.delivery.count.limit`.
 const MAX_DELIVERIES: i16 = 5;
 
-/// Records that may be between start and end: Kafka's `group.share.partition.max.record.locks`.
+/// Maximum records between start and end: Kafka's `group.share.partition.max.record.locks`.
 const MAX_RECORDS: usize = 2000;
 
-/// What keeping one record takes, roughly.
+/// Approximate memory of a record.
 const RECORD: usize = 128;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Stage {
+enum RecordState {
     Available,
-    Acquired { by: Owner, until: Time },
+    Acquired { by: ShareSessionKey, until: Time },
     Done,
 }
 
 #[derive(Clone, Debug)]
 struct Record {
-    stage: Stage,
+    state: RecordState,
     deliveries: i16,
 }
 
-/// See the top of this file.
+/// State of a share group in one partition.
 #[derive(Debug)]
-pub(super) struct Partition {
+pub(super) struct SharePartition {
     start: i64,
     end: i64,
     records: BTreeMap<i64, Record>,
-    /// The leader that handed the records out; the next one knows of none in anybody's hands.
+    /// Epoch of the leader that delivered the records. The next leader forgets which are acquired.
     leader_epoch: i32,
-    /// When the first lock is over.
+    /// When the first lock expires.
     pub next_lock: Option<Time>,
 }
 
-/// What a member wants of a partition.
+/// What a member fetches from a partition.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct Want<'a> {
     pub now: Time,
     pub configs: Configs,
-    pub by: &'a Owner,
+    pub by: &'a ShareSessionKey,
     pub leader_epoch: i32,
     pub max_bytes: usize,
     pub max_records: usize,
     pub mode: i8,
-    /// Whether a first batch comes even if it is larger than `max_bytes`.
+    /// Whether to return the first batch even if it is larger than `max_bytes`.
     pub is_first: bool,
 }
 
-/// How far a group is in a partition.
+/// Progress of a group in a partition.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct Progress {
-    /// Before it all records are done.
+    /// All records before this offset are done.
     pub start: i64,
-    /// Records behind it that are, too.
+    /// Number of records after the start that are done.
     pub done: i64,
 }
 
-/// Offsets and what became of them: one type for all, or one each.
+/// A range of offsets with acknowledgement types: one for all, or one each.
 #[derive(Clone, Debug)]
 pub(in crate::broker) struct Acknowledged {
     pub first: i64,
@@ -86,7 +86,7 @@ pub(in crate::broker) struct Acknowledged {
     pub types: Vec<i8>,
 }
 
-impl Partition {
+impl SharePartition {
     pub fn new(start: i64, leader_epoch: i32) -> Self {
         Self { start, end: start, records: BTreeMap::new(), leader_epoch, next_lock: None }
     }
@@ -96,11 +96,11 @@ impl Partition {
     }
 
     pub fn progress(&self) -> Progress {
-        let done = self.records.values().filter(|record| record.stage == Stage::Done).count();
+        let done = self.records.values().filter(|record| record.state == RecordState::Done).count();
         Progress { start: self.start, done: i64::try_from(done).unwrap_or(i64::MAX) }
     }
 
-    /// Hands records out: the batches they are in, and which of them are the member's.
+    /// Acquires records. Returns the batches that contain them, and the acquired ranges.
     pub fn acquire(&mut self, log: &mut Log, want: &Want<'_>) -> Result<(Bytes, Vec<AcquiredRecords>), ErrorCode> {
         if want.leader_epoch != self.leader_epoch {
             self.release(|_, _| true);
@@ -140,10 +140,15 @@ impl Partition {
         Ok((data, taken))
     }
 
-    /// Takes in what a member did with records, all of it or, if one of them is not the member's, nothing. Those it
-    /// renews are its own until then.
-    pub fn acknowledge(&mut self, locked_until: Time, by: &Owner, all: &[Acknowledged]) -> Result<(), ErrorCode> {
-        // What is behind the end is nobody's, and a range that stops before it is no longer than what is kept.
+    /// Applies acknowledgements: all of them, or none if the member does not hold one of the records. Renewed records
+    /// stay locked until `locked_until`.
+    pub fn acknowledge(
+        &mut self,
+        locked_until: Time,
+        by: &ShareSessionKey,
+        all: &[Acknowledged],
+    ) -> Result<(), ErrorCode> {
+        // No member holds records after the end, so a longer range is an error. This also bounds the work below.
         if all.iter().any(|a| a.last >= self.end) {
             return Err(ErrorCode::INVALID_RECORD_STATE);
         }
@@ -159,8 +164,8 @@ impl Partition {
             }
         };
         let changes: Vec<(i64, i8)> = all.iter().flat_map(each).collect();
-        let is_mine = |offset: &i64| match self.records.get(offset).map(|record| &record.stage) {
-            Some(Stage::Acquired { by: owner, .. }) => owner == by,
+        let is_mine = |offset: &i64| match self.records.get(offset).map(|record| &record.state) {
+            Some(RecordState::Acquired { by: holder, .. }) => holder == by,
             _ => false,
         };
         if !changes.iter().all(|(offset, _)| is_mine(offset)) {
@@ -168,10 +173,10 @@ impl Partition {
         }
         for (offset, kind) in changes {
             let Some(record) = self.records.get_mut(&offset) else { continue };
-            record.stage = match kind {
+            record.state = match kind {
                 RELEASE => record.released(),
-                RENEW => Stage::Acquired { by: by.clone(), until: locked_until },
-                _ => Stage::Done,
+                RENEW => RecordState::Acquired { by: by.clone(), until: locked_until },
+                _ => RecordState::Done,
             };
         }
         self.advance();
@@ -179,12 +184,12 @@ impl Partition {
         Ok(())
     }
 
-    /// Takes back what is in somebody's hands; whether there was anything.
-    pub fn release(&mut self, which: impl Fn(&Owner, Time) -> bool) -> bool {
+    /// Releases acquired records. Returns whether there were any.
+    pub fn release(&mut self, which: impl Fn(&ShareSessionKey, Time) -> bool) -> bool {
         let mut any = false;
         for record in self.records.values_mut() {
-            if matches!(&record.stage, Stage::Acquired { by, until } if which(by, *until)) {
-                record.stage = record.released();
+            if matches!(&record.state, RecordState::Acquired { by, until } if which(by, *until)) {
+                record.state = record.released();
                 any = true;
             }
         }
@@ -194,11 +199,12 @@ impl Partition {
     }
 
     fn next_available(&self) -> Option<i64> {
-        let again = self.records.iter().find(|(_, record)| record.stage == Stage::Available).map(|(offset, _)| *offset);
+        let again =
+            self.records.iter().find(|(_, record)| record.state == RecordState::Available).map(|(offset, _)| *offset);
         again.or((self.records.len() < MAX_RECORDS).then_some(self.end.max(self.start)))
     }
 
-    /// Gives a record to a member, if it is free; how often it was delivered then.
+    /// Acquires a record if it is available. Returns its number of deliveries.
     fn take(&mut self, offset: i64, want: &Want<'_>) -> Option<i16> {
         if offset < self.start {
             return None;
@@ -207,21 +213,21 @@ impl Partition {
         if is_new && self.records.len() >= MAX_RECORDS {
             return None;
         }
-        let record = self.records.entry(offset).or_insert(Record { stage: Stage::Available, deliveries: 0 });
-        if record.stage != Stage::Available {
+        let record = self.records.entry(offset).or_insert(Record { state: RecordState::Available, deliveries: 0 });
+        if record.state != RecordState::Available {
             return None;
         }
         self.end = self.end.max(offset + 1);
         record.deliveries += 1;
-        record.stage =
-            Stage::Acquired { by: want.by.clone(), until: want.now.saturating_add(want.configs.share_lock()) };
+        record.state =
+            RecordState::Acquired { by: want.by.clone(), until: want.now.saturating_add(want.configs.share_lock()) };
         Some(record.deliveries)
     }
 
-    /// Moves the start behind what is done.
+    /// Moves the start past the records that are done.
     fn advance(&mut self) {
         self.records = self.records.split_off(&self.start);
-        while let Some(first) = self.records.first_entry().filter(|first| first.get().stage == Stage::Done) {
+        while let Some(first) = self.records.first_entry().filter(|first| first.get().state == RecordState::Done) {
             self.start = first.key() + 1;
             first.remove();
         }
@@ -229,8 +235,8 @@ impl Partition {
     }
 
     fn find_next_lock(&mut self) {
-        let until = |record: &Record| match record.stage {
-            Stage::Acquired { until, .. } => Some(until),
+        let until = |record: &Record| match record.state {
+            RecordState::Acquired { until, .. } => Some(until),
             _ => None,
         };
         self.next_lock = self.records.values().filter_map(until).min();
@@ -238,14 +244,14 @@ impl Partition {
 }
 
 impl Record {
-    fn released(&self) -> Stage {
-        if self.deliveries >= MAX_DELIVERIES { Stage::Done } else { Stage::Available }
+    fn released(&self) -> RecordState {
+        if self.deliveries >= MAX_DELIVERIES { RecordState::Done } else { RecordState::Available }
     }
 }
 
 impl Acknowledged {
-    /// Whether acknowledgements make sense: in order, of each offset once, of types that are known. `renews` is whether
-    /// locks may be renewed with them.
+    /// Checks acknowledgements: ordered ranges that do not overlap, of known types. `renews` says whether a lock may be
+    /// renewed.
     pub fn are_valid(all: &[Self], renews: bool) -> bool {
         let in_order = all.is_sorted_by(|a, b| a.last < b.first);
         in_order && all.iter().all(|batch| batch.is_valid(renews))

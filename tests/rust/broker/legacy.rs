@@ -6,8 +6,8 @@
 use super::{Got, START_MS};
 use crate::vectors::{self, hex, text};
 use bytes::Bytes;
-use klamm::broker::old::{Brokers, Settings};
-use klamm::broker::{Connection, Node, Old, Options, Output, Version};
+use klamm::broker::legacy::{Brokers, Settings};
+use klamm::broker::{Connection, LegacyVersion, Node, Options, Output, Version};
 use klamm::compress::{Compression, compress};
 use klamm::legacy::{
     ErrorCode, Fetch, Fetched, Magic, MessageSetBuilder, Offsets, Produce, Request, RequestType, Response,
@@ -15,12 +15,16 @@ use klamm::legacy::{
 use klamm::record::crc32;
 use std::time::Duration;
 
-const RELEASES: [(&str, Old); 4] =
-    [("0.6.1", Old::V0_6_1), ("0.7.0", Old::V0_7_0), ("0.7.1", Old::V0_7_1), ("0.7.2", Old::V0_7_2)];
+const RELEASES: [(&str, LegacyVersion); 4] = [
+    ("0.6.1", LegacyVersion::V0_6_1),
+    ("0.7.0", LegacyVersion::V0_7_0),
+    ("0.7.1", LegacyVersion::V0_7_1),
+    ("0.7.2", LegacyVersion::V0_7_2),
+];
 const MINUTE: Duration = Duration::from_secs(60);
 
 struct World {
-    release: Old,
+    release: LegacyVersion,
     brokers: Brokers,
     start_ms: i64,
     now: Duration,
@@ -28,14 +32,14 @@ struct World {
 }
 
 impl World {
-    fn new(release: Old, start_ms: i64, partitions: i32, settings: Settings) -> Self {
-        let as_version = Version::Old(release);
-        let options = Options { default_partitions: partitions, old: settings, as_version, ..Options::default() };
+    fn new(release: LegacyVersion, start_ms: i64, partitions: i32, settings: Settings) -> Self {
+        let as_version = Version::Legacy(release);
+        let options = Options { default_partitions: partitions, legacy: settings, as_version, ..Options::default() };
         let brokers = Brokers::new(&options, start_ms, 7);
         Self { release, brokers, start_ms, now: Duration::ZERO, connections: 0 }
     }
 
-    fn small(release: Old, start_ms: i64) -> Self {
+    fn small(release: LegacyVersion, start_ms: i64) -> Self {
         let settings = Settings { segment_bytes: 1000, max_message_bytes: 100_000, ..Settings::default() };
         Self::new(release, start_ms, 2, settings)
     }
@@ -96,7 +100,7 @@ impl World {
     }
 
     fn magic(&self) -> Magic {
-        if self.release == Old::V0_6_1 { Magic::V0 } else { Magic::V1 }
+        if self.release == LegacyVersion::V0_6_1 { Magic::V0 } else { Magic::V1 }
     }
 
     /// A message set of payloads.
@@ -233,7 +237,7 @@ fn prepare(world: &mut World, label: &str, request: &dyn Fn(&str) -> Bytes) {
 }
 
 /// The first segment of the topic `seg`.
-fn segment(release: Old) -> Response {
+fn segment(release: LegacyVersion) -> Response {
     let (name, _) = RELEASES.into_iter().find(|(_, known)| *known == release).unwrap();
     let lines = vectors::lines("legacy.jsonl.gz");
     let line = lines.iter().find(|line| text(line, "broker") == name && text(line, "name") == "fetch.seg.first");
@@ -271,7 +275,7 @@ fn a_segment_that_is_full_is_followed_before_the_next_message_in_0_7_2_and_after
         world.pass(MINUTE);
         // An empty segment was made before the minute passed, the end of a log is always of now.
         let before = START_MS + 30_000;
-        assert_eq!(world.offsets("t", before).len(), if release == Old::V0_7_2 { 1 } else { 2 });
+        assert_eq!(world.offsets("t", before).len(), if release == LegacyVersion::V0_7_2 { 1 } else { 2 });
     }
 }
 
@@ -297,7 +301,7 @@ fn old_segments_are_deleted_whole() {
 
 #[test]
 fn each_node_is_a_broker_of_its_own_and_registers_its_topics() {
-    let mut world = World::small(Old::V0_7_2, START_MS);
+    let mut world = World::small(LegacyVersion::V0_7_2, START_MS);
     let set = world.set(&[b"v"]);
     world.produce("b", 1, set.clone());
     world.produce("a", 0, set.clone());
@@ -321,8 +325,8 @@ fn each_node_is_a_broker_of_its_own_and_registers_its_topics() {
 
 #[test]
 fn a_release_goes_by_its_name() {
-    assert_eq!(Version::parse("0.7.0"), Ok(Version::Old(Old::V0_7_0)));
-    assert_eq!(Version::Old(Old::V0_6_1).to_string(), "0.6.1");
+    assert_eq!(Version::parse("0.7.0"), Ok(Version::Legacy(LegacyVersion::V0_7_0)));
+    assert_eq!(Version::Legacy(LegacyVersion::V0_6_1).to_string(), "0.6.1");
     let why = Version::parse("0.5").unwrap_err();
     assert!(why.contains("0.6.1, 0.7.0, 0.7.1, 0.7.2, draft"), "{why}");
 }
@@ -337,7 +341,7 @@ fn wrapped(set: &[u8]) -> Vec<u8> {
 
 #[test]
 fn wrappers_in_wrappers_are_opened_up_to_a_bound() {
-    let mut world = World::new(Old::V0_7_2, START_MS, 1, Settings::default());
+    let mut world = World::new(LegacyVersion::V0_7_2, START_MS, 1, Settings::default());
     let mut set = world.set(&[b"inside"]).to_vec();
     for depth in 1..=9 {
         set = wrapped(&set);
@@ -356,7 +360,7 @@ fn nothing_is_stored_of_a_set_that_is_refused_and_all_of_one_that_is_cut_off() {
         assert_eq!(world.fetch("bad", 0), (ErrorCode::NONE, Bytes::new()));
         let cut = Bytes::from([&good[..], &good[..7]].concat());
         assert_eq!(world.produce("cut", 0, cut.clone()), Got::Nothing);
-        let stored = if release >= Old::V0_7_1 { good.clone() } else { cut };
+        let stored = if release >= LegacyVersion::V0_7_1 { good.clone() } else { cut };
         assert_eq!(world.fetch("cut", 0), (ErrorCode::NONE, stored));
         let part = |partition| Produce { topic: "multi".to_owned(), partition, message_set: good.clone() };
         assert_eq!(world.ask(&Request::MultiProduce(vec![part(0), part(9), part(0)])), Got::Closed);
@@ -366,9 +370,10 @@ fn nothing_is_stored_of_a_set_that_is_refused_and_all_of_one_that_is_cut_off() {
 
 #[test]
 fn memory_ends_a_connection_and_not_the_program() {
-    let options = Options { max_bytes: 100, as_version: Version::Old(Old::V0_7_2), ..Options::default() };
+    let options = Options { max_bytes: 100, as_version: Version::Legacy(LegacyVersion::V0_7_2), ..Options::default() };
     let brokers = Brokers::new(&options, START_MS, 1);
-    let mut world = World { release: Old::V0_7_2, brokers, start_ms: START_MS, now: Duration::ZERO, connections: 0 };
+    let mut world =
+        World { release: LegacyVersion::V0_7_2, brokers, start_ms: START_MS, now: Duration::ZERO, connections: 0 };
     let message = world.message(60);
     assert_eq!(world.produce("t", 0, message.clone()), Got::Nothing);
     assert_eq!(world.produce("t", 0, message), Got::Closed);

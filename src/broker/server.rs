@@ -1,14 +1,13 @@
-//! Sockets and the clock for a cluster: one port a node on 127.0.0.1, one thread for all of them.
+//! The thread of a cluster: its sockets and its clock. Each node has a port on 127.0.0.1, and one thread serves them all.
 //!
-//! A connection is read only while the cluster and the peer take what comes of it: not while it is parked, nor while
-//! its answers wait for the peer to read. So a peer cannot make the broker hold more than what one read brings and
-//! what a few answers take (log slices are shared, not copied).
+//! The server stops reading from a connection while a request on it waits, and while its replies wait for the client to
+//! read. A client can therefore make the broker hold no more than one read and a few replies, which share slices of the
+//! log. The [`handle`](super::handle) starts, steers and stops this thread.
 
-#![allow(clippy::disallowed_methods, reason = "this is where the cluster gets its clock and its thread")]
+#![allow(clippy::disallowed_methods, reason = "the cluster gets its clock here")]
 
-use super::control::{Commands, Control};
+use super::any_cluster::AnyCluster;
 use super::disk::Disk;
-use super::machine::Machine;
 use super::subject;
 use super::{Cluster, Connection, Node, Options, Output, Time};
 use crate::frame::Frames;
@@ -17,115 +16,26 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Answers that may be queued before the kernel has to take them, bytes.
+/// Bytes of replies that may be queued before the kernel has to take them.
 const MAX_QUEUED: usize = 1 << 20;
 
-/// When to accept again after the system refused (too many open files).
+/// When to accept again after the system refused to, for example because of too many open files.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// A running cluster. Dropping it stops it.
-#[derive(Debug)]
-pub struct Broker {
-    addresses: Addresses,
-    control: Control,
-    wake: Wake,
-    stopping: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-    pid: u32,
-}
+/// A function that the handle runs on this thread, between two turns of its loop.
+pub(super) type Command = Box<dyn FnOnce(&mut Server) + Send>;
 
-impl Broker {
-    /// Starts a cluster; when this returns, every node accepts connections.
-    pub fn start(options: Options) -> io::Result<Self> {
-        if options.nodes == 0 || options.default_partitions < 1 {
-            let why = "a cluster needs at least one node and topics at least one partition";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
-        let poller = Poller::new()?;
-        let ports = std::iter::once(options.port).chain(std::iter::repeat(0));
-        let bind = |(token, port)| listen(&poller, token, SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        let listeners = (0..options.nodes).zip(ports).map(bind).collect::<io::Result<Vec<_>>>()?;
-        let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
-        let nodes = (1..).zip(&addresses).map(|(id, address)| node(id, *address)).collect();
-        let doors = (1..).zip(listeners).map(|(node, listener)| Door { node, listener });
-        let start_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_millis() as i64);
-        let seed = RandomState::new().hash_one(start_ms);
-        let (wake, stopping) = (poller.wake(), Arc::new(AtomicBool::new(false)));
-        let (control, commands) = Control::new(wake.clone());
-        let next_token = addresses.len();
-        let addresses = Addresses(Arc::new(Mutex::new(addresses)));
-        let mut machine = Machine::new(&options, nodes, start_ms, seed);
-        let mut disk = None;
-        if let Some(dir) = &options.data_dir {
-            let (mut opened, kept) = Disk::open(dir, options.fsync)?;
-            opened.cut(machine.restore(kept)?)?;
-            disk = Some(opened);
-        }
-        let server = Server {
-            machine,
-            disk,
-            is_full: false,
-            start: Instant::now(),
-            skipped: Duration::ZERO,
-            stopping: stopping.clone(),
-            commands,
-            addresses: addresses.clone(),
-            scratch: Stream::scratch(),
-            next_token,
-            doors: doors.enumerate().collect(),
-            peers: HashMap::new(),
-            ready: BTreeSet::new(),
-            again: BTreeSet::new(),
-            refused: BTreeSet::new(),
-            poller,
-            tls: options.tls,
-        };
-        let thread = thread::Builder::new().name("klamm-dev-broker".to_owned()).spawn(move || server.run())?;
-        Ok(Self { addresses, control, wake, stopping, thread: Some(thread), pid: process::id() })
-    }
-
-    /// Where the nodes listen, by node id; a node that is down keeps its address.
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.addresses.lock().clone()
-    }
-
-    /// What steers the cluster, from any thread.
-    pub fn control(&self) -> &Control {
-        &self.control
-    }
-
-    /// Closes every socket and ends the thread. Stopping again does nothing.
-    pub fn stop(&mut self) {
-        let Some(thread) = self.thread.take() else {
-            return;
-        };
-        // A forked child has the object but not the thread, and waiting for it would never end.
-        if process::id() == self.pid {
-            self.stopping.store(true, Ordering::SeqCst);
-            self.wake.wake();
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
-/// Where the nodes listen, by node id.
+/// Addresses of the nodes, by node ID.
 #[derive(Clone, Debug)]
-struct Addresses(Arc<Mutex<Vec<SocketAddr>>>);
+pub(super) struct Addresses(Arc<Mutex<Vec<SocketAddr>>>);
 
 impl Addresses {
-    fn lock(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
+    pub fn lock(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -134,8 +44,8 @@ impl Addresses {
     }
 }
 
-/// A node's port.
-struct Door {
+/// The listening socket of a node.
+struct NodeListener {
     node: i32,
     listener: Listener,
 }
@@ -145,58 +55,108 @@ struct Peer {
     node: i32,
     stream: Stream,
     frames: Frames,
-    /// There may be something to read in the kernel.
+    /// The kernel may have data to read.
     unread: bool,
-    /// The peer closed its side; what it sent before is still read.
+    /// The client closed its side. Earlier data is still read.
     ended: bool,
-    /// Nothing more is read or handled; the stream is closed once its answers are written.
+    /// Nothing more is read or handled. The connection is closed once its replies are written.
     closing: bool,
-    /// Whether it was looked at whom its certificate names, which is there when the first frame is.
+    /// Whether the certificate was checked. It is complete when the first frame arrives.
     is_certified: bool,
-    /// Answers queued and not known to be written, bytes.
+    /// Bytes of queued replies that may not be written yet.
     queued: usize,
 }
 
-/// The thread's state.
+/// The state of the thread.
 pub(super) struct Server {
-    machine: Machine,
+    cluster: AnyCluster,
     disk: Option<Disk>,
-    /// The disk takes no more, so nothing more may be said.
+    /// The disk is full, so nothing more may be sent.
     is_full: bool,
     start: Instant,
-    /// How much the cluster's clock was moved on.
+    /// How much the cluster's clock has been advanced.
     skipped: Duration,
-    commands: Commands,
+    commands: Receiver<Command>,
     addresses: Addresses,
     stopping: Arc<AtomicBool>,
     poller: Poller,
     scratch: Box<[u8]>,
-    /// Ports by token; a node that is down has none.
-    doors: BTreeMap<usize, Door>,
+    /// Listening sockets by token. A stopped node has none.
+    listeners: BTreeMap<usize, NodeListener>,
     peers: HashMap<usize, Peer>,
     next_token: usize,
-    /// Peers to look at in this turn: something to read, to handle or to write.
+    /// Connections to serve in this turn, because they have something to read, handle or write.
     ready: BTreeSet<usize>,
-    /// Peers that have more to read than one turn allows.
+    /// Connections with more to read than one turn allows.
     again: BTreeSet<usize>,
-    /// Listeners the system refused to accept from.
+    /// Listeners on which the system refused to accept.
     refused: BTreeSet<usize>,
     tls: Option<tls::Server>,
 }
 
 impl Server {
-    fn run(mut self) {
+    /// Binds the ports of all nodes and loads the journal, if there is one. When this returns, clients can connect.
+    pub fn new(options: Options, stopping: Arc<AtomicBool>, commands: Receiver<Command>) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        let ports = std::iter::once(options.port).chain(std::iter::repeat(0));
+        let bind = |(token, port)| listen(&poller, token, SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let listeners = (0..options.nodes).zip(ports).map(bind).collect::<io::Result<Vec<_>>>()?;
+        let addresses = listeners.iter().map(Listener::address).collect::<io::Result<Vec<_>>>()?;
+        let nodes = (1..).zip(&addresses).map(|(id, address)| node(id, *address)).collect();
+        let listeners = (1..).zip(listeners).map(|(node, listener)| NodeListener { node, listener });
+        let start_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_millis() as i64);
+        let seed = RandomState::new().hash_one(start_ms);
+        let mut cluster = AnyCluster::new(&options, nodes, start_ms, seed);
+        let mut disk = None;
+        if let Some(dir) = &options.data_dir {
+            let (mut opened, kept) = Disk::open(dir, options.fsync)?;
+            opened.cut(cluster.restore(kept)?)?;
+            disk = Some(opened);
+        }
+        Ok(Self {
+            cluster,
+            disk,
+            is_full: false,
+            start: Instant::now(),
+            skipped: Duration::ZERO,
+            stopping,
+            commands,
+            next_token: addresses.len(),
+            addresses: Addresses(Arc::new(Mutex::new(addresses))),
+            scratch: Stream::scratch(),
+            listeners: listeners.enumerate().collect(),
+            peers: HashMap::new(),
+            ready: BTreeSet::new(),
+            again: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            poller,
+            tls: options.tls,
+        })
+    }
+
+    /// Returns the handle that ends the thread's wait for events.
+    pub fn wake(&self) -> Wake {
+        self.poller.wake()
+    }
+
+    /// Returns the addresses of the nodes, which this thread updates.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses.clone()
+    }
+
+    /// Runs until the cluster is stopped or its disk is full.
+    pub fn run(mut self) {
         let mut events = Vec::new();
         loop {
             self.poller.arm();
             if self.stopping.load(Ordering::SeqCst) || self.is_full {
                 return;
             }
-            // After arming: a command that comes later ends the wait.
-            while let Some(command) = self.commands.next() {
+            // After arming: a command that arrives later ends the wait.
+            while let Ok(command) = self.commands.try_recv() {
                 command(&mut self);
             }
-            // Waiting fails only if the poller itself is broken, and then nothing can be served.
+            // Waiting fails only if the poller is broken. Nothing can be served then.
             if self.poller.wait(self.timeout(), &mut events).is_err() {
                 return;
             }
@@ -206,7 +166,7 @@ impl Server {
             for event in events.drain(..) {
                 self.note(event);
             }
-            self.machine.handle_timeout(self.now());
+            self.cluster.handle_timeout(self.now());
             self.deliver(None);
             self.ready.append(&mut self.again);
             while let Some(token) = self.ready.pop_first() {
@@ -221,25 +181,25 @@ impl Server {
         self.start.elapsed() + self.skipped
     }
 
-    /// Has the cluster do something that was asked for from outside.
+    /// Runs a function on the modern cluster.
     pub fn with_cluster<T>(&mut self, what: impl FnOnce(&mut Cluster, Time) -> T) -> io::Result<T> {
         let now = self.now();
-        let result = what(self.machine.cluster()?, now);
+        let result = what(self.cluster.cluster()?, now);
         self.deliver(None);
         Ok(result)
     }
 
-    pub fn machine(&self) -> &Machine {
-        &self.machine
+    pub fn cluster(&self) -> &AnyCluster {
+        &self.cluster
     }
 
     pub fn kill(&mut self, node: i32) -> io::Result<()> {
         let now = self.now();
-        self.machine.kill(now, node).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
-        for (_, door) in self.doors.extract_if(.., |_, door| door.node == node) {
-            door.listener.close(&self.poller);
+        self.cluster.kill(now, node).map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+        for (_, closed) in self.listeners.extract_if(.., |_, listener| listener.node == node) {
+            closed.listener.close(&self.poller);
         }
-        // At once, whatever is still to be written: that is what a crash looks like.
+        // Closed at once, even with replies still queued, as in a crash.
         let its = self.peers.iter().filter(|(_, peer)| peer.node == node).map(|(token, _)| *token);
         for token in its.collect::<Vec<_>>() {
             self.close(token);
@@ -249,10 +209,10 @@ impl Server {
     }
 
     pub fn start_node(&mut self, id: i32) -> io::Result<()> {
-        if self.doors.values().any(|door| door.node == id) {
+        if self.listeners.values().any(|listener| listener.node == id) {
             return Ok(());
         }
-        let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("there is no node {id}"));
+        let invalid = || io::Error::new(io::ErrorKind::InvalidInput, format!("node {id} does not exist"));
         let address = self.addresses.of(id).ok_or_else(invalid)?;
         self.open(id, address).map(drop)
     }
@@ -269,9 +229,9 @@ impl Server {
         let listener = listen(&self.poller, token, address)?;
         let address = listener.address()?;
         self.next_token += 1;
-        self.doors.insert(token, Door { node: id, listener });
+        self.listeners.insert(token, NodeListener { node: id, listener });
         let now = self.now();
-        self.machine.start_node(now, node(id, address));
+        self.cluster.start_node(now, node(id, address));
         self.deliver(None);
         Ok(address)
     }
@@ -279,8 +239,8 @@ impl Server {
     pub fn advance(&mut self, by: Duration) -> Time {
         self.skipped = self.skipped.saturating_add(by);
         let now = self.now();
-        self.machine.handle_timeout(now);
-        self.machine.retain(now);
+        self.cluster.handle_timeout(now);
+        self.cluster.retain(now);
         self.deliver(None);
         now
     }
@@ -289,13 +249,13 @@ impl Server {
         if !self.again.is_empty() || !self.ready.is_empty() {
             return Some(Duration::ZERO);
         }
-        let parked = self.machine.next_timeout().map(|at| at.saturating_sub(self.now()));
+        let parked = self.cluster.next_timeout().map(|at| at.saturating_sub(self.now()));
         let refused = (!self.refused.is_empty()).then_some(ACCEPT_AGAIN);
         parked.into_iter().chain(refused).min()
     }
 
     fn note(&mut self, event: Event) {
-        if self.doors.contains_key(&event.token) {
+        if self.listeners.contains_key(&event.token) {
             return self.accept(event.token);
         }
         if let Some(peer) = self.peers.get_mut(&event.token) {
@@ -306,7 +266,7 @@ impl Server {
     }
 
     fn accept(&mut self, listener: usize) {
-        let Some(Door { node, listener: socket }) = self.doors.get(&listener) else {
+        let Some(NodeListener { node, listener: socket }) = self.listeners.get(&listener) else {
             return;
         };
         loop {
@@ -322,7 +282,7 @@ impl Server {
                             continue;
                         }
                     }
-                    let frames = Frames::new(self.machine.max_frame());
+                    let frames = Frames::new(self.cluster.max_frame());
                     let peer = Peer {
                         node: *node,
                         stream,
@@ -334,7 +294,7 @@ impl Server {
                         queued: 0,
                     };
                     self.peers.insert(token, peer);
-                    self.machine.connect(*node, Connection(token as u64));
+                    self.cluster.connect(*node, Connection(token as u64));
                 }
                 Ok(None) => return,
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -346,7 +306,7 @@ impl Server {
         }
     }
 
-    /// Handles what a peer sent, writes the answers, and reads once more. An error closes the connection.
+    /// Handles a connection's frames, writes the replies and reads once more. An error closes the connection.
     fn serve(&mut self, token: usize) -> io::Result<()> {
         let connection = Connection(token as u64);
         let (mut has_read, mut is_over) = (false, false);
@@ -364,8 +324,8 @@ impl Server {
             if peer.closing {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
-            if self.machine.is_parked(connection) {
-                // The answer brings us back, but not for a client that is gone.
+            if self.cluster.is_blocked(connection) {
+                // The reply brings the connection back, unless its client has gone.
                 return if peer.ended { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) };
             }
             if more {
@@ -385,17 +345,17 @@ impl Server {
             match peer.stream.receive(&mut self.scratch, buffer, peer.ended, missing)? {
                 Received::Drained => peer.unread = peer.ended,
                 Received::More => {}
-                // What came before the end is still handled.
+                // Data before the end is still handled.
                 Received::End => is_over = true,
             }
         }
     }
 
-    /// Hands the frames that arrived to the cluster, as long as it and the peer's queue take them.
+    /// Passes frames to the cluster, as long as the connection is not blocked and its send queue has room.
     fn handle_frames(&mut self, token: usize) {
         let connection = Connection(token as u64);
         while let Some(peer) = self.peers.get_mut(&token) {
-            if peer.closing || peer.queued > MAX_QUEUED || self.machine.is_parked(connection) {
+            if peer.closing || peer.queued > MAX_QUEUED || self.cluster.is_blocked(connection) {
                 return;
             }
             match peer.frames.next_frame() {
@@ -403,9 +363,9 @@ impl Server {
                     if !std::mem::replace(&mut peer.is_certified, true)
                         && let Some(name) = peer.stream.peer_certificate().and_then(subject::of)
                     {
-                        self.machine.certify(connection, name);
+                        self.cluster.certify(connection, name);
                     }
-                    self.machine.handle(self.now(), connection, frame);
+                    self.cluster.handle(self.now(), connection, frame);
                     self.deliver(Some(token));
                 }
                 Ok(None) => return,
@@ -414,17 +374,17 @@ impl Server {
         }
     }
 
-    /// Queues what the cluster has to say. `serving` is written by whoever serves it, others get their turn.
+    /// Queues the cluster's output. The caller writes to `serving`; other connections get their turn.
     fn deliver(&mut self, serving: Option<usize>) {
         if let Some(disk) = &mut self.disk
-            && let Some(frame) = self.machine.take_journal()
+            && let Some(frame) = self.cluster.take_journal()
         {
             self.is_full |= disk.append(&frame).is_err();
         }
         if self.is_full {
             return;
         }
-        while let Some(output) = self.machine.poll_send() {
+        while let Some(output) = self.cluster.poll_send() {
             let (Output::Reply { connection, .. } | Output::Close { connection }) = output;
             let token = connection.0 as usize;
             let Some(peer) = self.peers.get_mut(&token) else {
@@ -447,7 +407,7 @@ impl Server {
 
     fn close(&mut self, token: usize) {
         let now = self.now();
-        self.machine.disconnect(now, Connection(token as u64));
+        self.cluster.disconnect(now, Connection(token as u64));
         self.deliver(None);
         if let Some(peer) = self.peers.remove(&token) {
             peer.stream.close(&self.poller);

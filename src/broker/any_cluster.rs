@@ -1,7 +1,8 @@
-//! What the listener drives: a cluster, or brokers from before there were clusters.
+//! The cluster that the server drives: a modern [`Cluster`], or the [legacy brokers](super::legacy) of Kafka 0.6 and
+//! 0.7.
 
-use super::old::Brokers;
-use super::requests::Seen;
+use super::legacy::Brokers;
+use super::request_log::LoggedRequest;
 use super::version::Version;
 use super::{Cluster, Connection, Node, Options, Output, Time};
 use crate::frame::DEFAULT_MAX_FRAME;
@@ -9,27 +10,27 @@ use bytes::Bytes;
 use std::io;
 
 #[derive(Debug)]
-pub(super) enum Machine {
+pub(super) enum AnyCluster {
     Modern(Box<Cluster>),
-    Old(Box<Brokers>),
+    Legacy(Box<Brokers>),
 }
 
-impl Machine {
+impl AnyCluster {
     pub fn new(options: &Options, nodes: Vec<Node>, start_ms: i64, seed: u64) -> Self {
         match options.as_version {
             Version::Current | Version::Release(_) => {
                 Self::Modern(Box::new(Cluster::new(options, nodes, start_ms, seed)))
             }
-            Version::Old(_) | Version::Draft => Self::Old(Box::new(Brokers::new(options, start_ms, seed))),
+            Version::Legacy(_) | Version::Draft => Self::Legacy(Box::new(Brokers::new(options, start_ms, seed))),
         }
     }
 
-    /// The cluster, for what only clusters have.
+    /// Returns the modern cluster. Fails for legacy brokers, which have no leaders, coordinators and faults.
     pub fn cluster(&mut self) -> io::Result<&mut Cluster> {
         match self {
             Self::Modern(cluster) => Ok(cluster),
-            Self::Old(_) => {
-                let why = "brokers of this version have no leaders, coordinators and faults";
+            Self::Legacy(_) => {
+                let why = "legacy brokers (Kafka 0.6 and 0.7) have no leaders, coordinators or faults";
                 Err(io::Error::new(io::ErrorKind::InvalidInput, why))
             }
         }
@@ -38,18 +39,18 @@ impl Machine {
     pub fn max_frame(&self) -> usize {
         match self {
             Self::Modern(_) => DEFAULT_MAX_FRAME,
-            Self::Old(brokers) => brokers.max_frame(),
+            Self::Legacy(brokers) => brokers.max_frame(),
         }
     }
 
     pub fn connect(&mut self, node: i32, connection: Connection) {
         match self {
             Self::Modern(cluster) => cluster.connect(node, connection),
-            Self::Old(brokers) => brokers.connect(node, connection),
+            Self::Legacy(brokers) => brokers.connect(node, connection),
         }
     }
 
-    /// A client showed a certificate.
+    /// Notes the name in a client's TLS certificate.
     pub fn certify(&mut self, connection: Connection, name: String) {
         if let Self::Modern(cluster) = self {
             cluster.certify(connection, name);
@@ -59,97 +60,99 @@ impl Machine {
     pub fn disconnect(&mut self, now: Time, connection: Connection) {
         match self {
             Self::Modern(cluster) => cluster.disconnect(now, connection),
-            Self::Old(brokers) => brokers.disconnect(connection),
+            Self::Legacy(brokers) => brokers.disconnect(connection),
         }
     }
 
     pub fn handle(&mut self, now: Time, connection: Connection, frame: Bytes) {
         match self {
             Self::Modern(cluster) => cluster.handle(now, connection, frame),
-            Self::Old(brokers) => brokers.handle(now, connection, frame),
+            Self::Legacy(brokers) => brokers.handle(now, connection, frame),
         }
     }
 
-    pub fn is_parked(&self, connection: Connection) -> bool {
+    pub fn is_blocked(&self, connection: Connection) -> bool {
         match self {
-            Self::Modern(cluster) => cluster.is_parked(connection),
-            Self::Old(_) => false,
+            Self::Modern(cluster) => cluster.is_blocked(connection),
+            Self::Legacy(_) => false,
         }
     }
 
     pub fn poll_send(&mut self) -> Option<Output> {
         match self {
             Self::Modern(cluster) => cluster.poll_send(),
-            Self::Old(brokers) => brokers.poll_send(),
+            Self::Legacy(brokers) => brokers.poll_send(),
         }
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
         match self {
             Self::Modern(cluster) => cluster.next_timeout(),
-            Self::Old(brokers) => brokers.next_timeout(),
+            Self::Legacy(brokers) => brokers.next_timeout(),
         }
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
         match self {
             Self::Modern(cluster) => cluster.handle_timeout(now),
-            Self::Old(brokers) => brokers.handle_timeout(now),
+            Self::Legacy(brokers) => brokers.handle_timeout(now),
         }
     }
 
     pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
         match self {
             Self::Modern(cluster) => cluster.kill(now, node),
-            Self::Old(brokers) => brokers.kill(node),
+            Self::Legacy(brokers) => brokers.kill(node),
         }
     }
 
     pub fn start_node(&mut self, now: Time, node: Node) {
         match self {
             Self::Modern(cluster) => cluster.start_node(now, node),
-            Self::Old(brokers) => brokers.start_node(now, &node),
+            Self::Legacy(brokers) => brokers.start_node(now, &node),
         }
     }
 
-    /// Makes again what was kept; how many bytes of it are whole.
+    /// Restores the state from a journal. Returns how many of its bytes are complete frames.
     pub fn restore(&mut self, journal: Bytes) -> io::Result<usize> {
         let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
         match self {
             Self::Modern(cluster) => cluster
                 .restore(Time::ZERO, journal)
-                .map_err(|e| invalid(format!("what is in data_dir is not what a dev broker wrote: {e}"))),
-            Self::Old(_) => Err(invalid("brokers of this version are kept in memory alone".to_owned())),
+                .map_err(|e| invalid(format!("data_dir does not contain a valid journal of a dev broker: {e}"))),
+            Self::Legacy(_) => Err(invalid(
+                "legacy brokers (Kafka 0.6 and 0.7) keep data in memory only and do not support data_dir".to_owned(),
+            )),
         }
     }
 
-    /// What has to be kept before anything more is sent.
+    /// Returns the journal entries to write before anything more is sent.
     pub fn take_journal(&mut self) -> Option<Vec<u8>> {
         match self {
             Self::Modern(cluster) => cluster.take_journal(),
-            Self::Old(_) => None,
+            Self::Legacy(_) => None,
         }
     }
 
-    /// The clock was moved on: what goes by age does so now.
+    /// Applies retention, after the clock was advanced.
     pub fn retain(&mut self, now: Time) {
         if let Self::Modern(cluster) = self {
             cluster.retain(now);
         }
     }
 
-    pub fn requests(&self) -> Vec<Seen> {
+    pub fn requests(&self) -> Vec<LoggedRequest> {
         match self {
             Self::Modern(cluster) => cluster.requests().cloned().collect(),
-            Self::Old(brokers) => brokers.requests().cloned().collect(),
+            Self::Legacy(brokers) => brokers.requests().cloned().collect(),
         }
     }
 
-    /// The topics that each node registers in ZooKeeper, and how many partitions they have.
+    /// Returns the topics that each node registers in ZooKeeper, with their partition counts.
     pub fn registered(&self) -> Vec<(i32, String, i32)> {
         match self {
             Self::Modern(_) => Vec::new(),
-            Self::Old(brokers) => {
+            Self::Legacy(brokers) => {
                 brokers.topics().map(|(node, topic, count)| (node, topic.to_owned(), count)).collect()
             }
         }

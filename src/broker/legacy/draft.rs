@@ -1,37 +1,22 @@
-//! The proposal, served: what [`super::Brokers`] keeps, behind [`crate::legacy::draft`].
+//! The draft protocol that was proposed after 0.7, served from the logs of [`super::Brokers`]. The codec is
+//! [`crate::legacy::draft`].
 //!
-//! Requests of a connection do not wait for each other, which is what the correlation id is for: a fetch that waits for
-//! messages, or a produce request for replicas, is answered when its time has come, and others meanwhile. There is one
-//! replica, so that more than one acknowledgement never comes, and the answer is an error after the timeout.
+//! Requests on a connection do not wait for each other; the client matches replies by correlation ID. A fetch waits for
+//! messages, and a produce request waits for replicas. There is one replica, so a request for more acknowledgements
+//! fails after its timeout.
 
-use super::super::cluster::{Connection, Output};
-use super::super::{Time, requests::Seen};
-use super::{Brokers, Close};
+use super::super::ids::Connection;
+use super::super::request::Output;
+use super::super::{Time, request_log::LoggedRequest};
+use super::{Brokers, Close, DraftWait, WaitingRequest};
 use crate::legacy::draft::{Header, PartitionData, Request, Response, ResponseHeader, TopicData};
 use crate::legacy::{ErrorCode, Fetch, Produce};
 use bytes::Bytes;
 
-/// Bytes of a partition in an answer, at most: requests do not say.
+/// Maximum bytes of a partition in a response. Requests have no limit of their own.
 const MAX_BYTES: i32 = 1 << 20;
-/// The error of a message set that has none.
+/// Error code of a message set without an error.
 const NO_ERROR: i16 = -1;
-
-/// A request whose answer waits.
-#[derive(Debug)]
-pub(super) struct Parked {
-    pub connection: Connection,
-    pub node: i32,
-    pub deadline: Time,
-    what: Waits,
-}
-
-#[derive(Debug)]
-enum Waits {
-    /// For messages.
-    Fetch(Request),
-    /// For replicas that there are not.
-    Acks(Response),
-}
 
 impl Brokers {
     /// Handles a frame, without its length.
@@ -47,7 +32,7 @@ impl Brokers {
         if *version != 0 {
             return Err(Close);
         }
-        self.requests.note(Seen {
+        self.requests.note(LoggedRequest {
             time: now,
             node,
             api: if matches!(request, Request::Produce { .. }) { "Produce" } else { "Fetch" },
@@ -63,7 +48,12 @@ impl Brokers {
                     1 => self.answer(connection, &answer)?,
                     _ => {
                         let deadline = wait(now, *ack_timeout);
-                        self.parked.push(Parked { connection, node, deadline, what: Waits::Acks(late(answer)) });
+                        self.parked.push(WaitingRequest {
+                            connection,
+                            node,
+                            deadline,
+                            wait: DraftWait::Acks(late(answer)),
+                        });
                     }
                 }
                 self.wake_fetches(now);
@@ -74,18 +64,18 @@ impl Brokers {
                 if is_full(&answer, *min_bytes) || deadline <= now {
                     return self.answer(connection, &answer);
                 }
-                self.parked.push(Parked { connection, node, deadline, what: Waits::Fetch(request) });
+                self.parked.push(WaitingRequest { connection, node, deadline, wait: DraftWait::Fetch(request) });
             }
         }
         Ok(())
     }
 
-    /// Answers what has waited long enough.
+    /// Answers waiting requests whose deadline has passed.
     pub(super) fn expire_draft(&mut self, now: Time) {
         for parked in self.parked.extract_if(.., |parked| parked.deadline <= now).collect::<Vec<_>>() {
-            let answer = match parked.what {
-                Waits::Acks(response) => Ok(response),
-                Waits::Fetch(request) => self.fetch_draft(now, parked.node, &request),
+            let answer = match parked.wait {
+                DraftWait::Acks(response) => Ok(response),
+                DraftWait::Fetch(request) => self.fetch_draft(now, parked.node, &request),
             };
             if answer.and_then(|answer| self.answer(parked.connection, &answer)).is_err() {
                 self.close(parked.connection);
@@ -94,10 +84,10 @@ impl Brokers {
         self.wake_fetches(now);
     }
 
-    /// Answers fetches that have enough by now.
+    /// Answers waiting fetches that have enough data.
     fn wake_fetches(&mut self, now: Time) {
         for parked in std::mem::take(&mut self.parked) {
-            if let Waits::Fetch(request @ Request::Fetch { min_bytes, .. }) = &parked.what
+            if let DraftWait::Fetch(request @ Request::Fetch { min_bytes, .. }) = &parked.wait
                 && let Ok(answer) = self.fetch_draft(now, parked.node, request)
                 && is_full(&answer, *min_bytes)
                 && self.answer(parked.connection, &answer).is_ok()
@@ -166,7 +156,7 @@ fn header_of(request: &Header, error: ErrorCode) -> ResponseHeader {
     ResponseHeader { correlation_id: request.correlation_id, version: request.version, error: error.0 }
 }
 
-/// The answer to a produce request whose replicas did not acknowledge in time.
+/// Returns the response to a produce request whose replicas did not acknowledge in time.
 fn late(answer: Response) -> Response {
     match answer {
         Response::Produce { header, errors, offsets } => {
@@ -176,7 +166,7 @@ fn late(answer: Response) -> Response {
     }
 }
 
-/// Whether a fetch has what it waits for; an error never waits.
+/// Returns whether a fetch has enough data. An error never waits.
 fn is_full(answer: &Response, min_bytes: i32) -> bool {
     let Response::Fetch { header, data } = answer else { return true };
     let sets = data.iter().flat_map(|topic| &topic.partitions).map(|part| part.message_set.len());

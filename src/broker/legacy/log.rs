@@ -1,27 +1,27 @@
-//! A partition's log as Kafka 0.6 and 0.7 have it: segments of bytes, of which those that are flushed exist for readers.
+//! A partition's log in Kafka 0.6 and 0.7: segments of bytes, of which readers see the flushed part.
 //!
 //! ```text
 //! start 0         1100        2200     end 3000, flushed 2800
-//! |===============|===========|=====---|        a read ends where its segment ends, or with what is flushed of it
+//! |===============|===========|=====---|        a read ends at the end of its segment, or of its flushed part
 //! ```
 //!
-//! A message set is never split over segments. Whatever is behind an older segment is flushed: rolling does that.
+//! A message set is never split over segments. All segments but the last are flushed, since rolling flushes them.
 
-use super::super::version::Old;
+use super::super::version::LegacyVersion;
 use bytes::Bytes;
 
-/// What decides when segments end and bytes show.
+/// When segments roll, flush and expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// A segment larger than this is the last of its size: `log.file.size`.
+    /// A segment that exceeds this size is closed: `log.file.size`.
     pub segment_bytes: u64,
-    /// Payloads larger than this are dropped without a word, from 0.7.2 on: `max.message.size`.
+    /// Maximum payload; from 0.7.2 larger payloads are dropped silently: `max.message.size`.
     pub max_message_bytes: usize,
-    /// So many messages are flushed at once: `log.flush.interval`. Kafka's default is 500; here all show at once.
+    /// Messages per flush: `log.flush.interval`. Kafka's default is 500; here each message is flushed at once.
     pub flush_messages: u64,
-    /// What was not flushed after so long is, milliseconds: `log.default.flush.interval.ms`.
+    /// Maximum time before a flush, in milliseconds: `log.default.flush.interval.ms`.
     pub flush_ms: i64,
-    /// Segments that nobody wrote to for so long are deleted, milliseconds: `log.retention.hours`.
+    /// Idle segments are deleted after this time, in milliseconds: `log.retention.hours`.
     pub retention_ms: i64,
 }
 
@@ -38,13 +38,11 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Sets a property of a broker's configuration file; the error is a sentence.
+    /// Sets a property of a broker's configuration file. The error is a message.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let number: u32 = value
-            .parse()
-            .ok()
-            .filter(|n| *n > 0)
-            .ok_or_else(|| format!("{name} cannot be {value:?}, only a whole number from 1 to {}", u32::MAX))?;
+        let number: u32 = value.parse().ok().filter(|n| *n > 0).ok_or_else(|| {
+            format!("invalid value {value:?} for {name}: expected a whole number from 1 to {}", u32::MAX)
+        })?;
         match name {
             "log.file.size" => self.segment_bytes = number.into(),
             "max.message.size" => self.max_message_bytes = usize::try_from(number).unwrap_or(usize::MAX),
@@ -53,7 +51,7 @@ impl Settings {
             "log.retention.hours" => self.retention_ms = i64::from(number) * HOUR_MS,
             _ => {
                 return Err(format!(
-                    "a dev broker of 0.7 has no property {name:?}, only log.file.size, max.message.size, \
+                    "unknown property {name:?} of Kafka 0.7; the dev broker supports log.file.size, max.message.size, \
                      log.flush.interval, log.default.flush.interval.ms and log.retention.hours"
                 ));
             }
@@ -62,11 +60,11 @@ impl Settings {
     }
 }
 
-/// An offset that is before the first byte, or behind the last one that is flushed.
+/// The offset is before the start or after the flushed end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OutOfRange;
 
-/// Bytes that were read. A negative size asked for comes back, as brokers do it.
+/// The bytes of a read. A negative requested size is returned as it is, as real brokers do.
 #[derive(Debug, Default)]
 pub(super) struct Slice {
     pub size: i64,
@@ -76,14 +74,14 @@ pub(super) struct Slice {
 #[derive(Debug)]
 struct Segment {
     start: u64,
-    /// What was appended at once, by where it begins in the segment.
+    /// A message set, by its position in the segment.
     sets: Vec<(u64, Bytes)>,
     size: u64,
     flushed: u64,
     modified_ms: i64,
 }
 
-/// See the top of this file.
+/// The log of a partition.
 #[derive(Debug)]
 pub(super) struct Log {
     /// Never empty.
@@ -108,10 +106,10 @@ impl Log {
         Self { segments: vec![Segment::new(0, now_ms)], unflushed: 0, flushed_ms: now_ms }
     }
 
-    /// Appends what was accepted of a message set.
-    pub fn append(&mut self, release: Old, settings: &Settings, now_ms: i64, set: Bytes, messages: u64) {
-        // 0.7.2 makes room before it writes, the others after.
-        if release >= Old::V0_7_2 {
+    /// Appends an accepted message set.
+    pub fn append(&mut self, release: LegacyVersion, settings: &Settings, now_ms: i64, set: Bytes, messages: u64) {
+        // 0.7.2 rolls before it writes, earlier releases after it.
+        if release >= LegacyVersion::V0_7_2 {
             self.roll_if_full(settings, now_ms);
         }
         if let Some(last) = self.segments.last_mut() {
@@ -126,7 +124,7 @@ impl Log {
         if self.unflushed >= settings.flush_messages {
             self.flush(now_ms);
         }
-        if release < Old::V0_7_2 {
+        if release < LegacyVersion::V0_7_2 {
             self.roll_if_full(settings, now_ms);
         }
     }
@@ -143,7 +141,7 @@ impl Log {
         self.segments.push(Segment::new(end, now_ms));
     }
 
-    /// Shows readers all that was written.
+    /// Flushes, which makes everything visible to readers.
     pub fn flush(&mut self, now_ms: i64) {
         self.unflushed = 0;
         self.flushed_ms = now_ms;
@@ -152,7 +150,7 @@ impl Log {
         }
     }
 
-    /// Flushes and deletes what is due. Gives back how many bytes are gone.
+    /// Flushes and deletes what is due. Returns the number of deleted bytes.
     pub fn tick(&mut self, settings: &Settings, now_ms: i64) -> usize {
         if self.has_hidden() && now_ms - self.flushed_ms >= settings.flush_ms {
             self.flush(now_ms);
@@ -175,7 +173,7 @@ impl Log {
         self.segments.drain(..count).map(|segment| usize::try_from(segment.size).unwrap_or(usize::MAX)).sum()
     }
 
-    /// When [`Self::tick`] has something to do, milliseconds.
+    /// Returns when [`Self::tick`] has something to do, in milliseconds.
     pub fn next_tick_ms(&self, settings: &Settings) -> Option<i64> {
         let flush = self.has_hidden().then(|| self.flushed_ms.saturating_add(settings.flush_ms));
         let holds = self.segments.len() > 1 || self.segments.first().is_some_and(|first| first.size > 0);
@@ -188,7 +186,7 @@ impl Log {
         self.segments.last().is_some_and(|last| last.flushed < last.size)
     }
 
-    /// The bytes from `offset` on, which may be none.
+    /// Returns the bytes from `offset` on; there may be none.
     pub fn read(&self, offset: i64, max_size: i64) -> Result<Slice, OutOfRange> {
         let offset = u64::try_from(offset).map_err(|_| OutOfRange)?;
         let (Some(first), Some(last)) = (self.segments.first(), self.segments.last()) else { return Err(OutOfRange) };
@@ -217,12 +215,13 @@ impl Log {
         Ok(Slice { size, parts })
     }
 
-    /// Where the next set will begin, flushed or not.
+    /// Returns the offset of the next set, flushed or not.
     pub fn written(&self) -> u64 {
         self.segments.last().map_or(0, |last| last.start + last.size)
     }
 
-    /// Where segments begin that were written to until `time`, and the end, which is always written to now: newest first.
+    /// Returns the start offsets of segments last written before `time`, the newest first. The end of the log counts as
+    /// written now.
     pub fn offsets_before(&self, time: i64, now_ms: i64, max_number: usize) -> Vec<i64> {
         let mut candidates: Vec<_> = self.segments.iter().map(|segment| (segment.start, segment.modified_ms)).collect();
         let last = self.segments.last().filter(|last| last.flushed > 0);
@@ -242,8 +241,8 @@ impl Log {
     }
 }
 
-/// The time that means the end of the log.
+/// The time value for the end of the log.
 pub(super) const LATEST: i64 = -1;
-/// The time that means its start.
+/// The time value for its start.
 pub(super) const EARLIEST: i64 = -2;
 const HOUR_MS: i64 = 3_600_000;

@@ -1,48 +1,50 @@
-//! Brokers of Kafka 0.6 and 0.7, as a machine without I/O: the verbs are those of [`super::Cluster`].
+//! Brokers of Kafka 0.6 and 0.7, as a state machine without I/O. Its methods are those of [`super::Cluster`].
 //!
 //! ```text
-//! accept   what is stored of what producers send, and which topics there can be      log   segments, flushing, offsets
-//! draft    the proposal that came after 0.7, served from the same logs
+//! accept   topic names and message sets that the broker accepts
+//! log      segments, flushing, offsets
+//! draft    the draft protocol after 0.7, served from the same logs
 //! ```
 //!
-//! Nodes know nothing of each other: each has its own topics, all with the same number of partitions. What they answer is
-//! what brokers 0.6.1, 0.7.0, 0.7.1 and 0.7.2 were seen to answer, of which `tests/vectors/legacy.jsonl.gz` has captures;
-//! `docs/legacy.md` says what that is. Requests that bring no answer, and those that are refused by closing the
-//! connection, are most of them. Left out: the JVM that halts when 0.7.0 meets a payload that is not gzip (the connection is
-//! closed), and ZooKeeper, where the Python package registers the nodes.
+//! Nodes are independent: each has its own topics, all with the same number of partitions. The behaviour follows
+//! captures of the brokers 0.6.1, 0.7.0, 0.7.1 and 0.7.2 in `tests/vectors/legacy.jsonl.gz`, which `docs/legacy.md`
+//! describes. Most requests get no reply, or are rejected by closing the connection.
+//!
+//! Left out: the JVM of 0.7.0 that halts on a payload that is not gzip (here the connection closes), and ZooKeeper,
+//! where the Python package registers the nodes.
 
 mod accept;
 mod draft;
 mod log;
 
-use super::cluster::{Connection, Output};
-use super::requests::{Requests, Seen};
-use super::version::{Old, Version};
+use super::ids::Connection;
+use super::request::Output;
+use super::request_log::{LoggedRequest, RequestLog};
+use super::version::{LegacyVersion, Version};
 use super::{Node, Options, Time};
 use crate::legacy::{ErrorCode, Fetch, Offsets, Produce, Request, RequestType, Response};
 use crate::random::Random;
 use accept::Verdict;
 use bytes::Bytes;
-use draft::Parked;
 use log::{EARLIEST, LATEST, Log, Slice};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 pub use log::Settings;
 
-/// See the top of this file.
+/// The brokers of a legacy cluster.
 #[derive(Debug)]
 pub struct Brokers {
-    release: Old,
-    /// Whether the proposal is spoken.
+    release: LegacyVersion,
+    /// Whether clients speak the draft protocol.
     is_draft: bool,
-    /// Requests of the proposal that wait.
-    parked: Vec<Parked>,
+    /// Waiting requests of the draft protocol.
+    parked: Vec<WaitingRequest>,
     settings: Settings,
     nodes: i32,
     partitions: i32,
     max_bytes: usize,
     start_ms: i64,
-    /// Random numbers, for partition -1.
+    /// Chooses a partition for partition -1.
     random: Random,
     /// Bytes in all logs.
     held: usize,
@@ -50,24 +52,41 @@ pub struct Brokers {
     /// By node, topic and partition.
     logs: BTreeMap<(i32, String, i32), Log>,
     outputs: VecDeque<Output>,
-    requests: Requests,
+    requests: RequestLog,
 }
 
-/// The connection has to be closed.
+/// A request that waits.
+#[derive(Debug)]
+struct WaitingRequest {
+    connection: Connection,
+    node: i32,
+    deadline: Time,
+    wait: DraftWait,
+}
+
+#[derive(Debug)]
+enum DraftWait {
+    /// Waits for messages.
+    Fetch(crate::legacy::draft::Request),
+    /// Waits for replicas, which do not exist.
+    Acks(crate::legacy::draft::Response),
+}
+
+/// The connection must be closed.
 struct Close;
 
-/// The error of a fetch.
+/// The result of a fetch.
 type Answer = Result<Slice, ErrorCode>;
 
 impl Brokers {
-    /// Nodes without topics. `start_ms` is the wall clock at time zero, milliseconds since 1970.
+    /// Creates nodes without topics. `start_ms` is the wall clock at time zero, in milliseconds since 1970.
     pub fn new(options: &Options, start_ms: i64, seed: u64) -> Self {
-        let release = if let Version::Old(release) = options.as_version { release } else { Old::V0_7_2 };
+        let release = if let Version::Legacy(release) = options.as_version { release } else { LegacyVersion::V0_7_2 };
         Self {
             release,
             is_draft: options.as_version == Version::Draft,
             parked: Vec::new(),
-            settings: options.old.clone(),
+            settings: options.legacy.clone(),
             nodes: i32::try_from(options.nodes).unwrap_or(i32::MAX),
             partitions: options.default_partitions,
             max_bytes: options.max_bytes,
@@ -77,28 +96,28 @@ impl Brokers {
             clients: HashMap::new(),
             logs: BTreeMap::new(),
             outputs: VecDeque::new(),
-            requests: Requests::default(),
+            requests: RequestLog::default(),
         }
     }
 
-    /// Frames larger than this close a connection.
+    /// Returns the maximum frame size. A larger frame closes the connection.
     pub fn max_frame(&self) -> usize {
-        // 0.6.1 was seen to wait for more.
-        if self.release == Old::V0_6_1 { i32::MAX as usize } else { crate::frame::DEFAULT_MAX_FRAME }
+        // 0.6.1 was observed to wait for larger frames.
+        if self.release == LegacyVersion::V0_6_1 { i32::MAX as usize } else { crate::frame::DEFAULT_MAX_FRAME }
     }
 
-    /// A client connected to a node.
+    /// Adds a client's connection to a node.
     pub fn connect(&mut self, node: i32, connection: Connection) {
         self.clients.insert(connection, node);
     }
 
-    /// A client is gone.
+    /// Removes a connection.
     pub fn disconnect(&mut self, connection: Connection) {
         self.clients.remove(&connection);
         self.parked.retain(|parked| parked.connection != connection);
     }
 
-    /// A frame arrived, without its length.
+    /// Handles a frame, without its length.
     pub fn handle(&mut self, now: Time, connection: Connection, frame: Bytes) {
         let Some(&node) = self.clients.get(&connection) else {
             return;
@@ -113,12 +132,12 @@ impl Brokers {
         }
     }
 
-    /// What to write or close next.
+    /// Returns the next output.
     pub fn poll_send(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When [`Self::handle_timeout`] has something to do.
+    /// Returns when [`Self::handle_timeout`] has something to do.
     pub fn next_timeout(&self) -> Option<Time> {
         let at = self.logs.values().filter_map(|log| log.next_tick_ms(&self.settings)).min();
         let due = at.map(|at| Time::from_millis(u64::try_from(at - self.start_ms).unwrap_or(0)));
@@ -133,10 +152,10 @@ impl Brokers {
         self.expire_draft(now);
     }
 
-    /// Takes a node down and its connections with it; its logs stay.
+    /// Stops a node and closes its connections. Its logs stay.
     pub fn kill(&mut self, node: i32) -> Result<(), String> {
         if !(1..=self.nodes).contains(&node) {
-            return Err(format!("there is no node {node}"));
+            return Err(format!("node {node} does not exist"));
         }
         let its: Vec<_> =
             self.clients.iter().filter(|(_, at)| **at == node).map(|(connection, _)| *connection).collect();
@@ -146,7 +165,7 @@ impl Brokers {
         Ok(())
     }
 
-    /// Brings a node up again, which looks through its logs: whatever was written shows.
+    /// Starts a node again. It recovers its logs, so everything written becomes visible.
     pub fn start_node(&mut self, now: Time, node: &Node) {
         self.nodes = self.nodes.max(node.id);
         let now_ms = self.clock(now);
@@ -155,12 +174,12 @@ impl Brokers {
         }
     }
 
-    /// The last requests of all nodes, the oldest first.
-    pub fn requests(&self) -> impl Iterator<Item = &Seen> {
+    /// Returns the last requests of all nodes, the oldest first.
+    pub fn requests(&self) -> impl Iterator<Item = &LoggedRequest> {
         self.requests.all()
     }
 
-    /// The topics of each node, as it registers them, and how many partitions they have.
+    /// Returns the topics of each node as it registers them, with their partition counts.
     pub fn topics(&self) -> impl Iterator<Item = (i32, &str, i32)> {
         let places = self.logs.keys().map(|(node, topic, _)| (*node, topic.as_str()));
         places.collect::<BTreeSet<_>>().into_iter().map(|(node, topic)| (node, topic, self.partitions))
@@ -175,7 +194,7 @@ impl Brokers {
         self.outputs.push_back(Output::Close { connection });
     }
 
-    /// The pieces of the answer, if there is one.
+    /// Returns the parts of the reply, if there is one.
     fn serve(&mut self, now: Time, node: i32, frame: Bytes) -> Result<Option<Vec<Bytes>>, Close> {
         let request = Request::decode_lenient(frame).map_err(|_| Close)?;
         let api = match request.request_type() {
@@ -185,11 +204,11 @@ impl Brokers {
             RequestType::MultiProduce => "MultiProduce",
             RequestType::Offsets => "Offsets",
         };
-        self.requests.note(Seen { time: now, node, api, version: 0, client_id: None, correlation_id: 0 });
+        self.requests.note(LoggedRequest { time: now, node, api, version: 0, client_id: None, correlation_id: 0 });
         let now_ms = self.clock(now);
         match request {
             Request::Produce(part) => self.produce(node, now_ms, &part).map(|()| None),
-            // What came before a part that is refused is stored.
+            // Parts before a rejected one stay stored.
             Request::MultiProduce(parts) => {
                 parts.iter().try_for_each(|part| self.produce(node, now_ms, part)).map(|()| None)
             }
@@ -217,7 +236,7 @@ impl Brokers {
         };
         self.check(&part.topic, partition).map_err(|_| Close)?;
         let (release, max) = (self.release, self.settings.max_message_bytes);
-        // The log comes into being whatever becomes of the set.
+        // The log is created even if the set is rejected.
         self.log(node, now_ms, &part.topic, partition).ok_or(Close)?;
         let (bytes, messages) = match accept::judge(release, &part.message_set, max) {
             Verdict::Store { bytes, messages } => (bytes, messages),
@@ -228,7 +247,7 @@ impl Brokers {
             return Err(Close);
         }
         self.held += bytes;
-        // A copy: the frame may be much larger than what is kept of it.
+        // A copy, because the frame may be much larger than the part that is stored.
         let set = Bytes::copy_from_slice(part.message_set.get(..bytes).unwrap_or_default());
         let settings = self.settings.clone();
         if let Some(log) = self.log(node, now_ms, &part.topic, partition) {
@@ -266,15 +285,15 @@ impl Brokers {
         if exists { Ok(()) } else { Err(ErrorCode::WRONG_PARTITION) }
     }
 
-    /// A log that somebody asks about: until 0.7.0 it comes into being by that.
+    /// Returns a log for reading. Up to 0.7.0 this creates it.
     fn existing(&mut self, node: i32, now_ms: i64, topic: &str, partition: i32) -> Result<Option<&Log>, Close> {
-        if self.release <= Old::V0_7_0 {
+        if self.release <= LegacyVersion::V0_7_0 {
             return self.log(node, now_ms, topic, partition).map(|log| Some(&*log)).ok_or(Close);
         }
         Ok(self.logs.get(&(node, topic.to_owned(), partition)))
     }
 
-    /// A log, made if need be and if there can be one.
+    /// Returns a log, and creates it if its name is valid.
     fn log(&mut self, node: i32, now_ms: i64, topic: &str, partition: i32) -> Option<&mut Log> {
         if !accept::fits_a_file(topic, partition) {
             return None;
@@ -288,7 +307,8 @@ impl Brokers {
     }
 }
 
-/// A response's length and error. The length of one that was asked for with a negative size is as wrong as that.
+/// Returns the length and error code of a response. A negative requested size makes the length wrong, as in real
+/// brokers.
 fn head(size: i64, error: ErrorCode) -> Bytes {
     let length = i32::try_from(2 + size).unwrap_or(i32::MAX);
     [length.to_be_bytes().as_slice(), &error.0.to_be_bytes()].concat().into()

@@ -1,41 +1,41 @@
-//! What clients asked, for tests to look at: the last requests of all nodes.
+//! The request log: the last requests to all nodes, for tests.
 
 use super::Time;
 use std::collections::VecDeque;
 
-/// Requests that are remembered.
+/// Number of requests that are kept.
 const REMEMBERED: usize = 10_000;
 
-/// A request that arrived in a version that is served.
+/// A request in a served version.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// When, by the cluster's clock.
+pub struct LoggedRequest {
+    /// When it arrived, by the cluster's clock.
     pub time: Time,
-    /// The node it was sent to.
+    /// The node that received it.
     pub node: i32,
     /// The API's name.
     pub api: &'static str,
     /// The version of the API.
     pub version: i16,
-    /// What the client calls itself.
+    /// The client ID.
     pub client_id: Option<String>,
-    /// The number the client gave it.
+    /// The correlation ID.
     pub correlation_id: i32,
 }
 
 /// The last requests, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Requests(VecDeque<Seen>);
+pub(super) struct RequestLog(VecDeque<LoggedRequest>);
 
-impl Requests {
-    pub fn note(&mut self, seen: Seen) {
+impl RequestLog {
+    pub fn note(&mut self, seen: LoggedRequest) {
         if self.0.len() == REMEMBERED {
             self.0.pop_front();
         }
         self.0.push_back(seen);
     }
 
-    pub fn all(&self) -> impl Iterator<Item = &Seen> {
+    pub fn all(&self) -> impl Iterator<Item = &LoggedRequest> {
         self.0.iter()
     }
 }

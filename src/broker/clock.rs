@@ -1,0 +1,23 @@
+//! The cluster's two clocks: the time since its start, and the wall clock.
+//!
+//! Only the server reads a system clock. It passes the time in, so that tests can simulate it.
+
+use std::time::Duration;
+
+/// Time since the cluster started.
+pub type Time = Duration;
+
+/// The time at which a request is handled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    pub now: Time,
+    /// Wall clock, in milliseconds since 1970.
+    pub wall_ms: i64,
+}
+
+impl Clock {
+    /// Returns the clock of a cluster that started at `start_ms`.
+    pub fn new(now: Time, start_ms: i64) -> Self {
+        Self { now, wall_ms: start_ms.saturating_add(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)) }
+    }
+}

@@ -1,0 +1,18 @@
+//! What the group protocols share about clients: the committer of offsets, and the host in descriptions.
+
+use crate::api::ErrorCode;
+
+/// The host of every member, as Kafka writes it. All clients connect from this address.
+pub(in crate::broker) const CLIENT_HOST: &str = "/127.0.0.1";
+
+/// An error code and the message for its field.
+pub(in crate::broker) type Rejection = (ErrorCode, String);
+
+/// The client that commits or fetches offsets: a member of the group, or a client outside it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::broker) struct Committer<'a> {
+    pub member: &'a str,
+    pub instance: Option<&'a str>,
+    /// The generation or member epoch, or -1 outside the group.
+    pub generation: i32,
+}

@@ -1,0 +1,80 @@
+//! Settings of a cluster before it starts: its options and its nodes.
+
+use super::authorizer::Acls;
+use super::legacy;
+use super::sasl::Sasl;
+use super::version::Version;
+use crate::net::tls::Server as TlsServer;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Number of nodes. Their IDs start at 1.
+    pub nodes: usize,
+    /// Racks of the nodes, assigned in turn. Readers are sent to a replica in their own rack, as with Kafka's
+    /// `RackAwareReplicaSelector`.
+    pub racks: Vec<String>,
+    /// Whether a metadata or produce request creates a missing topic.
+    pub auto_create_topics: bool,
+    /// Default number of partitions of a new topic.
+    pub default_partitions: i32,
+    /// Port of the first node; 0 takes a free one. Other nodes always take a free port.
+    pub port: u16,
+    /// Directory for data that survives the process.
+    pub data_dir: Option<PathBuf>,
+    /// Whether data is synced to the disk before a request is answered.
+    pub fsync: bool,
+    /// Memory limit for records, in bytes. Beyond it, produce requests fail with KAFKA_STORAGE_ERROR.
+    pub max_bytes: usize,
+    /// Transaction protocol version that clients are told to use: 2 is KIP-890's, 1 the one before.
+    pub transaction_version: i16,
+    /// How long a new group waits for more members before its first generation: Kafka's
+    /// `group.initial.rebalance.delay.ms`. Kafka's default is 3 s. Here it is 0, so that a test with one consumer
+    /// starts at once.
+    pub group_initial_rebalance_delay: Duration,
+    /// SASL settings; `None` means no authentication.
+    pub sasl: Option<Sasl>,
+    /// Settings of the authorizer; `None` allows everything.
+    pub acls: Option<Acls>,
+    /// TLS settings; `None` means no encryption.
+    pub tls: Option<TlsServer>,
+    /// The Kafka release that clients see.
+    pub as_version: Version,
+    /// Broker configuration of a legacy release.
+    pub legacy: legacy::Settings,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nodes: 1,
+            racks: Vec::new(),
+            auto_create_topics: true,
+            default_partitions: 1,
+            port: 0,
+            data_dir: None,
+            fsync: false,
+            max_bytes: 1 << 30,
+            transaction_version: 2,
+            group_initial_rebalance_delay: Duration::ZERO,
+            sasl: None,
+            acls: None,
+            tls: None,
+            as_version: Version::default(),
+            legacy: legacy::Settings::default(),
+        }
+    }
+}
+
+/// A node's ID and its address for clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The node ID.
+    pub id: i32,
+    /// Host name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}

@@ -1,0 +1,169 @@
+//! A request on its way through the broker: the context that handlers get, and what they return.
+//!
+//! The handlers, the state and the cluster all depend on this file, and it depends on none of them.
+
+use super::clock::{Clock, Time};
+use super::ids::{Connection, ShareSessionKey, TopicIdPartition};
+use crate::api::header::put_response_header;
+use crate::api::{self, ErrorCode, Info, Message};
+use crate::wire::{Error, Wire, Writer};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Byte fields of this size or more are sent from the log without a copy. For smaller fields a copy is cheaper.
+const SHARE_FROM: usize = 4 << 10;
+
+/// An action for the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Write these parts in order: a frame with its length, unless a fault left only a part of it.
+    Reply {
+        /// The connection to write to.
+        connection: Connection,
+        /// Parts of the frame. Long parts are slices of the log. No parts: the connection may be read again.
+        parts: Vec<Bytes>,
+    },
+    /// Close the connection once all earlier replies are written: the client broke the protocol.
+    Close {
+        /// The connection to close.
+        connection: Connection,
+    },
+}
+
+/// The client, node, time and version of a request.
+#[derive(Clone, Debug)]
+pub(super) struct Context {
+    pub clock: Clock,
+    /// The node that received the request.
+    pub node: i32,
+    pub connection: Connection,
+    pub version: i16,
+    pub correlation_id: i32,
+    pub client_id: Option<Arc<str>>,
+    /// Bytes of the request without its header.
+    pub body_size: usize,
+    /// The throttle time that a fault puts into the reply.
+    pub throttle_ms: Option<i32>,
+}
+
+impl Context {
+    pub fn new(clock: Clock, node: i32, connection: Connection) -> Self {
+        Self {
+            clock,
+            node,
+            connection,
+            version: 0,
+            correlation_id: 0,
+            client_id: None,
+            body_size: 0,
+            throttle_ms: None,
+        }
+    }
+}
+
+/// An API and the versions of it that the cluster serves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServedApi {
+    pub api: &'static Info,
+    pub min: i16,
+    pub max: i16,
+}
+
+/// A request in a served version, with its header decoded and its body not.
+pub(super) struct RawRequest {
+    pub api: &'static Info,
+    pub context: Context,
+    pub body: Bytes,
+}
+
+/// What a handler returns.
+pub(super) enum HandlerResult<R> {
+    Reply(R),
+    /// This request gets no reply.
+    NoReply,
+    /// The request waits for something, at most until the deadline.
+    Wait(Wait, Option<Time>),
+    /// Close the connection: the client broke the protocol.
+    Close,
+}
+
+/// The result of handling a frame: a [`HandlerResult`] with the reply encoded.
+pub(super) enum FrameResult {
+    Reply(Vec<Bytes>),
+    NoReply,
+    Wait(WaitingRequest),
+    Close,
+}
+
+/// A request that waits until something it watches changes, at most until the deadline.
+#[derive(Debug)]
+pub(super) struct WaitingRequest {
+    pub context: Context,
+    pub deadline: Option<Time>,
+    pub wait: Wait,
+}
+
+/// What a request waits for.
+#[derive(Debug)]
+pub(super) enum Wait {
+    /// Records in one of the partitions of this request.
+    Fetch(api::fetch::Request),
+    ShareFetch(ShareFetchWait),
+    /// A reply to JoinGroup or SyncGroup, in the cluster's [`PendingReplies`](super::group::PendingReplies).
+    Group,
+}
+
+/// A ShareFetch that waits for records.
+#[derive(Debug)]
+pub(super) struct ShareFetchWait {
+    pub group_id: String,
+    pub session: ShareSessionKey,
+    pub partitions: Vec<TopicIdPartition>,
+    /// The results of the acknowledgements in the request.
+    pub acknowledged: BTreeMap<TopicIdPartition, ErrorCode>,
+    pub max_bytes: usize,
+    pub max_records: usize,
+    pub min_bytes: usize,
+    pub acquire_mode: i8,
+    /// The first response of a session names all its partitions.
+    pub is_full: bool,
+}
+
+/// An error code and, for APIs that have a field for it, a message.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    pub code: ErrorCode,
+    pub message: Option<String>,
+}
+
+impl ApiError {
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: Some(message.into()) }
+    }
+}
+
+impl From<ErrorCode> for ApiError {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, message: None }
+    }
+}
+
+/// Returns a duration in milliseconds, as responses have it.
+pub(super) fn millis(duration: Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
+}
+
+/// Encodes a response as a frame with its length. Parts of the log are shared, not copied.
+pub(super) fn encode<M: Message>(context: &Context, response: &M) -> Result<Vec<Bytes>, Error> {
+    let mut w = Writer::new(context.version, M::API.is_flexible(context.version)).sharing(SHARE_FROM);
+    0i32.put(&mut w);
+    put_response_header(M::API, context.version, context.correlation_id, &mut w);
+    response.put(&mut w);
+    let length = i32::try_from(w.size() - 4).unwrap_or(i32::MAX);
+    if let Some(first) = w.buf.first_chunk_mut() {
+        *first = length.to_be_bytes();
+    }
+    w.parts()
+}

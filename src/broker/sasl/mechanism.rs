@@ -1,0 +1,11 @@
+//! What a SASL mechanism returns for a message of the client.
+
+/// The result of one step of a mechanism.
+pub(super) enum MechanismResult {
+    /// The exchange continues: send this challenge.
+    Challenge(Vec<u8>),
+    /// The client has authenticated as this user. A token has an end.
+    Success { message: Vec<u8>, user: String, until_ms: Option<i64> },
+    /// Authentication failed, with the message for the client.
+    Failure(String),
+}

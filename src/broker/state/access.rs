@@ -1,0 +1,97 @@
+//! Authorization of requests: the client of a connection, and what the rules allow it.
+
+use super::State;
+use crate::api::ErrorCode;
+use crate::broker::authorizer::{Filter, Operation, Resource, Rule};
+use crate::broker::ids::Connection;
+use crate::broker::journal::Entry;
+use crate::broker::request::Context;
+use crate::wire::Uuid;
+
+impl State {
+    /// Adds a rule. Returns false if there is no memory.
+    pub fn add_rule(&mut self, rule: Rule) -> bool {
+        let Self { authorizer: Some(authorizer), memory, journal, .. } = self else { return false };
+        if authorizer.rules.contains(&rule) {
+            return true;
+        }
+        let has_room = memory.take(rule.cost());
+        if has_room {
+            journal.note(|| Entry::rule(&rule, true));
+            authorizer.rules.insert(rule);
+        }
+        has_room
+    }
+
+    /// Removes the rules that match a filter, and returns them.
+    pub fn take_rules(&mut self, filter: &Filter) -> Vec<Rule> {
+        let Self { authorizer: Some(authorizer), memory, journal, .. } = self else { return Vec::new() };
+        let taken: Vec<_> = authorizer.rules.extract_if(.., |rule| filter.fits(rule)).collect();
+        for rule in &taken {
+            memory.give(rule.cost());
+            journal.note(|| Entry::rule(rule, false));
+        }
+        taken
+    }
+
+    /// Replays the change of a rule from a journal.
+    pub fn redo_rule(&mut self, rule: Rule, is_there: bool) {
+        let Self { authorizer: Some(authorizer), memory, .. } = self else { return };
+        let cost = rule.cost();
+        if is_there && authorizer.rules.insert(rule.clone()) {
+            memory.charge(cost);
+        }
+        if !is_there && authorizer.rules.remove(&rule) {
+            memory.give(cost);
+        }
+    }
+
+    /// Returns the principal of a connection.
+    pub fn principal(&self, connection: Connection) -> String {
+        let login = self.authenticator.as_ref().and_then(|authenticator| authenticator.user(connection));
+        let name = login.or_else(|| self.certified.get(&connection).map(String::as_str));
+        format!("User:{}", name.unwrap_or("ANONYMOUS"))
+    }
+
+    /// Returns whether the client may perform an operation.
+    pub fn allows(&self, context: &Context, operation: Operation, resource: Resource<'_>) -> bool {
+        let Some(authorizer) = &self.authorizer else { return true };
+        authorizer.allows(&self.principal(context.connection), operation, resource)
+    }
+
+    /// Checks the same, with the error code for a response.
+    pub fn check(&self, context: &Context, operation: Operation, resource: Resource<'_>) -> Result<(), ErrorCode> {
+        if self.allows(context, operation, resource) { Ok(()) } else { Err(resource.refusal()) }
+    }
+
+    /// Checks the same for a topic that a request names or identifies. The topic need not exist.
+    pub fn check_topic(&self, context: &Context, operation: Operation, name: &str, id: Uuid) -> Result<(), ErrorCode> {
+        let name = if id.is_zero() { Some(name) } else { self.topics.name_of(id) };
+        name.map_or(Ok(()), |name| self.check(context, operation, Resource::Topic(name)))
+    }
+
+    /// Returns whether the client may write to some topic.
+    pub fn may_write_somewhere(&self, context: &Context) -> bool {
+        let Some(authorizer) = &self.authorizer else { return true };
+        authorizer.may_write_somewhere(&self.principal(context.connection))
+    }
+
+    /// Returns all operations that the client may perform, as a bit set of their numbers.
+    pub fn operations(&self, context: &Context, resource: Resource<'_>) -> i32 {
+        let allowed = resource.operations().iter().filter(|operation| self.allows(context, **operation, resource));
+        allowed.fold(0, |bits, operation| bits | operation.bit())
+    }
+
+    /// Returns the same if the request asked for it, and otherwise Kafka's value for "not requested".
+    pub fn operations_if(&self, wanted: bool, context: &Context, resource: Resource<'_>) -> i32 {
+        if wanted { self.operations(context, resource) } else { i32::MIN }
+    }
+
+    /// Returns the same for the cluster. A client that may not describe it gets no operations.
+    pub fn cluster_operations_if(&self, wanted: bool, context: &Context) -> i32 {
+        match wanted && !self.allows(context, Operation::Describe, Resource::Cluster) {
+            true => 0,
+            false => self.operations_if(wanted, context, Resource::Cluster),
+        }
+    }
+}

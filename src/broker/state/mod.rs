@@ -1,0 +1,202 @@
+//! The state of a cluster, which all its nodes share. Only handlers and the cluster's controls change it.
+//!
+//! The files beside this one hold the operations by topic. The parts of the state are in files of their own that do not
+//! depend on it.
+
+mod access;
+mod journal;
+mod logs;
+mod nodes;
+mod quotas;
+mod transactions;
+
+use super::authorizer::Authorizer;
+use super::clock::{Clock, Time};
+use super::fetch_sessions::FetchSessions;
+use super::group::Groups;
+use super::ids::{Connection, ProducerIds};
+use super::journal::Journal;
+use super::memory::Memory;
+use super::options::{Node, Options};
+use super::quotas::Quotas;
+use super::request::ServedApi;
+use super::sasl::{Authenticator, Credentials, SaslReply};
+use super::topics::Topics;
+use super::transactions::Transactions;
+
+use crate::api::{ErrorCode, Release};
+use crate::random::Random;
+use crate::wire::Uuid;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// The state that the nodes share.
+#[derive(Debug)]
+pub(super) struct State {
+    nodes: Vec<Node>,
+    racks: Vec<String>,
+    /// Stopped nodes.
+    pub down: BTreeSet<i32>,
+    /// Number of nodes at the start, over which coordinators are spread.
+    coordinators: usize,
+    /// Coordinators that were moved.
+    moved: BTreeMap<String, i32>,
+    coordinator_epoch: i32,
+    /// The release that the cluster imitates; `None` serves every API and version.
+    pub release: Option<Release>,
+    pub served: Vec<ServedApi>,
+    pub cluster_id: String,
+    pub auto_create_topics: bool,
+    pub default_partitions: i32,
+    pub transaction_version: i16,
+    pub memory: Memory,
+    pub topics: Topics,
+    pub groups: Groups,
+    pub fetch_sessions: FetchSessions,
+    pub transactions: Transactions,
+    pub producer_ids: ProducerIds,
+    pub journal: Journal,
+    /// SASL authentication; `None` if clients need not authenticate.
+    pub authenticator: Option<Authenticator>,
+    /// SCRAM users. They are stored even if authentication is disabled.
+    pub credentials: Credentials,
+    /// Access rules; `None` allows everything.
+    pub authorizer: Option<Authorizer>,
+    /// Client quotas.
+    pub quotas: Quotas,
+    /// Names in the TLS certificates of clients.
+    pub certified: HashMap<Connection, String>,
+    /// Connections whose waiting request has something new.
+    pub woken: BTreeSet<Connection>,
+    random: Random,
+}
+
+impl State {
+    pub fn new(
+        options: &Options,
+        nodes: Vec<Node>,
+        release: Option<Release>,
+        served: Vec<ServedApi>,
+        seed: u64,
+    ) -> Self {
+        let mut random = Random::new(seed);
+        Self {
+            release,
+            served,
+            coordinators: nodes.len(),
+            nodes,
+            racks: options.racks.clone(),
+            down: BTreeSet::new(),
+            moved: BTreeMap::new(),
+            coordinator_epoch: 0,
+            cluster_id: cluster_id(&mut random),
+            auto_create_topics: options.auto_create_topics,
+            default_partitions: options.default_partitions,
+            transaction_version: match release {
+                Some(release) if release < Release::V4_0 => options.transaction_version.min(1),
+                _ => options.transaction_version,
+            },
+            memory: Memory::new(options.max_bytes),
+            topics: Topics::default(),
+            groups: Groups::new(options.group_initial_rebalance_delay),
+            fetch_sessions: FetchSessions::new(Random::new(random.next_u64())),
+            transactions: Transactions::default(),
+            producer_ids: ProducerIds(1000),
+            journal: Journal::default(),
+            credentials: options.sasl.as_ref().map_or_else(Credentials::default, |sasl| Credentials::new(&sasl.users)),
+            authenticator: options.sasl.clone().map(Authenticator::new),
+            authorizer: options.acls.clone().map(Authorizer::new),
+            quotas: Quotas::default(),
+            certified: HashMap::new(),
+            woken: BTreeSet::new(),
+            random,
+        }
+    }
+
+    /// Returns the error code of requests for delegation tokens, which do not exist. It differs for clients that have
+    /// not authenticated.
+    pub fn no_tokens(&self) -> ErrorCode {
+        match self.authenticator {
+            Some(_) => ErrorCode::DELEGATION_TOKEN_AUTH_DISABLED,
+            None => ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+        }
+    }
+
+    /// Returns a connection whose waiting request has something new.
+    pub fn next_woken(&mut self) -> Option<Connection> {
+        self.woken.pop_first().or_else(|| self.groups.replies.next_ready())
+    }
+
+    /// Returns when [`Self::handle_timeout`] has something to do.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.transactions.next_timeout().into_iter().chain(self.groups.next_timeout()).min()
+    }
+
+    /// Expires transactions and group members.
+    pub fn handle_timeout(&mut self, clock: Clock) {
+        while let Some(ended) = self.transactions.expire(&mut self.memory, clock.now) {
+            self.write_markers(clock, &ended);
+        }
+        for group in self.groups.handle_timeout(&mut self.memory, clock.now) {
+            self.wake_freed(&group);
+        }
+    }
+
+    /// Wakes requests that wait for records which a share group has released.
+    pub fn wake_freed(&mut self, group: &str) {
+        for id in self.groups.take_freed(group) {
+            if let Some(partition) = self.topics.partition_by_id(id) {
+                self.woken.extend(&partition.waiters);
+            }
+        }
+    }
+
+    /// Handles the token of a client that logs in, see [`Authenticator::take`].
+    pub fn take_token(
+        &mut self,
+        clock: Clock,
+        connection: Connection,
+        token: &[u8],
+    ) -> Option<Result<SaslReply, String>> {
+        self.authenticator.as_mut()?.take(clock, connection, token, &self.credentials, || self.random.next_u64())
+    }
+
+    /// Removes a connection.
+    pub fn hang_up(&mut self, connection: Connection) {
+        self.certified.remove(&connection);
+        if let Some(authenticator) = &mut self.authenticator {
+            authenticator.hang_up(connection);
+        }
+        for group in self.groups.hang_up(&mut self.memory, connection) {
+            self.wake_freed(&group);
+        }
+    }
+
+    /// Returns the unique part of a member ID, in Java's form.
+    pub fn new_member_id(&mut self) -> String {
+        hyphenated(self.new_uuid())
+    }
+
+    pub fn new_uuid(&mut self) -> Uuid {
+        let mut bytes = self.random.next_bytes();
+        // A version 4 UUID. It is never zero, which would mean no ID.
+        bytes[6] = bytes[6] & 0x0f | 0x40;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        Uuid(bytes)
+    }
+}
+
+/// Formats a UUID with hyphens: 8-4-4-4-12 hexadecimal digits.
+fn hyphenated(Uuid(bytes): Uuid) -> String {
+    let mut text = String::with_capacity(36);
+    for (n, byte) in bytes.iter().enumerate() {
+        text.push_str(if matches!(n, 4 | 6 | 8 | 10) { "-" } else { "" });
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+/// Returns 22 random characters, the length of Kafka's cluster ids.
+fn cluster_id(random: &mut Random) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    (0..22).map(|_| char::from(LETTERS[random.next_u64() as usize % LETTERS.len()])).collect()
+}

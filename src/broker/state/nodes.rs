@@ -1,0 +1,174 @@
+//! The nodes: which are up, which lead partitions, and which coordinate groups and transactions.
+
+use super::State;
+use crate::broker::clock::Time;
+use crate::broker::options::Node;
+use crate::wire::Uuid;
+
+impl State {
+    pub fn node(&self, id: i32) -> Option<&Node> {
+        self.nodes.iter().find(|n| n.id == id)
+    }
+
+    /// Returns every node, up or down.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter()
+    }
+
+    /// Returns the nodes that are up, by ID.
+    pub fn live(&self) -> impl Iterator<Item = &Node> + Clone {
+        self.nodes.iter().filter(|n| !self.down.contains(&n.id))
+    }
+
+    pub fn is_live(&self, node: i32) -> bool {
+        !self.down.contains(&node)
+    }
+
+    /// Returns the rack of a node.
+    pub fn rack(&self, node: i32) -> Option<String> {
+        let index = usize::try_from(node).ok()?.checked_sub(1)?.checked_rem(self.racks.len())?;
+        self.racks.get(index).cloned()
+    }
+
+    /// Returns the coordinator of a group or transactional ID: the node it was moved to or that its hash selects, or
+    /// the next one that is up.
+    pub fn coordinator(&self, key: &str) -> Option<&Node> {
+        // FNV-1a. Any hash works that spreads keys and gives all nodes the same result.
+        let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        let moved = self.moved.get(key).and_then(|id| self.nodes.iter().position(|n| n.id == *id));
+        let home = moved.unwrap_or((hash >> 32) as usize % self.coordinators.max(1));
+        let (before, from) = self.nodes.split_at_checked(home)?;
+        from.iter().chain(before).find(|n| !self.down.contains(&n.id))
+    }
+
+    pub fn is_coordinator(&self, node: i32, key: &str) -> bool {
+        self.coordinator(key).is_some_and(|n| n.id == node)
+    }
+
+    /// Makes a node the coordinator of a group or transactional ID. The error is a message.
+    pub fn move_coordinator(&mut self, now: Time, key: &str, node: i32) -> Result<(), String> {
+        self.check_live(node)?;
+        let before = self.group_coordinators();
+        self.moved.insert(key.to_owned(), node);
+        self.coordinator_epoch += 1;
+        self.hand_over(now, before);
+        Ok(())
+    }
+
+    /// Returns the coordinators of all groups.
+    fn group_coordinators(&self) -> Vec<(String, Option<i32>)> {
+        self.groups.all().map(|(id, _)| (id.to_owned(), self.coordinator(id).map(|n| n.id))).collect()
+    }
+
+    /// Moves the groups whose coordinator has changed.
+    fn hand_over(&mut self, now: Time, before: Vec<(String, Option<i32>)>) {
+        for (id, node) in before {
+            if self.coordinator(&id).map(|n| n.id) != node {
+                self.groups.move_away(&mut self.memory, now, &id);
+            }
+        }
+    }
+
+    /// Makes a node the leader of a partition. A node without a replica takes the place of the current leader. The
+    /// error is a message.
+    pub fn move_leader(&mut self, topic: &str, index: i32, node: i32) -> Result<(), String> {
+        self.check_live(node)?;
+        let partition = self.topics.get_mut(topic).and_then(|t| t.partition(index));
+        let partition = partition.ok_or_else(|| format!("partition {index} of topic '{topic}' does not exist"))?;
+        if !partition.replicas.contains(&node) {
+            match partition.replicas.iter_mut().find(|id| **id == partition.leader) {
+                Some(leader) => *leader = node,
+                None => partition.replicas.push(node),
+            }
+        }
+        if partition.leader != node {
+            partition.lead(node);
+            self.woken.extend(&partition.waiters);
+        }
+        self.note_topic(topic);
+        Ok(())
+    }
+
+    /// Changes the replicas of an existing partition. If the leader is not among them, the first one that is up leads.
+    pub fn assign(&mut self, topic: &str, index: i32, replicas: Vec<i32>) {
+        let Self { topics, down, woken, .. } = self;
+        let Some(partition) = topics.get_mut(topic).and_then(|t| t.partition(index)) else { return };
+        if !replicas.contains(&partition.leader) {
+            partition.lead(replicas.iter().find(|id| !down.contains(id)).copied().unwrap_or(-1));
+            woken.extend(&partition.waiters);
+        }
+        partition.replicas = replicas;
+        self.note_topic(topic);
+    }
+
+    /// Stops a node. Other nodes with a replica take over what it led and coordinated.
+    pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
+        self.check_live(node)?;
+        let before = self.group_coordinators();
+        self.down.insert(node);
+        self.fetch_sessions.forget(&mut self.memory, node);
+        self.elect();
+        self.hand_over(now, before);
+        Ok(())
+    }
+
+    /// Starts a node, or adds a new one.
+    pub fn start(&mut self, now: Time, node: Node) {
+        let before = self.group_coordinators();
+        self.down.remove(&node.id);
+        if self.node(node.id).is_none() {
+            self.nodes.push(node);
+        }
+        self.elect();
+        self.hand_over(now, before);
+    }
+
+    fn check_live(&self, node: i32) -> Result<(), String> {
+        match self.node(node) {
+            Some(_) if self.is_live(node) => Ok(()),
+            Some(_) => Err(format!("node {node} is down")),
+            None => Err(format!("node {node} does not exist")),
+        }
+    }
+
+    /// Elects leaders for partitions whose leader is down.
+    fn elect(&mut self) {
+        self.coordinator_epoch += 1;
+        for partition in self.topics.partitions_mut() {
+            if partition.leader >= 0 && !self.down.contains(&partition.leader) {
+                continue;
+            }
+            let next = partition.replicas.iter().find(|id| !self.down.contains(id)).copied().unwrap_or(-1);
+            if next != partition.leader {
+                partition.lead(next);
+                self.woken.extend(&partition.waiters);
+            }
+        }
+        self.note_topics();
+    }
+
+    /// Returns the replicas that are up. They always have all records.
+    pub fn in_sync(&self, replicas: &[i32]) -> Vec<i32> {
+        replicas.iter().filter(|id| !self.down.contains(id)).copied().collect()
+    }
+
+    /// Returns the leader of a partition and its epoch.
+    pub fn leader(&self, topic: Uuid, index: i32) -> Option<(i32, i32)> {
+        let topic = self.topics.get(self.topics.name_of(topic)?)?;
+        let partition = topic.partitions.get(usize::try_from(index).ok()?)?;
+        Some((partition.leader, partition.leader_epoch))
+    }
+
+    /// Returns the default replication factor, as a careful operator would set it.
+    pub fn default_replication_factor(&self) -> usize {
+        self.live().count().min(3)
+    }
+
+    /// Assigns replicas to partitions, the leader first: round robin, from a node that differs for each topic.
+    pub fn spread(&self, partitions: usize, replication_factor: usize) -> Vec<Vec<i32>> {
+        let count = self.live().count().max(1);
+        let nodes = self.live().map(|n| n.id).cycle();
+        let first = self.topics.created() % count;
+        (0..partitions).map(|p| nodes.clone().skip((first + p) % count).take(replication_factor).collect()).collect()
+    }
+}

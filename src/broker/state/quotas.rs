@@ -1,0 +1,48 @@
+//! Client quotas: setting them, and metering requests.
+
+use super::State;
+use crate::broker::journal::Entry;
+use crate::broker::quotas::{Client, Entity, cost};
+use crate::broker::request::Context;
+use std::time::Duration;
+
+impl State {
+    /// Sets a quota, or removes it. Returns false if there is no memory.
+    pub fn set_quota(&mut self, entity: &Entity, key: &str, value: Option<f64>) -> bool {
+        match (self.quotas.has(entity, key), value) {
+            (false, None) => return true,
+            (false, Some(_)) if !self.memory.take(cost(entity)) => return false,
+            (true, None) => self.memory.give(cost(entity)),
+            _ => {}
+        }
+        self.quotas.change(entity, key, value);
+        self.journal.note(|| Entry::quota(entity, key, value));
+        true
+    }
+
+    /// Counts bytes towards the client's rate, and returns for how long it is throttled.
+    pub fn meter(&mut self, context: &Context, key: &'static str, bytes: usize) -> Duration {
+        self.metered(context).map_or(Duration::ZERO, |client| self.quotas.meter(&client, key, bytes))
+    }
+
+    /// Takes back the bytes counted last, unless the rate consists of nothing else. Returns whether it did.
+    pub fn unmeter(&mut self, context: &Context, key: &'static str, bytes: usize) -> bool {
+        self.metered(context).is_some_and(|client| self.quotas.unmeter(&client, key, bytes))
+    }
+
+    /// Returns how many bytes the client may have in one response, at most `most`.
+    pub fn at_once(&self, context: &Context, key: &str, most: i32) -> i32 {
+        self.metered(context).map_or(most, |client| self.quotas.at_once(&client, key, most))
+    }
+
+    /// Returns the client of a request, or `None` if no quota is set.
+    fn metered<'a>(&self, context: &'a Context) -> Option<Client<'a>> {
+        (!self.quotas.is_empty()).then(|| Client {
+            now: context.clock.now,
+            node: context.node,
+            connection: context.connection,
+            principal: self.principal(context.connection),
+            client_id: context.client_id.as_deref().unwrap_or(""),
+        })
+    }
+}

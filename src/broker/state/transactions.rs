@@ -1,0 +1,46 @@
+//! The end of transactions: markers in the logs, and offsets that count from then on.
+
+use super::State;
+use crate::broker::clock::Clock;
+use crate::broker::journal::Entry;
+use crate::broker::log::Log;
+use crate::broker::transactions::{Ended, OFFSETS_TOPIC, marker};
+
+impl State {
+    /// Writes the markers of a transaction that has ended, and applies or drops its offsets.
+    pub fn write_markers(&mut self, clock: Clock, ended: &Ended) {
+        let coordinator_epoch = self.coordinator_epoch;
+        let Self { topics, groups, memory, woken, journal, .. } = self;
+        for (name, indexes) in &ended.partitions {
+            if name == OFFSETS_TOPIC {
+                groups.offsets.end_transaction(memory, ended.producer.id, indexes, ended.committed);
+                journal.note(|| Entry::ended(ended.producer.id, indexes, ended.committed));
+            }
+            let Some(topic) = topics.get_mut(name) else {
+                continue;
+            };
+            let append_time = topic.configs.append_time.then_some(clock.wall_ms);
+            let rolling = topic.configs.rolling(clock.wall_ms);
+            for index in indexes {
+                let Some(partition) = topic.partition(*index) else {
+                    continue;
+                };
+                let Some((batch, header)) = marker(ended.producer, ended.committed, coordinator_epoch, clock.wall_ms)
+                else {
+                    continue;
+                };
+                // The transaction was admitted, so its markers cannot be rejected any more.
+                memory.charge(Log::cost(batch.len()) + partition.producers.cost(&header));
+                let offset = partition.log.append(&batch, &header, partition.leader_epoch, append_time, rolling);
+                journal.note(|| Entry::batch(name, *index, clock, partition.log.newest(offset)));
+                let first = partition.producers.end_transaction(&header, coordinator_epoch);
+                if let Some(first) = first.filter(|_| !ended.committed) {
+                    memory.charge(Log::ABORTED_COST);
+                    let stable = partition.producers.first_unstable().unwrap_or(offset + 1);
+                    partition.log.note_aborted(ended.producer.id, first, offset, stable);
+                }
+                woken.extend(partition.waiters.iter());
+            }
+        }
+    }
+}
