@@ -9,6 +9,16 @@ use crate::frame::DEFAULT_MAX_FRAME;
 use bytes::Bytes;
 use std::io;
 
+/// Calls the same method of either kind of cluster.
+macro_rules! either {
+    ($any:expr, $cluster:ident => $call:expr) => {
+        match $any {
+            Self::Modern($cluster) => $call,
+            Self::Legacy($cluster) => $call,
+        }
+    };
+}
+
 #[derive(Debug)]
 pub(super) enum AnyCluster {
     Modern(Box<Cluster>),
@@ -44,10 +54,7 @@ impl AnyCluster {
     }
 
     pub fn connect(&mut self, node: i32, connection: Connection) {
-        match self {
-            Self::Modern(cluster) => cluster.connect(node, connection),
-            Self::Legacy(brokers) => brokers.connect(node, connection),
-        }
+        either!(self, cluster => cluster.connect(node, connection));
     }
 
     /// Notes the name in a client's TLS certificate.
@@ -65,38 +72,23 @@ impl AnyCluster {
     }
 
     pub fn handle(&mut self, now: Time, connection: Connection, frame: Bytes) {
-        match self {
-            Self::Modern(cluster) => cluster.handle(now, connection, frame),
-            Self::Legacy(brokers) => brokers.handle(now, connection, frame),
-        }
+        either!(self, cluster => cluster.handle(now, connection, frame));
     }
 
     pub fn is_blocked(&self, connection: Connection) -> bool {
-        match self {
-            Self::Modern(cluster) => cluster.is_blocked(connection),
-            Self::Legacy(_) => false,
-        }
+        matches!(self, Self::Modern(cluster) if cluster.is_blocked(connection))
     }
 
     pub fn poll_send(&mut self) -> Option<Output> {
-        match self {
-            Self::Modern(cluster) => cluster.poll_send(),
-            Self::Legacy(brokers) => brokers.poll_send(),
-        }
+        either!(self, cluster => cluster.poll_send())
     }
 
     pub fn next_timeout(&self) -> Option<Time> {
-        match self {
-            Self::Modern(cluster) => cluster.next_timeout(),
-            Self::Legacy(brokers) => brokers.next_timeout(),
-        }
+        either!(self, cluster => cluster.next_timeout())
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
-        match self {
-            Self::Modern(cluster) => cluster.handle_timeout(now),
-            Self::Legacy(brokers) => brokers.handle_timeout(now),
-        }
+        either!(self, cluster => cluster.handle_timeout(now));
     }
 
     pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
@@ -142,10 +134,7 @@ impl AnyCluster {
     }
 
     pub fn requests(&self) -> Vec<LoggedRequest> {
-        match self {
-            Self::Modern(cluster) => cluster.requests().cloned().collect(),
-            Self::Legacy(brokers) => brokers.requests().cloned().collect(),
-        }
+        either!(self, cluster => cluster.requests().cloned().collect())
     }
 
     /// Returns the topics that each node registers in ZooKeeper, with their partition counts.

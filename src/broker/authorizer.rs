@@ -65,7 +65,7 @@ macro_rules! numbered {
 
 numbered! {
     /// Type of the resource of a rule.
-    Kind {
+    ResourceType {
         Topic = 2 "TOPIC",
         Group = 3 "GROUP",
         Cluster = 4 "CLUSTER",
@@ -84,7 +84,6 @@ numbered! {
 }
 
 numbered! {
-    /// An operation on a resource.
     Operation {
         All = 2 "ALL",
         Read = 3 "READ",
@@ -146,12 +145,12 @@ impl<'a> Resource<'a> {
         }
     }
 
-    fn kind(self) -> Kind {
+    fn kind(self) -> ResourceType {
         match self {
-            Self::Topic(_) => Kind::Topic,
-            Self::Group(_) => Kind::Group,
-            Self::TransactionalId(_) => Kind::TransactionalId,
-            Self::Cluster => Kind::Cluster,
+            Self::Topic(_) => ResourceType::Topic,
+            Self::Group(_) => ResourceType::Group,
+            Self::TransactionalId(_) => ResourceType::TransactionalId,
+            Self::Cluster => ResourceType::Cluster,
         }
     }
 
@@ -188,7 +187,7 @@ impl<'a> Resource<'a> {
 /// A rule: it allows or denies a principal an operation on resources.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rule {
-    pub kind: Kind,
+    pub kind: ResourceType,
     pub pattern: Pattern,
     pub name: String,
     pub principal: String,
@@ -228,9 +227,9 @@ fn covers(pattern: Pattern, name: &str, other: &str) -> bool {
 /// Selects rules. A field that is `None` matches all of them.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
-    pub kind: Option<Kind>,
+    pub kind: Option<ResourceType>,
     pub name: Option<String>,
-    pub names: Names,
+    pub names: NameMatch,
     pub principal: Option<String>,
     pub host: Option<String>,
     pub operation: Option<Operation>,
@@ -239,7 +238,7 @@ pub(super) struct Filter {
 
 /// How the name of a filter matches rules.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Names {
+pub(super) enum NameMatch {
     /// The rule has this name, with any pattern type.
     Any,
     /// The rule applies to a resource of this name.
@@ -248,7 +247,7 @@ pub(super) enum Names {
     Of(Pattern),
 }
 
-impl Names {
+impl NameMatch {
     pub fn from_number(number: i8) -> Option<Self> {
         match number {
             1 => Some(Self::Any),
@@ -261,10 +260,10 @@ impl Names {
 impl Filter {
     pub fn fits(&self, rule: &Rule) -> bool {
         let is_named = |name: &String| match self.names {
-            Names::Match => covers(rule.pattern, &rule.name, name),
-            Names::Any | Names::Of(_) => rule.name == *name,
+            NameMatch::Match => covers(rule.pattern, &rule.name, name),
+            NameMatch::Any | NameMatch::Of(_) => rule.name == *name,
         };
-        let has_pattern = !matches!(self.names, Names::Of(pattern) if pattern != rule.pattern);
+        let has_pattern = !matches!(self.names, NameMatch::Of(pattern) if pattern != rule.pattern);
         has_pattern
             && self.kind.is_none_or(|kind| kind == rule.kind)
             && self.name.as_ref().is_none_or(is_named)
@@ -275,7 +274,6 @@ impl Filter {
     }
 }
 
-/// The authorizer: its settings and its rules.
 #[derive(Debug)]
 pub(super) struct Authorizer {
     acls: Acls,
@@ -313,7 +311,7 @@ impl Authorizer {
         }
         let rules = || {
             let judges = |rule: &&Rule| [Operation::All, Operation::Write].contains(&rule.operation);
-            self.rules.iter().filter(|rule| rule.kind == Kind::Topic && rule.is_for(principal)).filter(judges)
+            self.rules.iter().filter(|rule| rule.kind == ResourceType::Topic && rule.is_for(principal)).filter(judges)
         };
         let denied = |name: &str, pattern: Pattern| {
             rules().filter(|rule| rule.permission == Permission::Deny).any(|rule| match (rule.pattern, pattern) {

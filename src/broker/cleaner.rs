@@ -20,10 +20,10 @@ use std::collections::HashMap;
 pub(super) fn due_up_to(log: &Log, configs: &Configs, now_ms: i64) -> Option<i64> {
     let mut start = None;
     let last = log.segments().last()?.0.base_offset;
-    for (segment, behind) in log.segments() {
+    for (segment, bytes_after) in log.segments() {
         let is_old = configs.retention_ms >= 0 && now_ms.saturating_sub(segment.newest_ms) > configs.retention_ms;
         let limit = u64::try_from(configs.retention_bytes).ok();
-        let is_much = segment.base_offset != last && limit.is_some_and(|limit| behind >= limit);
+        let is_much = segment.base_offset != last && limit.is_some_and(|limit| bytes_after >= limit);
         if !is_old && !is_much {
             break;
         }

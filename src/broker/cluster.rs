@@ -101,7 +101,7 @@ impl Cluster {
     /// Removes a connection. Its requests are dropped, and the records it acquired from share groups become available.
     pub fn disconnect(&mut self, now: Time, connection: Connection) {
         self.forget(connection);
-        self.settle(now);
+        self.answer_woken(now);
     }
 
     fn forget(&mut self, connection: Connection) {
@@ -117,7 +117,7 @@ impl Cluster {
         if let Some(delayed) = client.delayed {
             self.deadlines.remove(&(delayed.at, connection));
         }
-        self.state.hang_up(connection);
+        self.state.disconnect(connection);
     }
 
     /// Handles a frame, without its length.
@@ -127,7 +127,7 @@ impl Cluster {
         };
         client.queue.push_back(frame);
         self.run(now, connection);
-        self.settle(now);
+        self.answer_woken(now);
     }
 
     /// Returns whether the connection waits for a reply, so that nothing more should be read from it.
@@ -165,11 +165,11 @@ impl Cluster {
         }
         while let Some(&(_, connection)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
             match self.clients.get_mut(&connection).and_then(|client| client.delayed.take()) {
-                Some(delayed) => self.go_on(now, connection, delayed),
+                Some(delayed) => self.send_next_piece(now, connection, delayed),
                 None => self.resume(now, connection, true),
             }
         }
-        self.settle(now);
+        self.answer_woken(now);
     }
 
     /// Stops a node and closes its connections. Other nodes with a replica take over what it led and coordinated. The
@@ -180,34 +180,34 @@ impl Cluster {
         for connection in its.collect::<BTreeSet<_>>() {
             self.close(connection);
         }
-        self.settle(now);
+        self.answer_woken(now);
         Ok(())
     }
 
     /// Starts a node that was stopped, or adds a new one.
     pub fn start_node(&mut self, now: Time, node: Node) {
         self.state.start(now, node);
-        self.settle(now);
+        self.answer_woken(now);
     }
 
     /// Makes a node the leader of a partition. The error is a message.
     pub fn move_leader(&mut self, now: Time, topic: &str, partition: i32, node: i32) -> Result<(), String> {
         self.state.move_leader(topic, partition, node)?;
-        self.settle(now);
+        self.answer_woken(now);
         Ok(())
     }
 
     /// Truncates a log at an offset, as the election of a lagging replica does. The error is a message.
     pub fn truncate(&mut self, now: Time, topic: &str, partition: i32, offset: i64) -> Result<(), String> {
         self.state.truncate(topic, partition, offset)?;
-        self.settle(now);
+        self.answer_woken(now);
         Ok(())
     }
 
     /// Applies the retention of all topics.
     pub fn retain(&mut self, now: Time) {
         self.state.retain(Clock::new(now, self.start_ms));
-        self.settle(now);
+        self.answer_woken(now);
     }
 
     /// Compacts a topic. The error is a message.
@@ -218,7 +218,7 @@ impl Cluster {
     /// Makes a node the coordinator of a group or transactional ID. The error is a message.
     pub fn move_coordinator(&mut self, now: Time, key: &str, node: i32) -> Result<(), String> {
         self.state.move_coordinator(now, key, node)?;
-        self.settle(now);
+        self.answer_woken(now);
         Ok(())
     }
 
@@ -245,8 +245,7 @@ impl Cluster {
             };
             let context = Context::new(Clock::new(now, self.start_ms), client.node, connection);
             let (result, fault) = self.serve(context, frame);
-            let is_refused =
-                self.state.authenticator.as_ref().is_some_and(|authenticator| authenticator.is_refused(connection));
+            let is_refused = self.state.authenticator.as_ref().is_some_and(|auth| auth.is_refused(connection));
             match result {
                 FrameResult::Reply(parts) => self.answer(now, connection, parts, fault),
                 FrameResult::NoReply => self.pause(now, connection),
@@ -267,15 +266,10 @@ impl Cluster {
 
     /// Handles a frame, and returns the fault for its reply.
     fn serve(&mut self, context: Context, frame: Bytes) -> (FrameResult, Option<ReplyFault>) {
-        if self
-            .state
-            .authenticator
-            .as_ref()
-            .is_some_and(|authenticator| authenticator.wants_bare_token(context.connection))
-        {
+        if self.state.authenticator.as_ref().is_some_and(|auth| auth.wants_bare_token(context.connection)) {
             return (self.take_bare(&context, &frame), None);
         }
-        let mut request = match handlers::open(&self.state, context, frame) {
+        let mut request = match handlers::decode_header(&self.state, context, frame) {
             Ok(request) => request,
             Err(result) => return (*result, None),
         };
@@ -288,11 +282,11 @@ impl Cluster {
             client_id: context.client_id.as_deref().map(str::to_owned),
             correlation_id: context.correlation_id,
         });
-        let is_open = |authenticator: &Authenticator| authenticator.is_open(context.connection, context.clock.now);
-        if !handlers::is_for_all(&request) && !self.state.authenticator.as_ref().is_none_or(is_open) {
+        let is_open = |auth: &Authenticator| auth.is_open(context.connection, context.clock.now);
+        if !handlers::needs_no_authentication(&request) && !self.state.authenticator.as_ref().is_none_or(is_open) {
             return (FrameResult::Close, None);
         }
-        match self.faults.strike(&self.state, &request) {
+        match self.faults.select(&self.state, &request) {
             None => (handlers::handle(&mut self.state, request), None),
             Some((Action::Drop, _)) => (FrameResult::Close, None),
             Some((Action::Error(code), _)) => (handlers::refuse(&mut self.state, request, code), None),
@@ -310,9 +304,9 @@ impl Cluster {
     /// connection.
     fn take_bare(&mut self, context: &Context, token: &[u8]) -> FrameResult {
         match self.state.take_token(context.clock, context.connection, token) {
-            Some(Ok(told)) => {
-                let length = i32::try_from(told.message.len()).unwrap_or(i32::MAX).to_be_bytes();
-                FrameResult::Reply(vec![Bytes::copy_from_slice(&length), told.message.into()])
+            Some(Ok(reply)) => {
+                let length = i32::try_from(reply.message.len()).unwrap_or(i32::MAX).to_be_bytes();
+                FrameResult::Reply(vec![Bytes::copy_from_slice(&length), reply.message.into()])
             }
             Some(Err(_)) | None => FrameResult::Close,
         }
@@ -329,12 +323,12 @@ impl Cluster {
         let parts = match action {
             Action::Delay(by) => {
                 let delayed = DelayedReply { pieces: [parts].into(), at: now.saturating_add(by), every: by };
-                return self.hold_back(connection, delayed);
+                return self.delay_reply(connection, delayed);
             }
             Action::Drip(over) => {
                 let pieces: VecDeque<_> = fault::drips(&parts).into_iter().map(|piece| vec![piece]).collect();
                 let every = over / u32::try_from(pieces.len()).unwrap_or(1).max(1);
-                return self.hold_back(connection, DelayedReply { pieces, at: now.saturating_add(every), every });
+                return self.delay_reply(connection, DelayedReply { pieces, at: now.saturating_add(every), every });
             }
             Action::LoseAnswer => return self.close(connection),
             Action::Cut => {
@@ -350,14 +344,14 @@ impl Cluster {
     /// Blocks a connection that is over its quota. A reply without bytes then tells the server to read again.
     fn pause(&mut self, now: Time, connection: Connection) {
         if let Some(by) = self.state.quotas.take_pause(connection) {
-            self.hold_back(
+            self.delay_reply(
                 connection,
                 DelayedReply { pieces: [Vec::new()].into(), at: now.saturating_add(by), every: by },
             );
         }
     }
 
-    fn hold_back(&mut self, connection: Connection, delayed: DelayedReply) {
+    fn delay_reply(&mut self, connection: Connection, delayed: DelayedReply) {
         if let Some(client) = self.clients.get_mut(&connection) {
             self.deadlines.insert((delayed.at, connection));
             client.delayed = Some(delayed);
@@ -365,7 +359,7 @@ impl Cluster {
     }
 
     /// Sends the next piece of a delayed reply.
-    fn go_on(&mut self, now: Time, connection: Connection, mut delayed: DelayedReply) {
+    fn send_next_piece(&mut self, now: Time, connection: Connection, mut delayed: DelayedReply) {
         self.deadlines.remove(&(delayed.at, connection));
         if let Some(parts) = delayed.pieces.pop_front() {
             self.outputs.push_back(Output::Reply { connection, parts });
@@ -374,7 +368,7 @@ impl Cluster {
             return self.run(now, connection);
         }
         delayed.at = now.saturating_add(delayed.every);
-        self.hold_back(connection, delayed);
+        self.delay_reply(connection, delayed);
     }
 
     /// Removes a client and closes its connection.
@@ -384,7 +378,7 @@ impl Cluster {
     }
 
     /// Checks every waiting request that has something new.
-    fn settle(&mut self, now: Time) {
+    fn answer_woken(&mut self, now: Time) {
         while let Some(connection) = self.state.next_woken() {
             self.resume(now, connection, false);
         }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Valid values of a configuration.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum ValueType {
     Bool,
     Text,
     Number { min: i64, max: i64 },
@@ -19,17 +19,17 @@ enum Kind {
     ListOf(&'static [&'static str]),
 }
 
-use Kind::{Bool, ListOf, Number, OneOf, Ratio, Text};
+use ValueType::{Bool, ListOf, Number, OneOf, Ratio, Text};
 
 const INT: i64 = i32::MAX as i64;
 const LONG: i64 = i64::MAX;
 
-const fn number(min: i64, max: i64) -> Kind {
+const fn number(min: i64, max: i64) -> ValueType {
     Number { min, max }
 }
 
 /// Name, default and type, sorted by name.
-static KNOWN: &[(&str, &str, Kind)] = &[
+static KNOWN: &[(&str, &str, ValueType)] = &[
     ("cleanup.policy", "delete", ListOf(&["compact", "delete"])),
     ("compression.gzip.level", "-1", number(-1, 9)),
     ("compression.lz4.level", "9", number(1, 17)),
@@ -178,7 +178,7 @@ fn default_of(name: &str) -> &'static str {
     KNOWN.iter().find(|(known, ..)| *known == name).map_or("", |(_, default, _)| default)
 }
 
-impl Kind {
+impl ValueType {
     fn check(self, value: &str) -> Result<(), String> {
         let value = value.trim();
         let one_of = |value: &str, allowed: &[&str]| {

@@ -9,7 +9,6 @@ const NAME: &str = "klamm-dev-broker.journal";
 /// The first bytes of the file, which identify it.
 const MAGIC: &[u8] = b"klamm dev broker, 1\n";
 
-/// The open journal file.
 #[derive(Debug)]
 pub(super) struct Disk {
     file: File,

@@ -86,17 +86,17 @@ impl Faults {
     }
 
     /// Returns the fault that hits a request, and a random number for it.
-    pub fn strike(&mut self, state: &State, request: &RawRequest) -> Option<(Action, u64)> {
-        let index = self.0.iter_mut().position(|rule| rule.fits(state, request) && rule.strikes())?;
+    pub fn select(&mut self, state: &State, request: &RawRequest) -> Option<(Action, u64)> {
+        let index = self.0.iter_mut().position(|rule| rule.fits(state, request) && rule.hits())?;
         let Rule { fault, random } = self.0.get_mut(index)?;
-        let struck = (fault.action, random.next_u64());
+        let selected = (fault.action, random.next_u64());
         if let Some(times) = &mut fault.times {
             *times = times.saturating_sub(1);
             if *times == 0 {
                 self.0.remove(index);
             }
         }
-        Some(struck)
+        Some(selected)
     }
 }
 
@@ -117,7 +117,7 @@ impl Rule {
             })
     }
 
-    fn strikes(&mut self) -> bool {
+    fn hits(&mut self) -> bool {
         self.fault.probability >= 1.0 || self.random.next_f64() <= self.fault.probability
     }
 }

@@ -35,9 +35,8 @@ const SESSION: usize = 256;
 const PARTITION: usize = 320;
 
 /// A partition as requests name it: by topic name before v13 and by topic ID from v13. The unused one is empty.
-type Place = (Arc<str>, Uuid, i32);
+type PartitionKey = (Arc<str>, Uuid, i32);
 
-/// The sessions of all nodes.
 #[derive(Debug)]
 pub(super) struct FetchSessions {
     nodes: BTreeMap<i32, HashMap<i32, Session>>,
@@ -52,7 +51,7 @@ struct Session {
     epoch: i32,
     /// Partitions in the order in which they are read.
     partitions: BTreeMap<u64, Cached>,
-    order: HashMap<Place, u64>,
+    order: HashMap<PartitionKey, u64>,
     last: u64,
     began: Time,
     used: Time,
@@ -62,7 +61,7 @@ struct Session {
 /// A partition of a session: the last request for it, and what the client knows.
 #[derive(Debug)]
 struct Cached {
-    place: Place,
+    key: PartitionKey,
     wanted: Partition,
     high_watermark: i64,
     log_start_offset: i64,
@@ -74,7 +73,7 @@ impl FetchSessions {
     }
 
     /// Applies a request to its session. An incremental request is extended to all partitions of the session.
-    pub fn enter(
+    pub fn begin(
         &mut self,
         memory: &mut Memory,
         now: Time,
@@ -114,9 +113,9 @@ impl FetchSessions {
         Ok(())
     }
 
-    /// Applies the response to a request that was [entered](Self::enter): opens the session, or removes what the client
+    /// Applies the response to a request that was [begun](Self::begin): opens the session, or removes what the client
     /// knows.
-    pub fn conclude(
+    pub fn finish(
         &mut self,
         memory: &mut Memory,
         now: Time,
@@ -135,7 +134,7 @@ impl FetchSessions {
                 for topic in &response.responses {
                     let name: Arc<str> = topic.topic.as_str().into();
                     for answer in &topic.partitions {
-                        session.tell(&(name.clone(), topic.topic_id, answer.partition_index), answer);
+                        session.update_known(&(name.clone(), topic.topic_id, answer.partition_index), answer);
                     }
                 }
                 if make_room(sessions, memory, now, session.partitions.len()) {
@@ -156,7 +155,7 @@ impl FetchSessions {
                 // request fails.
                 let Some(session) = sessions.get_mut(&request.session_id) else { return };
                 if session.epoch == after(epoch) {
-                    return session.leave_out(response);
+                    return session.omit_known(response);
                 }
                 response.error_code = ErrorCode::INVALID_FETCH_SESSION_EPOCH;
                 response.responses.clear();
@@ -197,11 +196,11 @@ impl Session {
         for topic in &request.topics {
             let name: Arc<str> = topic.topic.as_str().into();
             for wanted in &topic.partitions {
-                let place = (name.clone(), topic.topic_id, wanted.partition);
-                match self.order.get(&place).and_then(|n| self.partitions.get_mut(n)) {
+                let key = (name.clone(), topic.topic_id, wanted.partition);
+                match self.order.get(&key).and_then(|n| self.partitions.get_mut(n)) {
                     Some(cached) => cached.wanted = wanted.clone(),
                     None => {
-                        self.append(Cached { place, wanted: wanted.clone(), high_watermark: -1, log_start_offset: -1 })
+                        self.append(Cached { key, wanted: wanted.clone(), high_watermark: -1, log_start_offset: -1 })
                     }
                 }
             }
@@ -216,21 +215,21 @@ impl Session {
 
     fn append(&mut self, cached: Cached) {
         self.last += 1;
-        self.cost += PARTITION + cached.place.0.len();
-        self.order.insert(cached.place.clone(), self.last);
+        self.cost += PARTITION + cached.key.0.len();
+        self.order.insert(cached.key.clone(), self.last);
         self.partitions.insert(self.last, cached);
     }
 
-    fn take(&mut self, place: &Place) -> Option<Cached> {
-        let cached = self.order.remove(place).and_then(|n| self.partitions.remove(&n))?;
-        self.cost -= PARTITION + place.0.len();
+    fn take(&mut self, key: &PartitionKey) -> Option<Cached> {
+        let cached = self.order.remove(key).and_then(|n| self.partitions.remove(&n))?;
+        self.cost -= PARTITION + key.0.len();
         Some(cached)
     }
 
     /// Returns all partitions, in reading order.
     fn topics(&self) -> Vec<Topic> {
         let mut topics: Vec<Topic> = Vec::new();
-        for Cached { place: (name, id, _), wanted, .. } in self.partitions.values() {
+        for Cached { key: (name, id, _), wanted, .. } in self.partitions.values() {
             match topics.last_mut().filter(|t| t.topic_id == *id && *t.topic == **name) {
                 Some(topic) => topic.partitions.push(wanted.clone()),
                 None => {
@@ -243,14 +242,14 @@ impl Session {
     }
 
     /// Removes from a response what the client knows. Partitions with records move to the end of the reading order.
-    fn leave_out(&mut self, response: &mut Response) {
+    fn omit_known(&mut self, response: &mut Response) {
         for topic in &mut response.responses {
             let (name, id): (Arc<str>, _) = (topic.topic.as_str().into(), topic.topic_id);
             topic.partitions.retain(|answer| {
-                let place = (name.clone(), id, answer.partition_index);
-                let is_news = self.tell(&place, answer);
+                let key = (name.clone(), id, answer.partition_index);
+                let is_news = self.update_known(&key, answer);
                 if has_records(answer)
-                    && let Some(cached) = self.take(&place)
+                    && let Some(cached) = self.take(&key)
                 {
                     self.append(cached);
                 }
@@ -261,8 +260,8 @@ impl Session {
     }
 
     /// Records what the client learns about a partition. Returns whether the response must contain it.
-    fn tell(&mut self, place: &Place, answer: &PartitionResponse) -> bool {
-        let Some(cached) = self.order.get(place).and_then(|n| self.partitions.get_mut(n)) else { return true };
+    fn update_known(&mut self, key: &PartitionKey, answer: &PartitionResponse) -> bool {
+        let Some(cached) = self.order.get(key).and_then(|n| self.partitions.get_mut(n)) else { return true };
         let failed = answer.error_code.is_error();
         let known = (cached.high_watermark, cached.log_start_offset);
         let is_known = known == (answer.high_watermark, answer.log_start_offset);

@@ -88,68 +88,68 @@ pub struct Control {
 impl Control {
     /// Closes a node's port and connections. Other nodes take over what it led or coordinated.
     pub fn kill(&self, node: i32) -> io::Result<()> {
-        self.ask(move |server| server.kill(node))?
+        self.call(move |server| server.kill(node))?
     }
 
     /// Starts a stopped node again, on its old port.
     pub fn start_node(&self, node: i32) -> io::Result<()> {
-        self.ask(move |server| server.start_node(node))?
+        self.call(move |server| server.start_node(node))?
     }
 
     /// Adds a node and returns its ID.
     pub fn add_node(&self) -> io::Result<i32> {
-        self.ask(Server::add_node)?
+        self.call(Server::add_node)?
     }
 
     /// Makes a node the leader of a partition.
     pub fn move_leader(&self, topic: String, partition: i32, node: i32) -> io::Result<()> {
-        self.ask(move |server| server.with_cluster(|cluster, now| cluster.move_leader(now, &topic, partition, node)))??
+        self.call(move |server| server.with_cluster(|cluster, now| cluster.move_leader(now, &topic, partition, node)))??
             .map_err(invalid)
     }
 
     /// Truncates a log at an offset, as the election of a lagging replica does.
     pub fn truncate(&self, topic: String, partition: i32, offset: i64) -> io::Result<()> {
-        self.ask(move |server| server.with_cluster(|cluster, now| cluster.truncate(now, &topic, partition, offset)))??
+        self.call(move |server| server.with_cluster(|cluster, now| cluster.truncate(now, &topic, partition, offset)))??
             .map_err(invalid)
     }
 
     /// Compacts a topic.
     pub fn compact(&self, topic: String) -> io::Result<()> {
-        self.ask(move |server| server.with_cluster(|cluster, now| cluster.compact(now, &topic)))??.map_err(invalid)
+        self.call(move |server| server.with_cluster(|cluster, now| cluster.compact(now, &topic)))??.map_err(invalid)
     }
 
     /// Makes a node the coordinator of a group or transactional ID.
     pub fn move_coordinator(&self, key: String, node: i32) -> io::Result<()> {
-        self.ask(move |server| server.with_cluster(|cluster, now| cluster.move_coordinator(now, &key, node)))??
+        self.call(move |server| server.with_cluster(|cluster, now| cluster.move_coordinator(now, &key, node)))??
             .map_err(invalid)
     }
 
     /// Adds a fault.
     pub fn fault(&self, fault: Fault) -> io::Result<()> {
-        self.ask(move |server| server.with_cluster(|cluster, _| cluster.fault(fault)))?
+        self.call(move |server| server.with_cluster(|cluster, _| cluster.fault(fault)))?
     }
 
     /// Removes all faults.
     pub fn clear_faults(&self) -> io::Result<()> {
-        self.ask(|server| server.with_cluster(|cluster, _| cluster.clear_faults()))?
+        self.call(|server| server.with_cluster(|cluster, _| cluster.clear_faults()))?
     }
 
     /// Returns the last requests, the oldest first.
     pub fn requests(&self) -> io::Result<Vec<LoggedRequest>> {
-        self.ask(|server| server.cluster().requests())
+        self.call(|server| server.cluster().requests())
     }
 
     /// Returns the topics that each node of Kafka 0.7 registers in ZooKeeper, with their partition counts.
     pub fn registered(&self) -> io::Result<Vec<(i32, String, i32)>> {
-        self.ask(|server| server.cluster().registered())
+        self.call(|server| server.cluster().registered())
     }
 
     /// Advances the cluster's clock and handles everything that is due by then.
     pub fn advance(&self, by: Duration) -> io::Result<Time> {
-        self.ask(move |server| server.advance(by))
+        self.call(move |server| server.advance(by))
     }
 
-    fn ask<T: Send + 'static>(&self, what: impl FnOnce(&mut Server) -> T + Send + 'static) -> io::Result<T> {
+    fn call<T: Send + 'static>(&self, what: impl FnOnce(&mut Server) -> T + Send + 'static) -> io::Result<T> {
         let gone = || io::Error::new(io::ErrorKind::NotConnected, "the cluster is not running");
         // A forked child has the handle but not the thread.
         if process::id() != self.pid {

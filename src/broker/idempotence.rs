@@ -16,7 +16,7 @@ const REMEMBERED: usize = 5;
 const COST: usize = 384;
 
 #[derive(Clone, Copy, Debug)]
-struct Written {
+struct BatchRange {
     first: i32,
     last: i32,
     base_offset: i64,
@@ -26,7 +26,7 @@ struct Written {
 #[derive(Debug)]
 struct Producer {
     epoch: i16,
-    batches: VecDeque<Written>,
+    batches: VecDeque<BatchRange>,
     last_timestamp: i64,
     /// Epoch of the coordinator that wrote its last marker; -1 before the first.
     coordinator_epoch: i32,
@@ -36,7 +36,7 @@ struct Producer {
 
 /// A producer as DescribeProducers shows it.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct ProducerInfo {
     pub id: i64,
     pub epoch: i16,
     /// -1 if this epoch has written no batch.
@@ -49,14 +49,13 @@ pub(super) struct Known {
 
 /// What to do with a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SequenceCheck {
     /// Append it.
     New,
     /// The log already contains it.
     Duplicate { base_offset: i64, append_time: Option<i64> },
 }
 
-/// The idempotent producers of one partition.
 #[derive(Debug, Default)]
 pub(super) struct Producers {
     by_id: BTreeMap<i64, Producer>,
@@ -70,15 +69,14 @@ impl Producers {
         if header.producer_id < 0 || self.by_id.contains_key(&header.producer_id) { 0 } else { COST }
     }
 
-    /// Returns the memory of all producers.
     pub fn total_cost(&self) -> usize {
         self.by_id.len() * COST
     }
 
     /// Checks a batch. A batch without a producer ID is always new.
-    pub fn check(&self, header: &Header) -> Result<Verdict, (ErrorCode, String)> {
+    pub fn check(&self, header: &Header) -> Result<SequenceCheck, (ErrorCode, String)> {
         let Some(producer) = self.by_id.get(&header.producer_id) else {
-            return Ok(Verdict::New);
+            return Ok(SequenceCheck::New);
         };
         let (id, epoch, first) = (header.producer_id, header.producer_epoch, header.base_sequence);
         if producer.first_offset.is_some() && !header.is_transactional() {
@@ -94,7 +92,7 @@ impl Producers {
         } else {
             let last = header.last_sequence();
             if let Some(b) = producer.batches.iter().find(|b| b.first == first && b.last == last) {
-                return Ok(Verdict::Duplicate { base_offset: b.base_offset, append_time: b.append_time });
+                return Ok(SequenceCheck::Duplicate { base_offset: b.base_offset, append_time: b.append_time });
             }
             producer.batches.back().map_or(0, |b| sequence_after(b.last, 1))
         };
@@ -102,7 +100,7 @@ impl Producers {
             let message = format!("producer {id} sent sequence {first}, expected {expected}");
             return Err((ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER, message));
         }
-        Ok(Verdict::New)
+        Ok(SequenceCheck::New)
     }
 
     /// Remembers a batch that was appended.
@@ -115,7 +113,7 @@ impl Producers {
             producer.batches.pop_front();
         }
         let (first, last) = (header.base_sequence, header.last_sequence());
-        producer.batches.push_back(Written { first, last, base_offset, append_time });
+        producer.batches.push_back(BatchRange { first, last, base_offset, append_time });
         producer.last_timestamp = append_time.unwrap_or(header.max_timestamp);
         if header.is_transactional() && producer.first_offset.is_none() {
             producer.first_offset = Some(base_offset);
@@ -165,9 +163,8 @@ impl Producers {
         self.open.first().copied()
     }
 
-    /// Returns all producers, by ID.
-    pub fn all(&self) -> impl Iterator<Item = Known> {
-        self.by_id.iter().map(|(id, p)| Known {
+    pub fn all(&self) -> impl Iterator<Item = ProducerInfo> {
+        self.by_id.iter().map(|(id, p)| ProducerInfo {
             id: *id,
             epoch: p.epoch,
             last_sequence: p.batches.back().map_or(-1, |b| b.last),
@@ -204,7 +201,7 @@ mod tests {
         let mut producers = Producers::default();
         for (i, (epoch, sequence, count)) in batches.iter().enumerate() {
             let header = header(*epoch, *sequence, *count);
-            assert_eq!(producers.check(&header), Ok(Verdict::New));
+            assert_eq!(producers.check(&header), Ok(SequenceCheck::New));
             producers.remember(&header, 100 * i as i64, None);
         }
         producers
@@ -220,7 +217,7 @@ mod tests {
         let producers = after(&six);
         for i in 1..6 {
             let verdict = producers.check(&header(0, 2 * i, 2)).unwrap();
-            assert_eq!(verdict, Verdict::Duplicate { base_offset: 100 * i64::from(i), append_time: None });
+            assert_eq!(verdict, SequenceCheck::Duplicate { base_offset: 100 * i64::from(i), append_time: None });
         }
         assert_eq!(code(&producers, 0, 0, 2), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER);
         assert_eq!(code(&producers, 0, 10, 1), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER, "same start, other length");
@@ -236,7 +233,7 @@ mod tests {
         let producers = after(&[(3, 17, 1), (4, 0, 1)]);
         assert_eq!(code(&producers, 3, 18, 1), ErrorCode::INVALID_PRODUCER_EPOCH);
         assert_eq!(code(&producers, 5, 1, 1), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER);
-        assert_eq!(producers.check(&header(5, 0, 1)), Ok(Verdict::New));
+        assert_eq!(producers.check(&header(5, 0, 1)), Ok(SequenceCheck::New));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 //! restart until it times out, as if its coordinator had read it from its log. Members and share group states are not
 //! kept, so members join again. The journal only grows.
 
-use super::authorizer::{Kind, Operation, Pattern, Permission, Rule};
+use super::authorizer::{Operation, Pattern, Permission, ResourceType, Rule};
 use super::clock::Clock;
 use super::group::offsets::Committed;
 use super::quotas;
@@ -21,7 +21,6 @@ use crate::wire::{Error, Reader, Reason, Uuid, Wire, Writer};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
-/// Length and checksum.
 pub(super) const FRAME_HEADER: usize = 8;
 
 message! {
@@ -115,7 +114,6 @@ message! {
 
 macro_rules! entries {
     ($($(#[$doc:meta])* $kind:literal $name:ident($type:ty),)*) => {
-        /// A change.
         #[derive(Debug)]
         pub(super) enum Entry { $($(#[$doc])* $name($type),)* }
 
@@ -147,7 +145,6 @@ entries! {
     3 Batch(Batch),
     /// A log starts at a later offset.
     4 Start(LogOffset),
-    /// A log was truncated.
     5 Cut(LogOffset),
     /// The batches that compaction left.
     6 Cleaned(Batch),
@@ -168,7 +165,7 @@ impl Acl {
     /// Returns `None` if a number belongs to another version.
     pub fn rule(self) -> Option<Rule> {
         Some(Rule {
-            kind: Kind::from_number(self.kind)?,
+            kind: ResourceType::from_number(self.kind)?,
             pattern: Pattern::from_number(self.pattern)?,
             name: self.name,
             principal: self.principal,

@@ -66,7 +66,6 @@ struct Sealed {
     data: Bytes,
 }
 
-/// The log of a partition.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     start: i64,
@@ -83,10 +82,8 @@ pub(super) struct Log {
     room: usize,
 }
 
-/// The result of a read.
 #[derive(Debug, Default)]
 pub(super) struct Slice {
-    /// Whole batches.
     pub data: Bytes,
     /// Bytes available within the limit: at least the size of `data`.
     pub available: usize,
@@ -101,7 +98,6 @@ pub(super) struct Found {
 }
 
 impl Log {
-    /// Memory of an aborted transaction.
     pub const ABORTED_COST: usize = size_of::<Aborted>();
 
     /// Returns the memory that a batch of `size` bytes takes.
@@ -109,17 +105,14 @@ impl Log {
         size + size_of::<Entry>()
     }
 
-    /// Returns the memory of all batches.
     pub fn total_cost(&self) -> usize {
         self.bytes() as usize + self.entries.len() * size_of::<Entry>() + self.aborted.len() * Self::ABORTED_COST
     }
 
-    /// Returns the bytes of all batches.
     pub fn bytes(&self) -> u64 {
         self.size() - self.position(0)
     }
 
-    /// Returns the first offset.
     pub fn start_offset(&self) -> i64 {
         self.start
     }
@@ -247,7 +240,6 @@ impl Log {
         self.aborted.retain(|a| a.last >= self.start);
     }
 
-    /// Returns every batch.
     pub fn batches(&mut self) -> Vec<Batch> {
         self.seal();
         let first = self.position(0);

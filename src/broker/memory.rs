@@ -8,7 +8,6 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Returns an unused limit.
     pub fn new(limit: usize) -> Self {
         Self { used: 0, limit }
     }
@@ -27,7 +26,6 @@ impl Memory {
         (self.limit, self.limit.saturating_sub(self.used))
     }
 
-    /// Returns whether `n` bytes are free.
     pub fn has(&self, n: usize) -> bool {
         self.used.checked_add(n).is_some_and(|used| used <= self.limit)
     }
@@ -37,7 +35,6 @@ impl Memory {
         self.used = self.used.saturating_add(n);
     }
 
-    /// Returns `n` bytes.
     pub fn give(&mut self, n: usize) {
         self.used = self.used.saturating_sub(n);
     }

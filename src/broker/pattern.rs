@@ -21,7 +21,6 @@ impl Pattern {
         Ok(Self { text: text.to_owned(), regex: build(&format!("^(?:{text})$"))? })
     }
 
-    /// Returns the pattern as the client wrote it.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -91,7 +91,6 @@ impl Rate {
 }
 
 impl Quotas {
-    /// Returns whether no quota is set.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty()
     }
@@ -144,7 +143,6 @@ impl Quotas {
         Some((limit, rate))
     }
 
-    /// Returns all quotas, by entity.
     pub fn all(&self) -> impl Iterator<Item = (&Entity, &BTreeMap<String, f64>)> {
         self.set.iter()
     }
@@ -195,7 +193,6 @@ impl Quotas {
     }
 }
 
-/// Returns the memory that a quota takes.
 pub(super) fn cost(entity: &Entity) -> usize {
     QUOTA + entity.iter().map(|(kind, name)| kind.len() + name.as_ref().map_or(0, String::len)).sum::<usize>()
 }

@@ -81,7 +81,6 @@ pub(super) struct RawRequest {
 /// What a handler returns.
 pub(super) enum HandlerResult<R> {
     Reply(R),
-    /// This request gets no reply.
     NoReply,
     /// The request waits for something, at most until the deadline.
     Wait(Wait, Option<Time>),
@@ -105,7 +104,6 @@ pub(super) struct WaitingRequest {
     pub wait: Wait,
 }
 
-/// What a request waits for.
 #[derive(Debug)]
 pub(super) enum Wait {
     /// Records in one of the partitions of this request.
@@ -115,7 +113,6 @@ pub(super) enum Wait {
     Group,
 }
 
-/// A ShareFetch that waits for records.
 #[derive(Debug)]
 pub(super) struct ShareFetchWait {
     pub group_id: String,

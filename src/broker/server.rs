@@ -67,7 +67,6 @@ struct Peer {
     queued: usize,
 }
 
-/// The state of the thread.
 pub(super) struct Server {
     cluster: AnyCluster,
     disk: Option<Disk>,
@@ -249,9 +248,9 @@ impl Server {
         if !self.again.is_empty() || !self.ready.is_empty() {
             return Some(Duration::ZERO);
         }
-        let parked = self.cluster.next_timeout().map(|at| at.saturating_sub(self.now()));
+        let timeout = self.cluster.next_timeout().map(|at| at.saturating_sub(self.now()));
         let refused = (!self.refused.is_empty()).then_some(ACCEPT_AGAIN);
-        parked.into_iter().chain(refused).min()
+        timeout.into_iter().chain(refused).min()
     }
 
     fn note(&mut self, event: Event) {

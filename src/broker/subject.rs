@@ -54,11 +54,9 @@ pub(super) fn of(certificate: &[u8]) -> Option<String> {
     Some(names.join(","))
 }
 
-/// The rest of a DER value.
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
-    /// Returns the next value and its tag.
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (&[tag, first], rest) = self.0.split_first_chunk()?;
         let (length, rest) = match first {

@@ -14,7 +14,6 @@ const MAX_PARTITIONS_TOGETHER: usize = 200_000;
 
 const MAX_NAME: usize = 249;
 
-/// A topic.
 #[derive(Debug)]
 pub(super) struct Topic {
     pub id: Uuid,
@@ -85,13 +84,11 @@ impl Partition {
 }
 
 impl Topic {
-    /// Returns a partition by its index.
     pub fn partition(&mut self, index: i32) -> Option<&mut Partition> {
         self.partitions.get_mut(usize::try_from(index).ok()?)
     }
 }
 
-/// All topics.
 #[derive(Debug, Default)]
 pub(super) struct Topics {
     by_name: BTreeMap<String, Topic>,
@@ -101,17 +98,14 @@ pub(super) struct Topics {
 }
 
 impl Topics {
-    /// Returns a topic by name.
     pub fn get(&self, name: &str) -> Option<&Topic> {
         self.by_name.get(name)
     }
 
-    /// Returns a topic by name, to change it.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Topic> {
         self.by_name.get_mut(name)
     }
 
-    /// Returns the name of a topic ID.
     pub fn name_of(&self, id: Uuid) -> Option<&str> {
         self.names.get(&id).map(String::as_str)
     }
@@ -126,22 +120,18 @@ impl Topics {
         self.by_name.get_mut(name).ok_or(unknown)
     }
 
-    /// Returns a partition by the ID of its topic.
     pub fn partition_by_id(&mut self, id: TopicIdPartition) -> Option<&mut Partition> {
         self.by_name.get_mut(self.names.get(&id.topic_id)?)?.partition(id.partition)
     }
 
-    /// Returns all names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
     }
 
-    /// Returns every partition, to change it.
     pub fn partitions_mut(&mut self) -> impl Iterator<Item = &mut Partition> {
         self.by_name.values_mut().flat_map(|topic| &mut topic.partitions)
     }
 
-    /// Returns how many topics were ever created.
     pub fn created(&self) -> usize {
         self.created
     }
@@ -196,7 +186,6 @@ impl Topics {
         }
     }
 
-    /// Removes a topic.
     pub fn remove(&mut self, name: &str) -> Option<Topic> {
         let topic = self.by_name.remove(name)?;
         self.names.remove(&topic.id);

@@ -65,7 +65,6 @@ impl Phase {
     }
 }
 
-/// The state of a transactional ID.
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub phase: Phase,
@@ -76,7 +75,6 @@ pub(super) struct Transaction {
     pub partitions: BTreeMap<String, BTreeSet<i32>>,
     /// The previous epoch, if the producer requested the current one itself; otherwise -1.
     last_epoch: i16,
-    /// The previous producer ID.
     previous_id: i64,
     deadline: Time,
 }
@@ -111,7 +109,6 @@ pub(super) struct Ended {
     pub partitions: BTreeMap<String, BTreeSet<i32>>,
 }
 
-/// All transactional IDs.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
     by_id: BTreeMap<String, Transaction>,
@@ -157,7 +154,6 @@ impl Transactions {
         std::mem::take(&mut self.changed)
     }
 
-    /// Returns the persistent state of an ID.
     pub fn saved(&self, id: &str) -> Option<Saved> {
         let txn = self.by_id.get(id)?;
         let topic = |(name, indexes): (&String, &BTreeSet<i32>)| SavedTopic {
@@ -382,7 +378,6 @@ impl Transactions {
         Ended { producer, committed, partitions }
     }
 
-    /// Returns when the next transaction times out.
     pub fn next_timeout(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
     }
@@ -394,7 +389,6 @@ impl Transactions {
     }
 }
 
-/// Returns the memory of partitions.
 fn cost(partitions: &BTreeMap<String, BTreeSet<i32>>) -> usize {
     partitions.iter().map(|(topic, indexes)| indexes.len() * (topic.len() + PARTITION)).sum()
 }

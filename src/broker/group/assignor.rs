@@ -7,9 +7,8 @@ use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Partitions by topic.
-pub(in crate::broker) type Shares = BTreeMap<Uuid, BTreeSet<i32>>;
+pub(in crate::broker) type AssignedPartitions = BTreeMap<Uuid, BTreeSet<i32>>;
 
-/// An assignor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::broker) enum Assignor {
     Uniform,
@@ -21,7 +20,7 @@ pub(in crate::broker) enum Assignor {
 pub(super) struct Reader {
     pub instance: Option<String>,
     pub topics: BTreeSet<Uuid>,
-    pub had: Shares,
+    pub had: AssignedPartitions,
 }
 
 impl Assignor {
@@ -30,7 +29,6 @@ impl Assignor {
         [Self::Uniform, Self::Range].into_iter().find(|assignor| assignor.name() == name)
     }
 
-    /// Returns Kafka's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Uniform => "uniform",
@@ -43,7 +41,7 @@ impl Assignor {
         self,
         readers: BTreeMap<String, Reader>,
         topics: &BTreeMap<Uuid, i32>,
-    ) -> BTreeMap<String, Shares> {
+    ) -> BTreeMap<String, AssignedPartitions> {
         match self {
             Self::Uniform => uniform(readers, topics),
             Self::Range => range(&readers, topics),
@@ -53,11 +51,11 @@ impl Assignor {
 
 /// Assigns uniformly. Members keep what they may keep, free partitions go to the member with the fewest, and members
 /// with too many then give some away.
-fn uniform(readers: BTreeMap<String, Reader>, topics: &BTreeMap<Uuid, i32>) -> BTreeMap<String, Shares> {
-    let mut free: Shares = topics.iter().map(|(topic, count)| (*topic, (0..*count).collect())).collect();
+fn uniform(readers: BTreeMap<String, Reader>, topics: &BTreeMap<Uuid, i32>) -> BTreeMap<String, AssignedPartitions> {
+    let mut free: AssignedPartitions = topics.iter().map(|(topic, count)| (*topic, (0..*count).collect())).collect();
     let mut table = Table::default();
     for (id, reader) in readers {
-        let mut shares = Shares::new();
+        let mut shares = AssignedPartitions::new();
         for (topic, partitions) in reader.had {
             let Some(free) = free.get_mut(&topic).filter(|_| reader.topics.contains(&topic)) else { continue };
             let kept: BTreeSet<_> = partitions.into_iter().filter(|p| free.remove(p)).collect();
@@ -84,13 +82,13 @@ fn uniform(readers: BTreeMap<String, Reader>, topics: &BTreeMap<Uuid, i32>) -> B
 #[derive(Debug, Default)]
 struct Table {
     ids: Vec<String>,
-    shares: Vec<Shares>,
+    shares: Vec<AssignedPartitions>,
     loads: Vec<usize>,
     readers: BTreeMap<Uuid, Vec<usize>>,
 }
 
 impl Table {
-    fn seat(&mut self, id: String, topics: BTreeSet<Uuid>, shares: Shares) {
+    fn seat(&mut self, id: String, topics: BTreeSet<Uuid>, shares: AssignedPartitions) {
         for topic in topics {
             self.readers.entry(topic).or_default().push(self.ids.len());
         }
@@ -155,10 +153,11 @@ impl Table {
 
 /// Assigns a range of each topic's partitions, static members first, so that members get the same partitions of similar
 /// topics.
-fn range(readers: &BTreeMap<String, Reader>, topics: &BTreeMap<Uuid, i32>) -> BTreeMap<String, Shares> {
+fn range(readers: &BTreeMap<String, Reader>, topics: &BTreeMap<Uuid, i32>) -> BTreeMap<String, AssignedPartitions> {
     let mut order: Vec<_> = readers.iter().collect();
     order.sort_by_key(|(id, reader)| (reader.instance.is_none(), reader.instance.as_ref(), *id));
-    let mut assigned: BTreeMap<String, Shares> = readers.keys().map(|id| (id.clone(), Shares::new())).collect();
+    let mut assigned: BTreeMap<String, AssignedPartitions> =
+        readers.keys().map(|id| (id.clone(), AssignedPartitions::new())).collect();
     for (topic, count) in topics {
         let members: Vec<_> = order.iter().filter(|(_, reader)| reader.topics.contains(topic)).collect();
         let Ok(among) = i32::try_from(members.len()) else { continue };
@@ -189,7 +188,8 @@ mod tests {
     fn assign(assignor: Assignor, readers: Vec<(&str, Reader)>, topics: &[(Uuid, i32)]) -> Vec<Vec<(u8, Vec<i32>)>> {
         let readers = readers.into_iter().map(|(id, reader)| (id.to_owned(), reader)).collect();
         let assigned = assignor.assign(readers, &topics.iter().copied().collect());
-        let plain = |shares: Shares| shares.into_iter().map(|(t, p)| (t.0[0], p.into_iter().collect())).collect();
+        let plain =
+            |shares: AssignedPartitions| shares.into_iter().map(|(t, p)| (t.0[0], p.into_iter().collect())).collect();
         assigned.into_values().map(plain).collect()
     }
 

@@ -79,7 +79,7 @@ impl Configs {
             };
             return Ok(());
         }
-        let (place, default, least) = match name {
+        let (field, default, least) = match name {
             "consumer.heartbeat.interval.ms" => (&mut self.consumer_heartbeat_ms, default.consumer_heartbeat_ms, 1),
             "consumer.session.timeout.ms" => (&mut self.consumer_session_ms, default.consumer_session_ms, 1),
             "share.heartbeat.interval.ms" => (&mut self.share_heartbeat_ms, default.share_heartbeat_ms, 1),
@@ -88,11 +88,11 @@ impl Configs {
             _ => return Err(format!("Unknown group config name: {name}")),
         };
         let Some(value) = value else {
-            *place = default;
+            *field = default;
             return Ok(());
         };
         let refused = |why: &str| Err(format!("Invalid value {value} for configuration {name}: {why}"));
-        *place = match value.trim().parse::<i32>() {
+        *field = match value.trim().parse::<i32>() {
             Ok(number) if number >= least => number,
             Ok(_) => return refused(&format!("Value must be at least {least}")),
             Err(_) => return refused("Not a number of type INT"),

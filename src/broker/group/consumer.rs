@@ -13,7 +13,7 @@
 //! members of the classic protocol in such a group, and therefore online migration. Racks are stored but not used.
 
 use super::Configs;
-use super::assignor::{Assignor, Reader, Shares};
+use super::assignor::{AssignedPartitions, Assignor, Reader};
 use super::client::{CLIENT_HOST, Committer, Rejection};
 use crate::api::ErrorCode;
 use crate::api::consumer_group_describe as describe;
@@ -29,15 +29,13 @@ use std::time::Duration;
 const MEMBER: usize = 384;
 const PARTITION: usize = 32;
 
-/// A consumer group of KIP-848.
 #[derive(Debug)]
 pub(in crate::broker) struct Group {
     pub epoch: i32,
     pub assignment_epoch: i32,
     members: BTreeMap<String, Member>,
-    /// Member IDs by instance ID.
     statics: BTreeMap<String, String>,
-    target: BTreeMap<String, Shares>,
+    target: BTreeMap<String, AssignedPartitions>,
     /// Topics that the members read, as of the last check: IDs and partition counts.
     topics: BTreeMap<String, (Uuid, i32)>,
 }
@@ -64,9 +62,8 @@ struct Member {
     epoch: i32,
     previous_epoch: i32,
     stage: Stage,
-    assigned: Shares,
-    revoking: Shares,
-    /// When its session ends.
+    assigned: AssignedPartitions,
+    revoking: AssignedPartitions,
     deadline: Time,
     /// When it must have released the partitions that are taken away.
     revoke_by: Option<Time>,
@@ -74,7 +71,7 @@ struct Member {
 
 /// A heartbeat whose fields were validated.
 #[derive(Debug)]
-pub(in crate::broker) struct Beat<'a> {
+pub(in crate::broker) struct Heartbeat<'a> {
     pub now: Time,
     pub configs: Configs,
     pub client_id: &'a str,
@@ -84,8 +81,7 @@ pub(in crate::broker) struct Beat<'a> {
     pub request: &'a Request,
 }
 
-impl Beat<'_> {
-    /// Returns the approximate memory of the member.
+impl Heartbeat<'_> {
     pub fn cost(&self) -> usize {
         let names = self.request.subscribed_topic_names.iter().flatten().map(|name| name.len() + 64);
         let pattern = self.pattern.as_ref().map_or(0, Pattern::cost);
@@ -114,7 +110,6 @@ impl Group {
         self.members.contains_key(member)
     }
 
-    /// Returns Kafka's name for the state.
     pub fn state(&self) -> &'static str {
         if self.members.is_empty() {
             "Empty"
@@ -132,7 +127,7 @@ impl Group {
     }
 
     pub fn cost(&self) -> usize {
-        let shares = |shares: &Shares| shares.values().map(|p| 64 + p.len() * PARTITION).sum::<usize>();
+        let shares = |shares: &AssignedPartitions| shares.values().map(|p| 64 + p.len() * PARTITION).sum::<usize>();
         let members = self.members.iter().map(|(id, m)| {
             let topics: usize = m.topics.iter().map(|name| name.len() + 64).sum();
             let instance = m.instance.as_ref().map_or(0, |instance| 2 * instance.len() + 64);
@@ -167,13 +162,13 @@ impl Group {
     }
 
     /// Handles the heartbeat of a member that joins or stays.
-    pub fn beat(&mut self, topics: &Topics, beat: Beat<'_>) -> Result<Response, Rejection> {
-        let request = beat.request;
-        let id = beat.member_id;
-        self.enter(&beat)?;
+    pub fn heartbeat(&mut self, topics: &Topics, heartbeat: Heartbeat<'_>) -> Result<Response, Rejection> {
+        let request = heartbeat.request;
+        let id = heartbeat.member_id;
+        self.enter(&heartbeat)?;
         let member = self.members.entry(id.to_owned()).or_default();
         let had = member.assigned.clone();
-        let rereads = member.update(&beat);
+        let rereads = member.update(&heartbeat);
         if let Some(instance) = &member.instance {
             self.statics.insert(instance.clone(), id.to_owned());
         }
@@ -185,7 +180,7 @@ impl Group {
         if self.epoch > self.assignment_epoch {
             self.assign();
         }
-        self.reconcile(beat.now, id, request.topic_partitions.as_deref());
+        self.reconcile(heartbeat.now, id, request.topic_partitions.as_deref());
         let member = self.members.entry(id.to_owned()).or_default();
         let subscribes = request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some();
         let is_full = request.rebalance_timeout_ms != -1 && subscribes && request.topic_partitions.is_some();
@@ -193,7 +188,7 @@ impl Group {
         Ok(Response {
             member_id: Some(id.to_owned()),
             member_epoch: member.epoch,
-            heartbeat_interval_ms: beat.configs.consumer_heartbeat_ms,
+            heartbeat_interval_ms: heartbeat.configs.consumer_heartbeat_ms,
             assignment: (request.member_epoch == JOIN || is_full || member.assigned != had).then(shares),
             ..Response::default()
         })
@@ -239,7 +234,7 @@ impl Group {
 
     /// Returns the members for ConsumerGroupDescribe.
     pub fn describe(&self, topics: &Topics) -> Vec<describe::Member> {
-        let list = |shares: &Shares| describe::Assignment {
+        let list = |shares: &AssignedPartitions| describe::Assignment {
             topic_partitions: shares
                 .iter()
                 .filter_map(|(topic_id, partitions)| {
@@ -266,18 +261,18 @@ impl Group {
     }
 
     /// Checks whether a member may join or stay. A static member that returns replaces its earlier incarnation.
-    fn enter(&mut self, beat: &Beat<'_>) -> Result<(), Rejection> {
-        let (id, epoch) = (beat.member_id, beat.request.member_epoch);
-        let instance = beat.request.instance_id.as_deref();
+    fn enter(&mut self, heartbeat: &Heartbeat<'_>) -> Result<(), Rejection> {
+        let (id, epoch) = (heartbeat.member_id, heartbeat.request.member_epoch);
+        let instance = heartbeat.request.instance_id.as_deref();
         if epoch != JOIN {
             self.check_instance(id, instance)?;
         } else if let Some(old) = instance.and_then(|instance| self.statics.get(instance)).cloned() {
             return self.replace(&old, id);
         }
         match self.members.get(id) {
-            Some(member) => member.check_epoch(epoch, beat.request.topic_partitions.as_deref()),
+            Some(member) => member.check_epoch(epoch, heartbeat.request.topic_partitions.as_deref()),
             None if epoch == JOIN => Ok(()),
-            None => Err(unknown(id, &beat.request.group_id)),
+            None => Err(unknown(id, &heartbeat.request.group_id)),
         }
     }
 
@@ -352,7 +347,7 @@ impl Group {
     /// Moves a member towards its target as far as other members allow. `owned` is the assignment that the member
     /// reports, if it does.
     fn reconcile(&mut self, now: Time, id: &str, owned: Option<&[TopicPartitions]>) {
-        let (epoch, empty) = (self.assignment_epoch, Shares::new());
+        let (epoch, empty) = (self.assignment_epoch, AssignedPartitions::new());
         let target = self.target.get(id).unwrap_or(&empty);
         let others = self.members.iter().filter(|(other, _)| *other != id).map(|(_, member)| member);
         let held: HashSet<_> = match self.members.get(id) {
@@ -362,7 +357,7 @@ impl Group {
         let Some(member) = self.members.get_mut(id) else {
             return;
         };
-        let owns = |shares: &Shares| match owned {
+        let owns = |shares: &AssignedPartitions| match owned {
             None => true,
             Some(owned) => owned.iter().any(|topic| {
                 let shares = shares.get(&topic.topic_id);
@@ -385,7 +380,7 @@ impl Group {
             return;
         }
         let mut wanted = without(target, &kept);
-        let count = |shares: &Shares| shares.values().map(BTreeSet::len).sum::<usize>();
+        let count = |shares: &AssignedPartitions| shares.values().map(BTreeSet::len).sum::<usize>();
         let missing = count(&wanted);
         for (topic, partitions) in &mut wanted {
             partitions.retain(|partition| !held.contains(&(*topic, *partition)));
@@ -395,7 +390,7 @@ impl Group {
         for (topic, partitions) in wanted.into_iter().filter(|(_, partitions)| !partitions.is_empty()) {
             member.assigned.entry(topic).or_default().extend(partitions);
         }
-        member.revoking = Shares::new();
+        member.revoking = AssignedPartitions::new();
         member.revoke_by = None;
         member.move_to(epoch, stage);
     }
@@ -411,11 +406,11 @@ impl Member {
     }
 
     /// Applies the metadata of a heartbeat. Returns whether the member reads other topics than before.
-    fn update(&mut self, beat: &Beat<'_>) -> bool {
-        let request = beat.request;
-        self.deadline = beat.now.saturating_add(beat.configs.consumer_session());
-        self.client_id = beat.client_id.to_owned();
-        self.assignor = beat.assignor.or(self.assignor);
+    fn update(&mut self, heartbeat: &Heartbeat<'_>) -> bool {
+        let request = heartbeat.request;
+        self.deadline = heartbeat.now.saturating_add(heartbeat.configs.consumer_session());
+        self.client_id = heartbeat.client_id.to_owned();
+        self.assignor = heartbeat.assignor.or(self.assignor);
         for (mine, said) in [(&mut self.instance, &request.instance_id), (&mut self.rack, &request.rack_id)] {
             if said.is_some() {
                 mine.clone_from(said);
@@ -431,8 +426,8 @@ impl Member {
             self.topics = names;
         }
         if request.subscribed_topic_regex.is_some() {
-            rereads |= self.pattern != beat.pattern;
-            self.pattern.clone_from(&beat.pattern);
+            rereads |= self.pattern != heartbeat.pattern;
+            self.pattern.clone_from(&heartbeat.pattern);
         }
         rereads
     }
@@ -472,20 +467,20 @@ fn listed((topic_id, partitions): (&Uuid, &BTreeSet<i32>)) -> TopicPartitions {
     TopicPartitions { topic_id: *topic_id, partitions: partitions.iter().copied().collect() }
 }
 
-fn pairs(shares: &Shares) -> impl Iterator<Item = (Uuid, i32)> {
+fn pairs(shares: &AssignedPartitions) -> impl Iterator<Item = (Uuid, i32)> {
     shares.iter().flat_map(|(topic, partitions)| partitions.iter().map(|p| (*topic, *p)))
 }
 
-fn overlap(a: &Shares, b: &Shares) -> Shares {
+fn overlap(a: &AssignedPartitions, b: &AssignedPartitions) -> AssignedPartitions {
     filtered(a, |topic, partition| b.get(topic).is_some_and(|partitions| partitions.contains(partition)))
 }
 
-fn without(a: &Shares, b: &Shares) -> Shares {
+fn without(a: &AssignedPartitions, b: &AssignedPartitions) -> AssignedPartitions {
     filtered(a, |topic, partition| b.get(topic).is_none_or(|partitions| !partitions.contains(partition)))
 }
 
 /// Returns the partitions that pass the filter, without empty topics.
-fn filtered(shares: &Shares, pass: impl Fn(&Uuid, &i32) -> bool) -> Shares {
+fn filtered(shares: &AssignedPartitions, pass: impl Fn(&Uuid, &i32) -> bool) -> AssignedPartitions {
     let topics = shares.iter().map(|(topic, partitions)| {
         let partitions: BTreeSet<_> = partitions.iter().copied().filter(|p| pass(topic, p)).collect();
         (*topic, partitions)

@@ -36,7 +36,6 @@ use std::time::Duration;
 /// Approximate memory of a group without its members.
 const GROUP: usize = 512;
 
-/// A group, by its protocol.
 #[derive(Debug)]
 pub(super) enum Group {
     Classic(classic::Group),
@@ -53,7 +52,6 @@ impl Group {
         }
     }
 
-    /// Returns Kafka's name for the protocol.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Classic(_) => "classic",
@@ -62,7 +60,6 @@ impl Group {
         }
     }
 
-    /// Returns Kafka's name for the state.
     pub fn state(&self) -> &'static str {
         match self {
             Self::Classic(group) => group.phase.name(),
@@ -114,7 +111,6 @@ struct Entry {
     timeout: Option<Time>,
 }
 
-/// All groups.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     pub offsets: Offsets,
@@ -165,7 +161,7 @@ impl Groups {
             return None;
         };
         let result = change(group, &mut self.replies);
-        self.file(memory, id);
+        self.refresh(memory, id);
         Some(result)
     }
 
@@ -180,7 +176,7 @@ impl Groups {
             return None;
         };
         let result = change(group);
-        self.file(memory, id);
+        self.refresh(memory, id);
         Some(result)
     }
 
@@ -195,7 +191,7 @@ impl Groups {
             return None;
         };
         let result = change(group);
-        self.file(memory, id);
+        self.refresh(memory, id);
         Some(result)
     }
 
@@ -225,10 +221,10 @@ impl Groups {
     }
 
     /// Ends the share sessions of a closed connection. Returns the groups that had them.
-    pub fn hang_up(&mut self, memory: &mut Memory, connection: Connection) -> BTreeSet<String> {
+    pub fn disconnect(&mut self, memory: &mut Memory, connection: Connection) -> BTreeSet<String> {
         let ids = self.sessions.remove(&connection).unwrap_or_default();
         for id in &ids {
-            self.with_share(memory, id, |group| group.hang_up(connection));
+            self.with_share(memory, id, |group| group.disconnect(connection));
         }
         ids
     }
@@ -300,7 +296,7 @@ impl Groups {
             Group::Consumer(group) => group.admit_commit(committer)?,
             Group::Share(_) => return Err(ErrorCode::GROUP_ID_NOT_FOUND),
         }
-        self.file(memory, id);
+        self.refresh(memory, id);
         Ok(())
     }
 
@@ -330,7 +326,7 @@ impl Groups {
     }
 
     /// Updates the memory and the timeout of a group.
-    fn file(&mut self, memory: &mut Memory, id: &str) {
+    fn refresh(&mut self, memory: &mut Memory, id: &str) {
         let Some(entry) = self.entries.get_mut(id) else {
             return;
         };

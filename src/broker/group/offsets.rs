@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Maximum metadata of an offset: Kafka's `offset.metadata.max.bytes`.
 pub(in crate::broker) const MAX_METADATA: usize = 4096;
 
-/// A committed offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::broker) struct Committed {
     pub offset: i64,
@@ -30,7 +29,6 @@ type Topics = BTreeMap<String, BTreeMap<i32, Kept>>;
 /// Offsets of open transactions, by producer ID.
 type Pending = BTreeMap<String, BTreeMap<i32, BTreeMap<i64, Kept>>>;
 
-/// The offsets of all groups.
 #[derive(Debug, Default)]
 pub(in crate::broker) struct Offsets {
     offsets: BTreeMap<String, Topics>,
@@ -38,7 +36,6 @@ pub(in crate::broker) struct Offsets {
     commits: u64,
 }
 
-/// Returns the approximate memory of an offset.
 fn cost(group: &str, topic: &str, kept: &Kept) -> usize {
     group.len() + topic.len() + kept.committed.metadata.len() + 128
 }
@@ -50,7 +47,7 @@ impl Offsets {
         if !memory.take(cost(group, topic, &new)) {
             return false;
         }
-        self.settle(memory, group, topic, partition, new);
+        self.apply(memory, group, topic, partition, new);
         true
     }
 
@@ -93,7 +90,7 @@ impl Offsets {
         self.pending.retain(|_, topics| !topics.is_empty());
         for (group, topic, index, kept) in ended {
             match committed {
-                true => self.settle(memory, &group, &topic, index, kept),
+                true => self.apply(memory, &group, &topic, index, kept),
                 false => memory.give(cost(&group, &topic, &kept)),
             }
         }
@@ -105,7 +102,7 @@ impl Offsets {
     }
 
     /// Makes an offset count, unless a later one does. Its memory is already taken.
-    fn settle(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32, new: Kept) {
+    fn apply(&mut self, memory: &mut Memory, group: &str, topic: &str, partition: i32, new: Kept) {
         let topics = self.offsets.entry(group.to_owned()).or_default();
         let indexes = topics.entry(topic.to_owned()).or_default();
         if indexes.get(&partition).is_some_and(|old| old.order > new.order) {
@@ -121,12 +118,10 @@ impl Offsets {
         indexes.is_some_and(|indexes| indexes.contains_key(&partition))
     }
 
-    /// Returns the committed offset of a partition.
     pub fn committed(&self, group: &str, topic: &str, partition: i32) -> Option<&Committed> {
         self.offsets.get(group)?.get(topic)?.get(&partition).map(|kept| &kept.committed)
     }
 
-    /// Returns all offsets of a group, by topic.
     pub fn all(&self, group: &str) -> impl Iterator<Item = (&str, impl Iterator<Item = (i32, &Committed)>)> {
         self.offsets.get(group).into_iter().flatten().map(|(topic, partitions)| {
             (topic.as_str(), partitions.iter().map(|(index, kept)| (*index, &kept.committed)))
@@ -144,7 +139,6 @@ impl Offsets {
         }
     }
 
-    /// Removes all offsets of a group.
     pub fn forget_group(&mut self, memory: &mut Memory, group: &str) {
         for (topic, indexes) in self.offsets.remove(group).into_iter().flatten() {
             indexes.into_values().for_each(|old| memory.give(cost(group, &topic, &old)));

@@ -42,7 +42,6 @@ impl PendingReplies {
         Some(reply)
     }
 
-    /// Removes a connection.
     pub fn forget(&mut self, connection: Connection) {
         self.waiting.remove(&connection);
     }

@@ -8,21 +8,21 @@
 use crate::api::ErrorCode;
 use crate::api::consumer_group_heartbeat::{JOIN, LEAVE, LEAVE_STATIC, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
-use crate::broker::group::consumer::Beat;
+use crate::broker::group::consumer::Heartbeat;
 use crate::broker::group::{Assignor, Group};
 use crate::broker::pattern::Pattern;
 use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    HandlerResult::Reply(beat(state, context, &request).unwrap_or_else(|ApiError { code, message }| Response {
+    HandlerResult::Reply(heartbeat(state, context, &request).unwrap_or_else(|ApiError { code, message }| Response {
         error_code: code,
         error_message: message,
         ..Response::default()
     }))
 }
 
-fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Response, ApiError> {
+fn heartbeat(state: &mut State, context: &Context, request: &Request) -> Result<Response, ApiError> {
     state.check(context, Operation::Read, Resource::Group(&request.group_id))?;
     for name in request.subscribed_topic_names.iter().flatten() {
         state.check(context, Operation::Describe, Resource::Topic(name))?;
@@ -37,7 +37,7 @@ fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Respo
         false => None,
     };
     let pattern = request.subscribed_topic_regex.as_deref().filter(|text| !text.is_empty());
-    let beat = Beat {
+    let heartbeat = Heartbeat {
         now: context.clock.now,
         configs: state.groups.configs(group_id),
         client_id: context.client_id.as_deref().unwrap_or(""),
@@ -48,12 +48,12 @@ fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Respo
     };
     let State { groups, memory, topics, .. } = state;
     let joins = request.member_epoch == JOIN;
-    if !memory.has(beat.cost()) || joins && !groups.create_consumer(memory, group_id) {
+    if !memory.has(heartbeat.cost()) || joins && !groups.create_consumer(memory, group_id) {
         return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE.into());
     }
     let done = groups.with_consumer(memory, group_id, |group| match request.member_epoch {
         LEAVE | LEAVE_STATIC => group.leave(request),
-        _ => group.beat(topics, beat),
+        _ => group.heartbeat(topics, heartbeat),
     });
     let done = done.ok_or_else(|| {
         let why = match groups.get(group_id) {

@@ -4,7 +4,7 @@ use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::create_acls::{Acl, AclResult, Request, Response};
 use crate::broker::authorizer::NO_AUTHORIZER;
-use crate::broker::authorizer::{CLUSTER, Kind, Operation, Pattern, Permission, Resource, Rule};
+use crate::broker::authorizer::{CLUSTER, Operation, Pattern, Permission, Resource, ResourceType, Rule};
 use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 
@@ -33,15 +33,15 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 fn parse(acl: Acl) -> Result<Rule, ApiError> {
     let invalid = |why: String| ApiError::new(ErrorCode::INVALID_REQUEST, why);
     let unknown = |what: &str, name: &str| invalid(format!("Invalid {what} {name}"));
-    let kind = Kind::from_number(acl.resource_type);
-    let kind = kind.ok_or_else(|| unknown("resourceType", Kind::text(acl.resource_type)))?;
+    let kind = ResourceType::from_number(acl.resource_type);
+    let kind = kind.ok_or_else(|| unknown("resourceType", ResourceType::text(acl.resource_type)))?;
     let pattern = Pattern::from_number(acl.resource_pattern_type);
     let pattern = pattern.ok_or_else(|| unknown("patternType", Pattern::text(acl.resource_pattern_type)))?;
     let operation = Operation::from_number(acl.operation);
     let operation = operation.ok_or_else(|| unknown("operation", Operation::text(acl.operation)))?;
     let permission = Permission::from_number(acl.permission_type);
     let permission = permission.ok_or_else(|| unknown("permissionType", Permission::text(acl.permission_type)))?;
-    if kind == Kind::Cluster && acl.resource_name != CLUSTER {
+    if kind == ResourceType::Cluster && acl.resource_name != CLUSTER {
         return Err(invalid(format!("The only valid name for the CLUSTER resource is {CLUSTER}")));
     }
     if acl.resource_name.is_empty() {

@@ -41,7 +41,6 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     HandlerResult::Reply(Response { topics, ..Response::default() })
 }
 
-/// A topic that can be created.
 struct Plan {
     replicas: Vec<Vec<i32>>,
     configs: Configs,

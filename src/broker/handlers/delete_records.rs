@@ -8,7 +8,6 @@ use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
-/// The end of the log.
 const HIGH_WATERMARK: i64 = -1;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {

@@ -3,7 +3,7 @@
 use super::defaults::Refuse;
 use crate::api::ErrorCode;
 use crate::api::describe_acls::{Acl, Request, Resource, Response};
-use crate::broker::authorizer::{self, Filter, Kind, Names, Operation, Permission};
+use crate::broker::authorizer::{self, Filter, NameMatch, Operation, Permission, ResourceType};
 use crate::broker::request::{Context, HandlerResult};
 use crate::broker::state::State;
 
@@ -19,7 +19,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         return HandlerResult::Reply(request.refuse(code));
     }
     let Some(filter) = filter(request) else {
-        return HandlerResult::Reply(Response { error_code: ErrorCode::INVALID_REQUEST, ..nothing() });
+        return HandlerResult::Reply(Response { error_code: ErrorCode::INVALID_REQUEST, ..empty() });
     };
     let mut resources: Vec<Resource> = Vec::new();
     for rule in authorizer.rules.iter().filter(|rule| filter.fits(rule)) {
@@ -42,19 +42,19 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             }
         }
     }
-    HandlerResult::Reply(Response { resources, ..nothing() })
+    HandlerResult::Reply(Response { resources, ..empty() })
 }
 
-fn nothing() -> Response {
+fn empty() -> Response {
     Response { error_message: None, ..Response::default() }
 }
 
 /// Converts the numbers of a filter, or returns `None` if one is unknown.
 pub(super) fn filter(asked: Request) -> Option<Filter> {
     Some(Filter {
-        kind: unless_any(asked.resource_type_filter, Kind::from_number)?,
+        kind: unless_any(asked.resource_type_filter, ResourceType::from_number)?,
         name: asked.resource_name_filter,
-        names: Names::from_number(asked.pattern_type_filter)?,
+        names: NameMatch::from_number(asked.pattern_type_filter)?,
         principal: asked.principal_filter,
         host: asked.host_filter,
         operation: unless_any(asked.operation, Operation::from_number)?,

@@ -10,7 +10,6 @@ use crate::broker::state::State;
 use crate::broker::topics::Topic;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Name of the directory.
 const NAME: &str = "/dev-broker";
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {

@@ -1,4 +1,4 @@
-//! DescribeShareGroupOffsets v0 and v1: returns the start offsets of share groups; -1 where nothing was fetched yet.
+//! DescribeShareGroupOffsets v0 and v1: returns the start offsets of share groups; -1 where empty was fetched yet.
 //!
 //! As in Kafka, an unknown group has no partitions, which is not an error. Records after the start that are done do not
 //! count as lag.
@@ -48,9 +48,9 @@ fn describe(state: &State, context: &Context, Group { group_id, topics }: Group)
         let found = state.topics.get(&topic.topic_name);
         let topic_id = found.filter(|_| allowed.is_ok()).map_or(Uuid::ZERO, |t| t.id);
         let partitions = topic.partitions.into_iter().map(|partition_index| {
-            let nothing = PartitionResponse { partition_index, start_offset: -1, ..PartitionResponse::default() };
+            let empty = PartitionResponse { partition_index, start_offset: -1, ..PartitionResponse::default() };
             if let Err(error_code) = allowed {
-                return PartitionResponse { error_code, ..nothing };
+                return PartitionResponse { error_code, ..empty };
             }
             let index = usize::try_from(partition_index).ok();
             let partition = found.zip(index).and_then(|(t, index)| t.partitions.get(index));
@@ -60,9 +60,9 @@ fn describe(state: &State, context: &Context, Group { group_id, topics }: Group)
                 Some((Progress { start, done }, partition)) => PartitionResponse {
                     start_offset: start,
                     lag: partition.log.end_offset().saturating_sub(start).saturating_sub(done),
-                    ..nothing
+                    ..empty
                 },
-                None => nothing,
+                None => empty,
             }
         });
         TopicResponse { topic_id, partitions: partitions.collect(), topic_name: topic.topic_name }

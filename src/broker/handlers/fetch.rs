@@ -42,7 +42,7 @@ const SESSION_ERRORS: [ErrorCode; 3] = [
 ];
 
 pub(super) fn handle(state: &mut State, context: &Context, mut request: Request) -> HandlerResult<Response> {
-    if let Err(error_code) = enter(state, context, &mut request) {
+    if let Err(error_code) = begin_session(state, context, &mut request) {
         return HandlerResult::Reply(throttle(state, context, Response { error_code, ..Response::default() }));
     }
     if let Some(response) = poll(state, context, &request, request.max_wait_ms <= 0) {
@@ -54,16 +54,16 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
 }
 
 /// Extends the request to all partitions of its session.
-fn enter(state: &mut State, context: &Context, request: &mut Request) -> Result<(), ErrorCode> {
+fn begin_session(state: &mut State, context: &Context, request: &mut Request) -> Result<(), ErrorCode> {
     let State { fetch_sessions, memory, .. } = state;
-    fetch_sessions.enter(memory, context.clock.now, context.node, context.version >= FIRST_WITH_IDS, request)
+    fetch_sessions.begin(memory, context.clock.now, context.node, context.version >= FIRST_WITH_IDS, request)
 }
 
 /// Turns a full response into the response of the session.
-fn conclude(state: &mut State, context: &Context, request: &Request, mut response: Response) -> Response {
+fn finish_session(state: &mut State, context: &Context, request: &Request, mut response: Response) -> Response {
     let State { fetch_sessions, memory, .. } = state;
     let (now, by_id) = (context.clock.now, context.version >= FIRST_WITH_IDS);
-    fetch_sessions.conclude(memory, now, context.node, by_id, request, &mut response);
+    fetch_sessions.finish(memory, now, context.node, by_id, request, &mut response);
     response
 }
 
@@ -77,11 +77,11 @@ pub(super) fn refuse_all(
     if SESSION_ERRORS.contains(&error_code) {
         return request.refuse(error_code);
     }
-    if let Err(error_code) = enter(state, context, &mut request) {
+    if let Err(error_code) = begin_session(state, context, &mut request) {
         return Response { error_code, ..Response::default() };
     }
     let refused = request.clone().refuse(error_code);
-    conclude(state, context, &request, refused)
+    finish_session(state, context, &request, refused)
 }
 
 impl Refuse for Request {
@@ -117,12 +117,7 @@ pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expi
             ready |= answer.error_code.is_error() || answer.preferred_read_replica >= 0;
             let leader = answer.current_leader.leader_id;
             if context.version >= 16 && !response.node_endpoints.iter().any(|n| n.node_id == leader) {
-                response.node_endpoints.extend(state.node(leader).map(|n| NodeEndpoint {
-                    node_id: n.id,
-                    host: n.host.clone(),
-                    port: n.port.into(),
-                    rack: state.rack(n.id),
-                }));
+                response.node_endpoints.extend(node_endpoint!(state, leader));
             }
             partitions.push(answer);
         }
@@ -131,7 +126,7 @@ pub(super) fn poll(state: &mut State, context: &Context, request: &Request, expi
     }
     let enough = usize::try_from(request.min_bytes).unwrap_or(0);
     (ready || available >= enough).then(|| {
-        let response = conclude(state, context, request, response);
+        let response = finish_session(state, context, request, response);
         throttle(state, context, response)
     })
 }

@@ -3,6 +3,18 @@
 //! As in Kafka, three errors close the connection: an unknown API, a version that is not served (except for
 //! ApiVersions, which gets a reply), and a body that cannot be decoded.
 
+/// Returns the address of a node as the `NodeEndpoint` that the handler imports.
+macro_rules! node_endpoint {
+    ($state:expr, $id:expr) => {
+        $state.node($id).map(|node| NodeEndpoint {
+            node_id: node.id,
+            host: node.host.clone(),
+            port: node.port.into(),
+            rack: $state.rack(node.id),
+        })
+    };
+}
+
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_client_quotas;
@@ -83,7 +95,8 @@ macro_rules! serve {
         /// All APIs, from their oldest to their newest stable version.
         static KNOWN: &[&Info] = &[$( &api::$module::API ),*];
 
-        fn dispatch(state: &mut State, context: Context, api: &'static Info, body: Bytes) -> FrameResult {
+        pub(super) fn handle(state: &mut State, request: RawRequest) -> FrameResult {
+            let RawRequest { api, context, body } = request;
             $( if api.key == api::$module::API.key {
                 return answer(context, body, |context, request| $module::handle(state, context, request));
             } )*
@@ -92,7 +105,7 @@ macro_rules! serve {
 
         /// Rejects a request with an error code, in the fields that its API has for it, and does nothing else.
         pub(super) fn refuse(state: &mut State, request: RawRequest, code: ErrorCode) -> FrameResult {
-            let RawRequest { api, context, body, .. } = request;
+            let RawRequest { api, context, body } = request;
             // Only the fetch session knows the partitions of an incremental Fetch.
             if api.key == api::fetch::API.key {
                 return answer(context, body, |context, request| {
@@ -184,7 +197,7 @@ pub(super) fn served(release: Option<Release>) -> Vec<ServedApi> {
 
 /// Decodes the header of a frame. The error is the result for a request that no handler sees. Kafka 0.9 does not answer
 /// an unknown request; earlier and later releases close the connection.
-pub(super) fn open(state: &State, mut context: Context, frame: Bytes) -> Result<RawRequest, Box<FrameResult>> {
+pub(super) fn decode_header(state: &State, mut context: Context, frame: Bytes) -> Result<RawRequest, Box<FrameResult>> {
     let silent = state.release == Some(Release::V0_9_0);
     let unknown = || Box::new(if silent { FrameResult::NoReply } else { FrameResult::Close });
     let mut reader = Reader::new(frame, 0, false);
@@ -208,38 +221,32 @@ pub(super) fn open(state: &State, mut context: Context, frame: Bytes) -> Result<
 }
 
 /// Returns whether a client may send this request before it has authenticated.
-pub(super) fn is_for_all(request: &RawRequest) -> bool {
+pub(super) fn needs_no_authentication(request: &RawRequest) -> bool {
     [api::api_versions::API.key, api::sasl_handshake::API.key, api::sasl_authenticate::API.key]
         .contains(&request.api.key)
 }
 
-/// Handles a request.
-pub(super) fn handle(state: &mut State, request: RawRequest) -> FrameResult {
-    let RawRequest { api, context, body } = request;
-    dispatch(state, context, api, body)
-}
-
 /// Checks a waiting request again. Returns `None` if it has to wait longer.
-pub(super) fn resume(state: &mut State, parked: &WaitingRequest, expired: bool) -> Option<Result<Vec<Bytes>, Error>> {
-    match &parked.wait {
-        Wait::Fetch(request) => fetch::poll(state, &parked.context, request, expired)
-            .map(|response| encode_reply(&parked.context, response)),
-        Wait::ShareFetch(waits) => share_fetch::poll(state, &parked.context, waits, expired)
-            .map(|response| encode_reply(&parked.context, response)),
-        Wait::Group => state.groups.replies.take(parked.context.connection).map(|answer| match answer {
+pub(super) fn resume(state: &mut State, waiting: &WaitingRequest, expired: bool) -> Option<Result<Vec<Bytes>, Error>> {
+    match &waiting.wait {
+        Wait::Fetch(request) => fetch::poll(state, &waiting.context, request, expired)
+            .map(|response| encode_reply(&waiting.context, response)),
+        Wait::ShareFetch(wait) => share_fetch::poll(state, &waiting.context, wait, expired)
+            .map(|response| encode_reply(&waiting.context, response)),
+        Wait::Group => state.groups.replies.take(waiting.context.connection).map(|answer| match answer {
             group::GroupReply::Join(response) => {
-                encode_reply(&parked.context, join_group::in_form(parked.context.version, response))
+                encode_reply(&waiting.context, join_group::in_form(waiting.context.version, response))
             }
-            group::GroupReply::Sync(response) => encode_reply(&parked.context, response),
+            group::GroupReply::Sync(response) => encode_reply(&waiting.context, response),
         }),
     }
 }
 
 /// Stops watching for a request that was answered or whose client has disconnected.
-pub(super) fn forget(state: &mut State, connection: Connection, parked: &WaitingRequest) {
-    match &parked.wait {
+pub(super) fn forget(state: &mut State, connection: Connection, waiting: &WaitingRequest) {
+    match &waiting.wait {
         Wait::Fetch(request) => fetch::unwatch(state, connection, request),
-        Wait::ShareFetch(waits) => share_fetch::unwatch(state, connection, waits),
+        Wait::ShareFetch(wait) => share_fetch::unwatch(state, connection, wait),
         Wait::Group => state.groups.replies.forget(connection),
     }
 }

@@ -12,7 +12,7 @@ use crate::api::{ErrorCode, Release};
 use crate::broker::authorizer::{Operation, Resource};
 use crate::broker::configs::Configs;
 use crate::broker::formats;
-use crate::broker::idempotence::Verdict;
+use crate::broker::idempotence::SequenceCheck;
 use crate::broker::ids::ProducerId;
 use crate::broker::journal::Entry;
 use crate::broker::log::Log;
@@ -62,12 +62,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
             failed |= answer.error_code.is_error();
             let leader = answer.current_leader.leader_id;
             if context.version >= 10 && !response.node_endpoints.iter().any(|n| n.node_id == leader) {
-                response.node_endpoints.extend(state.node(leader).map(|n| NodeEndpoint {
-                    node_id: n.id,
-                    host: n.host.clone(),
-                    port: n.port.into(),
-                    rack: state.rack(n.id),
-                }));
+                response.node_endpoints.extend(node_endpoint!(state, leader));
             }
             partition_responses.push(answer);
         }
@@ -159,8 +154,8 @@ fn append(
     }
     let (base_offset, append_time) = match partition.producers.check(header) {
         Err((code, message)) => return failure(data.index, ApiError::new(code, message)),
-        Ok(Verdict::Duplicate { base_offset, append_time }) => (base_offset, append_time),
-        Ok(Verdict::New) if memory.take(cost + partition.producers.cost(header)) => {
+        Ok(SequenceCheck::Duplicate { base_offset, append_time }) => (base_offset, append_time),
+        Ok(SequenceCheck::New) if memory.take(cost + partition.producers.cost(header)) => {
             let base_offset = partition.log.end_offset();
             let rolling = configs.rolling(context.clock.wall_ms);
             for batch in &batches {
@@ -171,7 +166,7 @@ fn append(
             woken.extend(partition.waiters.iter());
             (base_offset, append_time)
         }
-        Ok(Verdict::New) => {
+        Ok(SequenceCheck::New) => {
             // Kafka returns this code to versions before 4, which do not know the other.
             let code = match context.version {
                 ..4 => ErrorCode::NOT_LEADER_OR_FOLLOWER,
@@ -297,18 +292,18 @@ fn check_records(
     }
     let mut records = batch.records(DEFAULT_LIMIT).map_err(corrupt)?;
     let mut rejected = Vec::new();
-    let mut place = 0;
+    let mut index_in_batch = 0;
     while let Some(view) = records.next_view() {
         let view = view.map_err(corrupt)?;
         let timestamp = view.timestamp();
         if configs.compact && view.key().is_none() {
             let why = format!("Compacted topic cannot accept message without key in topic partition {topic}-{index}.");
-            rejected.push((place, invalid(&why)));
+            rejected.push((index_in_batch, invalid(&why)));
         } else if !is_in_time && timestamp >= 0 && !times.contains(&timestamp) {
             let why = format!("timestamp {timestamp} is outside the range that the topic allows");
-            rejected.push((place, ApiError::new(ErrorCode::INVALID_TIMESTAMP, why)));
+            rejected.push((index_in_batch, ApiError::new(ErrorCode::INVALID_TIMESTAMP, why)));
         }
-        place += 1;
+        index_in_batch += 1;
     }
     if rejected.is_empty() && !is_in_time && !times.contains(&batch.header.max_timestamp) {
         let why = format!("no record has the batch's timestamp {}", batch.header.max_timestamp);

@@ -10,9 +10,9 @@ use crate::broker::state::State;
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     match state.take_token(context.clock, context.connection, &request.auth_bytes) {
         None => HandlerResult::Reply(request.refuse(ErrorCode::ILLEGAL_SASL_STATE)),
-        Some(Ok(told)) => HandlerResult::Reply(Response {
-            auth_bytes: told.message.into(),
-            session_lifetime_ms: told.session_ms,
+        Some(Ok(reply)) => HandlerResult::Reply(Response {
+            auth_bytes: reply.message.into(),
+            session_lifetime_ms: reply.session_ms,
             ..Response::default()
         }),
         Some(Err(why)) => HandlerResult::Reply(Response {

@@ -95,12 +95,7 @@ fn leader(state: &State, id: TopicIdPartition, endpoints: &mut Vec<NodeEndpoint>
         return LeaderIdAndEpoch::default();
     };
     if !endpoints.iter().any(|node| node.node_id == leader_id) {
-        endpoints.extend(state.node(leader_id).map(|n| NodeEndpoint {
-            node_id: n.id,
-            host: n.host.clone(),
-            port: n.port.into(),
-            rack: state.rack(n.id),
-        }));
+        endpoints.extend(node_endpoint!(state, leader_id));
     }
     LeaderIdAndEpoch { leader_id, leader_epoch }
 }

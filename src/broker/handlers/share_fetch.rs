@@ -6,7 +6,7 @@
 //! v0 has only a byte limit.
 //!
 //! Two things differ from Kafka. A record that a request releases can be acquired by the same request; Kafka must write
-//! the release to its log first. A group without members is GROUP_ID_NOT_FOUND; Kafka finds nothing to read.
+//! the release to its log first. A group without members is GROUP_ID_NOT_FOUND; Kafka finds empty to read.
 
 use super::share_acknowledge::acknowledge;
 use crate::api::ErrorCode;
@@ -20,23 +20,22 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Maximum bytes of a response.
 const MAX_BYTES: usize = 55 << 20;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let renews = request.is_renew_ack;
-    let (waits, wait) = match begin(state, context, request) {
+    let (wait, max_wait) = match begin(state, context, request) {
         Ok(begun) => begun,
         Err(error_code) => return HandlerResult::Reply(Response { error_code, ..Response::default() }),
     };
-    state.wake_freed(&waits.group_id);
-    if let Some(response) = poll(state, context, &waits, wait.is_zero() || renews) {
+    state.wake_freed(&wait.group_id);
+    if let Some(response) = poll(state, context, &wait, max_wait.is_zero() || renews) {
         return HandlerResult::Reply(response);
     }
-    each_waiter(state, &waits.partitions, |waiters| {
+    each_waiter(state, &wait.partitions, |waiters| {
         waiters.insert(context.connection);
     });
-    HandlerResult::Wait(Wait::ShareFetch(waits), Some(context.clock.now.saturating_add(wait)))
+    HandlerResult::Wait(Wait::ShareFetch(wait), Some(context.clock.now.saturating_add(max_wait)))
 }
 
 /// Opens or continues the session and applies the acknowledgements. Returns what to fetch, and how long the request may
@@ -103,7 +102,7 @@ fn begin(state: &mut State, context: &Context, request: Request) -> Result<(Shar
         _ => group.session_partitions(&session),
     });
     let size = |n: i32| usize::try_from(n).unwrap_or(0);
-    let waits = ShareFetchWait {
+    let wait = ShareFetchWait {
         group_id,
         session,
         partitions: partitions.unwrap_or_default(),
@@ -114,35 +113,35 @@ fn begin(state: &mut State, context: &Context, request: Request) -> Result<(Shar
         acquire_mode: request.share_acquire_mode,
         is_full: epoch == OPEN,
     };
-    let wait = match waits.partitions.is_empty() {
+    let max_wait = match wait.partitions.is_empty() {
         true => Duration::ZERO,
         false => Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0)),
     };
-    Ok((waits, wait))
+    Ok((wait, max_wait))
 }
 
 /// Returns the response, if it has records or the wait is over.
-pub(super) fn poll(state: &mut State, context: &Context, waits: &ShareFetchWait, expired: bool) -> Option<Response> {
-    let (mut room, mut records) = (waits.max_bytes, waits.max_records);
+pub(super) fn poll(state: &mut State, context: &Context, wait: &ShareFetchWait, expired: bool) -> Option<Response> {
+    let (mut room, mut records) = (wait.max_bytes, wait.max_records);
     let (mut found, mut ready) =
-        (BTreeMap::<TopicIdPartition, PartitionResponse>::new(), expired || waits.min_bytes == 0);
-    for id in &waits.partitions {
-        let answer = acquire(state, context, waits, *id, room, records, room == waits.max_bytes);
+        (BTreeMap::<TopicIdPartition, PartitionResponse>::new(), expired || wait.min_bytes == 0);
+    for id in &wait.partitions {
+        let answer = acquire(state, context, wait, *id, room, records, room == wait.max_bytes);
         room = room.saturating_sub(answer.records.as_ref().map_or(0, |data| data.len()));
-        let taken = answer.acquired_records.iter().map(|a| usize::try_from(a.last_offset - a.first_offset + 1));
-        records = records.saturating_sub(taken.filter_map(Result::ok).sum());
+        let acquired = answer.acquired_records.iter().map(|a| usize::try_from(a.last_offset - a.first_offset + 1));
+        records = records.saturating_sub(acquired.filter_map(Result::ok).sum());
         ready |= answer.error_code.is_error() || !answer.acquired_records.is_empty();
-        if waits.is_full || answer.error_code.is_error() || !answer.acquired_records.is_empty() {
+        if wait.is_full || answer.error_code.is_error() || !answer.acquired_records.is_empty() {
             found.insert(*id, answer);
         }
     }
     if !ready {
         return None;
     }
-    let acquisition_lock_timeout_ms = state.groups.configs(&waits.group_id).share_lock_ms;
+    let acquisition_lock_timeout_ms = state.groups.configs(&wait.group_id).share_lock_ms;
     let mut response = Response { acquisition_lock_timeout_ms, ..Response::default() };
-    for (id, code) in &waits.acknowledged {
-        let answer = found.entry(*id).or_insert_with(|| nothing(id.partition, ErrorCode::NONE));
+    for (id, code) in &wait.acknowledged {
+        let answer = found.entry(*id).or_insert_with(|| empty(id.partition, ErrorCode::NONE));
         answer.acknowledge_error_code = *code;
     }
     for (TopicIdPartition { topic_id, partition }, mut answer) in found {
@@ -150,12 +149,7 @@ pub(super) fn poll(state: &mut State, context: &Context, waits: &ShareFetchWait,
         if let Some((leader_id, leader_epoch)) = state.leader(topic_id, partition).filter(|_| moved) {
             answer.current_leader = LeaderIdAndEpoch { leader_id, leader_epoch };
             if !response.node_endpoints.iter().any(|node| node.node_id == leader_id) {
-                response.node_endpoints.extend(state.node(leader_id).map(|n| NodeEndpoint {
-                    node_id: n.id,
-                    host: n.host.clone(),
-                    port: n.port.into(),
-                    rack: state.rack(n.id),
-                }));
+                response.node_endpoints.extend(node_endpoint!(state, leader_id));
             }
         }
         match response.responses.last_mut().filter(|topic| topic.topic_id == topic_id) {
@@ -166,9 +160,8 @@ pub(super) fn poll(state: &mut State, context: &Context, waits: &ShareFetchWait,
     Some(response)
 }
 
-/// Stops waiting for records.
-pub(super) fn unwatch(state: &mut State, connection: Connection, waits: &ShareFetchWait) {
-    each_waiter(state, &waits.partitions, |waiters| {
+pub(super) fn unwatch(state: &mut State, connection: Connection, wait: &ShareFetchWait) {
+    each_waiter(state, &wait.partitions, |waiters| {
         waiters.remove(&connection);
     });
 }
@@ -184,45 +177,45 @@ fn each_waiter(state: &mut State, partitions: &[TopicIdPartition], mut each: imp
 fn acquire(
     state: &mut State,
     context: &Context,
-    waits: &ShareFetchWait,
+    wait: &ShareFetchWait,
     id: TopicIdPartition,
     max_bytes: usize,
     max_records: usize,
     is_first: bool,
 ) -> PartitionResponse {
     if let Err(code) = state.check_topic(context, Operation::Read, "", id.topic_id) {
-        return nothing(id.partition, code);
+        return empty(id.partition, code);
     }
     let State { groups, memory, topics, .. } = state;
     let Ok(topic) = topics.find("", id.topic_id, true) else {
-        return nothing(id.partition, ErrorCode::UNKNOWN_TOPIC_ID);
+        return empty(id.partition, ErrorCode::UNKNOWN_TOPIC_ID);
     };
     let Some(partition) = topic.partition(id.partition) else {
-        return nothing(id.partition, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+        return empty(id.partition, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
     };
     if let Err(code) = partition.check_leader(context.node, -1) {
-        return nothing(id.partition, code);
+        return empty(id.partition, code);
     }
     let want = Want {
         now: context.clock.now,
-        configs: groups.configs(&waits.group_id),
-        by: &waits.session,
+        configs: groups.configs(&wait.group_id),
+        by: &wait.session,
         leader_epoch: partition.leader_epoch,
         max_bytes,
         max_records,
-        mode: waits.acquire_mode,
+        mode: wait.acquire_mode,
         is_first,
     };
     let log = &mut partition.log;
-    match groups.with_share(memory, &waits.group_id, |group| group.acquire(id, log, &want)) {
+    match groups.with_share(memory, &wait.group_id, |group| group.acquire(id, log, &want)) {
         Some(Ok((records, acquired_records))) => {
-            PartitionResponse { records: Some(records), acquired_records, ..nothing(id.partition, ErrorCode::NONE) }
+            PartitionResponse { records: Some(records), acquired_records, ..empty(id.partition, ErrorCode::NONE) }
         }
-        Some(Err(code)) => nothing(id.partition, code),
-        None => nothing(id.partition, ErrorCode::GROUP_ID_NOT_FOUND),
+        Some(Err(code)) => empty(id.partition, code),
+        None => empty(id.partition, ErrorCode::GROUP_ID_NOT_FOUND),
     }
 }
 
-fn nothing(partition_index: i32, error_code: ErrorCode) -> PartitionResponse {
+fn empty(partition_index: i32, error_code: ErrorCode) -> PartitionResponse {
     PartitionResponse { partition_index, error_code, records: Some(Bytes::new()), ..PartitionResponse::default() }
 }

@@ -4,19 +4,19 @@
 use crate::api::ErrorCode;
 use crate::api::share_group_heartbeat::{JOIN, LEAVE, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};
-use crate::broker::group::share::Beat;
+use crate::broker::group::share::Heartbeat;
 use crate::broker::request::{ApiError, Context, HandlerResult};
 use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
-    HandlerResult::Reply(beat(state, context, &request).unwrap_or_else(|ApiError { code, message }| Response {
+    HandlerResult::Reply(heartbeat(state, context, &request).unwrap_or_else(|ApiError { code, message }| Response {
         error_code: code,
         error_message: message,
         ..Response::default()
     }))
 }
 
-fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Response, ApiError> {
+fn heartbeat(state: &mut State, context: &Context, request: &Request) -> Result<Response, ApiError> {
     state.check(context, Operation::Read, Resource::Group(&request.group_id))?;
     for name in request.subscribed_topic_names.iter().flatten() {
         state.check(context, Operation::Describe, Resource::Topic(name))?;
@@ -50,8 +50,8 @@ fn beat(state: &mut State, context: &Context, request: &Request) -> Result<Respo
     if !memory.has(cost) || joins && !groups.create_share(memory, group_id) {
         return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE.into());
     }
-    let beat = Beat { now: context.clock.now, configs: groups.configs(group_id), client_id, request };
-    let done = groups.with_share(memory, group_id, |group| group.beat(topics, beat));
+    let heartbeat = Heartbeat { now: context.clock.now, configs: groups.configs(group_id), client_id, request };
+    let done = groups.with_share(memory, group_id, |group| group.heartbeat(topics, heartbeat));
     let done = done.ok_or_else(|| {
         let why = match groups.get(group_id) {
             Some(_) => format!("Group {group_id} is not a share group."),

@@ -17,7 +17,7 @@ const MAX_NAME: usize = 255;
 
 /// What to do with a message set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SetCheck {
     /// Store this many bytes, which contain this many messages.
     Store { bytes: usize, messages: u64 },
     /// Drop it silently.
@@ -27,19 +27,19 @@ pub(super) enum Verdict {
 }
 
 /// Checks a message set as the release does.
-pub(super) fn judge(release: LegacyVersion, set: &Bytes, max_message_bytes: usize) -> Verdict {
+pub(super) fn judge(release: LegacyVersion, set: &Bytes, max_message_bytes: usize) -> SetCheck {
     let mut walk = Walk { release, messages: 0, budget: DEFAULT_LIMIT };
     // The first bad message of the outer set decides; only then are nested sets checked.
     let limit = (release >= LegacyVersion::V0_7_2).then_some(max_message_bytes);
     let valid = match walk.outer(set, limit) {
         Ok(valid) => valid,
-        Err(Wrong::TooLarge) => return Verdict::Drop,
-        Err(Wrong::Broken) => return Verdict::Close,
+        Err(Wrong::TooLarge) => return SetCheck::Drop,
+        Err(Wrong::Broken) => return SetCheck::Close,
     };
     let bytes = if release >= LegacyVersion::V0_7_1 { valid } else { set.len() };
     match walk.inside(set, 0) {
-        Ok(()) => Verdict::Store { bytes, messages: walk.messages },
-        Err(_) => Verdict::Close,
+        Ok(()) => SetCheck::Store { bytes, messages: walk.messages },
+        Err(_) => SetCheck::Close,
     }
 }
 
@@ -82,11 +82,11 @@ impl Walk {
     /// Returns the bytes of the outer messages, if none is damaged or too large.
     fn outer(&self, set: &[u8], limit: Option<usize>) -> Result<usize, Wrong> {
         let mut rest = set;
-        while let Some((message, behind)) = self.next(rest, rest.len() == set.len())? {
+        while let Some((message, next_rest)) = self.next(rest, rest.len() == set.len())? {
             if limit.is_some_and(|limit| message.payload.len() > limit) {
                 return Err(Wrong::TooLarge);
             }
-            rest = behind;
+            rest = next_rest;
         }
         Ok(set.len() - rest.len())
     }
@@ -94,8 +94,8 @@ impl Walk {
     /// Counts the messages, including nested ones.
     fn inside(&mut self, set: &[u8], depth: usize) -> Result<(), Wrong> {
         let mut rest = set;
-        while let Some((message, behind)) = self.next(rest, rest.len() == set.len())? {
-            rest = behind;
+        while let Some((message, next_rest)) = self.next(rest, rest.len() == set.len())? {
+            rest = next_rest;
             let compression = match message.codec {
                 0 => {
                     self.messages += 1;
@@ -119,7 +119,7 @@ impl Walk {
     fn next<'a>(&self, set: &'a [u8], is_first: bool) -> Result<Option<(Raw<'a>, &'a [u8])>, Wrong> {
         let Some((length, rest)) = set.split_first_chunk() else { return Ok(None) };
         let length = usize::try_from(i32::from_be_bytes(*length)).map_err(|_| Wrong::Broken)?;
-        let Some((message, behind)) = rest.split_at_checked(length) else {
+        let Some((message, next_rest)) = rest.split_at_checked(length) else {
             return if is_first { Err(Wrong::Broken) } else { Ok(None) };
         };
         // 0.6 has one message format and does not check the magic byte.
@@ -130,7 +130,7 @@ impl Walk {
         };
         match message.split_first_chunk() {
             Some((crc, payload)) if u32::from_be_bytes(*crc) == crc32(payload) => {
-                Ok(Some((Raw { payload, codec }, behind)))
+                Ok(Some((Raw { payload, codec }, next_rest)))
             }
             _ => Err(Wrong::Broken),
         }

@@ -48,7 +48,7 @@ impl Brokers {
                     1 => self.answer(connection, &answer)?,
                     _ => {
                         let deadline = wait(now, *ack_timeout);
-                        self.parked.push(WaitingRequest {
+                        self.waiting.push(WaitingRequest {
                             connection,
                             node,
                             deadline,
@@ -64,7 +64,7 @@ impl Brokers {
                 if is_full(&answer, *min_bytes) || deadline <= now {
                     return self.answer(connection, &answer);
                 }
-                self.parked.push(WaitingRequest { connection, node, deadline, wait: DraftWait::Fetch(request) });
+                self.waiting.push(WaitingRequest { connection, node, deadline, wait: DraftWait::Fetch(request) });
             }
         }
         Ok(())
@@ -72,13 +72,13 @@ impl Brokers {
 
     /// Answers waiting requests whose deadline has passed.
     pub(super) fn expire_draft(&mut self, now: Time) {
-        for parked in self.parked.extract_if(.., |parked| parked.deadline <= now).collect::<Vec<_>>() {
-            let answer = match parked.wait {
+        for waiting in self.waiting.extract_if(.., |waiting| waiting.deadline <= now).collect::<Vec<_>>() {
+            let answer = match waiting.wait {
                 DraftWait::Acks(response) => Ok(response),
-                DraftWait::Fetch(request) => self.fetch_draft(now, parked.node, &request),
+                DraftWait::Fetch(request) => self.fetch_draft(now, waiting.node, &request),
             };
-            if answer.and_then(|answer| self.answer(parked.connection, &answer)).is_err() {
-                self.close(parked.connection);
+            if answer.and_then(|answer| self.answer(waiting.connection, &answer)).is_err() {
+                self.close(waiting.connection);
             }
         }
         self.wake_fetches(now);
@@ -86,15 +86,15 @@ impl Brokers {
 
     /// Answers waiting fetches that have enough data.
     fn wake_fetches(&mut self, now: Time) {
-        for parked in std::mem::take(&mut self.parked) {
-            if let DraftWait::Fetch(request @ Request::Fetch { min_bytes, .. }) = &parked.wait
-                && let Ok(answer) = self.fetch_draft(now, parked.node, request)
+        for waiting in std::mem::take(&mut self.waiting) {
+            if let DraftWait::Fetch(request @ Request::Fetch { min_bytes, .. }) = &waiting.wait
+                && let Ok(answer) = self.fetch_draft(now, waiting.node, request)
                 && is_full(&answer, *min_bytes)
-                && self.answer(parked.connection, &answer).is_ok()
+                && self.answer(waiting.connection, &answer).is_ok()
             {
                 continue;
             }
-            self.parked.push(parked);
+            self.waiting.push(waiting);
         }
     }
 

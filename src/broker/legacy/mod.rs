@@ -24,7 +24,7 @@ use super::version::{LegacyVersion, Version};
 use super::{Node, Options, Time};
 use crate::legacy::{ErrorCode, Fetch, Offsets, Produce, Request, RequestType, Response};
 use crate::random::Random;
-use accept::Verdict;
+use accept::SetCheck;
 use bytes::Bytes;
 use log::{EARLIEST, LATEST, Log, Slice};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -38,7 +38,7 @@ pub struct Brokers {
     /// Whether clients speak the draft protocol.
     is_draft: bool,
     /// Waiting requests of the draft protocol.
-    parked: Vec<WaitingRequest>,
+    waiting: Vec<WaitingRequest>,
     settings: Settings,
     nodes: i32,
     partitions: i32,
@@ -85,7 +85,7 @@ impl Brokers {
         Self {
             release,
             is_draft: options.as_version == Version::Draft,
-            parked: Vec::new(),
+            waiting: Vec::new(),
             settings: options.legacy.clone(),
             nodes: i32::try_from(options.nodes).unwrap_or(i32::MAX),
             partitions: options.default_partitions,
@@ -114,7 +114,7 @@ impl Brokers {
     /// Removes a connection.
     pub fn disconnect(&mut self, connection: Connection) {
         self.clients.remove(&connection);
-        self.parked.retain(|parked| parked.connection != connection);
+        self.waiting.retain(|waiting| waiting.connection != connection);
     }
 
     /// Handles a frame, without its length.
@@ -141,7 +141,7 @@ impl Brokers {
     pub fn next_timeout(&self) -> Option<Time> {
         let at = self.logs.values().filter_map(|log| log.next_tick_ms(&self.settings)).min();
         let due = at.map(|at| Time::from_millis(u64::try_from(at - self.start_ms).unwrap_or(0)));
-        due.into_iter().chain(self.parked.iter().map(|parked| parked.deadline)).min()
+        due.into_iter().chain(self.waiting.iter().map(|waiting| waiting.deadline)).min()
     }
 
     /// Flushes and deletes what is due.
@@ -239,9 +239,9 @@ impl Brokers {
         // The log is created even if the set is rejected.
         self.log(node, now_ms, &part.topic, partition).ok_or(Close)?;
         let (bytes, messages) = match accept::judge(release, &part.message_set, max) {
-            Verdict::Store { bytes, messages } => (bytes, messages),
-            Verdict::Drop => return Ok(()),
-            Verdict::Close => return Err(Close),
+            SetCheck::Store { bytes, messages } => (bytes, messages),
+            SetCheck::Drop => return Ok(()),
+            SetCheck::Close => return Err(Close),
         };
         if bytes > self.max_bytes.saturating_sub(self.held) {
             return Err(Close);

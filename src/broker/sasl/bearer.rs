@@ -5,7 +5,6 @@ use super::mechanism::MechanismResult;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
-/// An exchange.
 #[derive(Default)]
 pub(super) struct Server {
     /// Why the token was rejected, until the client has acknowledged the error.

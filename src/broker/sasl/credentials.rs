@@ -58,7 +58,6 @@ impl Credentials {
         self.0.remove(&(mechanism, user.to_owned())).is_some()
     }
 
-    /// Returns all user names.
     pub fn users(&self) -> BTreeSet<&str> {
         self.0.keys().map(|(_, user)| user.as_str()).collect()
     }

@@ -69,7 +69,6 @@ impl fmt::Debug for Authenticator {
     }
 }
 
-/// The reply to a token.
 pub(in crate::broker) struct SaslReply {
     pub message: Vec<u8>,
     pub session_ms: i64,
@@ -90,7 +89,6 @@ impl Authenticator {
         login.is_some_and(|l| l.exchange.is_none() && l.user.is_some() && l.until.is_none_or(|until| now < until))
     }
 
-    /// Returns the user of a connection.
     pub fn user(&self, connection: Connection) -> Option<&str> {
         self.logins.get(&connection)?.user.as_deref()
     }
@@ -105,8 +103,7 @@ impl Authenticator {
         self.logins.get(&connection).is_some_and(|l| l.is_refused)
     }
 
-    /// Removes a connection.
-    pub fn hang_up(&mut self, connection: Connection) {
+    pub fn disconnect(&mut self, connection: Connection) {
         self.logins.remove(&connection);
     }
 

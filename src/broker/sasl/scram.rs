@@ -9,25 +9,24 @@ use base64::prelude::BASE64_STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256, Sha512};
 
-/// An exchange.
 pub(super) struct Server {
     is_512: bool,
-    asked: Option<Asked>,
+    challenge: Option<Challenge>,
 }
 
 /// The challenge that was sent, and its user.
-struct Asked {
+struct Challenge {
     user: String,
     secret: Option<Secret>,
     salt: Vec<u8>,
     nonce: String,
     /// The client's first message without its header, and the server's first message.
-    said: String,
+    auth_message: String,
 }
 
 impl Server {
     pub fn new(is_512: bool) -> Self {
-        Self { is_512, asked: None }
+        Self { is_512, challenge: None }
     }
 
     fn number(&self) -> i8 {
@@ -48,19 +47,19 @@ impl Server {
         let Ok(message) = std::str::from_utf8(message) else {
             return MechanismResult::Failure(refused());
         };
-        let Some(asked) = &self.asked else {
-            return match ask(message, |user| credentials.get(self.number(), user), random) {
-                Some((asked, question)) => {
-                    self.asked = Some(asked);
-                    MechanismResult::Challenge(question.into_bytes())
+        let Some(challenge) = &self.challenge else {
+            return match challenge(message, |user| credentials.get(self.number(), user), random) {
+                Some((challenge, message)) => {
+                    self.challenge = Some(challenge);
+                    MechanismResult::Challenge(message.into_bytes())
                 }
                 None => MechanismResult::Failure(refused()),
             };
         };
-        match self.check(asked, message) {
+        match self.check(challenge, message) {
             Some(signature) => MechanismResult::Success {
                 message: format!("v={}", BASE64_STANDARD.encode(signature)).into_bytes(),
-                user: asked.user.clone(),
+                user: challenge.user.clone(),
                 until_ms: None,
             },
             None => MechanismResult::Failure(refused()),
@@ -68,26 +67,26 @@ impl Server {
     }
 
     /// Returns the server signature, if the client's proof is correct.
-    fn check(&self, asked: &Asked, message: &str) -> Option<Vec<u8>> {
+    fn check(&self, challenge: &Challenge, message: &str) -> Option<Vec<u8>> {
         let (without_proof, proof) = message.rsplit_once(",p=")?;
         let mut fields = without_proof.split(',');
         // "n,,": no channel binding.
-        if fields.next()? != "c=biws" || fields.next()?.strip_prefix("r=")? != asked.nonce {
+        if fields.next()? != "c=biws" || fields.next()?.strip_prefix("r=")? != challenge.nonce {
             return None;
         }
         let proof = BASE64_STANDARD.decode(proof).ok()?;
-        let said = format!("{},{without_proof}", asked.said);
-        let salted = match asked.secret.as_ref()? {
-            Secret::Password(password) => self.salted(password.as_bytes(), &asked.salt),
+        let auth_message = format!("{},{without_proof}", challenge.auth_message);
+        let salted = match challenge.secret.as_ref()? {
+            Secret::Password(password) => self.salted(password.as_bytes(), &challenge.salt),
             Secret::Salted { password, .. } => password.clone(),
         };
         let stored_key = self.hash(&self.sign(&salted, b"Client Key"));
-        let signature = self.sign(&stored_key, said.as_bytes());
+        let signature = self.sign(&stored_key, auth_message.as_bytes());
         if signature.len() != proof.len() {
             return None;
         }
         let key: Vec<u8> = signature.iter().zip(&proof).map(|(sign, proof)| sign ^ proof).collect();
-        (self.hash(&key) == stored_key).then(|| self.sign(&self.sign(&salted, b"Server Key"), said.as_bytes()))
+        (self.hash(&key) == stored_key).then(|| self.sign(&self.sign(&salted, b"Server Key"), auth_message.as_bytes()))
     }
 
     fn salted(&self, password: &[u8], salt: &[u8]) -> Vec<u8> {
@@ -116,11 +115,11 @@ fn signed<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the challenge for a client's first message: `n,[a=...],n=user,r=nonce[,extension=...]`.
-fn ask<'a>(
+fn challenge<'a>(
     message: &str,
     find: impl FnOnce(&str) -> Option<&'a Secret>,
     mut random: impl FnMut() -> u64,
-) -> Option<(Asked, String)> {
+) -> Option<(Challenge, String)> {
     let mut parts = message.splitn(3, ',');
     let (binding, _act_as, bare) = (parts.next()?, parts.next()?, parts.next()?);
     if binding != "n" {
@@ -139,6 +138,6 @@ fn ask<'a>(
         Some(Secret::Salted { salt, iterations, .. }) => (salt.clone(), *iterations),
         _ => ([random().to_be_bytes(), random().to_be_bytes()].concat(), ITERATIONS),
     };
-    let question = format!("r={nonce},s={},i={iterations}", BASE64_STANDARD.encode(&salt));
-    Some((Asked { user, secret, salt, nonce, said: format!("{bare},{question}") }, question))
+    let message = format!("r={nonce},s={},i={iterations}", BASE64_STANDARD.encode(&salt));
+    Some((Challenge { user, secret, salt, nonce, auth_message: format!("{bare},{message}") }, message))
 }

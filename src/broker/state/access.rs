@@ -35,7 +35,7 @@ impl State {
     }
 
     /// Replays the change of a rule from a journal.
-    pub fn redo_rule(&mut self, rule: Rule, is_there: bool) {
+    pub fn replay_rule(&mut self, rule: Rule, is_there: bool) {
         let Self { authorizer: Some(authorizer), memory, .. } = self else { return };
         let cost = rule.cost();
         if is_there && authorizer.rules.insert(rule.clone()) {
@@ -46,9 +46,8 @@ impl State {
         }
     }
 
-    /// Returns the principal of a connection.
     pub fn principal(&self, connection: Connection) -> String {
-        let login = self.authenticator.as_ref().and_then(|authenticator| authenticator.user(connection));
+        let login = self.authenticator.as_ref().and_then(|auth| auth.user(connection));
         let name = login.or_else(|| self.certified.get(&connection).map(String::as_str));
         format!("User:{}", name.unwrap_or("ANONYMOUS"))
     }

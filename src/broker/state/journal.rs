@@ -52,7 +52,6 @@ impl State {
         });
     }
 
-    /// Records the current state of every topic.
     pub fn note_topics(&mut self) {
         for name in self.topics.names().map(str::to_owned).collect::<Vec<_>>() {
             self.note_topic(&name);
@@ -66,7 +65,7 @@ impl State {
             data = data.slice(FRAME_HEADER + body.len()..);
             let mut reader = Reader::new(body.clone(), 0, true);
             while reader.offset() < body.len() {
-                self.redo(clock, Entry::get(&mut reader)?);
+                self.replay(clock, Entry::get(&mut reader)?);
             }
         }
         let known: BTreeSet<i32> = self.live().map(|n| n.id).collect();
@@ -84,16 +83,16 @@ impl State {
         Ok(all - data.len())
     }
 
-    fn redo(&mut self, clock: Clock, entry: Entry) {
+    fn replay(&mut self, clock: Clock, entry: Entry) {
         let State { topics, groups, memory, transactions, credentials, .. } = self;
         match entry {
             Entry::Ids(ids) => {
                 self.cluster_id = ids.cluster_id;
                 (self.producer_ids.0, self.journal.next_producer_id) = (ids.next_producer_id, ids.next_producer_id);
             }
-            Entry::Topic(topic) => self.redo_topic(topic),
+            Entry::Topic(topic) => self.replay_topic(topic),
             Entry::TopicGone(Name { name }) => drop(self.delete_topic(&name)),
-            Entry::Batch(batch) => self.redo_batch(&batch),
+            Entry::Batch(batch) => self.replay_batch(&batch),
             Entry::Start(LogOffset { topic, partition, offset }) => {
                 self.delete_before(&topic, partition, offset);
             }
@@ -143,7 +142,7 @@ impl State {
             Entry::Acl(acl) => {
                 let is_there = acl.is_there;
                 if let Some(rule) = acl.rule() {
-                    self.redo_rule(rule, is_there);
+                    self.replay_rule(rule, is_there);
                 }
             }
             Entry::Quota(Quota { entity, key, value, is_there }) => {
@@ -154,7 +153,7 @@ impl State {
         }
     }
 
-    fn redo_topic(&mut self, Topic { name, topic_id, configs, partitions }: Topic) {
+    fn replay_topic(&mut self, Topic { name, topic_id, configs, partitions }: Topic) {
         let configs = Configs::parse(configs.iter().map(|c| (c.name.as_str(), Some(c.value.as_str()))));
         let configs = configs.unwrap_or_default();
         let replicas = || partitions.iter().map(|p| p.replicas.clone());
@@ -173,7 +172,7 @@ impl State {
         }
     }
 
-    fn redo_batch(&mut self, Batch { topic, partition, now_ms, records }: &Batch) {
+    fn replay_batch(&mut self, Batch { topic, partition, now_ms, records }: &Batch) {
         let State { topics, memory, .. } = self;
         let Some(topic) = topics.get_mut(topic) else { return };
         let rolling = topic.configs.rolling(*now_ms);

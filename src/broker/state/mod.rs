@@ -29,12 +29,10 @@ use crate::random::Random;
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The state that the nodes share.
 #[derive(Debug)]
 pub(super) struct State {
     nodes: Vec<Node>,
     racks: Vec<String>,
-    /// Stopped nodes.
     pub down: BTreeSet<i32>,
     /// Number of nodes at the start, over which coordinators are spread.
     coordinators: usize,
@@ -61,7 +59,6 @@ pub(super) struct State {
     pub credentials: Credentials,
     /// Access rules; `None` allows everything.
     pub authorizer: Option<Authorizer>,
-    /// Client quotas.
     pub quotas: Quotas,
     /// Names in the TLS certificates of clients.
     pub certified: HashMap<Connection, String>,
@@ -160,13 +157,12 @@ impl State {
         self.authenticator.as_mut()?.take(clock, connection, token, &self.credentials, || self.random.next_u64())
     }
 
-    /// Removes a connection.
-    pub fn hang_up(&mut self, connection: Connection) {
+    pub fn disconnect(&mut self, connection: Connection) {
         self.certified.remove(&connection);
         if let Some(authenticator) = &mut self.authenticator {
-            authenticator.hang_up(connection);
+            authenticator.disconnect(connection);
         }
-        for group in self.groups.hang_up(&mut self.memory, connection) {
+        for group in self.groups.disconnect(&mut self.memory, connection) {
             self.wake_freed(&group);
         }
     }

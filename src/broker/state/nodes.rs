@@ -10,7 +10,6 @@ impl State {
         self.nodes.iter().find(|n| n.id == id)
     }
 
-    /// Returns every node, up or down.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter()
     }
@@ -24,7 +23,6 @@ impl State {
         !self.down.contains(&node)
     }
 
-    /// Returns the rack of a node.
     pub fn rack(&self, node: i32) -> Option<String> {
         let index = usize::try_from(node).ok()?.checked_sub(1)?.checked_rem(self.racks.len())?;
         self.racks.get(index).cloned()

@@ -1,4 +1,4 @@
-//! Access control lists and quotas.
+//! Authorization: access rules and what each API checks.
 
 use super::*;
 use klamm::broker::{Acls, Sasl};
@@ -23,7 +23,7 @@ const IDEMPOTENT_WRITE: i8 = 12;
 const DENY: i8 = 2;
 const ALLOW: i8 = 3;
 
-/// Connections of the super user and alice.
+/// Connections of the super user and of alice.
 const ADMIN: u64 = 1;
 const ALICE: u64 = 20;
 
@@ -45,7 +45,7 @@ pub(super) fn log_in(world: &mut World, client: u64, token: &'static [u8]) {
     assert_eq!(world.call(client, 2, &token).error_code, ErrorCode::NONE);
 }
 
-/// A cluster with topic `t`, the super user and alice.
+/// Starts a cluster with topic `t`, the super user and alice.
 fn world() -> World {
     let mut world = World::new(options(false));
     log_in(&mut world, ADMIN, b"\0admin\0secret");
@@ -87,14 +87,14 @@ fn filter() -> describe_acls::Request {
     }
 }
 
-/// Returns names and patterns that match a filter.
+/// Returns the names and pattern types of the rules that match a filter.
 fn found(world: &mut World, filter: &describe_acls::Request) -> Vec<(String, i8, usize)> {
     let answer = world.call(ADMIN, 3, filter);
     assert_eq!(answer.error_code, ErrorCode::NONE);
     answer.resources.into_iter().map(|r| (r.resource_name, r.pattern_type, r.acls.len())).collect()
 }
 
-/// Deletes all rules.
+/// Deletes every rule.
 fn clear(world: &mut World) -> usize {
     let all = delete_acls::Filter {
         resource_type_filter: ANY,
@@ -128,7 +128,7 @@ fn look(world: &mut World, names: Option<&[&str]>) -> Vec<(String, ErrorCode)> {
 }
 
 #[test]
-fn without_an_authorizer_there_are_no_rules() {
+fn without_an_authorizer_rules_are_disabled() {
     let mut world = World::new(Options::default());
     assert_eq!(world.call(1, 3, &filter()).error_code, ErrorCode::SECURITY_DISABLED);
     assert_eq!(add(&mut world, rule(TOPIC, LITERAL, "t", READ, ALLOW)), ErrorCode::SECURITY_DISABLED);
@@ -137,7 +137,7 @@ fn without_an_authorizer_there_are_no_rules() {
 }
 
 #[test]
-fn what_is_not_allowed_is_refused_and_what_is_denied_is_in_spite_of_it() {
+fn operations_need_an_allow_rule_and_a_deny_rule_wins() {
     let mut world = world();
     assert_eq!(write(&mut world), ErrorCode::TOPIC_AUTHORIZATION_FAILED);
     assert_eq!(read(&mut world), ErrorCode::TOPIC_AUTHORIZATION_FAILED);
@@ -152,7 +152,7 @@ fn what_is_not_allowed_is_refused_and_what_is_denied_is_in_spite_of_it() {
 }
 
 #[test]
-fn a_rule_is_for_whom_it_names() {
+fn a_rule_applies_to_its_principal() {
     for (principal, host, allowed) in [
         ("User:alice", "*", true),
         ("User:*", "127.0.0.1", true),
@@ -172,7 +172,7 @@ fn a_rule_is_for_whom_it_names() {
 }
 
 #[test]
-fn with_allow_everyone_only_what_rules_speak_of_is_closed() {
+fn with_allow_everyone_only_resources_with_rules_are_restricted() {
     let mut world = World::new(options(true));
     log_in(&mut world, ADMIN, b"\0admin\0secret");
     log_in(&mut world, ALICE, b"\0alice\0secret");
@@ -184,12 +184,12 @@ fn with_allow_everyone_only_what_rules_speak_of_is_closed() {
 }
 
 #[test]
-fn topics_that_may_not_be_described_are_hidden_and_made_by_who_may_create() {
+fn topics_are_hidden_without_describe_and_created_with_create() {
     let (none, refused) = (ErrorCode::NONE, ErrorCode::TOPIC_AUTHORIZATION_FAILED);
     let mut world = world();
     world.create("u", 1, &[]);
     assert_eq!(look(&mut world, None), []);
-    // Who may write may describe, too.
+    // Write includes describe.
     allow(&mut world, TOPIC, "t", WRITE);
     assert_eq!(look(&mut world, None), [("t".to_owned(), none)]);
     assert_eq!(look(&mut world, Some(&["t", "u"])), [("t".to_owned(), none), ("u".to_owned(), refused)]);
@@ -212,7 +212,7 @@ fn topics_that_may_not_be_described_are_hidden_and_made_by_who_may_create() {
 }
 
 #[test]
-fn operations_are_those_that_are_allowed() {
+fn authorized_operations_are_those_that_rules_allow() {
     let mut world = world();
     allow(&mut world, TOPIC, "t", READ);
     allow(&mut world, TOPIC, "t", ALTER_CONFIGS);
@@ -231,7 +231,7 @@ fn operations_are_those_that_are_allowed() {
     assert_eq!(ask(), [(topic, 0), (0b1101_1111_1000, 0b1_1111_1010_0000)]);
 }
 
-/// All requests of alice, and the errors that reject them.
+/// Every request of alice, and the error codes she gets.
 fn refusals(world: &mut World) -> Vec<(&'static str, ErrorCode)> {
     let (group_id, id) = (|| "g".to_owned(), || "x".to_owned());
     let name = || "t".to_owned();
@@ -328,7 +328,7 @@ fn refusals(world: &mut World) -> Vec<(&'static str, ErrorCode)> {
 }
 
 #[test]
-fn every_api_asks_first() {
+fn every_api_checks_authorization_first() {
     let refused = |code: &ErrorCode| {
         [
             ErrorCode::TOPIC_AUTHORIZATION_FAILED,
@@ -352,7 +352,7 @@ fn every_api_asks_first() {
 }
 
 #[test]
-fn a_group_and_a_transaction_need_their_topics_besides() {
+fn groups_and_transactions_also_need_access_to_their_topics() {
     let mut world = world();
     allow(&mut world, GROUP, "g", ALL);
     allow(&mut world, TRANSACTIONAL_ID, "x", ALL);
@@ -392,7 +392,7 @@ fn a_group_and_a_transaction_need_their_topics_besides() {
     let alter = alter_share_group_offsets::Request { group_id: "s".to_owned(), topics: vec![topic] };
     let answer = world.call(ALICE, 0, &alter).responses.remove(0);
     assert_eq!(answer.partitions[0].error_code, ErrorCode::TOPIC_AUTHORIZATION_FAILED);
-    // Who may describe the topic may be in the group, and who may not sees neither it nor who reads it.
+    // A member must be allowed to describe the topic. Other clients see neither the topic nor its readers.
     allow(&mut world, TOPIC, "t", DESCRIBE);
     assert_eq!(world.call(ALICE, 1, &share).error_code, ErrorCode::NONE);
     add(&mut world, rule(TOPIC, LITERAL, "t", DESCRIBE, DENY));
@@ -402,7 +402,7 @@ fn a_group_and_a_transaction_need_their_topics_besides() {
 }
 
 #[test]
-fn an_idempotent_producer_needs_a_topic_to_write_to_or_the_word_of_the_cluster() {
+fn an_idempotent_producer_needs_write_on_a_topic_or_idempotent_write() {
     let mut world = world();
     let ask = |world: &mut World| {
         let fresh = init_producer_id::Request {
@@ -423,7 +423,7 @@ fn an_idempotent_producer_needs_a_topic_to_write_to_or_the_word_of_the_cluster()
 }
 
 #[test]
-fn filters_find_rules_by_what_they_say_and_by_what_they_apply_to() {
+fn filters_find_rules_by_their_fields_and_by_matching_resources() {
     let mut world = world();
     for (pattern, name) in [(LITERAL, "tea"), (LITERAL, "*"), (PREFIXED, "te"), (PREFIXED, "tea-")] {
         add(&mut world, rule(TOPIC, pattern, name, READ, ALLOW));
@@ -463,7 +463,7 @@ fn filters_find_rules_by_what_they_say_and_by_what_they_apply_to() {
 }
 
 #[test]
-fn a_rule_that_makes_no_sense_is_refused() {
+fn an_invalid_rule_is_rejected() {
     let mut world = world();
     let no_colon = create_acls::Acl { principal: "alice".to_owned(), ..rule(TOPIC, LITERAL, "t", READ, ALLOW) };
     for bad in [
@@ -492,7 +492,7 @@ fn rules_take_memory() {
 }
 
 #[test]
-fn rules_are_kept() {
+fn rules_survive_a_restart() {
     let super_users = ["User:ANONYMOUS".to_owned()].into();
     let acls = Some(Acls { super_users, allow_everyone_if_no_acl_found: false });
     let options = Options { acls, ..Options::default() };

@@ -1,4 +1,4 @@
-//! Admin requests other than those about topics and groups.
+//! Administration, except for topics and groups.
 
 use super::{World, batch};
 use klamm::api::*;
@@ -48,7 +48,7 @@ fn the_whole_configuration_is_replaced() {
 }
 
 #[test]
-fn a_node_says_what_it_holds() {
+fn a_node_describes_its_log_directory() {
     let mut world = three_nodes();
     let (first, _) = leader(&mut world, 0);
     let written = world.call(first as u64, 12, &super::produce_request("t", batch(&["a"], Producer::NONE)));
@@ -62,7 +62,7 @@ fn a_node_says_what_it_holds() {
 }
 
 #[test]
-fn the_first_replica_is_elected_again() {
+fn the_preferred_replica_is_elected() {
     let mut world = three_nodes();
     let (first, replicas) = leader(&mut world, 0);
     let elect = |world: &mut World, all: bool| {
@@ -86,7 +86,7 @@ fn the_first_replica_is_elected_again() {
 }
 
 #[test]
-fn partitions_move_at_once() {
+fn partitions_are_reassigned_at_once() {
     let mut world = three_nodes();
     let assign = |world: &mut World, replicas: Option<Vec<i32>>| {
         let partition = alter_partition_reassignments::Partition { partition_index: 0, replicas };
@@ -108,7 +108,7 @@ fn partitions_move_at_once() {
 }
 
 #[test]
-fn topics_come_a_page_at_a_time() {
+fn topics_are_described_in_pages() {
     let mut world = three_nodes();
     world.create("u", 2, &[]);
     let mut request = describe_topic_partitions::Request { response_partition_limit: 2, ..Default::default() };
@@ -126,7 +126,7 @@ fn topics_come_a_page_at_a_time() {
 }
 
 #[test]
-fn a_cluster_says_who_is_in_it_and_that_it_has_no_tokens() {
+fn a_cluster_lists_its_nodes_and_has_no_delegation_tokens() {
     let mut world = three_nodes();
     world.cluster.kill(world.now, 3).unwrap();
     while world.cluster.poll_send().is_some() {}

@@ -1,4 +1,4 @@
-//! Deletion of records: on request, by age and size, and by compaction.
+//! Removal of records: on request, by age and size, and by compaction.
 
 use super::{START_MS, World, batch, fetch_request, record, values};
 use bytes::Bytes;
@@ -18,7 +18,7 @@ fn keyed(timestamp: i64, records: &[(&str, Option<&str>)], producer: Producer) -
     builder.seal(Compression::None, producer).unwrap().data
 }
 
-/// Returns offset, key and value of all records that a reader gets.
+/// Returns offset, key and value of all records.
 fn read(world: &mut World) -> Vec<(i64, String, Option<String>)> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let (mut out, mut offset) = (Vec::new(), 0);
@@ -58,7 +58,7 @@ impl World {
 }
 
 #[test]
-fn deleted_records_are_gone_for_readers_and_give_their_memory_back() {
+fn deleted_records_are_invisible_and_free_their_memory() {
     let mut world = World::new(Options { max_bytes: 1700, ..Options::default() });
     world.create("t", 1, &[]);
     let large = "x".repeat(400);
@@ -70,7 +70,7 @@ fn deleted_records_are_gone_for_readers_and_give_their_memory_back() {
     assert_eq!(world.delete_records(1), (3, ErrorCode::NONE), "an earlier offset changes nothing");
     assert_eq!(world.fetch(&fetch_request(2)).error_code, ErrorCode::OFFSET_OUT_OF_RANGE);
     let answer = world.fetch(&fetch_request(3));
-    // Whole batches come, as always.
+    // Whole batches are returned.
     assert_eq!((answer.log_start_offset, values(&answer.records)[1].clone()), (3, record(3, "b")));
     assert_eq!(world.produce(batch(&[&large], Producer::NONE)).base_offset, 6);
     assert_eq!(world.delete_records(8), (-1, ErrorCode::OFFSET_OUT_OF_RANGE));
@@ -80,7 +80,7 @@ fn deleted_records_are_gone_for_readers_and_give_their_memory_back() {
 }
 
 #[test]
-fn records_go_by_age() {
+fn records_are_deleted_by_age() {
     let mut world = World::new(Options::default());
     world.create("t", 1, &[("retention.ms", "7200000"), ("segment.ms", "1000")]);
     for hour in 0..3 {
@@ -95,7 +95,7 @@ fn records_go_by_age() {
 }
 
 #[test]
-fn records_go_by_size_but_for_the_last_segment() {
+fn records_are_deleted_by_size_except_in_the_last_segment() {
     let mut world = World::new(Options::default());
     world.create("t", 1, &[("retention.bytes", "1000000"), ("segment.bytes", "1048576")]);
     let large = "x".repeat(700_000);
@@ -103,7 +103,7 @@ fn records_go_by_size_but_for_the_last_segment() {
         world.produce(batch(&[&large], Producer::NONE));
     }
     world.cluster.retain(world.now);
-    // A segment goes if what is behind it is enough.
+    // A segment is deleted if enough bytes follow it.
     assert_eq!(world.log_start(), 2);
 }
 
@@ -122,7 +122,7 @@ fn compaction_keeps_the_newest_record_of_each_key() {
     let rest = [of(5, "d", Some("1")), of(6, "a", Some("3"))];
     assert_eq!(read(&mut world), [vec![c.clone(), b], rest.to_vec()].concat());
 
-    // A tombstone goes when its time is over, and its producer is still known.
+    // A tombstone is removed after its retention, and its producer is still known.
     world.advance(Duration::from_secs(61));
     world.cluster.compact(world.now, "t").unwrap();
     assert_eq!(read(&mut world), [vec![c], rest.to_vec()].concat());
@@ -131,11 +131,11 @@ fn compaction_keeps_the_newest_record_of_each_key() {
     assert_eq!(refused.error_code, ErrorCode::INVALID_RECORD);
     assert_eq!(refused.record_errors.iter().map(|record| record.batch_index).collect::<Vec<_>>(), [0, 1]);
 
-    // Nothing is left, but readers reach the end.
+    // No records are left, but readers reach the end.
     world.cluster.compact(world.now, "t").unwrap();
     world.advance(Duration::from_secs(61));
     world.cluster.compact(world.now, "t").unwrap();
     assert_eq!(read(&mut world), [of(3, "c", Some("1"))]);
     assert_eq!(world.delete_records(1).1, ErrorCode::POLICY_VIOLATION);
-    assert!(world.cluster.compact(world.now, "none").unwrap_err().contains("no topic"));
+    assert!(world.cluster.compact(world.now, "none").unwrap_err().contains("does not exist"));
 }

@@ -1,5 +1,5 @@
-//! KIP-848 groups: epochs, target assignments, and the order of revocations. The assertions match Apache Kafka 4.4 with
-//! immediate assignments.
+//! KIP-848 groups: epochs, target assignments, and the order of revocations. The assertions match the replies of Apache
+//! Kafka 4.4 where it computes assignments at once.
 
 use super::World;
 use klamm::api::consumer_group_heartbeat::{JOIN, LEAVE, LEAVE_STATIC, Request, Response, TopicPartitions};
@@ -23,7 +23,7 @@ const INVALID_PATTERN: i16 = 128;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A member from its client's view.
+/// A member from its client's point of view.
 #[derive(Clone, Debug)]
 struct Member {
     id: &'static str,
@@ -49,7 +49,7 @@ impl World {
         Member { id, epoch: answer.member_epoch, owned: partitions(&answer).unwrap() }
     }
 
-    /// Sends a heartbeat with the member's partitions and applies the assignment of the response.
+    /// Sends a heartbeat with the current assignment, and applies the new one.
     fn beat(&mut self, topic: Uuid, member: &mut Member) -> i16 {
         let owned = TopicPartitions { topic_id: topic, partitions: member.owned.clone() };
         let answer = self.heartbeat(&Request { topic_partitions: Some(vec![owned]), ..just(member) });
@@ -123,7 +123,7 @@ fn partitions(answer: &Response) -> Option<Vec<i32>> {
 }
 
 #[test]
-fn a_partition_is_let_go_of_before_somebody_else_gets_it() {
+fn a_partition_is_released_before_another_member_gets_it() {
     let (mut world, topic) = World::with_partitions();
     let mut a = world.join("a");
     assert_eq!((a.epoch, a.owned.as_slice()), (2, &[0, 1, 2, 3][..]));
@@ -152,7 +152,7 @@ fn a_partition_is_let_go_of_before_somebody_else_gets_it() {
 }
 
 #[test]
-fn what_a_member_leaves_goes_to_the_others() {
+fn partitions_of_a_leaving_member_go_to_the_others() {
     let (mut world, topic) = World::with_partitions();
     let (mut a, mut b) = (world.join("a"), world.join("b"));
     for _ in 0..2 {
@@ -175,7 +175,7 @@ fn what_a_member_leaves_goes_to_the_others() {
 }
 
 #[test]
-fn a_silent_member_is_fenced_and_so_is_one_that_does_not_let_go() {
+fn a_member_that_is_silent_or_keeps_its_partitions_is_fenced() {
     let (mut world, topic) = World::with_partitions();
     let (a, mut b) = (world.join("a"), world.join("b"));
     world.advance(44 * SECOND);
@@ -199,7 +199,7 @@ fn a_silent_member_is_fenced_and_so_is_one_that_does_not_let_go() {
 }
 
 #[test]
-fn an_epoch_other_than_the_last_is_fenced() {
+fn an_outdated_epoch_is_fenced() {
     let (mut world, topic) = World::with_partitions();
     let mut a = world.join("a");
     assert_eq!(world.heartbeat(&Request { member_epoch: 3, ..just(&a) }).error_code.0, FENCED_EPOCH);
@@ -269,7 +269,7 @@ fn members_choose_the_assignor_and_patterns_find_topics() {
 }
 
 #[test]
-fn only_members_in_their_epoch_commit_and_look() {
+fn only_members_in_their_epoch_commit_and_fetch_offsets() {
     let (mut world, _) = World::with_partitions();
     assert_eq!(world.commit_as(9, "a", 2), NOT_FOUND);
     world.join("a");
@@ -284,7 +284,7 @@ fn only_members_in_their_epoch_commit_and_look() {
 }
 
 #[test]
-fn a_group_without_members_takes_the_other_protocol() {
+fn an_empty_group_accepts_the_other_protocol() {
     let (mut world, _) = World::with_partitions();
     let joining = join_group::Request {
         group_id: "g".to_owned(),
@@ -307,7 +307,7 @@ fn a_group_without_members_takes_the_other_protocol() {
 }
 
 #[test]
-fn heartbeats_that_make_no_sense_are_refused() {
+fn invalid_heartbeats_are_rejected() {
     let (mut world, _) = World::with_partitions();
     for (request, code) in [
         (Request { group_id: String::new(), ..join("a") }, INVALID_REQUEST),
@@ -331,7 +331,7 @@ fn heartbeats_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_group_goes_on_with_another_coordinator() {
+fn a_group_continues_on_another_coordinator() {
     let mut world = World::new(Options { nodes: 2, ..Options::default() });
     let topic = world.create("t", 4, &[]);
     world.cluster.move_coordinator(world.now, "g", 1).unwrap();

@@ -1,4 +1,4 @@
-//! The proposal between Kafka 0.7 and 0.8: its codec and the broker that implements it.
+//! The draft protocol between 0.7 and 0.8: its codec and its broker, following the proposal row by row.
 
 use super::START_MS;
 use bytes::Bytes;
@@ -54,8 +54,7 @@ impl World {
         self.brokers.handle(self.now, Connection(1), frame);
     }
 
-    /// Returns the next response to a produce request or a fetch, or `None` if there is none or the connection is
-    /// closed.
+    /// Returns the next reply; `None` if there is none or the connection is closed.
     fn answer(&mut self, is_produce: bool) -> Option<Response> {
         match self.brokers.poll_send()? {
             Output::Reply { parts, .. } => Some(Response::decode_frame(is_produce, parts.concat().into()).unwrap()),
@@ -75,7 +74,7 @@ fn sets(response: &Response) -> Vec<Bytes> {
 }
 
 #[test]
-fn requests_are_laid_out_as_they_are_drawn() {
+fn requests_have_the_layout_of_the_proposal() {
     let request = produce(7, 1, &[("t", 1, Bytes::from_static(b"abc"))]);
     let frame = request.encode().unwrap();
     let wanted: &[u8] =
@@ -94,7 +93,7 @@ fn requests_are_laid_out_as_they_are_drawn() {
 }
 
 #[test]
-fn responses_are_laid_out_as_they_are_drawn() {
+fn responses_have_the_layout_of_the_proposal() {
     let header = ResponseHeader { correlation_id: 7, version: 0, error: 0 };
     let response = Response::Produce { header, errors: vec![-1, 3], offsets: vec![12, -1] };
     let frame = response.encode().unwrap();
@@ -105,7 +104,7 @@ fn responses_are_laid_out_as_they_are_drawn() {
 }
 
 #[test]
-fn lengths_and_counts_that_do_not_fit_are_refused() {
+fn lengths_and_counts_that_do_not_fit_are_rejected() {
     let negative = b"\0\0\0\0\0\0\0\x07\0\x02me\x01\0\0\x01\xf4\xff\xff";
     let huge = b"\0\0\0\0\0\0\0\x07\0\x02me\x01\0\0\x01\xf4\x7f\xff";
     let unknown = b"\0\x02\0\0\0\0\0\x07\0\x02me";
@@ -132,7 +131,7 @@ fn each_message_set_has_its_error_and_its_offset() {
 }
 
 #[test]
-fn a_fetch_waits_for_bytes_while_others_are_answered() {
+fn a_fetch_waits_while_other_requests_are_answered() {
     let mut world = World::new();
     let message = set(b"message");
     let enough = i32::try_from(message.len()).unwrap() + 1;
@@ -144,7 +143,7 @@ fn a_fetch_waits_for_bytes_while_others_are_answered() {
     world.send(&produce(3, 0, &[("t", 1, message.clone())]));
     let answer = world.answer(false).unwrap();
     assert_eq!(sets(&answer), [message.clone(), message.clone()]);
-    assert_eq!(world.answer(true), None, "nobody wants to hear of a request without acknowledgements");
+    assert_eq!(world.answer(true), None, "a request without acknowledgements has no reply");
     world.send(&fetch(4, 1000, 1_000_000, &[(0, 0)]));
     world.pass(999);
     assert_eq!(world.answer(false), None);
@@ -154,7 +153,7 @@ fn a_fetch_waits_for_bytes_while_others_are_answered() {
 }
 
 #[test]
-fn acknowledgements_that_never_come_are_an_error_in_time() {
+fn missing_acknowledgements_are_an_error_after_the_timeout() {
     let mut world = World::new();
     world.send(&produce(1, 2, &[("t", 0, set(b"v"))]));
     world.pass(499);
@@ -165,7 +164,7 @@ fn acknowledgements_that_never_come_are_an_error_in_time() {
 }
 
 #[test]
-fn an_error_of_a_fetch_is_the_request_s_and_comes_at_once() {
+fn a_fetch_error_fails_the_request_at_once() {
     let mut world = World::new();
     world.send(&produce(1, 0, &[("t", 0, set(b"v"))]));
     world.send(&fetch(2, 1000, 1000, &[(0, 0), (1, 0), (7, 0)]));

@@ -1,4 +1,4 @@
-//! Nodes that die, restart and join, and leaders and coordinators that move.
+//! Nodes that die, return and join; leaders and coordinators that move.
 
 use super::{Got, World, batch, fetch_request, produce_request, record, values};
 use klamm::api::*;
@@ -26,7 +26,7 @@ impl World {
         self.call(client, 4, &request).coordinators[0].node_id
     }
 
-    /// Kills a node to which only the client with its number is connected.
+    /// Kills a node to which only the client of the same number is connected.
     fn kill(&mut self, node: i32) {
         self.cluster.kill(self.now, node).unwrap();
         assert_eq!(self.next(node as u64), Got::Closed);
@@ -40,7 +40,7 @@ impl World {
 }
 
 #[test]
-fn what_a_dead_node_led_is_led_by_another_replica() {
+fn another_replica_leads_after_a_node_dies() {
     let mut world = three();
     let before = world.partition(1, 0);
     let dead = before.leader_id;
@@ -64,7 +64,7 @@ fn what_a_dead_node_led_is_led_by_another_replica() {
 }
 
 #[test]
-fn a_partition_without_a_replica_elsewhere_waits_for_its_node() {
+fn a_partition_without_another_replica_waits_for_its_node() {
     let mut world = World::new(Options { nodes: 2, ..Options::default() });
     let topic =
         create_topics::Topic { name: "t".to_owned(), num_partitions: 1, replication_factor: 1, ..Default::default() };
@@ -79,7 +79,7 @@ fn a_partition_without_a_replica_elsewhere_waits_for_its_node() {
 }
 
 #[test]
-fn too_few_replicas_refuse_what_wants_them() {
+fn too_few_in_sync_replicas_reject_acks_all() {
     let mut world = World::new(Options { nodes: 3, ..Options::default() });
     world.create("t", 1, &[("min.insync.replicas", "3")]);
     let leader = world.partition(1, 0).leader_id;
@@ -96,7 +96,7 @@ fn too_few_replicas_refuse_what_wants_them() {
 }
 
 #[test]
-fn a_leader_that_moves_answers_who_waits() {
+fn a_leader_change_answers_waiting_fetches() {
     let mut world = three();
     let before = world.partition(1, 0);
     let (old, new) = (before.leader_id as u64, before.replica_nodes[2]);
@@ -109,7 +109,7 @@ fn a_leader_that_moves_answers_who_waits() {
     let partition = &answer.responses[0].partitions[0];
     assert_eq!(partition.error_code, ErrorCode::FENCED_LEADER_EPOCH);
     assert_eq!((partition.current_leader.leader_id, partition.current_leader.leader_epoch), (new, 1));
-    // Who does not know the epoch may go on with the follower, which before v11 nobody may.
+    // A client without the epoch may continue on the follower, from v11.
     world.send(old, 12, 1, &fetch_request(0));
     assert_eq!(world.next(old), Got::Nothing);
     world.advance(Duration::from_millis(500));
@@ -124,7 +124,7 @@ fn a_leader_that_moves_answers_who_waits() {
 }
 
 #[test]
-fn a_new_node_leads_what_is_moved_to_it() {
+fn a_new_node_can_become_leader() {
     let mut world = three();
     world.start(4);
     assert_eq!(world.metadata(4).brokers.len(), 4);
@@ -139,7 +139,7 @@ fn a_new_node_leads_what_is_moved_to_it() {
 }
 
 #[test]
-fn coordinators_move_and_what_they_know_with_them() {
+fn coordinators_move_with_their_state() {
     let mut world = three();
     let first = world.coordinator(1, "x");
     let second = first % 3 + 1;

@@ -1,4 +1,4 @@
-//! Faults: the effect of each, and the requests that it affects.
+//! Faults: the effect of each, and which requests they hit.
 
 use super::protocol::served;
 use super::{Got, World, batch, fetch_request, frame, produce_request, record, values};
@@ -24,7 +24,7 @@ impl World {
         self.next(1)
     }
 
-    /// Returns the number of records in the log, with a separate connection.
+    /// Returns the number of records in the log, through another connection.
     fn written(&mut self) -> usize {
         self.cluster.connect(1, Connection(99));
         let answer = self.call(99, 12, &fetch::Request { max_wait_ms: 0, ..fetch_request(0) });
@@ -39,7 +39,7 @@ fn whole(got: &Got) -> &Bytes {
 }
 
 #[test]
-fn an_answer_is_lost_or_cut_after_the_request_is_handled_and_a_drop_comes_before() {
+fn lost_and_cut_replies_follow_handling_and_a_drop_precedes_it() {
     for (action, written) in [(Action::Drop, 0), (Action::LoseAnswer, 1), (Action::Cut, 1)] {
         let mut world = World::with_topic();
         world.once(&produce::API, action);
@@ -56,7 +56,7 @@ fn an_answer_is_lost_or_cut_after_the_request_is_handled_and_a_drop_comes_before
 }
 
 #[test]
-fn a_delayed_answer_is_late_and_what_is_behind_it_waits() {
+fn a_delayed_reply_delays_later_requests() {
     let mut world = World::with_topic();
     world.once(&produce::API, Action::Delay(SECOND));
     assert_eq!(world.try_produce(), Got::Nothing);
@@ -72,7 +72,7 @@ fn a_delayed_answer_is_late_and_what_is_behind_it_waits() {
 }
 
 #[test]
-fn a_long_poll_is_delayed_when_it_is_answered() {
+fn a_delay_of_a_long_poll_starts_when_it_is_answered() {
     let mut world = World::with_topic();
     world.once(&fetch::API, Action::Delay(SECOND));
     world.send(1, 12, 1, &fetch_request(0));
@@ -80,7 +80,7 @@ fn a_long_poll_is_delayed_when_it_is_answered() {
     assert_eq!(world.next(1), Got::Nothing);
     world.advance(SECOND);
     assert!(world.receive::<fetch::Request>(1, 12).is_some());
-    // One that nobody waits for any more leaves nothing behind.
+    // A delayed reply to a closed connection is dropped.
     world.once(&fetch::API, Action::Delay(SECOND));
     world.send(1, 12, 1, &fetch::Request { max_wait_ms: 0, ..fetch_request(0) });
     world.cluster.disconnect(world.now, Connection(1));
@@ -88,7 +88,7 @@ fn a_long_poll_is_delayed_when_it_is_answered() {
 }
 
 #[test]
-fn a_dripping_answer_comes_in_ten_pieces() {
+fn a_dripping_reply_arrives_in_ten_pieces() {
     let mut world = World::with_topic();
     world.once(&metadata::API, Action::Drip(SECOND));
     world.send(1, 12, 7, &metadata::Request { topics: None, ..Default::default() });
@@ -104,7 +104,7 @@ fn a_dripping_answer_comes_in_ten_pieces() {
 }
 
 #[test]
-fn one_bit_of_a_corrupt_answer_is_wrong() {
+fn a_corrupt_reply_has_one_wrong_bit() {
     let answer = |seed| {
         let mut world = World::with_topic();
         if let Some(seed) = seed {
@@ -120,7 +120,7 @@ fn one_bit_of_a_corrupt_answer_is_wrong() {
 }
 
 #[test]
-fn a_throttled_answer_says_so_in_versions_that_can() {
+fn a_throttle_fault_sets_the_throttle_time() {
     let mut world = World::with_topic();
     world.create("u", 1, &[]);
     world.cluster.fault(Fault::always(Action::Throttle(SECOND)));
@@ -133,7 +133,7 @@ fn a_throttled_answer_says_so_in_versions_that_can() {
     assert_eq!(world.call(1, 1, &api_versions::Request::default()).throttle_time_ms, 1000);
 }
 
-/// Returns all error codes in a value.
+/// Collects every error code in a value.
 fn codes(value: &Value) -> Vec<i64> {
     match value {
         Value::Struct(fields) => fields
@@ -149,13 +149,13 @@ fn codes(value: &Value) -> Vec<i64> {
 }
 
 #[test]
-fn an_error_is_answered_by_every_api_in_every_version() {
+fn every_api_can_return_an_injected_error_in_every_version() {
     let code = ErrorCode::COORDINATOR_LOAD_IN_PROGRESS;
     let field = |name: &str, value| (name.into(), value);
     let text = || Value::String("t".to_owned());
     for api in served() {
         for version in api.info.min..=api.info.max_stable {
-            // One of everything, so that there is an answer for each.
+            // One item in each list, so that each has a result.
             let partitions = |name| {
                 let partition = Value::Struct(match name {
                     "partitionData" => vec![field("index", Value::Int(0)), field("records", Value::Null)],
@@ -237,7 +237,7 @@ fn an_error_is_answered_by_every_api_in_every_version() {
             get_response_header(api.info, version, &mut r).unwrap();
             let found = codes(&api.response.decode(version, r.rest()).unwrap());
             let (code, name) = (i64::from(code.0), api.info.name);
-            // Fetch and Metadata have room for one of the whole answer besides, which means something else.
+            // Fetch and Metadata also have a code for the whole response, which has another meaning.
             let beside = found.iter().filter(|found| **found == 0).count();
             assert!(found.contains(&code) && beside <= usize::from(matches!(name, "Fetch" | "Metadata")));
             assert!(found.iter().all(|found| [0, code].contains(found)), "{name} v{version}: {found:?}");
@@ -246,7 +246,7 @@ fn an_error_is_answered_by_every_api_in_every_version() {
 }
 
 #[test]
-fn a_fault_strikes_what_it_fits_as_often_as_it_says() {
+fn a_fault_hits_matching_requests_the_given_number_of_times() {
     let error = Action::Error(ErrorCode::KAFKA_STORAGE_ERROR);
     let mut world = World::new(Options { nodes: 2, ..Options::default() });
     let id = world.create("t", 1, &[]);
@@ -283,7 +283,7 @@ fn a_fault_strikes_what_it_fits_as_often_as_it_says() {
 }
 
 #[test]
-fn requests_are_seen() {
+fn requests_are_logged() {
     let mut world = World::with_topic();
     world.advance(SECOND);
     world.send(1, 12, 5, &metadata::Request::default());

@@ -1,11 +1,11 @@
-//! Reads from followers (KIP-392): permitted replicas, and the leader's choice.
+//! Fetching from followers (KIP-392): which nodes accept a fetch, and where a leader sends a client.
 
 use super::{World, batch, fetch_request, produce_request, record, values};
 use klamm::api::*;
 use klamm::broker::Options;
 use klamm::record::Producer;
 
-/// Five nodes in racks a, b, c, a, b, and a topic `t` with replicas on nodes 1, 2, 3 and 5, led by 1.
+/// Starts five nodes in racks a, b, c, a, b, with topic `t` on nodes 1, 2, 3 and 5, led by 1.
 fn world(racks: &[&str]) -> World {
     let racks = racks.iter().map(|rack| (*rack).to_owned()).collect();
     let mut world = World::new(Options { nodes: 5, racks, ..Options::default() });
@@ -33,7 +33,7 @@ fn ask(world: &mut World, node: u64, version: i16, rack: &str, offset: i64) -> f
 const RACKS: &[&str] = &["a", "b", "c"];
 
 #[test]
-fn nodes_are_in_racks_in_turn() {
+fn racks_are_assigned_to_nodes_in_turn() {
     let mut world = world(RACKS);
     let metadata = world.call(1, 12, &metadata::Request::default());
     let racks = |rack: fn(&metadata::Broker) -> Option<&str>| metadata.brokers.iter().map(rack).collect::<Vec<_>>();
@@ -45,7 +45,7 @@ fn nodes_are_in_racks_in_turn() {
 }
 
 #[test]
-fn a_leader_sends_a_reader_to_its_rack_and_a_follower_serves_it() {
+fn a_leader_sends_a_client_to_a_follower_in_its_rack() {
     let mut world = world(RACKS);
     for (rack, replica) in [("a", -1), ("b", 5), ("c", 3), ("d", -1), ("", -1)] {
         let answer = ask(&mut world, 1, 11, rack, 0);
@@ -55,9 +55,9 @@ fn a_leader_sends_a_reader_to_its_rack_and_a_follower_serves_it() {
     }
     let answer = ask(&mut world, 3, 11, "c", 1);
     assert_eq!((values(&answer.records), answer.preferred_read_replica), (vec![record(1, "b")], -1));
-    // A follower serves who is from elsewhere, too.
+    // A follower also serves clients from other racks.
     assert_eq!(values(&ask(&mut world, 2, 12, "", 0).records).len(), 2);
-    // At the end as well, where there would be nothing to read for the time being; beyond it there is no replica.
+    // Also at the end of the log, where there is nothing to read yet. Beyond the end no replica is preferred.
     assert_eq!(ask(&mut world, 1, 12, "c", 2).preferred_read_replica, 3);
     assert_eq!(ask(&mut world, 1, 12, "c", 3).error_code, ErrorCode::OFFSET_OUT_OF_RANGE);
 }
@@ -76,7 +76,7 @@ fn a_node_without_a_replica_and_versions_before_11_are_refused_by_all_but_the_le
 }
 
 #[test]
-fn nobody_is_sent_to_a_node_that_is_down() {
+fn no_client_is_sent_to_a_stopped_node() {
     let mut world = world(RACKS);
     world.cluster.kill(world.now, 5).unwrap();
     while world.cluster.poll_send().is_some() {}

@@ -1,4 +1,4 @@
-//! Message formats 0 and 1 for clients of old versions.
+//! Message formats 0 and 1, as old clients write and read them.
 
 use super::{World, batch, batch_at, fetch_request, produce_request, record, values};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use klamm::record::{MessageSetBuilder, Producer, batches};
 
 fn messages(mut set: MessageSetBuilder, values: &[&str], compression: Compression) -> Bytes {
     for value in values {
-        // What a client writes as offset means nothing.
+        // Offsets that a client writes are ignored.
         set.append(0, 1_000, Some(b"k"), Some(value.as_bytes()));
     }
     set.seal(compression).unwrap().into()
@@ -41,7 +41,7 @@ fn old(records: &Option<Bytes>) -> Vec<(i8, i64, i64, String)> {
 }
 
 #[test]
-fn messages_of_old_formats_are_kept_and_every_reader_gets_its_own() {
+fn old_message_formats_are_stored_and_converted_for_each_reader() {
     for compression in [Compression::None, Compression::Gzip] {
         let mut world = World::with_topic();
         let zero = messages(MessageSetBuilder::magic_0(), &["a", "b"], compression);
@@ -65,7 +65,7 @@ fn messages_of_old_formats_are_kept_and_every_reader_gets_its_own() {
 }
 
 #[test]
-fn what_no_reader_could_read_is_refused() {
+fn unreadable_messages_are_rejected() {
     let mut world = World::with_topic();
     let good = messages(MessageSetBuilder::magic_1(None), &["a"], Compression::None);
     let mut bad = good.to_vec();

@@ -1,4 +1,4 @@
-//! Classic groups: generations, sessions, static members, and commits. The assertions match Apache Kafka 4.4.
+//! Classic groups: generations, sessions, static members, commits. The assertions match the replies of Apache Kafka 4.4.
 
 use super::{World, response};
 use bytes::Bytes;
@@ -24,7 +24,7 @@ const SUBSCRIBED: i16 = 86;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Members with their own connections, and their responses.
+/// Members, each with its own connection, and their replies.
 struct Party {
     world: World,
     inbox: BTreeMap<u64, Bytes>,
@@ -120,7 +120,7 @@ impl Party {
         self.take::<sync_group::Request>(client, 5).map(|answer| (answer.error_code.0, answer.assignment))
     }
 
-    /// Requests a member ID and joins with it, which may wait for the others to rejoin.
+    /// Requests a member ID and joins with it. The reply may have to wait until the others rejoin.
     fn enter(&mut self, client: u64) -> String {
         let answer = self.call(client, 9, &join(""));
         assert_eq!(answer.error_code.0, MEMBER_ID_REQUIRED);
@@ -129,7 +129,7 @@ impl Party {
         answer.member_id
     }
 
-    /// A stable group of two, `a` its leader, in generation 2.
+    /// Returns a stable group of two in generation 2, led by `a`.
     fn of_two() -> (Self, String, String) {
         let mut party = Self::new();
         let a = party.enter(10);
@@ -222,7 +222,7 @@ fn two_members_share_a_generation_and_the_leader_assigns() {
 }
 
 #[test]
-fn a_member_that_does_not_beat_is_out_and_the_others_are_told() {
+fn a_silent_member_is_removed_and_the_others_rebalance() {
     let (mut party, a, b) = Party::of_two();
     party.advance(9);
     assert_eq!(party.beat(10, &a, 2), NONE);
@@ -247,7 +247,7 @@ fn a_commit_is_a_sign_of_life() {
 }
 
 #[test]
-fn who_does_not_join_again_in_time_is_out() {
+fn a_member_that_does_not_rejoin_in_time_is_removed() {
     let (mut party, a, b) = Party::of_two();
     party.send(10, 9, &join(&a));
     assert_eq!(party.joined(10), None, "b has to come as well");
@@ -263,7 +263,7 @@ fn who_does_not_join_again_in_time_is_out() {
 }
 
 #[test]
-fn who_does_not_sync_in_time_is_out() {
+fn a_member_that_does_not_sync_in_time_is_removed() {
     let (mut party, a, b) = Party::of_two();
     party.send(10, 9, &join(&a));
     party.send(11, 9, &join(&b));
@@ -279,7 +279,7 @@ fn who_does_not_sync_in_time_is_out() {
 }
 
 #[test]
-fn those_who_leave_are_not_waited_for() {
+fn a_rebalance_does_not_wait_for_members_that_left() {
     let (mut party, a, b) = Party::of_two();
     party.send(10, 9, &join(&a));
     assert_eq!(party.joined(10), None);
@@ -300,7 +300,7 @@ fn those_who_leave_are_not_waited_for() {
 }
 
 #[test]
-fn the_oldest_version_is_a_member_at_once_and_waits_as_long_as_a_session() {
+fn in_version_0_the_session_timeout_is_the_rebalance_timeout() {
     let mut party = Party::new();
     let answer = party.call(10, 0, &join(""));
     assert_eq!((answer.error_code.0, answer.generation_id, answer.members.len()), (NONE, 1, 1));
@@ -317,7 +317,7 @@ fn the_oldest_version_is_a_member_at_once_and_waits_as_long_as_a_session() {
 }
 
 #[test]
-fn the_protocol_is_the_one_most_members_prefer_of_those_all_have() {
+fn the_protocol_is_the_common_one_that_most_members_prefer() {
     let mut party = Party::new();
     let mut ids = Vec::new();
     for (client, protocols) in [(10, &["x", "y", "z"]), (11, &["z", "y", "w"]), (12, &["w", "z", "y"])] {
@@ -340,7 +340,7 @@ fn the_protocol_is_the_one_most_members_prefer_of_those_all_have() {
 }
 
 #[test]
-fn a_member_that_asks_again_for_the_same_is_told_and_one_that_changed_moves_all() {
+fn an_unchanged_rejoin_is_answered_and_a_changed_one_rebalances() {
     let (mut party, a, b) = Party::of_two();
     let answer = party.call(11, 9, &join(&b));
     assert_eq!((answer.error_code.0, answer.generation_id, answer.members.len()), (NONE, 2, 0));
@@ -383,7 +383,7 @@ fn a_static_member_keeps_its_place_and_fences_the_one_before() {
 }
 
 #[test]
-fn an_id_that_was_given_out_is_waited_for_as_long_as_a_session() {
+fn a_new_member_id_expires_after_the_session_timeout() {
     let mut party = Party::new();
     let late = party.call(10, 9, &join("")).member_id;
     party.enter(11);
@@ -394,7 +394,7 @@ fn an_id_that_was_given_out_is_waited_for_as_long_as_a_session() {
 }
 
 #[test]
-fn a_new_group_waits_for_more_members_if_it_is_told_to() {
+fn a_new_group_waits_for_the_initial_rebalance_delay() {
     let delay = 3 * SECOND;
     let mut party = Party::with(Options { group_initial_rebalance_delay: delay, ..Options::default() });
     party.enter(10);
@@ -408,7 +408,7 @@ fn a_new_group_waits_for_more_members_if_it_is_told_to() {
 }
 
 #[test]
-fn requests_that_make_no_sense_are_refused() {
+fn invalid_requests_are_rejected() {
     let mut party = Party::new();
     for (request, code) in [
         (join_group::Request { group_id: String::new(), ..join("") }, INVALID_GROUP_ID),
@@ -429,7 +429,7 @@ fn requests_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn only_members_of_this_generation_commit_while_there_are_any() {
+fn only_members_of_the_current_generation_may_commit() {
     let (mut party, a, b) = Party::of_two();
     assert_eq!(party.commit(8, &a, 2, 7), NONE);
     assert_eq!(party.commit(8, "", -1, 1), UNKNOWN_MEMBER);
@@ -452,7 +452,7 @@ fn only_members_of_this_generation_commit_while_there_are_any() {
 }
 
 #[test]
-fn offsets_are_deleted_of_topics_that_nobody_reads() {
+fn offsets_of_unread_topics_can_be_deleted() {
     let (mut party, a, _) = Party::of_two();
     party.world.create("other", 1, &[]);
     let topic = |name: &str| offset_delete::Topic {
@@ -496,7 +496,7 @@ fn groups_are_listed_by_state_and_type() {
 }
 
 #[test]
-fn a_group_goes_on_with_another_coordinator() {
+fn a_group_continues_on_another_coordinator() {
     let mut party = Party::with(Options { nodes: 2, ..Options::default() });
     party.world.cluster.move_coordinator(party.world.now, "g", 1).unwrap();
     let a = party.enter(10);
@@ -522,7 +522,7 @@ fn a_group_goes_on_with_another_coordinator() {
 }
 
 #[test]
-fn a_member_that_hangs_up_while_it_waits_stays_until_its_session_ends() {
+fn a_waiting_member_that_disconnects_stays_until_its_session_ends() {
     let (mut party, a, b) = Party::of_two();
     party.send(10, 9, &join(&a));
     party.world.cluster.disconnect(party.world.now, Connection(10));

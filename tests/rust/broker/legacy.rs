@@ -1,7 +1,7 @@
-//! Brokers of Kafka 0.6 and 0.7: what was captured of the real ones, request by request, and what captures cannot show.
+//! Brokers of Kafka 0.6 and 0.7: captures of real brokers, request by request, and behaviour that captures cannot show.
 //!
-//! Captures were taken in this order, but not all of them are there: what a fetch gave that nobody is known to have produced is
-//! produced before. Brokers then had two partitions, segments of 1000 bytes and messages of 100,000 at most.
+//! The captures are in order but incomplete: if a fetch returns messages without a captured produce request, the test
+//! produces them first. The real brokers had two partitions, segments of 1000 bytes and messages of at most 100,000.
 
 use super::{Got, START_MS};
 use crate::vectors::{self, hex, text};
@@ -54,7 +54,7 @@ impl World {
         self.brokers.handle_timeout(self.now);
     }
 
-    /// Sends a frame without its length over a connection of its own.
+    /// Sends a frame without its length on a new connection.
     fn send(&mut self, frame: Bytes) -> Got {
         self.connections += 1;
         let connection = Connection(self.connections);
@@ -103,21 +103,21 @@ impl World {
         if self.release == LegacyVersion::V0_6_1 { Magic::V0 } else { Magic::V1 }
     }
 
-    /// A message set of payloads.
+    /// Returns a message set of payloads.
     fn set(&self, payloads: &[&[u8]]) -> Bytes {
         let mut set = MessageSetBuilder::new(self.magic());
         payloads.iter().for_each(|payload| set.append(payload).unwrap());
         set.seal(klamm::compress::Compression::None).unwrap().into()
     }
 
-    /// A message of so many bytes with its header.
+    /// Returns a message of this size, including its header.
     fn message(&self, size: usize) -> Bytes {
         let header = if self.magic() == Magic::V0 { 9 } else { 10 };
         self.set(&[&vec![b'x'; size - header]])
     }
 }
 
-/// What a fetch found at the start of a log: so much was there.
+/// Returns the messages that a fetch from the start of a log shows.
 fn found(request: &Request, response: &Response) -> Vec<Produce> {
     let pair = |part: &Fetch, fetched: &Fetched| {
         let whole = fetched.message_set.len() < usize::try_from(part.max_size).unwrap_or(0);
@@ -136,7 +136,7 @@ fn found(request: &Request, response: &Response) -> Vec<Produce> {
     }
 }
 
-/// The time that an offsets request names.
+/// Returns the time of an offsets request.
 fn time(frame: &Bytes) -> i64 {
     match Request::decode_frame(frame.clone()) {
         Ok(Request::Offsets(part)) => part.time,
@@ -145,7 +145,7 @@ fn time(frame: &Bytes) -> i64 {
 }
 
 #[test]
-fn brokers_answer_as_they_were_captured() {
+fn brokers_answer_as_in_the_captures() {
     let lines = vectors::lines("legacy.jsonl.gz");
     let mut replayed = 0;
     for (name, release) in RELEASES {
@@ -205,7 +205,7 @@ fn brokers_answer_as_they_were_captured() {
     assert_eq!(replayed, 392);
 }
 
-/// What was produced before some captures were taken, and is not among them.
+/// Returns messages that were produced before a capture and not captured.
 fn prepare(world: &mut World, label: &str, request: &dyn Fn(&str) -> Bytes) {
     match label {
         "offsets.seg.latest_2" => {
@@ -226,7 +226,7 @@ fn prepare(world: &mut World, label: &str, request: &dyn Fn(&str) -> Bytes) {
             let Ok(Request::Produce(large)) = Request::decode_frame(request("produce.too_large")) else {
                 unreachable!()
             };
-            // The first of its two messages was another here.
+            // The first of its two messages differed here.
             let large = large.message_set.slice(world.set(&[b"a"]).len()..);
             let part = |partition, message_set| Produce { topic: "mpl".to_owned(), partition, message_set };
             let parts = vec![part(0, world.set(&[b"first"])), part(0, large), part(1, world.set(&[b"third"]))];
@@ -236,7 +236,7 @@ fn prepare(world: &mut World, label: &str, request: &dyn Fn(&str) -> Bytes) {
     }
 }
 
-/// The first segment of the topic `seg`.
+/// Returns the first segment of topic `seg`.
 fn segment(release: LegacyVersion) -> Response {
     let (name, _) = RELEASES.into_iter().find(|(_, known)| *known == release).unwrap();
     let lines = vectors::lines("legacy.jsonl.gz");
@@ -245,7 +245,7 @@ fn segment(release: LegacyVersion) -> Response {
 }
 
 #[test]
-fn bytes_that_are_not_flushed_do_not_exist() {
+fn bytes_that_are_not_flushed_are_invisible() {
     for (_, release) in RELEASES {
         let settings = Settings { flush_messages: 1000, flush_ms: 2500, ..Settings::default() };
         let mut world = World::new(release, START_MS, 2, settings);
@@ -273,7 +273,7 @@ fn a_segment_that_is_full_is_followed_before_the_next_message_in_0_7_2_and_after
         assert_eq!(world.answer(&request), Response::Offsets { error: ErrorCode::NONE, offsets: vec![1100] });
         assert_eq!(world.fetch("t", 1100), (ErrorCode::NONE, Bytes::new()));
         world.pass(MINUTE);
-        // An empty segment was made before the minute passed, the end of a log is always of now.
+        // An empty segment was created before the minute passed. The end of a log always counts as written now.
         let before = START_MS + 30_000;
         assert_eq!(world.offsets("t", before).len(), if release == LegacyVersion::V0_7_2 { 1 } else { 2 });
     }
@@ -300,7 +300,7 @@ fn old_segments_are_deleted_whole() {
 }
 
 #[test]
-fn each_node_is_a_broker_of_its_own_and_registers_its_topics() {
+fn each_node_is_independent_and_registers_its_topics() {
     let mut world = World::small(LegacyVersion::V0_7_2, START_MS);
     let set = world.set(&[b"v"]);
     world.produce("b", 1, set.clone());
@@ -324,14 +324,14 @@ fn each_node_is_a_broker_of_its_own_and_registers_its_topics() {
 }
 
 #[test]
-fn a_release_goes_by_its_name() {
+fn a_release_is_parsed_from_its_name() {
     assert_eq!(Version::parse("0.7.0"), Ok(Version::Legacy(LegacyVersion::V0_7_0)));
     assert_eq!(Version::Legacy(LegacyVersion::V0_6_1).to_string(), "0.6.1");
     let why = Version::parse("0.5").unwrap_err();
     assert!(why.contains("0.6.1, 0.7.0, 0.7.1, 0.7.2, draft"), "{why}");
 }
 
-/// A message that holds a compressed set.
+/// Returns a message that contains a compressed set.
 fn wrapped(set: &[u8]) -> Vec<u8> {
     let mut packed = Vec::new();
     compress(Compression::Gzip, set, &mut packed).unwrap();
@@ -340,7 +340,7 @@ fn wrapped(set: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn wrappers_in_wrappers_are_opened_up_to_a_bound() {
+fn nested_sets_are_opened_up_to_a_limit() {
     let mut world = World::new(LegacyVersion::V0_7_2, START_MS, 1, Settings::default());
     let mut set = world.set(&[b"inside"]).to_vec();
     for depth in 1..=9 {
@@ -350,7 +350,7 @@ fn wrappers_in_wrappers_are_opened_up_to_a_bound() {
 }
 
 #[test]
-fn nothing_is_stored_of_a_set_that_is_refused_and_all_of_one_that_is_cut_off() {
+fn a_rejected_set_is_not_stored_and_a_truncated_one_is() {
     for (_, release) in RELEASES {
         let mut world = World::small(release, START_MS);
         let good = world.set(&[b"good"]);
@@ -369,7 +369,7 @@ fn nothing_is_stored_of_a_set_that_is_refused_and_all_of_one_that_is_cut_off() {
 }
 
 #[test]
-fn memory_ends_a_connection_and_not_the_program() {
+fn the_memory_limit_closes_the_connection() {
     let options = Options { max_bytes: 100, as_version: Version::Legacy(LegacyVersion::V0_7_2), ..Options::default() };
     let brokers = Brokers::new(&options, START_MS, 1);
     let mut world =

@@ -1,7 +1,8 @@
-//! The dev broker: its core under simulated time, and its server over real sockets.
+//! The dev broker: its cluster under simulated time, and its server over real sockets.
 
 mod acls;
 mod administration;
+mod authentication;
 mod cleaning;
 mod consumer_groups;
 mod draft;
@@ -11,15 +12,14 @@ mod fetch_sessions;
 mod followers;
 mod formats;
 mod groups;
-mod keeping;
 mod legacy;
 
-mod logins;
 mod nodes;
 mod protocol;
 mod quotas;
 mod reading;
 mod releases;
+mod restarts;
 mod share_groups;
 mod sockets;
 mod transactions;
@@ -36,7 +36,7 @@ use std::time::Duration;
 
 const START_MS: i64 = 1_700_000_000_000;
 
-/// A cluster, its clock, and clients: client `n` is connected to node `n`.
+/// A cluster, its clock, and one client for each node: client `n` is connected to node `n`.
 struct World {
     cluster: Cluster,
     now: Duration,
@@ -60,7 +60,7 @@ impl World {
         Self { cluster, now: Duration::ZERO }
     }
 
-    /// One node and a topic `t` with one partition.
+    /// Starts one node with a topic `t` of one partition.
     fn with_topic() -> Self {
         let mut world = Self::new(Options::default());
         world.create("t", 1, &[]);

@@ -1,4 +1,4 @@
-//! Several nodes: leaders, coordinators, topics, committed offsets and producer IDs.
+//! Several nodes: leaders, coordinators, topics, committed offsets, producer IDs.
 
 use super::{World, batch, fetch_request, produce_request};
 use klamm::api::*;
@@ -7,7 +7,7 @@ use klamm::record::Producer;
 use klamm::wire::Uuid;
 
 #[test]
-fn a_node_answers_only_for_what_it_leads_and_says_who_does() {
+fn a_node_answers_only_for_partitions_it_leads_and_names_the_leader() {
     let mut world = World::new(Options { nodes: 3, ..Options::default() });
     world.create("t", 6, &[]);
     let metadata = world.call(2, 12, &metadata::Request { topics: None, ..Default::default() });
@@ -48,7 +48,7 @@ fn no_topics_means_all_in_metadata_v0_and_none_later() {
 }
 
 #[test]
-fn asking_for_a_topic_makes_it_unless_that_is_not_wanted() {
+fn a_metadata_request_creates_a_topic_unless_auto_creation_is_off() {
     let ask = |name: &str, allow| metadata::Request {
         topics: Some(vec![metadata::TopicRequest { name: Some(name.to_owned()), ..Default::default() }]),
         allow_auto_topic_creation: allow,
@@ -81,7 +81,7 @@ fn metadata_finds_a_topic_by_id() {
 }
 
 #[test]
-fn topics_that_cannot_be_made_say_why() {
+fn topics_that_cannot_be_created_say_why() {
     let mut world = World::with_topic();
     let plain = |name: &str| create_topics::Topic {
         name: name.to_owned(),
@@ -135,7 +135,7 @@ fn coordinator(world: &mut World, group: &str) -> u64 {
 }
 
 #[test]
-fn committed_offsets_come_back_in_every_version() {
+fn committed_offsets_are_returned_in_every_version() {
     let mut world = World::new(Options { nodes: 3, ..Options::default() });
     let topic_id = world.create("t", 2, &[]);
     let here = coordinator(&mut world, "g");

@@ -1,4 +1,4 @@
-//! API versions, and peers that do not speak Kafka's protocol.
+//! API versions, and input that is not valid Kafka.
 
 use super::{Got, World, batch, frame, response};
 use bytes::Bytes;
@@ -11,14 +11,14 @@ use klamm::wire::{Reader, Value};
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
-/// Returns the APIs that the broker advertises.
+/// Returns the APIs that the broker lists.
 pub(super) fn served() -> Vec<&'static Entry> {
     let answer = World::with_topic().call::<api_versions::Request>(1, 0, &Default::default());
     answer.api_keys.iter().map(|served| by_key(served.api_key).unwrap()).collect()
 }
 
 #[test]
-fn every_version_of_every_api_answers_in_its_own_form() {
+fn every_version_of_every_api_answers_in_its_format() {
     for api in served() {
         for version in api.info.min..=api.info.max_stable {
             let mut world = World::with_topic();
@@ -37,7 +37,7 @@ fn every_version_of_every_api_answers_in_its_own_form() {
 }
 
 #[test]
-fn what_is_not_kafka_closes_the_connection() {
+fn malformed_input_closes_the_connection() {
     let body = encode(9, &metadata::Request::default()).unwrap();
     let good = frame(&metadata::API, 9, 1, &body);
     let with = |at: usize, value: i16| {
@@ -57,7 +57,7 @@ fn what_is_not_kafka_closes_the_connection() {
 }
 
 #[test]
-fn bytes_after_a_request_are_ignored_as_kafka_does() {
+fn extra_bytes_after_a_request_are_ignored() {
     let mut world = World::with_topic();
     // librdkafka 2.16: a count of four bytes where null takes one.
     let body = [0, 0, 0, 0, 1, 0, 0];
@@ -67,7 +67,7 @@ fn bytes_after_a_request_are_ignored_as_kafka_does() {
 }
 
 #[test]
-fn api_versions_answers_a_version_from_the_future() {
+fn api_versions_answers_an_unknown_version() {
     let mut world = World::with_topic();
     world.cluster.handle(world.now, Connection(1), frame(&api_versions::API, 99, 8, b"whatever it holds"));
     let Got::Frame(answer) = world.next(1) else { panic!("no answer") };
@@ -92,7 +92,7 @@ fn api_versions_answers_a_version_from_the_future() {
     assert_eq!(world.call(1, 4, &api_versions::Request::default()).error_code, ErrorCode::INVALID_REQUEST);
 }
 
-/// Returns request bodies of other programs for served APIs: (API, version, body).
+/// Request bodies from other programs: (API, version, body).
 fn golden_requests() -> Vec<(&'static Info, i16, Vec<u8>)> {
     let served = served();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/messages.jsonl.gz");
@@ -108,7 +108,7 @@ fn golden_requests() -> Vec<(&'static Info, i16, Vec<u8>)> {
 }
 
 #[test]
-fn no_request_makes_it_panic_whole_cut_or_changed() {
+fn no_whole_truncated_or_changed_request_panics() {
     let requests = golden_requests();
     assert!(requests.len() > 300);
     let mut world = World::new(Options { nodes: 2, max_bytes: 1 << 20, ..Options::default() });

@@ -1,4 +1,4 @@
-//! Quotas of producing and fetching.
+//! Client quotas for producing and fetching.
 
 use super::acls::{log_in, options};
 use super::*;
@@ -40,7 +40,7 @@ fn describe(
     world.call(1, 1, &describe_client_quotas::Request { components, strict })
 }
 
-/// Returns the values that match a filter.
+/// Returns the values of the quotas that match a filter.
 fn values_of(world: &mut World, components: &[(&str, i8, Option<&str>)], strict: bool) -> Vec<f64> {
     let entries = describe(world, components, strict).entries.unwrap();
     let mut values: Vec<_> = entries.into_iter().flat_map(|entry| entry.values).map(|quota| quota.value).collect();
@@ -56,7 +56,7 @@ fn produce_bytes(world: &mut World, client: u64, size: usize) -> i32 {
 }
 
 #[test]
-fn quotas_are_set_and_found_and_taken_away() {
+fn quotas_are_set_described_and_removed() {
     let mut world = World::new(Options::default());
     limit(&mut world, &[("user", Some("a")), ("client-id", Some("c"))], PRODUCER, 1.0);
     limit(&mut world, &[("user", None)], PRODUCER, 2.0);
@@ -76,9 +76,9 @@ fn quotas_are_set_and_found_and_taken_away() {
     assert_eq!(values_of(&mut world, &[user(DEFAULT, None)], false), [0.0; 0]);
 }
 
-/// Codes and messages are those of Kafka 4.4, except for a misprint in one of them.
+/// Codes and messages are those of Kafka 4.4, except for a misprint in one message.
 #[test]
-fn what_makes_no_sense_is_refused_in_kafkas_words() {
+fn invalid_quotas_are_rejected_with_kafkas_messages() {
     let mut world = World::new(Options::default());
     let c: Entity<'_> = &[("client-id", Some("c"))];
     for (entity, key, value, why) in [
@@ -109,7 +109,7 @@ fn what_makes_no_sense_is_refused_in_kafkas_words() {
 }
 
 #[test]
-fn who_produces_too_fast_is_told_at_once_and_not_heard_for_a_while() {
+fn a_producer_over_its_quota_is_answered_and_then_paused() {
     let mut world = World::with_topic();
     assert_eq!(produce_bytes(&mut world, 1, 20_000), 0);
     limit(&mut world, &[("client-id", Some("test"))], PRODUCER, 1000.0);
@@ -123,10 +123,10 @@ fn who_produces_too_fast_is_told_at_once_and_not_heard_for_a_while() {
     world.advance(Duration::from_millis(1));
     assert_eq!(world.next(1), Got::Frame(Bytes::new()));
     assert!(world.receive::<metadata::Request>(1, 12).is_some());
-    // What was ten seconds ago does not count.
+    // Bytes from ten seconds ago do not count.
     world.advance(12 * SECOND);
     assert_eq!(produce_bytes(&mut world, 1, 5_000), 0);
-    // Nobody waits for an answer, and nobody is heard.
+    // With acks=0 there is no reply, and the connection is still paused.
     world.send(
         1,
         12,
@@ -140,13 +140,13 @@ fn who_produces_too_fast_is_told_at_once_and_not_heard_for_a_while() {
 }
 
 #[test]
-fn who_fetches_too_fast_gets_nothing_for_a_while_and_then_the_records() {
+fn a_consumer_over_its_quota_gets_empty_responses_for_a_while() {
     let mut world = World::with_topic();
     for _ in 0..3 {
         produce_bytes(&mut world, 1, 6_000);
     }
     limit(&mut world, &[("user", None)], CONSUMER, 1000.0);
-    // No more than the quota allows in its window, one batch here.
+    // At most what the quota allows in its window, here one batch.
     let fetch = |world: &mut World, offset| {
         let mut request = fetch::Request { max_wait_ms: 0, ..fetch_request(offset) };
         request.max_bytes = 1 << 20;
@@ -160,7 +160,7 @@ fn who_fetches_too_fast_gets_nothing_for_a_while_and_then_the_records() {
     world.advance(12 * SECOND);
     assert_eq!(world.next(1), Got::Frame(Bytes::new()));
     assert_eq!(fetch(&mut world, 1), (0, 1));
-    // A batch that is larger than the window is given, or nobody would ever have it.
+    // A batch that is larger than the window's quota is delivered, since it could never be otherwise.
     limit(&mut world, &[("user", None)], CONSUMER, 100.0);
     world.advance(12 * SECOND);
     let (throttled, records) = fetch(&mut world, 2);
@@ -168,7 +168,7 @@ fn who_fetches_too_fast_gets_nothing_for_a_while_and_then_the_records() {
 }
 
 #[test]
-fn the_narrowest_quota_counts() {
+fn the_most_specific_quota_applies() {
     let mut world = World::new(options(true));
     log_in(&mut world, 1, b"\0admin\0secret");
     log_in(&mut world, 20, b"\0alice\0secret");
@@ -192,7 +192,7 @@ fn the_narrowest_quota_counts() {
 }
 
 #[test]
-fn quotas_are_kept() {
+fn quotas_survive_a_restart() {
     let mut world = World::new(Options::default());
     world.cluster.restore(Duration::ZERO, Bytes::new()).unwrap();
     limit(&mut world, &[("user", None)], PRODUCER, 7.0);

@@ -1,4 +1,4 @@
-//! Reading: long polls, limits, topic ids, offsets by time.
+//! Fetching: long polls, limits, topic IDs, offsets by time.
 
 use super::{Got, START_MS, World, batch, batch_at, fetch_request, produce_request, record, values};
 use klamm::api::*;
@@ -28,7 +28,7 @@ fn a_long_poll_wakes_on_produce() {
 }
 
 #[test]
-fn a_long_poll_ends_at_its_deadline_with_nothing() {
+fn a_long_poll_returns_nothing_at_its_deadline() {
     let mut world = World::with_topic();
     world.now = Duration::from_secs(3);
     world.send(1, 12, 5, &fetch_request(0));
@@ -42,7 +42,7 @@ fn a_long_poll_ends_at_its_deadline_with_nothing() {
 }
 
 #[test]
-fn a_long_poll_waits_for_as_many_bytes_as_it_asks_for() {
+fn a_long_poll_waits_for_min_bytes() {
     let mut world = World::with_topic();
     world.cluster.connect(1, Connection(2));
     let one = batch(&["a"], Producer::NONE);
@@ -56,7 +56,7 @@ fn a_long_poll_waits_for_as_many_bytes_as_it_asks_for() {
 }
 
 #[test]
-fn answers_leave_in_the_order_of_the_requests() {
+fn replies_are_sent_in_the_order_of_the_requests() {
     let mut world = World::with_topic();
     world.send(1, 12, 1, &fetch_request(0));
     world.send(1, 9, 2, &metadata::Request::default());
@@ -73,7 +73,7 @@ fn answers_leave_in_the_order_of_the_requests() {
 }
 
 #[test]
-fn a_client_that_is_gone_is_forgotten() {
+fn a_client_that_disconnects_is_removed() {
     let mut world = World::with_topic();
     world.cluster.connect(1, Connection(2));
     world.send(2, 12, 5, &fetch_request(0));
@@ -84,7 +84,7 @@ fn a_client_that_is_gone_is_forgotten() {
 }
 
 #[test]
-fn deleting_a_topic_answers_who_waits_for_it() {
+fn deleting_a_topic_answers_waiting_fetches() {
     let mut world = World::with_topic();
     world.cluster.connect(1, Connection(2));
     world.send(2, 12, 5, &fetch_request(0));
@@ -104,7 +104,7 @@ fn fetch_past_the_end_is_out_of_range() {
 }
 
 #[test]
-fn limits_hold_but_the_first_batch_comes_whole() {
+fn limits_hold_except_for_the_first_batch() {
     let mut world = World::with_topic();
     let one = batch(&["a"], Producer::NONE);
     for _ in 0..3 {
@@ -126,7 +126,7 @@ fn limits_hold_but_the_first_batch_comes_whole() {
 }
 
 #[test]
-fn versions_with_topic_ids_know_topics_by_them() {
+fn versions_with_topic_ids_find_topics_by_id() {
     let mut world = World::new(Options::default());
     let topic_id = world.create("t", 1, &[]);
     let mut request = produce_request("", batch(&["a"], Producer::NONE));
@@ -143,7 +143,7 @@ fn versions_with_topic_ids_know_topics_by_them() {
 }
 
 #[test]
-fn an_epoch_of_another_time_is_refused() {
+fn a_wrong_leader_epoch_is_rejected() {
     let mut world = World::with_topic();
     let mut request = fetch_request(0);
     request.topics[0].partitions[0].current_leader_epoch = 1;

@@ -1,4 +1,4 @@
-//! A cluster as an older release: its APIs, and its handling of unknown requests.
+//! A cluster that imitates an older release: its versions, and unknown requests.
 
 use super::{Got, World, frame, response};
 use klamm::api::*;
@@ -40,7 +40,7 @@ fn a_release_serves_its_versions_and_closes_on_any_other() {
 }
 
 #[test]
-fn a_release_says_which_versions_it_has_if_it_can_be_asked() {
+fn a_release_with_api_versions_lists_its_versions() {
     for release in Release::ALL {
         let mut world = as_release(release.name());
         world.send(1, 0, 1, &api_versions::Request::default());
@@ -84,7 +84,7 @@ fn features_came_with_4_0() {
 }
 
 #[test]
-fn the_first_form_of_list_offsets_gives_the_segments_from_before_a_time() {
+fn list_offsets_v0_returns_segments_before_a_time() {
     let mut world = as_release("0.8.2");
     let mut ask = |timestamp| {
         let partition = list_offsets::Partition { timestamp, max_num_offsets: 9, ..Default::default() };

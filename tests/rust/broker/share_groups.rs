@@ -1,4 +1,4 @@
-//! Share groups: acquisition, locks and delivery counts. The assertions match Apache Kafka 4.4.
+//! Share groups: acquisition, locks, deliveries and sessions. The assertions match the replies of Apache Kafka 4.4.
 
 use super::{World, batch, values};
 use klamm::api::share_acknowledge::{ACCEPT, GAP, REJECT, RELEASE, RENEW};
@@ -19,7 +19,7 @@ const INVALID_EPOCH: i16 = 123;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A member with its own connection, which fetches from topic `t`.
+/// A member with its own connection that fetches from topic `t`.
 struct Member {
     client: u64,
     id: &'static str,
@@ -62,7 +62,7 @@ impl World {
         assert_eq!(self.produce(batch(records, Producer::NONE)).error_code, ErrorCode::NONE);
     }
 
-    /// Fetches without waiting and returns the acquired ranges: first offset, last offset, delivery count.
+    /// Fetches without waiting. Returns the acquired ranges: first and last offset, and number of deliveries.
     fn share(&mut self, member: &mut Member, done: &[(i64, i64, i8)]) -> Vec<(i64, i64, i16)> {
         let request = member.fetch(done, 0);
         let answer = self.call(member.client, 2, &request);
@@ -135,7 +135,7 @@ fn acquired(answer: &Response) -> Vec<(i64, i64, i16)> {
 }
 
 #[test]
-fn a_record_is_one_members_until_it_is_done() {
+fn a_record_is_acquired_by_one_member_at_a_time() {
     let (mut world, mut a, mut b) = World::shared();
     world.put(&["0", "1", "2", "3"]);
     let limited = Request { max_records: 2, ..a.fetch(&[], 0) };
@@ -156,7 +156,7 @@ fn a_record_is_one_members_until_it_is_done() {
 }
 
 #[test]
-fn a_group_starts_behind_what_there_is() {
+fn a_group_starts_at_the_end_of_the_log() {
     let mut world = World::new(Options::default());
     let topic = world.create("t", 1, &[]);
     world.put(&["before"]);
@@ -185,7 +185,7 @@ impl World {
 }
 
 #[test]
-fn a_group_is_configured() {
+fn a_share_group_can_be_configured() {
     const INVALID_CONFIG: i16 = 40;
     let mut world = World::new(Options::default());
     let topic = world.create("t", 1, &[]);
@@ -217,7 +217,7 @@ fn a_group_is_configured() {
 }
 
 #[test]
-fn whole_batches_come_unless_the_limit_is_strict() {
+fn whole_batches_are_returned_unless_the_record_limit_is_strict() {
     let (mut world, a, _) = World::shared();
     world.put(&["0", "1", "2"]);
     world.put(&["3", "4"]);
@@ -228,7 +228,7 @@ fn whole_batches_come_unless_the_limit_is_strict() {
 }
 
 #[test]
-fn a_lock_that_is_over_gives_the_record_to_whoever_waits() {
+fn an_expired_lock_releases_the_record_to_a_waiting_member() {
     let (mut world, mut a, b) = World::shared();
     world.put(&["0"]);
     assert_eq!(world.share(&mut a, &[]), [(0, 0, 1)]);
@@ -244,7 +244,7 @@ fn a_lock_that_is_over_gives_the_record_to_whoever_waits() {
 }
 
 #[test]
-fn a_record_is_delivered_five_times_at_most() {
+fn a_record_is_delivered_at_most_five_times() {
     let (mut world, mut a, _) = World::shared();
     world.put(&["bad"]);
     for count in 1..=5 {
@@ -255,7 +255,7 @@ fn a_record_is_delivered_five_times_at_most() {
 }
 
 #[test]
-fn a_fetch_waits_for_records_and_for_those_that_come_back() {
+fn a_fetch_waits_for_new_and_for_released_records() {
     let (mut world, a, mut b) = World::shared();
     world.send(10, 2, 7, &a.fetch(&[], 500));
     world.put_quietly("0");
@@ -273,7 +273,7 @@ fn a_fetch_waits_for_records_and_for_those_that_come_back() {
 }
 
 impl World {
-    /// Writes a record over a separate connection, whose response may not come first.
+    /// Produces a record on a connection of its own, and ignores other replies before its own.
     fn put_quietly(&mut self, value: &str) {
         let request = super::produce_request("t", batch(&[value], Producer::NONE));
         self.cluster.connect(1, Connection(99));
@@ -282,7 +282,7 @@ impl World {
 }
 
 #[test]
-fn acknowledgements_are_taken_as_one_or_not_at_all() {
+fn acknowledgements_are_applied_all_or_none() {
     let (mut world, mut a, mut b) = World::shared();
     world.put(&["0", "1"]);
     assert_eq!(world.share(&mut a, &[]), [(0, 1, 1)]);
@@ -302,7 +302,7 @@ fn acknowledgements_are_taken_as_one_or_not_at_all() {
 }
 
 #[test]
-fn sessions_have_epochs_and_end_with_what_they_held() {
+fn sessions_have_epochs_and_release_their_records_when_they_end() {
     let (mut world, mut a, mut b) = World::shared();
     world.put(&["0"]);
     assert_eq!(world.share(&mut a, &[]), [(0, 0, 1)]);
@@ -321,7 +321,7 @@ fn sessions_have_epochs_and_end_with_what_they_held() {
 }
 
 #[test]
-fn members_share_partitions_and_come_and_go() {
+fn members_share_partitions_as_they_join_and_leave() {
     let mut world = World::new(Options::default());
     world.create("t", 2, &[]);
     assert_eq!(world.share_beat("a", 0), (NONE, 2));
@@ -359,7 +359,7 @@ fn members_share_partitions_and_come_and_go() {
 }
 
 #[test]
-fn another_leader_knows_what_is_done_and_not_who_holds_the_rest() {
+fn a_new_leader_keeps_done_records_and_releases_the_others() {
     let mut world = World::new(Options { nodes: 2, ..Options::default() });
     let topic = world.create("t", 1, &[]);
     world.cluster.move_coordinator(world.now, "s", 1).unwrap();
@@ -389,7 +389,7 @@ impl World {
         partitions.map(|p| (p.partition_index, p.start_offset, p.lag)).collect()
     }
 
-    /// Returns the error code of the response, or that of the partition.
+    /// Returns the code of the response, or that of the partition.
     fn start_at(&mut self, topic: &str, partition_index: i32, start_offset: i64) -> i16 {
         let partition = alter_share_group_offsets::Partition { partition_index, start_offset };
         let topic = alter_share_group_offsets::Topic { topic_name: topic.to_owned(), partitions: vec![partition] };
@@ -409,7 +409,7 @@ impl World {
 }
 
 #[test]
-fn a_group_says_where_it_is() {
+fn a_group_describes_its_offsets() {
     let mut world = World::new(Options::default());
     assert_eq!(world.starts(None), [], "nobody knows it, which is no error");
     let (mut world, mut a, _) = World::shared();
@@ -423,7 +423,7 @@ fn a_group_says_where_it_is() {
 }
 
 #[test]
-fn a_group_without_members_begins_where_it_is_told() {
+fn offsets_of_an_empty_group_can_be_altered() {
     let (mut world, mut a, _) = World::shared();
     world.put(&["0", "1", "2", "3", "4"]);
     assert_eq!(world.share(&mut a, &[]), [(0, 4, 1)]);
@@ -448,7 +448,7 @@ fn a_group_without_members_begins_where_it_is_told() {
 }
 
 #[test]
-fn a_group_that_nobody_knows_is_made_to_begin_somewhere() {
+fn altering_offsets_creates_an_unknown_group() {
     let mut world = World::with_topic();
     assert_eq!(world.forget_offsets("t"), NOT_FOUND);
     world.put(&["0", "1", "2"]);

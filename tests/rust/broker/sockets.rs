@@ -1,4 +1,4 @@
-//! The server over real sockets.
+//! The server, over real sockets.
 
 use super::{batch, fetch_request, frame, produce_request, record, response, values};
 use bytes::Bytes;
@@ -30,7 +30,7 @@ fn connect(broker: &Broker, node: usize) -> TcpStream {
 }
 
 #[test]
-fn a_cluster_listens_answers_and_stops() {
+fn a_cluster_starts_answers_and_stops() {
     let mut broker = Broker::start(Options { nodes: 3, ..Options::default() }).unwrap();
     let mut clients: Vec<_> = (0..3).map(|node| connect(&broker, node)).collect();
     let ports: Vec<_> = broker.addresses().iter().map(|a| i32::from(a.port())).collect();
@@ -45,7 +45,7 @@ fn a_cluster_listens_answers_and_stops() {
 }
 
 #[test]
-fn what_came_before_the_end_of_a_connection_is_handled() {
+fn requests_before_the_end_of_a_connection_are_handled() {
     let broker = Broker::start(Options::default()).unwrap();
     for _ in 0..50 {
         let mut client = connect(&broker, 0);
@@ -59,7 +59,7 @@ fn what_came_before_the_end_of_a_connection_is_handled() {
 }
 
 #[test]
-fn large_answers_arrive_whole_through_a_small_window() {
+fn large_replies_arrive_whole_through_a_small_window() {
     let broker = Broker::start(Options::default()).unwrap();
     let mut client = connect(&broker, 0);
     let named = metadata::TopicRequest { name: Some("t".to_owned()), ..Default::default() };
@@ -69,7 +69,7 @@ fn large_answers_arrive_whole_through_a_small_window() {
         let answer = ask(&mut client, 12, &produce_request("t", batch(&[&value], Producer::NONE)));
         assert_eq!(answer.responses[0].partition_responses[0].base_offset, offset);
     }
-    // Twenty fetches at once, read only after all of them were sent.
+    // Twenty fetches at once. The client reads after it has sent all of them.
     let mut request = fetch_request(0);
     request.topics[0].partitions[0].partition_max_bytes = i32::MAX;
     let frame = frame(&fetch::API, 12, 1, &encode(12, &request).unwrap());
@@ -104,14 +104,14 @@ fn a_frame_too_long_or_malformed_closes_the_socket() {
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &(101u32 << 20).to_be_bytes(), &[0, 0, 0, 1, 9]] {
         let mut client = connect(&broker, 0);
         client.write_all(bytes).unwrap();
-        // The kernel says "reset" where it still held bytes that nobody read.
+        // The kernel resets the connection if it still holds unread bytes.
         assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)));
     }
     ask(&mut connect(&broker, 0), 12, &metadata::Request::default());
 }
 
 #[test]
-fn a_port_that_is_taken_is_an_error_that_names_it() {
+fn a_port_in_use_is_an_error_that_names_it() {
     let broker = Broker::start(Options::default()).unwrap();
     let port = broker.addresses()[0].port();
     let error = Broker::start(Options { port, ..Options::default() }).unwrap_err();
@@ -120,7 +120,7 @@ fn a_port_that_is_taken_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_killed_node_refuses_and_comes_back_on_its_port() {
+fn a_killed_node_refuses_connections_and_returns_on_its_port() {
     let broker = Broker::start(Options { nodes: 2, ..Options::default() }).unwrap();
     let control = broker.control();
     let (mut first, mut second) = (connect(&broker, 0), connect(&broker, 1));
@@ -138,7 +138,7 @@ fn a_killed_node_refuses_and_comes_back_on_its_port() {
 }
 
 #[test]
-fn the_clock_moves_on_and_the_handle_outlives_the_cluster() {
+fn the_clock_advances_and_the_handle_outlives_the_cluster() {
     let mut broker = Broker::start(Options::default()).unwrap();
     let control = broker.control().clone();
     let mut client = connect(&broker, 0);
@@ -149,7 +149,7 @@ fn the_clock_moves_on_and_the_handle_outlives_the_cluster() {
     while control.requests().unwrap().is_empty() {}
     control.advance(Duration::from_secs(3600)).unwrap();
     assert_eq!(response::<metadata::Request>(12, read_frame(&mut client).unwrap()).0, 1);
-    // However close a command comes to the end of a turn, the thread sees it.
+    // The thread sees a command even if it arrives at the very end of a turn.
     (0..10_000).for_each(|_| control.clear_faults().unwrap());
     broker.stop();
     assert!(control.clear_faults().is_err());

@@ -1,5 +1,5 @@
-//! Transactions: producer IDs and epochs, fencing, markers, `read_committed`, and offsets. The assertions match Apache
-//! Kafka 4.4.
+//! Transactions: IDs and epochs, fencing, markers, reads of committed records, offsets. The assertions match the replies
+//! of Apache Kafka 4.4.
 
 use super::{START_MS, World, batch, fetch_request, produce_request, record, values};
 use klamm::api::*;
@@ -124,7 +124,7 @@ impl World {
     }
 }
 
-/// Returns all records with their control type, which is `None` for records of applications.
+/// Returns every record with its control type; `None` for a record of an application.
 fn marks(answer: &fetch::PartitionResponse) -> Vec<(i64, i16, Option<(bool, i32)>)> {
     let mut out = Vec::new();
     for batch in batches(answer.records.clone().unwrap()) {
@@ -152,7 +152,7 @@ fn an_idempotent_producer_always_gets_a_new_id() {
 }
 
 #[test]
-fn a_transactional_id_raises_its_epoch_and_fences_who_had_it() {
+fn a_transactional_id_raises_its_epoch_and_fences_the_old_producer() {
     let mut world = World::new(Options::default());
     let (code, id, epoch) = world.init_as(4, Some("x"), (7, 7), 1000);
     assert_eq!((code, epoch), (NONE, 0), "whatever a producer says it had, if nobody knows");
@@ -171,7 +171,7 @@ fn a_transactional_id_raises_its_epoch_and_fences_who_had_it() {
 }
 
 #[test]
-fn an_exhausted_epoch_gives_a_new_id() {
+fn an_exhausted_epoch_returns_a_new_producer_id() {
     let mut world = World::with_topic();
     let (_, id, mut epoch) = world.init("x");
     while epoch < i16::MAX - 1 {
@@ -211,7 +211,7 @@ fn protocol_v1_refuses_a_partition_that_was_not_added() {
 }
 
 #[test]
-fn readers_of_committed_records_wait_for_the_end_and_skip_what_was_aborted() {
+fn read_committed_waits_for_the_end_and_skips_aborted_records() {
     for (produce, end, _) in [V1, V2] {
         let mut world = World::with_topic();
         let (_, id, mut epoch) = world.init("x");
@@ -254,7 +254,7 @@ fn readers_of_committed_records_wait_for_the_end_and_skip_what_was_aborted() {
         assert_eq!((world.list(-1, 0), world.list(-1, 1)), (7, 5));
         assert_eq!((world.list(START_MS, 1), world.list(-3, 0), world.list(-2, 1)), (0, 0, 0));
 
-        // A parked reader is answered when the transaction ends.
+        // A waiting fetch is answered when the transaction ends.
         world.send(1, 12, 1, &fetch::Request { isolation_level: 1, max_wait_ms: 9000, ..fetch_request(5) });
         assert!(world.receive::<fetch::Request>(1, 12).is_none());
         world.cluster.connect(1, klamm::broker::Connection(2));
@@ -275,7 +275,7 @@ fn readers_of_committed_records_wait_for_the_end_and_skip_what_was_aborted() {
 }
 
 #[test]
-fn two_open_transactions_hold_back_from_the_first_of_them() {
+fn the_last_stable_offset_is_the_start_of_the_first_open_transaction() {
     let mut world = World::with_topic();
     let (_, one, _) = world.init("one");
     let (_, two, _) = world.init("two");
@@ -333,7 +333,7 @@ fn protocol_v1_ends_what_was_started_and_says_so_again() {
 }
 
 #[test]
-fn a_new_producer_aborts_the_transaction_of_the_one_before() {
+fn a_new_producer_aborts_the_open_transaction_of_the_old_one() {
     let mut world = World::with_topic();
     let (_, id, _) = world.init("x");
     world.write(12, "x", (id, 0), 0, "a");
@@ -347,7 +347,7 @@ fn a_new_producer_aborts_the_transaction_of_the_one_before() {
 }
 
 #[test]
-fn a_transaction_that_lasts_too_long_is_aborted() {
+fn a_transaction_that_times_out_is_aborted() {
     let mut world = World::with_topic();
     let (_, id, _) = world.init_as(5, Some("x"), (-1, -1), 1000);
     world.write(12, "x", (id, 0), 0, "a");
@@ -393,7 +393,7 @@ fn offsets_count_when_their_transaction_is_committed() {
         assert_eq!(code, NONE);
         assert_eq!(world.committed_offset(true), (NONE, 5));
 
-        // An aborted one changes nothing, and one that was sent before another commit neither.
+        // An aborted offset changes nothing, nor does one that was sent before a later commit.
         let mut me = (id, if end >= 5 { next } else { epoch });
         for committed in [false, true] {
             me.1 = world.init_as(5, Some("x"), me, 1000).2;
@@ -439,7 +439,7 @@ fn transactions_are_listed_by_state_producer_age_and_pattern() {
 }
 
 #[test]
-fn brokers_ask_whether_a_partition_is_part_of_a_transaction() {
+fn brokers_can_verify_that_a_partition_is_in_a_transaction() {
     let mut world = World::with_topic();
     let (_, id, _) = world.init("x");
     let mut ask = |version, verify_only| {

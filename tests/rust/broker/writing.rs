@@ -1,4 +1,4 @@
-//! Producing: rejections, idempotence, limits.
+//! Producing: rejected batches, idempotence, limits.
 
 use super::{Got, START_MS, World, batch, batch_at, fetch_request, produce_request, record, values};
 use bytes::Bytes;
@@ -13,7 +13,7 @@ fn idempotent(epoch: i16, base_sequence: i32) -> Producer {
 }
 
 #[test]
-fn a_batch_sent_again_keeps_its_offset_and_a_gap_is_refused() {
+fn a_repeated_batch_keeps_its_offset_and_a_gap_is_rejected() {
     let mut world = World::with_topic();
     for i in 0..3 {
         assert_eq!(world.produce(batch(&["a", "b"], idempotent(0, 2 * i))).base_offset, 2 * i64::from(i));
@@ -27,7 +27,7 @@ fn a_batch_sent_again_keeps_its_offset_and_a_gap_is_refused() {
 }
 
 #[test]
-fn a_batch_that_is_not_one_whole_sound_batch_is_refused() {
+fn anything_but_one_whole_valid_batch_is_rejected() {
     let mut world = World::with_topic();
     let good = batch(&["a", "b"], Producer::NONE);
     let changed = |at: usize, byte: u8| {
@@ -64,7 +64,7 @@ fn a_batch_that_is_not_one_whole_sound_batch_is_refused() {
 }
 
 #[test]
-fn limits_of_topic_and_memory_refuse_a_batch() {
+fn limits_of_topic_and_memory_reject_a_batch() {
     let mut world = World::new(Options { max_bytes: 300, ..Options::default() });
     world.create("t", 1, &[("max.message.bytes", "200")]);
     let large = "x".repeat(200);
@@ -74,7 +74,7 @@ fn limits_of_topic_and_memory_refuse_a_batch() {
     let full = world.produce(small.clone());
     assert_eq!(full.error_code, ErrorCode::KAFKA_STORAGE_ERROR);
     assert!(full.error_message.unwrap().contains("300 bytes"));
-    // Deleting a topic gives its memory back.
+    // Deleting a topic frees its memory.
     let request = delete_topics::Request { topic_names: vec!["t".to_owned()], ..Default::default() };
     world.call(1, 5, &request);
     world.create("t", 1, &[]);
@@ -82,7 +82,7 @@ fn limits_of_topic_and_memory_refuse_a_batch() {
 }
 
 #[test]
-fn a_topic_may_take_the_append_time() {
+fn a_topic_may_use_the_append_time() {
     let mut world = World::new(Options::default());
     world.create("t", 1, &[("message.timestamp.type", "LogAppendTime")]);
     world.now = Duration::from_secs(5);
@@ -95,7 +95,7 @@ fn a_topic_may_take_the_append_time() {
 }
 
 #[test]
-fn acks_zero_has_no_answer_and_closes_on_an_error() {
+fn acks_zero_has_no_reply_and_an_error_closes_the_connection() {
     let mut world = World::with_topic();
     let silent = |topic| produce::Request { acks: 0, ..produce_request(topic, batch(&["a"], Producer::NONE)) };
     world.send(1, 9, 1, &silent("t"));

@@ -13,7 +13,6 @@ const NEW_MEMBER_TIMEOUT: Duration = Duration::from_secs(300);
 /// Approximate memory of a member without its metadata.
 const MEMBER: usize = 256;
 
-/// A member of a classic group.
 #[derive(Debug)]
 pub(super) struct Member {
     pub instance: Option<String>,
@@ -22,7 +21,7 @@ pub(super) struct Member {
     pub rebalance: Duration,
     pub protocols: Vec<(String, Bytes)>,
     pub assignment: Bytes,
-    pub waits: Waits,
+    pub waits: WaitsFor,
     /// The member has not been in a generation yet.
     pub is_new: bool,
     /// When its session ends. `None` after it ended while the member waits, which counts as a sign of life.
@@ -31,7 +30,7 @@ pub(super) struct Member {
 
 /// The request that the member waits with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waits {
+pub(super) enum WaitsFor {
     No,
     Join(Connection),
     Sync(Connection),
@@ -53,7 +52,6 @@ pub(in crate::broker) struct Joining<'a> {
 }
 
 impl Joining<'_> {
-    /// Returns the approximate memory of the member.
     pub fn cost(&self) -> usize {
         let protocols = self.request.protocols.iter().map(|p| p.name.len() + p.metadata.len() + 64);
         MEMBER + self.new_id.len() + self.request.member_id.len() + self.client_id.len() + protocols.sum::<usize>()
@@ -75,7 +73,7 @@ impl Joining<'_> {
             rebalance: millis(request.rebalance_timeout_ms),
             protocols: self.protocols(),
             assignment: Bytes::new(),
-            waits: Waits::Join(self.connection),
+            waits: WaitsFor::Join(self.connection),
             is_new: true,
             deadline: Some(self.now.saturating_add(NEW_MEMBER_TIMEOUT)),
         }
@@ -99,7 +97,6 @@ impl Member {
         MEMBER + 2 * id.len() + self.client_id.len() + instance + self.assignment.len() + protocols.sum::<usize>()
     }
 
-    /// Restarts the session timeout.
     pub fn touch(&mut self, now: Time) {
         self.deadline = Some(now.saturating_add(self.session));
     }
@@ -109,16 +106,15 @@ impl Member {
         self.protocols = protocols;
         self.session = millis(joining.request.session_timeout_ms);
         self.rebalance = millis(joining.request.rebalance_timeout_ms);
-        self.waits = Waits::Join(joining.connection);
+        self.waits = WaitsFor::Join(joining.connection);
     }
 
-    /// Returns the names of its protocols.
     pub fn names(&self) -> BTreeSet<&str> {
         self.protocols.iter().map(|(name, _)| name.as_str()).collect()
     }
 
     pub fn has_joined(&self) -> bool {
-        matches!(self.waits, Waits::Join(_))
+        matches!(self.waits, WaitsFor::Join(_))
     }
 
     pub fn metadata(&self, protocol: Option<&str>) -> Bytes {
@@ -128,13 +124,13 @@ impl Member {
 
     /// Rejects the request it waits with.
     pub fn refuse(&mut self, id: &str, error_code: ErrorCode, replies: &mut PendingReplies) {
-        match std::mem::replace(&mut self.waits, Waits::No) {
-            Waits::Join(connection) => {
+        match std::mem::replace(&mut self.waits, WaitsFor::No) {
+            WaitsFor::Join(connection) => {
                 let answer = join_group::Response { member_id: id.to_owned(), error_code, ..Default::default() };
                 replies.complete(connection, GroupReply::Join(answer));
             }
-            Waits::Sync(connection) => refuse_sync(replies, connection, error_code),
-            Waits::No => {}
+            WaitsFor::Sync(connection) => refuse_sync(replies, connection, error_code),
+            WaitsFor::No => {}
         }
     }
 }

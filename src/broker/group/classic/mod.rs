@@ -25,7 +25,7 @@ use crate::api::data::consumer_protocol::{self, Subscription};
 use crate::api::{ErrorCode, describe_groups, join_group, sync_group};
 use crate::broker::{Connection, Time};
 use bytes::Bytes;
-use member::{Member, Waits, millis, refuse_sync};
+use member::{Member, WaitsFor, millis, refuse_sync};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -41,7 +41,6 @@ pub(in crate::broker) enum Phase {
 }
 
 impl Phase {
-    /// Returns Kafka's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -52,7 +51,6 @@ impl Phase {
     }
 }
 
-/// A classic group.
 #[derive(Debug)]
 pub(in crate::broker) struct Group {
     pub phase: Phase,
@@ -61,7 +59,6 @@ pub(in crate::broker) struct Group {
     pub protocol: Option<String>,
     leader: Option<String>,
     members: BTreeMap<String, Member>,
-    /// Member IDs by instance ID.
     statics: BTreeMap<String, String>,
     /// Member IDs given to clients that must still join with them, with their expiry.
     pending: BTreeMap<String, Time>,
@@ -156,7 +153,7 @@ impl Group {
             let Some(member) = self.members.get_mut(&id).filter(|m| due(m.deadline)) else {
                 continue;
             };
-            if !member.is_new && member.waits != Waits::No {
+            if !member.is_new && member.waits != WaitsFor::No {
                 member.deadline = None;
                 continue;
             }
@@ -280,7 +277,7 @@ impl Group {
                 replies.complete(connection, GroupReply::Sync(answer));
             }
             Phase::CompletingRebalance => {
-                member.waits = Waits::Sync(connection);
+                member.waits = WaitsFor::Sync(connection);
                 self.synced(&request.member_id);
                 if self.leader.as_ref() == Some(&request.member_id) {
                     self.assign(now, request.assignments, replies);
@@ -289,7 +286,6 @@ impl Group {
         }
     }
 
-    /// Handles Heartbeat.
     pub fn heartbeat(&mut self, now: Time, committer: Committer<'_>) -> Result<(), ErrorCode> {
         self.check(committer.member, committer.instance, committer.generation)?;
         if let Some(member) = self.members.get_mut(committer.member) {
@@ -445,7 +441,7 @@ impl Group {
                     answer.members = Vec::new();
                 }
                 if let Some(member) = self.members.get_mut(&id) {
-                    member.waits = Waits::No;
+                    member.waits = WaitsFor::No;
                 }
                 replies.complete(joining.connection, GroupReply::Join(answer));
             }
@@ -457,7 +453,7 @@ impl Group {
 
     /// Removes a member and rejects the request it waits with.
     fn expel(&mut self, id: &str, replies: &mut PendingReplies) {
-        if let Some(Waits::Join(connection)) = self.members.get(id).map(|member| member.waits) {
+        if let Some(WaitsFor::Join(connection)) = self.members.get(id).map(|member| member.waits) {
             let error_code = ErrorCode::UNKNOWN_MEMBER_ID;
             replies.complete(connection, GroupReply::Join(join_group::Response { error_code, ..Default::default() }));
         }
@@ -495,8 +491,8 @@ impl Group {
         if self.phase == Phase::CompletingRebalance {
             for member in self.members.values_mut() {
                 member.assignment = Bytes::new();
-                if let Waits::Sync(connection) = member.waits {
-                    member.waits = Waits::No;
+                if let WaitsFor::Sync(connection) = member.waits {
+                    member.waits = WaitsFor::No;
                     member.touch(now);
                     refuse_sync(replies, connection, ErrorCode::REBALANCE_IN_PROGRESS);
                 }
@@ -553,7 +549,7 @@ impl Group {
         for id in ids {
             let answer = self.generation_for(&id);
             let Some(member) = self.members.get_mut(&id) else { continue };
-            if let Waits::Join(connection) = std::mem::replace(&mut member.waits, Waits::No) {
+            if let WaitsFor::Join(connection) = std::mem::replace(&mut member.waits, WaitsFor::No) {
                 replies.complete(connection, GroupReply::Join(answer));
             }
             member.is_new = false;
@@ -616,8 +612,8 @@ impl Group {
         let template = self.assigned(Bytes::new());
         for (id, member) in &mut self.members {
             member.assignment = assignments.remove(id).map_or_else(Bytes::new, |a| Bytes::copy_from_slice(&a));
-            if let Waits::Sync(connection) = member.waits {
-                member.waits = Waits::No;
+            if let WaitsFor::Sync(connection) = member.waits {
+                member.waits = WaitsFor::No;
                 member.touch(now);
                 let assignment = member.assignment.clone();
                 replies.complete(connection, GroupReply::Sync(sync_group::Response { assignment, ..template.clone() }));

@@ -12,7 +12,7 @@ mod partition;
 pub(in crate::broker) use partition::{Acknowledged, Progress, Want};
 
 use super::Configs;
-use super::assignor::Shares;
+use super::assignor::AssignedPartitions;
 use super::client::{CLIENT_HOST, Rejection};
 use crate::api::ErrorCode;
 use crate::api::share_fetch::AcquiredRecords;
@@ -39,13 +39,12 @@ const PARTITION: usize = 48;
 pub(in crate::broker) const OPEN: i32 = 0;
 pub(in crate::broker) const CLOSE: i32 = -1;
 
-/// A share group.
 #[derive(Debug)]
 pub(in crate::broker) struct Group {
     pub epoch: i32,
     pub assignment_epoch: i32,
     members: BTreeMap<String, Member>,
-    target: BTreeMap<String, Shares>,
+    target: BTreeMap<String, AssignedPartitions>,
     topics: BTreeMap<String, (Uuid, i32)>,
     sessions: BTreeMap<ShareSessionKey, Session>,
     partitions: BTreeMap<TopicIdPartition, SharePartition>,
@@ -61,13 +60,13 @@ struct Member {
     epoch: i32,
     previous_epoch: i32,
     /// The assignment that the member knows.
-    assigned: Shares,
+    assigned: AssignedPartitions,
     deadline: Time,
 }
 
 /// A heartbeat whose fields were validated.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::broker) struct Beat<'a> {
+pub(in crate::broker) struct Heartbeat<'a> {
     pub now: Time,
     pub configs: Configs,
     pub client_id: &'a str,
@@ -101,7 +100,6 @@ impl Group {
         self.members.is_empty()
     }
 
-    /// Returns Kafka's name for the state.
     pub fn state(&self) -> &'static str {
         if self.is_empty() { "Empty" } else { "Stable" }
     }
@@ -150,8 +148,8 @@ impl Group {
     }
 
     /// Handles the heartbeat of a member that joins, stays or leaves.
-    pub fn beat(&mut self, topics: &Topics, beat: Beat<'_>) -> Result<Response, Rejection> {
-        let Beat { now, configs, client_id, request } = beat;
+    pub fn heartbeat(&mut self, topics: &Topics, heartbeat: Heartbeat<'_>) -> Result<Response, Rejection> {
+        let Heartbeat { now, configs, client_id, request } = heartbeat;
         let (id, epoch) = (request.member_id.as_str(), request.member_epoch);
         let known = self.members.get(id);
         if epoch != JOIN {
@@ -216,7 +214,7 @@ impl Group {
 
     /// Returns the members for ShareGroupDescribe.
     pub fn describe(&self, topics: &Topics) -> Vec<describe::Member> {
-        let list = |shares: &Shares| {
+        let list = |shares: &AssignedPartitions| {
             let named = |(topic_id, partitions): (&Uuid, &BTreeSet<i32>)| {
                 let topic_name = topics.name_of(*topic_id)?.to_owned();
                 let partitions = partitions.iter().copied().collect();
@@ -274,7 +272,6 @@ impl Group {
         }
     }
 
-    /// Returns the partitions of a session.
     pub fn session_partitions(&self, session: &ShareSessionKey) -> Vec<TopicIdPartition> {
         self.sessions.get(session).map(|session| session.partitions.iter().copied().collect()).unwrap_or_default()
     }
@@ -292,7 +289,7 @@ impl Group {
     }
 
     /// Closes the sessions of a closed connection.
-    pub fn hang_up(&mut self, connection: Connection) {
+    pub fn disconnect(&mut self, connection: Connection) {
         let keys = self.sessions.iter().filter(|(_, session)| session.connection == connection);
         for key in keys.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             self.close_session(&key);
@@ -354,7 +351,6 @@ impl Group {
         is_known
     }
 
-    /// Removes a deleted topic.
     pub fn forget_topic(&mut self, topic: Uuid) {
         self.partitions.retain(|partition, _| partition.topic_id != topic);
         for session in self.sessions.values_mut() {
@@ -380,7 +376,7 @@ impl Group {
     /// Assigns every partition to a member. With more members than partitions, several members get the same partition.
     fn assign(&mut self) {
         self.assignment_epoch = self.epoch;
-        self.target = self.members.keys().map(|id| (id.clone(), Shares::new())).collect();
+        self.target = self.members.keys().map(|id| (id.clone(), AssignedPartitions::new())).collect();
         let mut turn = 0;
         for (name, (topic, count)) in &self.topics {
             let readers = self.members.iter().filter(|(_, member)| member.topics.contains(name));

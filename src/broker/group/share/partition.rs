@@ -27,7 +27,6 @@ const MAX_DELIVERIES: i16 = 5;
 /// Maximum records between start and end: Kafka's `group.share.partition.max.record.locks`.
 const MAX_RECORDS: usize = 2000;
 
-/// Approximate memory of a record.
 const RECORD: usize = 128;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +42,6 @@ struct Record {
     deliveries: i16,
 }
 
-/// State of a share group in one partition.
 #[derive(Debug)]
 pub(super) struct SharePartition {
     start: i64,
@@ -51,7 +49,6 @@ pub(super) struct SharePartition {
     records: BTreeMap<i64, Record>,
     /// Epoch of the leader that delivered the records. The next leader forgets which are acquired.
     leader_epoch: i32,
-    /// When the first lock expires.
     pub next_lock: Option<Time>,
 }
 
@@ -69,7 +66,6 @@ pub(in crate::broker) struct Want<'a> {
     pub is_first: bool,
 }
 
-/// Progress of a group in a partition.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::broker) struct Progress {
     /// All records before this offset are done.
@@ -112,7 +108,7 @@ impl SharePartition {
             return Ok((Bytes::new(), Vec::new()));
         };
         let data = log.read(from, i64::MAX, want.max_bytes, want.is_first)?.data;
-        let (mut taken, mut size) = (Vec::<AcquiredRecords>::new(), 0);
+        let (mut acquired, mut size) = (Vec::<AcquiredRecords>::new(), 0);
         let mut count = 0;
         for batch in batches(data.clone()).map_while(Result::ok) {
             if count >= want.max_records {
@@ -124,9 +120,9 @@ impl SharePartition {
                 }
                 let Some(deliveries) = self.take(offset, want) else { continue };
                 count += 1;
-                match taken.last_mut().filter(|a| a.last_offset + 1 == offset && a.delivery_count == deliveries) {
+                match acquired.last_mut().filter(|a| a.last_offset + 1 == offset && a.delivery_count == deliveries) {
                     Some(run) => run.last_offset = offset,
-                    None => taken.push(AcquiredRecords {
+                    None => acquired.push(AcquiredRecords {
                         first_offset: offset,
                         last_offset: offset,
                         delivery_count: deliveries,
@@ -136,8 +132,8 @@ impl SharePartition {
             size += batch.header.size();
         }
         self.find_next_lock();
-        let data = if taken.is_empty() { Bytes::new() } else { data.slice(..size.min(data.len())) };
-        Ok((data, taken))
+        let data = if acquired.is_empty() { Bytes::new() } else { data.slice(..size.min(data.len())) };
+        Ok((data, acquired))
     }
 
     /// Applies acknowledgements: all of them, or none if the member does not hold one of the records. Renewed records

@@ -1,4 +1,4 @@
-//! The journal of a cluster, and its replay in another cluster, as after a killed process.
+//! Restarts: what a cluster restores from its journal after its process was killed.
 
 use super::{START_MS, World, batch, fetch_request, produce_request, record, values};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const START: Duration = Duration::ZERO;
 
-/// A cluster with its journal in a vector.
+/// A cluster with its journal in memory.
 struct Kept {
     world: World,
     journal: Vec<u8>,
@@ -38,7 +38,7 @@ impl Kept {
         self.call(12, &request).responses.remove(0).partition_responses.remove(0)
     }
 
-    /// Returns the next process with the first bytes of the journal, and the number of bytes that it used.
+    /// Restarts with the first bytes of the journal. Returns the new cluster and how many bytes it read.
     fn restarted(&self, bytes: usize) -> (World, usize) {
         let node = Node { id: 1, host: "localhost".to_owned(), port: 9001 };
         let mut cluster = Cluster::new(&Options::default(), vec![node], START_MS + 1000, 2);
@@ -85,7 +85,7 @@ fn now(offset: i64) -> fetch::Request {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_again() {
+fn acknowledged_changes_survive_a_restart() {
     let mut kept = Kept::new();
     kept.create("t", &[("retention.ms", "-1")]);
     kept.create("gone", &[]);
@@ -107,16 +107,16 @@ fn what_was_acknowledged_is_there_again() {
     assert_eq!(topics.iter().map(|t| t.name.as_deref().unwrap()).collect::<Vec<_>>(), ["t"]);
     let groups = world.call(1, 4, &list_groups::Request::default()).groups;
     assert_eq!((groups.len(), groups[0].group_state.as_str()), (1, "Empty"));
-    // The producer is known, and no id is given twice.
+    // The producer is known, and no ID is assigned twice.
     assert_eq!(world.produce(batch(&["c"], idempotent(2))).base_offset, 2);
     assert_eq!(world.produce(batch(&["d"], idempotent(3))).base_offset, 3);
     assert!(world.call(1, 4, &fresh).producer_id > ids.producer_id);
-    // Whoever leads begins a new epoch.
+    // Each leader starts a new epoch.
     assert_eq!(topics[0].partitions[0].leader_epoch, 1);
 }
 
 #[test]
-fn what_was_not_written_to_its_end_is_cut() {
+fn an_incomplete_frame_is_dropped() {
     let mut kept = Kept::new();
     kept.create("t", &[]);
     let mut ends = vec![kept.journal.len()];
@@ -138,7 +138,7 @@ fn what_was_not_written_to_its_end_is_cut() {
 }
 
 #[test]
-fn an_open_transaction_goes_on_or_ends_by_its_time() {
+fn an_open_transaction_continues_or_times_out_after_a_restart() {
     let mut kept = Kept::new();
     kept.create("t", &[]);
     let id = Some("x".to_owned());
@@ -172,7 +172,7 @@ fn an_open_transaction_goes_on_or_ends_by_its_time() {
     assert_eq!(world.call(1, 3, &end).error_code, ErrorCode::NONE);
     assert_eq!(read_committed(&mut world), (2, 0));
 
-    // In another life its time is over, which the next one still knows.
+    // After another restart its timeout has passed.
     let mut world = kept.again();
     world.advance(Duration::from_secs(61));
     assert_eq!(read_committed(&mut world), (2, 1));
@@ -183,7 +183,7 @@ fn an_open_transaction_goes_on_or_ends_by_its_time() {
 }
 
 #[test]
-fn what_went_from_a_log_does_not_come_back() {
+fn deleted_records_stay_deleted_after_a_restart() {
     let mut kept = Kept::new();
     kept.create("t", &[("cleanup.policy", "compact,delete")]);
     for n in 0..4 {

@@ -1,4 +1,4 @@
-//! Authentication: permitted requests before and after, sessions, and rejected clients.
+//! SASL authentication: requests before and after it, session lifetime, and failures.
 
 use super::*;
 use klamm::broker::Sasl;
@@ -29,7 +29,7 @@ fn ask(world: &mut World) -> Got {
 }
 
 #[test]
-fn nothing_is_answered_before_a_login_but_versions() {
+fn only_api_versions_is_answered_before_authentication() {
     let mut world = world(None);
     assert!(
         !world
@@ -49,14 +49,14 @@ fn nothing_is_answered_before_a_login_but_versions() {
 }
 
 #[test]
-fn who_logged_in_may_ask() {
+fn an_authenticated_client_may_send_requests() {
     let mut world = world(None);
     log_in(&mut world);
     assert!(matches!(ask(&mut world), Got::Frame(_)));
 }
 
 #[test]
-fn a_wrong_password_is_answered_and_the_connection_closed() {
+fn a_wrong_password_gets_an_error_and_closes_the_connection() {
     for token in [&b"\0alice\0wrong"[..], b"\0carol\0secret", b"bob\0alice\0secret", b"\0alice", b"", b"\xff"] {
         let mut world = world(None);
         choose(&mut world, "PLAIN");
@@ -68,7 +68,7 @@ fn a_wrong_password_is_answered_and_the_connection_closed() {
 }
 
 #[test]
-fn a_mechanism_that_there_is_not_is_answered_with_those_there_are() {
+fn an_unsupported_mechanism_gets_the_list_of_enabled_ones() {
     let mut world = world(None);
     let response = choose(&mut world, "GSSAPI");
     assert_eq!(response.error_code, ErrorCode::UNSUPPORTED_SASL_MECHANISM);
@@ -77,7 +77,7 @@ fn a_mechanism_that_there_is_not_is_answered_with_those_there_are() {
 }
 
 #[test]
-fn a_token_without_a_handshake_has_no_place() {
+fn a_token_without_a_handshake_is_an_error() {
     assert_eq!(prove(&mut world(None), b"\0alice\0secret").error_code, ErrorCode::ILLEGAL_SASL_STATE);
     let mut open = World::new(Options::default());
     assert_eq!(choose(&mut open, "PLAIN").error_code, ErrorCode::ILLEGAL_SASL_STATE);
@@ -97,7 +97,7 @@ fn a_session_that_is_not_renewed_ends() {
 }
 
 #[test]
-fn a_session_is_renewed_for_the_same_user_alone() {
+fn a_session_is_renewed_only_for_the_same_user() {
     let mut world = world(None);
     log_in(&mut world);
     choose(&mut world, "PLAIN");
